@@ -322,6 +322,22 @@ fn a_budget_of_some_models_leaves_the_others_alone() {
     assert_eq!(budgets(&gateway)[0]["used"]["requests"], 1);
 }
 
+/// Who waits as told shall not be told to wait again then.
+#[test]
+fn of_several_budgets_that_are_used_up_the_one_that_resets_last_is_told() {
+    let (gateway, _upstream) = world();
+    let budget = |period: &str| json!({"period": period, "maxRequests": 1});
+    for (periods, told) in [
+        (["day", "month", "5h"], ["month budget", "-01T00:00:00.000Z"]),
+        (["day", "total", "month"], ["total budget", "does not reset"]),
+    ] {
+        let item = create(&gateway, json!(periods.map(budget)));
+        gateway.with_token(KEY).chat(MODEL).expect(200);
+        over(&gateway.with_token(KEY).chat(MODEL), &told);
+        gateway.admin().delete(&path(&item, "")).expect(200);
+    }
+}
+
 #[test]
 fn a_bad_budget_is_refused_with_what_is_wrong() {
     let gateway = Gateway::start();

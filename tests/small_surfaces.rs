@@ -64,7 +64,14 @@ fn a_version_that_is_said_twice_is_understood() {
 #[test]
 fn where_nobody_counts_an_estimate_says_so_and_no_channel_cools() {
     let (gateway, upstream) = through("new-api");
-    for refusal in [Reply::error(404, "Not found"), Reply::error(500, "boom"), Reply::error(403, "no")] {
+    let without_a_count = json!({"success": false, "message": "no"});
+    for refusal in [
+        Reply::error(404, "Not found"),
+        Reply::error(500, "boom"),
+        Reply::error(403, "no"),
+        Reply::json(200, &without_a_count),
+        Reply::json(200, &json!({"input_tokens": null})),
+    ] {
         upstream.answer(COUNT, refusal);
         let answer = gateway.client().post(COUNT, &to_count());
         assert!(answer.expect(200)["input_tokens"].as_u64().is_some_and(|tokens| tokens > 0));
@@ -101,6 +108,36 @@ fn an_upstream_that_cannot_compact_says_so_itself() {
         upstream.asked_for("/v1/responses").len() + upstream.asked_for("/v1/chat/completions").len(),
         0
     );
+}
+
+#[test]
+fn where_nobody_compacts_an_answer_may_stand_in() {
+    let (gateway, upstream) = through("new-api");
+    let setting = json!({"responsesCompactFallbackToResponsesEnabled": true});
+    gateway.admin().put("/api/settings/runtime", &setting).expect(200);
+    let body = json!({"model": MODEL, "input": "long", "stream_options": {"include_obfuscation": false}});
+    for refusal in [Reply::error(404, "Not found"), Reply::error(400, "compact is unsupported here")] {
+        upstream.answer(COMPACT, refusal);
+        let asked = upstream.asked_for(COMPACT).len();
+        let compacted = gateway.client().post(COMPACT, &body).expect(200);
+        assert_eq!(compacted["object"], "response.compaction", "{compacted}");
+        assert_eq!(upstream.asked_for(COMPACT).len(), asked + 1, "no other words make one of it");
+        let answered = upstream.last("/v1/responses").json();
+        assert_eq!(answered, json!({"model": MODEL, "input": "long"}), "without what only a stream has");
+    }
+}
+
+#[test]
+fn models_keep_the_time_that_they_were_made() {
+    let (gateway, _upstream) = through("claude");
+    let listed = |gateway: &Gateway| {
+        let ask = Request::new("GET", "/v1/models").header("anthropic-version", "2023-06-01");
+        let openai = gateway.client().get("/v1/models").expect(200)["data"][0]["created"].clone();
+        (openai, gateway.client().send(ask).expect(200)["data"][0]["created_at"].clone())
+    };
+    let before = listed(&gateway);
+    assert!(before.0.as_i64().is_some_and(|at| at > 1_700_000_000), "{before:?}");
+    assert_eq!(listed(&gateway.restart()), before);
 }
 
 #[test]

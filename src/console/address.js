@@ -15,14 +15,14 @@ export const mayLeave = (within = document, what = ".unsaved") => !within.queryS
 let here = read();
 const mayGo = ({ path, query }) => path !== here.path ? mayLeave() : query.open === here.query.open || mayLeave(document, ".detail .unsaved");
 
-// `/log` and `{status: "failed"}` as an address; what is empty is left out.
+// What is empty is left out.
 export function href(path, query = {}) {
   const said = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const text = new URLSearchParams(said).toString();
   return text ? `${path}?${text}` : path;
 }
 
-// Goes to a page, if changes may be lost. `replace` leaves no step to go back to: for filters that change while one types.
+// `replace` leaves no step to go back to: for filters that change while one types. Gives whether it went.
 export function go(path, query = {}, { replace = false } = {}) {
   const target = href(path, query);
   const next = read(new URL(target, location));
@@ -34,7 +34,6 @@ export function go(path, query = {}, { replace = false } = {}) {
   return true;
 }
 
-// Where we are; renders again when that changes.
 export function useAddress() {
   const [address, setAddress] = useState(read);
   useEffect(() => {
@@ -46,7 +45,7 @@ export function useAddress() {
   return address;
 }
 
-// One filter of this page, kept in the address: `[value, set]`.
+// A filter, kept in the address: `[value, set]`.
 export function useFilter(name, usual = "") {
   const { path, query } = useAddress();
   const set = (value) => go(path, { ...query, [name]: value === usual ? "" : value }, { replace: true });
@@ -54,7 +53,7 @@ export function useFilter(name, usual = "") {
 }
 
 // Links of the console load no page anew; those with a modifier key or to elsewhere are the browser's. Going back and closing the
-// tab ask, too, before changes are lost.
+// tab ask, too.
 export function followLinks() {
   addEventListener("beforeunload", (event) => { if (document.querySelector(".unsaved")) event.preventDefault(); });
   addEventListener("popstate", (event) => {

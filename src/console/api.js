@@ -1,6 +1,5 @@
-// Requests to the admin API: with the token, a bound on time, and failures that can be told in words.
+// Requests to the admin API. A `Failure` says by its `kind` what happened, so that nothing has to look at words:
 //
-// A failure is a `Failure` whose `kind` says what happened, so that nothing has to look at its words:
 //   signin   the token is missing or wrong            forbidden  this address may not ask
 //   offline  no answer came                           limited    asked too often, `retryAfter` seconds
 //   refused  the request was wrong (4xx)              failed     the server failed (5xx)
@@ -31,7 +30,7 @@ export const token = {
   },
 };
 
-// Hear of `signin`: the token does not hold; of `offline` and `online`.
+// Of `signin`, the token does not hold, of `offline` and `online`.
 const listeners = new Set();
 export function listen(listener) {
   listeners.add(listener);
@@ -51,7 +50,7 @@ function words(value, status) {
   return value?.message ?? (typeof error === "string" ? error : error?.message) ?? `HTTP ${status}`;
 }
 
-// Gives the answer as `fetch` does; a status that is no success is a `Failure`.
+// A status that is no success is a `Failure`.
 export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS, headers: more } = {}) {
   const headers = { ...(body !== undefined && { "content-type": "application/json" }), ...more, authorization: `Bearer ${as}` };
   // What comes from a file may be longer than a text can be here.
@@ -88,7 +87,7 @@ async function ask(method, path, body, more = {}) {
   return text === "" ? null : JSON.parse(text);
 }
 
-// Many answers say with status 200 that a site refused: that is a failure, too.
+// With status 200 many answers say that a site refused.
 export function good(answer) {
   if (answer?.success !== false) return answer;
   throw new Failure("refused", words(answer, 200), { status: 200, value: answer });
@@ -122,7 +121,6 @@ export async function* events(answer) {
   }
 }
 
-// Waits for a task, telling each state of it; gives the ended one.
 export async function task(id, onChange = () => {}, signal) {
   for (;;) {
     const { task: state } = await get(`/api/tasks/${encodeURIComponent(id)}`, { signal });

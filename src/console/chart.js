@@ -9,7 +9,6 @@ export function Curve({ values, label }) {
   return html`<svg class="curve" viewBox="0 0 ${values.length - 1} 1" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${points.join(" ")} /></svg>`;
 }
 
-// `bars` are `{label, value}`.
 function Bars({ bars, label }) {
   const most = Math.max(1e-9, ...bars.map(({ value }) => value));
   return html`<svg class="bars" viewBox="0 0 ${bars.length} 1" preserveAspectRatio="none" role="img" aria-label=${label}>
@@ -23,7 +22,7 @@ const DAY = 86_400_000;
 // A moment's date in the browser's time zone; Swedish writes it as ISO 8601 does.
 export const dateOf = (moment) => new Date(moment).toLocaleDateString("sv");
 
-// A bar for each of the last days; `told` are `[date, value]` of some.
+// `told` are `[date, value]` of some of the last days.
 export function Days({ told, days, shown }) {
   const sums = new Map();
   for (const [date, value] of told) sums.set(date, (sums.get(date) ?? 0) + value);
@@ -36,6 +35,5 @@ export function Days({ told, days, shown }) {
     <${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} /><p class="axis quiet"><span>${all[0].date}</span><span>${all.at(-1).date}</span></p>`;
 }
 
-// `cells` are `{kind, label}` with kind good, warn, bad or none.
 export const Strip = ({ cells, label }) => html`
   <span class="strip" role="img" aria-label=${label}>${cells.map((cell, index) => html`<i class=${cell.kind} title=${cell.label} key=${index}></i>`)}</span>`;

@@ -1,15 +1,12 @@
-// What a page reads: a value with its age and what went wrong with the last attempt. A failed read blanks nothing, it makes it
-// stale. Nothing is asked for while the tab is hidden.
+// What a page reads: a failed read blanks nothing, it makes it stale. Nothing is asked for while the tab is hidden.
 
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { events, get, listen, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
-// Reads `path` now, when `path` changes, and every `every` seconds while the tab is seen; null reads nothing.
-// With `keeps` the value of the path before stays until the next is there: a list does not jump.
-// The function `read` reads what is not had by GET; then `path` is only a name.
-// Gives `{value, at, failure, isLoading, reload, set}`: `set` puts in what a change has answered.
+// Reads `path`, null is none, now and every `every` seconds. With `keeps` the value of another path stays until the next is there: a
+// list does not jump. `read` reads what is not had by GET; then `path` is only a name. `set` puts in what a change has answered.
 export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
   const turn = useRef(0);
@@ -43,7 +40,7 @@ export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   return { ...state, reload, set };
 }
 
-// Calls `work` every `seconds` while the tab is seen, and at once when it is seen again.
+// Every `seconds` while the tab is seen, and at once when it is seen again.
 export function useTicks(seconds, work) {
   const latest = useRef(work);
   latest.current = work;
@@ -63,7 +60,6 @@ export function useTicks(seconds, work) {
   }, [seconds]);
 }
 
-// Opens a stream again until `signal` ends it: after a second, then twice as long, up to half a minute.
 async function keepOpen(path, signal, onOpen, onEvent) {
   for (let wait = 1; !signal.aborted; wait = Math.min(30, 2 * wait)) {
     try {
@@ -77,7 +73,7 @@ async function keepOpen(path, signal, onOpen, onEvent) {
   }
 }
 
-// Calls `hear` when the stream at `path` has news, at most twice a second, while the tab is seen. Gives whether it is open.
+// Calls `hear` when the stream has news, at most twice a second, while the tab is seen. Gives whether it is open.
 export function useStream(path, hear) {
   const [isOpen, setOpen] = useState(false);
   const latest = useRef(hear);
@@ -101,7 +97,7 @@ export function useStream(path, hear) {
   return isOpen;
 }
 
-// A value once it stays the same for a while: for what is typed.
+// For what is typed: asked for once typing pauses.
 export function useSettled(value) {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
@@ -117,7 +113,7 @@ export function useNow() {
   return now;
 }
 
-// An action with its state: `{run, isRunning, failure, done}`. A second run while one is under way does nothing.
+// A second run while one is under way does nothing.
 export function useAction(work) {
   const [state, setState] = useState({ isRunning: false, failure: null, done: undefined });
   const running = useRef(false);

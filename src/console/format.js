@@ -2,7 +2,7 @@
 
 import { currentLanguage, t } from "./words.js";
 
-// Formats are dear: each is made once.
+// Formats are dear.
 const made = new Map();
 function format(options, kind = "NumberFormat") {
   const key = `${locale()} ${kind} ${JSON.stringify(options)}`;

@@ -1,4 +1,4 @@
-// Long lists: only the rows that are seen are in the page, so ten thousand scroll like ten. Rows may open.
+// Long lists: only the rows that are seen are in the page, so ten thousand scroll like ten.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { t } from "./words.js";
@@ -7,12 +7,21 @@ const ROW = 44;
 const BEYOND = 12;
 
 // `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows are as high but the opened one: `opened` is
-// its key, or empty, `detail(row)` what it shows. `empty` stands where no row does.
-export function List({ rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
+// its key, or empty, `detail(row)` what it shows. `empty` stands where no row does. `rows` are those of `all` that a filter leaves.
+export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
   const box = useRef(null);
   const [seen, setSeen] = useState({ first: 0, count: 40 });
   const [detailHeight, setDetailHeight] = useState(0);
-  const openIndex = !opened ? -1 : rows.findIndex((row) => keyOf(row) === opened);
+  const isOpened = (row) => keyOf(row) === opened;
+  let openIndex = !opened ? -1 : rows.findIndex(isOpened);
+  // No filter hides the open row while something in it is not saved.
+  const place = useRef(0);
+  const hidden = opened && openIndex < 0 && box.current?.querySelector(".detail .unsaved") && all.find(isOpened);
+  if (hidden) {
+    openIndex = Math.min(place.current, rows.length);
+    rows = rows.toSpliced(openIndex, 0, hidden);
+  }
+  place.current = openIndex;
   const open = useRef(null);
 
   useEffect(() => {
@@ -37,7 +46,7 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
     return () => watch.disconnect();
   }, [openIndex, opened]);
 
-  // A row that the address opens comes into sight by the focus.
+  // The focus brings a row that the address opens into sight.
   const focused = useRef("");
   useEffect(() => {
     if (!opened) focused.current = "";
@@ -53,7 +62,7 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
   else if (openIndex >= 0 && openIndex < seen.first) drawn.unshift(openIndex);
   const gap = (many) => many > 0 && html`<div style=${{ height: `${many * ROW}px` }} aria-hidden="true"></div>`;
   let next = 0;
-  const toggle = (row) => onOpen?.(keyOf(row) === opened ? "" : keyOf(row));
+  const toggle = (row) => onOpen?.(isOpened(row) ? "" : keyOf(row));
 
   if (!rows.length) return html`<div class="empty">${empty}</div>`;
   return html`
@@ -62,7 +71,7 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
       ${drawn.flatMap((index) => {
         const row = rows[index];
         const key = keyOf(row);
-        const isOpen = key === opened;
+        const isOpen = isOpened(row);
         const skipped = index - next;
         next = index + 1;
         return html`${gap(skipped)}
@@ -78,7 +87,7 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
     </div>`;
 }
 
-// `page` counts from 1. One that is turned begins at its top.
+// `page` counts from 1.
 export function Pages({ page, pageSize, total, onChange }) {
   const last = Math.max(1, Math.ceil(total / pageSize));
   if (last === 1 && page === 1) return null;

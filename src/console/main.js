@@ -7,7 +7,6 @@ import { useRead, useTicks } from "./data.js";
 import { explain, setLanguage, t } from "./words.js";
 import { Field, Form, Languages, Link, Note, Unread } from "./parts.js";
 
-// Each page, `Page` of its module, is loaded when it is first opened.
 const PAGES = [["/", "Overview"], ["/sites", "Sites"], ["/routes", "Models"], ["/log", "Log"], ["/keys", "Keys"], ["/playground", "Playground"], ["/settings", "Settings"]];
 const load = (path) => import(`./pages${path === "/" ? "/overview" : path}.js`).then((module) => module.Page);
 const loaded = new Map();
@@ -36,7 +35,7 @@ function Guarded({ at, isAway }) {
   return Page ? html`<${Page} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
 }
 
-// Whether the server is away. While it is, it is asked for in a seen tab.
+// While it is, it is asked for in a seen tab.
 function useAway() {
   const [isAway, setAway] = useState(false);
   useEffect(() => listen((what) => { if (what !== "signin") setAway(what === "offline"); }), []);
@@ -80,7 +79,7 @@ function Frame({ onSignOut, onLanguage }) {
         <button class="quiet" onClick=${() => mayLeave() && onSignOut()}>${t("Sign out", "退出")}</button>
       </div>
     </header>
-    ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached. What is shown may be old; it is tried again by itself.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
+    ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached; it is tried again by itself. What is shown may be old.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
     ${Search && html`<${Search} pages=${PAGES} onClose=${() => setSearch(null)} />`}
     <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${path} at=${at} isAway=${isAway} /></main>`;
 }
@@ -132,7 +131,7 @@ function Console() {
 
 setTheme(localStorage.getItem(THEME) ?? "system");
 followLinks();
-// The page is on its way while the frame is drawn; whether it comes is told there.
+// On its way while the frame is drawn.
 const [first] = pageAt(location.pathname);
 if (token.get()) load(first).catch(() => {});
 render(html`<${Console} />`, document.getElementById("console"));

@@ -1,11 +1,11 @@
 // What pages are made of. Markup comes from templates alone: a hostile name is text.
 
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { mayLeave, useFilter } from "./address.js";
 import { Failure, good, post, task } from "./api.js";
 import { useAction, useNow } from "./data.js";
 import { ago, countdown, moment } from "./format.js";
-import { coded, currentLanguage, explain, languages, t } from "./words.js";
+import { coded, count, currentLanguage, explain, languages, t } from "./words.js";
 
 export { html, useEffect, useMemo, useRef, useState };
 
@@ -18,7 +18,6 @@ function useId() {
 
 // === telling ===
 
-// `kind`: info, good, warn or bad.
 export const Note = ({ kind = "info", children }) =>
   html`<div class="note ${kind}" role=${kind === "bad" ? "alert" : "status"}>${children}</div>`;
 
@@ -30,8 +29,8 @@ export const Failed = ({ of: { failure, reload } }) => failure && html`
 
 export const Unread = ({ read }) => read.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
 
-// A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. After a failed attempt the
-// old value stays, marked as stale. With `empty` a list without rows says so. `also` are reads that add something.
+// Shows what was read: `children` is a function of the value. After a failed attempt the old value stays, marked as stale. `empty`
+// stands for no rows. `also` are reads that add something.
 export function Section({ title, read, also = [], actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
   const { value, failure, isLoading, at, reload } = read ?? {};
   const has = !read || value !== undefined;
@@ -43,7 +42,7 @@ export function Section({ title, read, also = [], actions, empty, isEmpty = (val
         <${Link} act=${reload}>${t("Try again")}<//><//>`}
       ${also.map((one) => html`<${Failed} of=${one} />`)}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
-      ${has && empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
+      ${has && (empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : read ? children?.(value) : children)}
     </section>`;
 }
 
@@ -56,11 +55,10 @@ export function Countdown({ until }) {
   return left > 0 ? html`<span class="number" title=${moment(until)}>${countdown(left)}</span>` : null;
 }
 
-// `value` is 0 to 100.
 export const Bar = ({ value, label, kind = "" }) => html`
   <span class="bar ${kind}" role="img" aria-label=${label}><span style=${{ width: `${Math.max(0, Math.min(100, value))}%` }}></span></span>`;
 
-// How much is used, of a bound where there is one. `name` says where, when there are several.
+// How much is used, of a bound where there is one. `name` tells several apart.
 export function Bound({ used, most, show, label, name = label }) {
   if (most === null) return html`<span class="number">${show(used)}</span>`;
   const part = most === 0 ? 100 : (used / most) * 100;
@@ -68,26 +66,42 @@ export function Bound({ used, most, show, label, name = label }) {
   return html`<span class="bound number">${name !== label && `${label}: `}${words}<${Bar} value=${part} label=${`${name}: ${words}`} kind=${part >= 100 ? "bad" : part >= 80 ? "warn" : ""} /></span>`;
 }
 
-// `of` are `[name, value]`.
 export const Pairs = ({ of }) => html`<dl class="pairs">${of.map(([name, value]) => html`<dt key=${name}>${name}</dt><dd><bdi>${value ?? "–"}</bdi></dd>`)}</dl>`;
 
 // === doing ===
 
-// A button that runs the async function `act`, shows that it runs, and tells how it went; then `after` runs. `asks` is asked first.
+const FOCUSABLE = "a[href], button:enabled, input, select, textarea, [tabindex='0']";
+
+// A button that goes while it has the focus, with what it deleted, hands it to what then stands in its place.
+function useHandingOn() {
+  const button = useRef(null);
+  useLayoutEffect(() => () => {
+    if (document.activeElement !== button.current) return;
+    const before = [...document.querySelectorAll(FOCUSABLE)];
+    before.length = before.indexOf(button.current);
+    setTimeout(() => {
+      const now = [...document.querySelectorAll(FOCUSABLE)];
+      if (document.activeElement === document.body) now[now.indexOf(before.findLast((one) => now.includes(one))) + 1]?.focus();
+    });
+  }, []);
+  return button;
+}
+
+// A button that runs `act` and tells how it went; then `after` runs. `asks` is asked first.
 export function Action({ act, after, children, class: kind = "", done, title, disabled, asks }) {
   const action = useAction(async () => { const done = await act(); await after?.(); return done; });
+  const button = useHandingOn();
   return html`<span class="action">
-    <button type="button" class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}
-      onClick=${() => (!asks || confirm(asks)) && action.run()}>${children}</button>
+    <button type="button" class=${kind} title=${title} disabled=${disabled} aria-busy=${action.isRunning} ref=${button}
+      onClick=${() => !action.isRunning && (!asks || confirm(asks)) && action.run()}>${children}</button>
     ${action.failure && html`<span class="said bad" role="alert">${explain(action.failure)}</span>`}
     ${action.done && done && html`<span class="said good" role="status">${typeof done === "function" ? done(action.done) : done}</span>`}
   </span>`;
 }
 
-// `act` takes whether it is to be on.
 export const Switch = ({ isOn, act, ...more }) => html`<${Action} act=${() => act(!isOn)} ...${more}>${isOn ? t("Switch off") : t("Switch on")}<//>`;
 
-// The server's tasks: the button that starts one, and its path.
+// The server's tasks: what starts one.
 export const TASKS = {
   "checkin-all": ["Check in", "/api/checkin/trigger"], "sync-all-account-tokens": ["Sync tokens", "/api/account-tokens/sync-all"],
   "site-announcements:all": ["Announcements", "/api/site-announcements/sync"], "refresh-models-and-rebuild-routes": ["Read models anew", "/api/routes/rebuild"],
@@ -117,7 +131,13 @@ export function TaskAction({ start, after, ...more }) {
     ${state && html`<span class="said" role="status"><bdi>${state.message}</bdi></span>`}`;
 }
 
-// A dialog over the page. Escape and the cross close it, unless something is unsaved; focus goes in, and back to where it was.
+export const probes = (what) => t("Probe all models of {what}?", "探测 {what} 的全部模型？", { what });
+
+// Starts one of `TASKS`. A probe may cost something at each of the `accounts`: it asks first.
+export const StartTask = ({ kind, accounts = [], label = t(TASKS[kind][0]), after }) => html`<${TaskAction} start=${() => post(TASKS[kind][1])} after=${after}
+  asks=${kind === "model-availability-probe-all" && probes(count(accounts.filter(({ status }) => status === "active").length, "{count} account", "{count} accounts"))}>${label}<//>`;
+
+// Escape and the cross close it, unless something is unsaved; focus goes in, and back to where it was.
 export function Dialog({ title, onClose, children, wide }) {
   const dialog = useRef(null);
   const id = useId();
@@ -140,10 +160,11 @@ export function Dialog({ title, onClose, children, wide }) {
     </dialog>`;
 }
 
-// A button that opens what `children` draws, a function of what closes it; `InDialog` draws a dialog around, with `after` it.
+// A button that opens what `children` draws, a function of what closes it; `InDialog` draws a dialog around.
 export function Opens({ label, children, ...more }) {
   const [isOpen, setOpen] = useState(false);
-  return html`<button type="button" ...${more} onClick=${() => setOpen(true)}>${label}</button>${isOpen && children(() => setOpen(false))}`;
+  const button = useHandingOn();
+  return html`<button type="button" ...${more} ref=${button} onClick=${() => setOpen(true)}>${label}</button>${isOpen && children(() => setOpen(false))}`;
 }
 
 // Asks before something is gone. `name` says what; with `phrase` that has to be typed in.
@@ -182,8 +203,7 @@ export function useMarks() {
 
 const NAMED = 8;
 
-// What is done with all `rows`, `{id, name}`: `path` takes them, `label` counts them. Those that failed are named until the next try.
-// `children` draws more, a function of `send(action, more)`.
+// What is done with all `rows`, `{id, name}`: `path` takes them, `label` counts them. `children` draws more, a function of `send(action, more)`.
 export function Batch({ path, rows, label: labelOf, actions = [], consequence, after, children }) {
   const [failed, setFailed] = useState([]);
   const label = labelOf(rows.length);
@@ -193,8 +213,7 @@ export function Batch({ path, rows, label: labelOf, actions = [], consequence, a
     await after();
   };
   const asks = `${t("Switch off")}: ${label}\n\n${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
-  const names = html`<ul>${rows.slice(0, NAMED).map(({ id, name }) => html`<li key=${id}><bdi>${name}</bdi></li>`)}</ul>
-    ${rows.length > NAMED && html`<p>${t("{count} more", { count: rows.length - NAMED })}</p>`}`;
+  const names = html`<ul>${rows.slice(0, NAMED).map(({ id, name }) => html`<li key=${id}><bdi>${name}</bdi></li>`)}</ul> ${rows.length > NAMED && "…"}`;
   return html`
     ${failed.length > 0 && html`<${Note} kind="bad">${t("This did not work for some:", "以下各项操作失败：")}
       <ul>${failed.map(({ name, message }) => html`<li><bdi>${name}</bdi>: <bdi>${message}</bdi></li>`)}</ul>
@@ -214,23 +233,20 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fr
   const set = (event) => onChange(kind === "switch" ? event.target.checked : event.target.value);
   const about = hint || failure ? `${id}-hint` : undefined;
   const shared = { id, "aria-describedby": about, "aria-invalid": failure ? "true" : undefined, ...more };
-  if (kind === "switch") {
-    return html`<div class="field switch"><input type="checkbox" role="switch" checked=${!!value} onChange=${set} ...${shared} />
-      <label for=${id}>${label}</label>${about && html`<p class="hint" id=${about}>${failure ?? hint}</p>`}</div>`;
-  }
-  const input = choices
-    ? html`<select value=${value} onChange=${set} ...${shared}>${choices.map(([key, text]) => html`<option value=${key}>${text}</option>`)}</select>`
-    : kind === "area" ? html`<textarea value=${value} onInput=${set} spellcheck=${false} ...${shared}></textarea>`
-      : html`<input type=${kind} value=${value} onInput=${set} autocomplete=${kind === "password" ? "new-password" : "off"}
-          spellcheck=${false} ...${shared} />`;
-  return html`<div class="field"><label for=${id}>${label}</label>${input}
-    ${about && html`<p class=${failure ? "hint bad" : "hint"} id=${about}>${failure ?? hint}</p>`}
+  const named = html`<label for=${id}>${label}</label>`;
+  const input = kind === "switch" ? html`<input type="checkbox" role="switch" checked=${!!value} onChange=${set} ...${shared} />${named}`
+    : choices ? html`${named}<select value=${value} onChange=${set} ...${shared}>${choices.map(([key, text]) => html`<option value=${key}>${text}</option>`)}</select>`
+      : kind === "area" ? html`${named}<textarea value=${value} onInput=${set} spellcheck=${false} ...${shared}></textarea>`
+        : html`${named}<input type=${kind} value=${value} onInput=${set} autocomplete=${kind === "password" ? "new-password" : "off"} spellcheck=${false} ...${shared} />`;
+  return html`<div class="field ${kind}">${input}
+    ${about && html`<p class="hint ${failure ? "bad" : ""}" id=${about}>${failure ?? hint}</p>`}
     ${from.map((read) => html`<${Failed} of=${read} />`)}</div>`;
 }
 
-// A filter, kept in the address under `name`.
-export function Filter({ name, usual, ...more }) {
-  const [value, set] = useFilter(name, usual);
+export const partsOf = (text, between = /[,，\n]/) => text.split(between).map((part) => part.trim()).filter(Boolean);
+
+export function Filter({ name, ...more }) {
+  const [value, set] = useFilter(name);
   return html`<${Field} value=${value} onChange=${set} ...${more} />`;
 }
 
@@ -241,7 +257,7 @@ export const fieldsOf = (values, set) => (name, label, more) =>
   html`<${Field} label=${label} value=${values[name] ?? ""} onChange=${(value) => set(name, value)} ...${more} />`;
 
 // A form over what was read: `field(name, label, more)` draws a field, `changes` is what is to be sent. Once something is changed,
-// what is read anew is not put under the operator's hands: `shown` is what stands there.
+// what is read anew does not replace what is `shown`.
 export function useDraft(read) {
   const [changes, setChanges] = useState({});
   const isSame = !Object.keys(changes).length;
@@ -270,7 +286,7 @@ export function Form({ act, verb = t("Save"), onCancel, children, disabled, keep
   </form>`;
 }
 
-// Tabs inside a page; `items` are `[key, label]`. Arrow keys go from one to the next. Another tab loses the forms below, unless it `keeps` them.
+// `items` are `[key, label]`. Another tab loses the forms below, unless it `keeps` them.
 export function Tabs({ items, value, onChange, label, keeps }) {
   const bar = useRef(null);
   const choose = (key) => (keeps || mayLeave(bar.current.parentElement, "form.unsaved")) && onChange(key);
@@ -305,17 +321,16 @@ export function Copyable({ text, label }) {
 
 export function Reveal({ masked, read, label }) {
   const [value, setValue] = useState(null);
-  return value === null ? html`<span class="mono">${masked}</span> <${Action} class="quiet" act=${async () => setValue(await read())}>${t("Reveal", "显示")}<//>`
-    : html`<${Copyable} text=${value} label=${label} /> <button type="button" class="quiet" onClick=${() => setValue(null)}>${t("Hide", "隐藏")}</button>`;
+  return html`${value === null ? html`<span class="mono">${masked}</span>` : html`<${Copyable} text=${value} label=${label} />`} <${Action} class="quiet"
+    act=${async () => setValue(value === null ? await read() : null)}>${value === null ? t("Reveal", "显示") : t("Hide", "隐藏")}<//>`;
 }
 
-// The field is empty until something is typed; null takes away what is stored.
-export const Kept = ({ label, kind, stored, masked, empty, value, onChange }) => html`
-  <${Field} kind=${kind} label=${label} value=${value ?? ""} onChange=${onChange} placeholder=${stored ? t("unchanged") : empty}
-    hint=${value === null ? t("Removed when saved.", "保存时移除。") : masked} />
-  ${stored && value !== null && html`<${Link} act=${() => onChange(null)}>${t("Remove")}<//>`}`;
+// What is `stored` is never in the field: it is empty until something is typed; null takes away what is stored, if it `mayGo`.
+export const Kept = ({ stored, empty, value, onChange, mayGo = true, ...more }) => html`
+  <${Field} ...${more} value=${value ?? ""} onChange=${onChange} placeholder=${!stored ? empty : value === null ? "" : t("unchanged")}
+    hint=${value === null ? t("Removed when saved.", "保存时移除。") : stored && stored !== true && html`<bdi class="mono">${stored}</bdi>`} />
+  ${stored && mayGo && html`<${Link} act=${() => onChange(value === null ? "" : null)}>${value === null ? t("Keep it", "保留") : t("Remove")}<//>`}`;
 
-// A new key: `sk-` and 192 random bits.
 export const newKey = () => `sk-${Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
 export function saveFile(blob, name) {
@@ -336,8 +351,7 @@ export function Fold({ label, children }) {
   </div>`;
 }
 
-// Chooses among many by typing; what is chosen stands first. `options` are `{key, text}`; `beside(key)` puts a field beside a chosen
-// one; `from` is as in `Field`.
+// Chooses among many by typing. `options` are `{key, text}`; `beside(key)` stands beside a chosen one; `from` is as in `Field`.
 export function Pick({ label, hint, options, from = [], chosen, onChange, beside }) {
   const [typed, setTyped] = useState("");
   const wanted = typed.trim().toLowerCase();
@@ -349,7 +363,7 @@ export function Pick({ label, hint, options, from = [], chosen, onChange, beside
     ${hint && html`<p class="hint">${hint}</p>`}
     ${from.map((read) => html`<${Failed} of=${read} />`)}
     <ul>${chosen.map((key) => html`<li key=${key}><bdi>${textOf(key)}</bdi> ${beside?.(key, textOf(key))}
-      <button type="button" class="quiet" aria-label=${t("Take out {name}", "移除 {name}", { name: textOf(key) })}
+      <button type="button" class="quiet" aria-label=${t("Remove {name}", { name: textOf(key) })}
         onClick=${() => onChange(chosen.filter((other) => other !== key))}>×</button></li>`)}</ul>
     ${options.length > 12 && html`<input value=${typed} placeholder=${t("Type to find …", "输入以查找…")} aria-label=${t("Find: {what}", "查找：{what}", { what: label })} autocomplete="off"
       onInput=${(event) => setTyped(event.target.value)} />`}
@@ -358,7 +372,6 @@ export function Pick({ label, hint, options, from = [], chosen, onChange, beside
   </fieldset>`;
 }
 
-// `rows` are lists of cells.
 export const Table = ({ label, head = [], rows }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${label}><table>
   <thead><tr>${head.map((name) => html`<th>${name}</th>`)}</tr></thead>
   <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td><bdi>${cell}</bdi></td>`)}</tr>`)}</tbody></table></div>`;

@@ -9,7 +9,7 @@ let shared = {};
 
 export const currentLanguage = () => language;
 
-// It is English where the Chinese words cannot be loaded.
+// English where the Chinese cannot be loaded.
 export async function setLanguage(chosen) {
   const { CHINESE } = chosen === "zh" ? await import("./chinese.js").catch(() => ({})) : {};
   shared = CHINESE ?? {};
@@ -18,7 +18,6 @@ export async function setLanguage(chosen) {
   localStorage.setItem(KEY, chosen);
 }
 
-// The language that was chosen, or that of the browser.
 const saved = localStorage.getItem(KEY);
 const usual = navigator.language?.toLowerCase().startsWith("zh") ? "zh" : "en";
 if ((saved ?? usual) === "zh") {
@@ -53,7 +52,6 @@ const FAILURES = {
 // Types of errors that are this server's when a model is tried; others are of its site.
 const OWN = /^(server|validation|invalid_request)_error$|^not_found$/;
 
-// What a failure means, in words.
 export function explain(failure) {
   const { type } = failure?.value?.error ?? {};
   if (type && !OWN.test(type)) return t("The site failed, HTTP {status}: {why}", "站点出错，HTTP {status}：{why}", { status: failure.status, why: failure.message });

@@ -92,6 +92,15 @@ pub fn object(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
     read(dialect, body, &Rules::default()).map(|(usage, _)| usage)
 }
 
+/// Judges a 2xx answer that is to be a count of tokens.
+pub fn count(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
+    let usage = object(dialect, body)?;
+    // Google leaves out what is nothing.
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let counted = json::member(text, "input_tokens").is_some_and(|count| count.parse::<u64>().is_ok());
+    if counted || dialect == Dialect::Gemini { Ok(usage) } else { Err(Fault::NoAnswer) }
+}
+
 /// `null`, or a list of nothing.
 fn is_nothing(value: &str) -> bool {
     value == "null"

@@ -429,9 +429,16 @@ const NEAR: usize = 60;
 const NO_MODEL: &[&str] =
     &["no such model", "unknown model", "unsupported model", "invalid model", "not a valid model"];
 /// Deny what is named near them.
-const DENIAL: &[&str] =
-    &["not exist", "not found", "not available", "disabled", "access denied", "not allowed"];
-const CHINESE_DENIAL: &[&str] = &["不存在", "不可用", "不支持", "无效", "禁用", "未开通", "无权限"];
+const DENIAL: &[&str] = &[
+    "not exist",
+    "not found",
+    "not available",
+    "disabled",
+    "access denied",
+    "not allowed",
+    "not have access",
+];
+const CHINESE_DENIAL: &[&str] = &["不存在", "不可用", "不支持", "无效", "禁用", "未开通", "无权"];
 
 /// Whether the answer to a request that asks nothing else says for certain that its model is not there, or not for us.
 pub fn denies_model(answer: &str) -> bool {

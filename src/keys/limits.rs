@@ -98,14 +98,23 @@ impl KeyLimits {
     pub fn take(&self, model: &str, now: Millis) -> Result<BudgetMask, NotTaken> {
         // All are looked at before one counts: a request that another budget refuses never seems to use up this one.
         let mut windows: [Option<MutexGuard<'_, Window>>; MAX_BUDGETS] = Default::default();
+        let (mut over, mut not_ready) = (None, None);
         for (place, budget) in self.budgets.iter().enumerate().filter(|(_, budget)| budget.counts(model)) {
             let window = windows[place].insert(budget.live.window());
-            window.check(&budget.bounds, now).map_err(|no_room| match no_room {
-                NoRoom::Over { reached, end } => {
-                    NotTaken::Over(OverLimit::Budget { period: budget.period.name(), reached, end })
+            match window.check(&budget.bounds, now) {
+                Ok(()) => {}
+                // Who waits as told shall not be refused by another one then.
+                Err(NoRoom::Over { reached, end }) if over.is_none_or(|(last, _)| end > last) => {
+                    over = Some((end, OverLimit::Budget { period: budget.period.name(), reached, end }));
                 }
-                NoRoom::NoWindow | NoRoom::NoneReserved => NotTaken::NotReady(place),
-            })?;
+                Err(NoRoom::Over { .. }) => {}
+                Err(NoRoom::NoWindow | NoRoom::NoneReserved) => not_ready = not_ready.or(Some(place)),
+            }
+        }
+        match (over, not_ready) {
+            (Some((_, over)), _) => return Err(NotTaken::Over(over)),
+            (None, Some(place)) => return Err(NotTaken::NotReady(place)),
+            (None, None) => {}
         }
         let mut mask = 0;
         let mut spent = None;

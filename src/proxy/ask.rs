@@ -222,8 +222,13 @@ impl Delivery<'_> {
         let site = &channel.account.site;
         let (conversions, length) = (&proxy.conversions, call.body.len());
         let Round { operation, recovery, .. } = round;
+        let stand_in = stand_in(call, *operation, failure);
         let prepare = || self.prepare(*operation, format).ok();
-        let words = || recovery.next(call, (site.platform, format), failure, prepare);
+        // No other words make an operation of one that is not there.
+        let words = || match stand_in {
+            Some(_) => None,
+            None => recovery.next(call, (site.platform, format), failure, prepare),
+        };
         let other_words = match format == call.shape.dialect {
             true => conversions.read_through(length, words).await,
             false => conversions.answer(length).await.convert(words),
@@ -232,7 +237,7 @@ impl Delivery<'_> {
             proxy.cache_keys.refused(site.id, now_ms());
         }
         next(RefusedRequest {
-            stand_in: stand_in(call, *operation, failure),
+            stand_in,
             may_repeat: failure.may_repeat(call.work()) == Repeat::Here,
             downgrade: other_words.is_none().then(|| downgrade(failure, format)).flatten(),
             has_others,

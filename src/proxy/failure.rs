@@ -42,7 +42,7 @@ use crate::upstream::{
 };
 
 use super::headers;
-use super::reply::ErrorShape;
+use super::reply::{self, ErrorShape};
 use super::retry::token_refusal::TokenRefusal;
 
 /// How an attempt failed.
@@ -576,7 +576,7 @@ impl Failure {
             // The client's own mistake reaches it as the upstream put it.
             (Kind::Status, Some(body))
                 if ((400..500).contains(&self.status) || shape.dialect == Dialect::Gemini)
-                    && !matches!(self.status, 401..=403) =>
+                    && !reply::is_about_our_key(self.status, &self.error) =>
             {
                 match errors::completed(shape.errors(), body, shape.id.as_str()) {
                     Some(body) => shape.verbatim(self.status, body),

@@ -18,6 +18,8 @@ use super::reply::ErrorShape;
 
 /// The most entries of one page of the messages shape, which is the only one with pages.
 const MAX_PAGE: usize = 1000;
+/// When every model was made, in seconds: nobody tells, and clients that keep lists compare.
+const CREATED: i64 = 1_767_225_600;
 /// Only Google's SDKs send it. They ask on the same paths as everybody else.
 const GOOGLE_SDK: &str = "x-goog-api-client";
 
@@ -28,16 +30,15 @@ pub(super) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) ->
     }
     let shape = ErrorShape::of(&request.headers, None, request.id);
     let models = available(&proxy.jobs, &caller).await;
-    let created = proxy.core.started / 1000;
     if shape.dialect != Dialect::Messages {
-        let data: Vec<Value> = models.iter().map(|model| openai_entry(model, created)).collect();
+        let data: Vec<Value> = models.iter().map(|model| openai_entry(model)).collect();
         return http::json(StatusCode::OK, &json!({ "object": "list", "data": data }));
     }
     let (page, has_more) = match page(&models, &request.query) {
         Ok(page) => page,
         Err(message) => return shape.refuse(400, &message, None, None),
     };
-    let data: Vec<Value> = page.iter().map(|model| messages_entry(model, proxy.core.started)).collect();
+    let data: Vec<Value> = page.iter().map(|model| messages_entry(model)).collect();
     let mut response = http::json(
         StatusCode::OK,
         &json!({ "data": data, "first_id": page.first(), "last_id": page.last(), "has_more": has_more }),
@@ -77,9 +78,9 @@ async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, shape: ErrorS
         );
     }
     let entry = match shape.dialect {
-        Dialect::Messages => messages_entry(&model, jobs.core.started),
+        Dialect::Messages => messages_entry(&model),
         Dialect::Gemini => gemini_entry(&model),
-        _ => openai_entry(&model, jobs.core.started / 1000),
+        _ => openai_entry(&model),
     };
     let mut response = http::json(StatusCode::OK, &entry);
     headers::request_id(shape.dialect, shape.id, response.headers_mut());
@@ -97,8 +98,8 @@ async fn available(jobs: &Arc<Jobs>, caller: &Caller) -> Vec<String> {
     exposed()
 }
 
-fn openai_entry(model: &str, created: i64) -> Value {
-    json!({ "id": model, "object": "model", "created": created, "owned_by": "switchyard" })
+fn openai_entry(model: &str) -> Value {
+    json!({ "id": model, "object": "model", "created": CREATED, "owned_by": "switchyard" })
 }
 
 fn gemini_entry(model: &str) -> Value {
@@ -106,8 +107,8 @@ fn gemini_entry(model: &str) -> Value {
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"] })
 }
 
-fn messages_entry(model: &str, created: i64) -> Value {
-    json!({ "type": "model", "id": model, "display_name": model, "created_at": iso(created) })
+fn messages_entry(model: &str) -> Value {
+    json!({ "type": "model", "id": model, "display_name": model, "created_at": iso(CREATED * 1000) })
 }
 
 /// `limit`, `after_id`, `before_id` of the messages API; without a limit the whole list.
@@ -120,12 +121,13 @@ fn page<'a>(models: &'a [String], query: &Query) -> Result<(&'a [String], bool),
         },
     };
     let position = |id: &str| models.iter().position(|model| model == id);
-    if let Some(before) = query.get("before_id") {
+    let cursor = |name: &str| query.get(name).filter(|id| !id.is_empty());
+    if let Some(before) = cursor("before_id") {
         let end = position(&before).unwrap_or(models.len());
         let start = end.saturating_sub(limit);
         return Ok((&models[start..end], start > 0));
     }
-    let start = query.get("after_id").map_or(0, |after| position(&after).map_or(models.len(), |at| at + 1));
+    let start = cursor("after_id").map_or(0, |after| position(&after).map_or(models.len(), |at| at + 1));
     let end = models.len().min(start + limit);
     Ok((&models[start..end], end < models.len()))
 }

@@ -137,11 +137,11 @@ impl ErrorShape {
         response
     }
 
-    /// The last failure of an upstream, when no further attempt is made. The client's own key is fine, so an
-    /// upstream's 401, 402 and 403 become 502 and lose their type: a client would take them for its own.
+    /// The last failure of an upstream, when no further attempt is made. The client's own key is fine, so what an
+    /// upstream says of ours becomes 502 and loses its type: a client would take it for its own.
     pub fn upstream_failure(self, status: u16, error: &UpstreamError) -> Response {
         let shown = match status {
-            401..=403 => 502,
+            _ if is_about_our_key(status, error) => 502,
             400..=599 => status,
             _ => 502,
         };
@@ -172,6 +172,12 @@ impl ErrorShape {
         headers::request_id(self.errors, self.id, response.headers_mut());
         response
     }
+}
+
+/// Whether an upstream's answer is about the key that it was shown, not about the request: by its status, or, as Google
+/// does, in a 400 (`google.api.ErrorReason`).
+pub(super) fn is_about_our_key(status: u16, error: &UpstreamError) -> bool {
+    matches!(status, 401..=403) || status == 400 && error.is_about_our_key
 }
 
 fn status_code(status: u16) -> StatusCode {

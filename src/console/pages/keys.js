@@ -8,7 +8,7 @@ import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
   Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
-  newKey, useDraft, useMemo, useState, useMarks
+  newKey, partsOf, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
@@ -18,17 +18,16 @@ import { Connect } from "./keys/connect.js";
 const LOST = () => t("Clients that use it are refused at once. The log stays.", "使用它的客户端会立即被拒绝，日志保留。");
 
 const MOST_BUDGETS = 8;
+const NO_END = () => t("no end", "永不");
 const PERIODS = () => [["5h", t("Five hours", "五小时")], ["day", t("Day", "日")], ["week", t("Week", "周")], ["month", t("Month", "月")], ["total", t("In all", "总计")]];
 
 const text = (value) => (value === null ? "" : String(value));
 const orNull = (typed) => typed.trim() || null;
-const listed = (mark) => (typed) => typed.split(mark).map((part) => part.trim()).filter(Boolean);
-const models = listed(/[,，\n]/);
 
 const shownBudget = ({ period, maxCost, maxRequests, maxTokens, models: named }) => ({ period, maxCost: text(maxCost), maxRequests: text(maxRequests),
   maxTokens: text(maxTokens), models: (named ?? []).join(", ") });
 const sentBudget = ({ period, maxCost, maxRequests, maxTokens, models: named }) => ({ period, maxCost: orNull(maxCost), maxRequests: orNull(maxRequests),
-  maxTokens: orNull(maxTokens), models: models(named) });
+  maxTokens: orNull(maxTokens), models: partsOf(named) });
 
 function Budgets({ rows, onChange }) {
   const change = (at, more) => onChange(rows.map((row, index) => (index === at ? { ...row, ...more } : row)));
@@ -42,7 +41,7 @@ function Budgets({ rows, onChange }) {
           ${field("maxCost", t("Cost of the period, USD", "周期费用上限，美元"), { inputmode: "decimal" })}
           ${field("maxRequests", t("Requests of the period", "周期次数上限"), { inputmode: "numeric" })}
           ${field("maxTokens", t("Tokens of the period", "周期令牌上限"), { inputmode: "numeric" })}
-          ${field("models", t("Models counted", "计入的模型"), { hint: t("Names and patterns with commas between them. Empty is every model.", "名称或通配，以逗号分隔；留空为全部模型。") })}
+          ${field("models", t("Models counted", "计入的模型"), { hint: t("Names and patterns, commas between. Empty is every model.", "名称或通配，以逗号分隔；留空为全部模型。") })}
         </div>
         <button type="button" class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", "移除预算 {number}", { number: at + 1 })}</button>
       </fieldset>`;
@@ -79,17 +78,16 @@ const local = (iso) => {
 const refKey = ({ kind, siteId, accountId, tokenId }) => [kind, siteId, accountId, tokenId].filter((part) => part !== undefined).join(":");
 
 const same = (value) => value;
-
-// Of each member: what a new key has, how it is shown, how that is sent.
+// Of each member: its value in a new key, how it is shown, how that is sent.
 const TEXT = [null, text, orNull];
 const PICKED = [[], same, same];
 const FIELDS = {
   name: ["", same, (typed) => typed.trim()], description: TEXT, groupName: TEXT, maxCost: TEXT, maxRequests: TEXT, maxConcurrency: TEXT, requestsPerMinute: TEXT, tokensPerMinute: TEXT,
-  tags: [[], (tags) => tags.join(", "), listed(/[,，\n]/)], enabled: [true, same, same],
+  tags: [[], (tags) => tags.join(", "), (typed) => partsOf(typed)], enabled: [true, same, same],
   expiresAt: [null, local, (typed) => (typed ? new Date(typed).toISOString() : null)],
-  allowedIps: [null, (addresses) => (addresses ?? []).join("\n"), listed(/[,\n]/)],
+  allowedIps: [null, (addresses) => (addresses ?? []).join("\n"), (typed) => partsOf(typed)],
   budgets: [null, (budgets) => (budgets ?? []).map(shownBudget), (rows) => rows.map(sentBudget)],
-  supportedModels: [["*"], (names) => names.join("\n"), listed("\n")], allowedRouteIds: PICKED, excludedSiteIds: PICKED,
+  supportedModels: [["*"], (names) => names.join("\n"), (typed) => partsOf(typed, "\n")], allowedRouteIds: PICKED, excludedSiteIds: PICKED,
   excludedCredentialRefs: [[], (refs) => refs.map(refKey), (keys) => keys.map((key) => {
     const [kind, siteId, accountId, tokenId] = key.split(":");
     return { kind, siteId: Number(siteId), accountId: Number(accountId), ...(tokenId && { tokenId: Number(tokenId) }) };
@@ -112,7 +110,6 @@ function changes(before, after) {
 
 // === the fields ===
 
-// Read once the operator looks at it.
 function Policies({ draft, set, field }) {
   const [routes, sites, accounts, tokens] = ["routes/lite", "sites", "accounts", "account-tokens"].map((name) => useRead(`/api/${name}`));
   const ofSites = (sites.value ?? []).map((site) => ({ key: site.id, text: site.name }));
@@ -126,7 +123,7 @@ function Policies({ draft, set, field }) {
   const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
     ${field("supportedModels", t("Models"), { kind: "area", hint: t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.", "每行一个：名称、含 * 或 ? 的通配、或 re: 加正则表达式；单独的 * 为全部模型。") })}
-    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.", "除上述模型外按名称允许；模型和路由都为空则不允许任何请求。")} ...${pick("allowedRouteIds")} from=${[routes]}
+    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models. Without models and routes the key allows nothing.", "在上述模型之外允许；两者都为空则不允许任何请求。")} ...${pick("allowedRouteIds")} from=${[routes]}
       options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))} />
     <${Pick} label=${t("Sites left out")} options=${ofSites} from=${[sites]} ...${pick("excludedSiteIds")} />
     <${Pick} label=${t("Credentials left out")} options=${credentials} from=${[tokens, accounts]} ...${pick("excludedCredentialRefs")} />
@@ -144,12 +141,12 @@ function KeyFields({ draft, setDraft }) {
     <div class="columns">
       ${field("maxCost", t("Most cost, USD", "费用上限，美元"), { inputmode: "decimal", hint: t("Empty is no limit, 0 blocks at once.", "留空为不限，0 为立即阻止。") })}
       ${field("maxRequests", t("Most requests", "次数上限"), { inputmode: "numeric" })}
-      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In this browser's time zone. Empty is never.", "按此浏览器的时区，留空为永不。") })}
+      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In the browser's time zone. Empty is never.", "按此浏览器的时区，留空为永不。") })}
       ${field("groupName", t("Group"), { maxlength: "64" })}
-      ${field("tags", t("Tags"), { hint: t("With commas between them.") })}
+      ${field("tags", t("Tags"), { hint: t("Commas between.") })}
       ${field("description", t("Description"))}
     </div>
-    ${field("enabled", t("Turned on", "启用"), { kind: "switch" })}
+    ${field("enabled", t("On"), { kind: "switch" })}
     <${Fold} label=${t("Budgets, pace, addresses", "预算、速率、地址")}><${Limits} draft=${draft} set=${set} field=${field} /><//>
     <${Fold} label=${t("Models, routes, sites", "模型、路由、站点")}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
 }
@@ -233,7 +230,7 @@ function Detail({ item, onDone }) {
     [t("Calls at once"), item.maxConcurrency], [t("Requests a minute"), item.requestsPerMinute && number(item.requestsPerMinute)],
     [t("Tokens a minute"), item.tokensPerMinute && number(item.tokensPerMinute)], [t("Addresses"), item.allowedIps?.join(", ")],
     [t("Budgets", "预算"), item.budgets && html`<${BudgetsUsed} budgets=${item.budgets} />`],
-    [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : t("no end", "永不")], [t("Made", "创建于"), html`<${Time} at=${item.createdAt} plain />`],
+    [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : NO_END()], [t("Made", "创建于"), html`<${Time} at=${item.createdAt} plain />`],
     [t("Description"), item.description], [t("Group"), item.groupName], [t("Tags"), item.tags.join(", ")], [t("Models"), item.supportedModels.join(", ") || "–"],
     [t("Routes"), amount(item.allowedRouteIds)], [t("Sites left out"), amount(item.excludedSiteIds)], [t("Credentials left out"), amount(item.excludedCredentialRefs)],
     [t("Weights of sites"), amount(Object.keys(item.siteWeightMultipliers))]];
@@ -261,7 +258,7 @@ function Labels({ send }) {
   };
   return html`<${InDialog} label=${t("Group and tags")}>${(done) => html`<${Form} act=${async () => { await save(); done(); }} disabled=${!group.trim() && !tags.trim()}>
       ${field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
-      ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("With commas between them.") })}<//>`}<//>`;
+      ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("Commas between.") })}<//>`}<//>`;
 }
 
 export function Page() {
@@ -290,7 +287,7 @@ export function Page() {
     [t("24 hours"), (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
       <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>`, "less"],
     [t("Group and tags"), (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}`, "less"],
-    [t("Expires"), (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("no end", "永不")}</span>`), "less"],
+    [t("Expires"), (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${NO_END()}</span>`), "less"],
     [t("Last used", "上次使用"), (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>`, "less"],
   ];
   const fresh = html`<${Opens} class="first" label=${t("New key")}>${(close) => html`<${NewKey} onClose=${close} onDone=${read.reload} />`}<//>`;
@@ -298,7 +295,7 @@ export function Page() {
     <${Tabs} label=${t("Keys")} value=${connects} onChange=${setConnects} items=${[["", t("Keys")], ["1", t("Connect a client")]]} />
     ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} stateOf=${stateOf} reload=${read.reload} newKey=${fresh} />`
       : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${fresh}
-          empty=${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.", "还没有密钥。在此之前，客户端使用全局令牌 PROXY_TOKEN。")}>
+          empty=${t("No key yet: clients use the global token, PROXY_TOKEN.", "还没有密钥：客户端使用全局令牌 PROXY_TOKEN。")}>
         ${() => html`
           <div class="filters">
             <${Filter} name="q" kind="search" label=${t("Search")} />
@@ -310,7 +307,7 @@ export function Page() {
             ${picked.length < shown.length && html`<button class="quiet" onClick=${() => setTicked(new Set(shown.map((key) => key.id)))}>${t("Choose all {count}", "全选 {count} 个", { count: shown.length })}</button>`}
             <${Labels} send=${send} />
             <${Removal} class="" label=${t("Reset usage")} name=${picked.map((key) => key.name).join(", ")} act=${() => send("resetUsage")} />`}<//>
-          <${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} opened=${opened} onOpen=${setOpened}
+          <${List} label=${t("Keys of clients")} rows=${shown} all=${keys} columns=${columns} opened=${opened} onOpen=${setOpened}
             detail=${(key) => html`<${Detail} item=${key} onDone=${read.reload} key=${key.id} />`} />`}
       <//>`}`;
 }

@@ -60,7 +60,7 @@ function Sums() {
     <div class="columns">
       <${Shares} title=${t("By site", "按站点")} read=${sites} rowsOf=${() => [...bySite].map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
       <${Shares} title=${t("By model", "按模型")} read=${models} rowsOf=${(value) => value.models.map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />
-      <${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("ever", "全部") }[range]})`} read=${keys} ...${common}
+      <${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("All") }[range]})`} read=${keys} ...${common}
         rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />
     </div>
     <p class="hint">${t("Requests with PROXY_TOKEN are of no key.", "使用 PROXY_TOKEN 的请求不属于任何密钥。")}</p>`;
@@ -78,7 +78,7 @@ function pretty(text) {
 }
 
 function Cost({ row }) {
-  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged by the call, or estimated from all tokens: no parts are recorded.", "按次计费，或按总令牌数估算：没有明细。")}</span></p>`;
+  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged by the call, or estimated: no parts are recorded.", "按次计费或估算：没有明细。")}</span></p>`;
   const { usage, breakdown: by } = row.billingDetails;
   const parts = [[t("In", "输入"), usage.billablePromptTokens, by.inputPerMillion, by.inputCost], [t("From the cache"), usage.cacheReadTokens, by.cacheReadPerMillion, by.cacheReadCost],
     [t("Into the cache", "写入缓存"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out", "输出"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
@@ -89,12 +89,28 @@ function Cost({ row }) {
 const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /Json$|Text$|Reason$|Url$/.test(name))
   .map(([name, text]) => html`<p class="quiet mono">${name}</p><${Copyable} label=${name} text=${pretty(text)} />`);
 
+const NoTrace = () => html`<a href="/settings?tab=traces">${t("No trace was recorded: see the settings.", "没有跟踪记录：见设置。")}</a>`;
+
 function Trace({ id }) {
   const read = useRead(id && `/api/stats/proxy-debug/traces/${id}`);
-  if (!id) return html`<a href="/settings?tab=traces">${t("No trace was recorded. Traces are switched on in the settings.", "没有跟踪记录。可在设置中开启跟踪。")}</a>`;
+  if (!id) return NoTrace();
   return html`<${Section} read=${read} class="plain">
     ${({ trace, attempts }) => html`<${Texts} of=${trace} />
       ${attempts.map((one) => html`<h3>${t("Attempt {number}", "第 {number} 次尝试", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Texts} of=${one} />`)}`}<//>`;
+}
+
+function Traces() {
+  const read = useRead("/api/stats/proxy-debug/traces?limit=100", { every: 15 });
+  const [opened, setOpened] = useFilter("open");
+  const columns = [
+    [t("Time"), (row) => html`<span class="number">${moment(row.createdAt)}</span>`],
+    [t("Model"), (row) => html`<bdi>${row.requestedModel ?? "–"}</bdi>`],
+    [t("Status"), (row) => html`<${Badge} kind=${row.finalStatus === "success" ? "good" : "bad"}>${row.finalHttpStatus ?? row.finalStatus ?? "–"}<//>`],
+    [t("Client"), (row) => html`<bdi>${row.clientKind ?? "–"}</bdi>`, "less"],
+    [t("Path", "路径"), (row) => html`<bdi class="mono">${row.downstreamPath}</bdi>`, "less"],
+  ];
+  return html`<${Section} title=${t("Traces")} read=${read} empty=${NoTrace()}>${({ items }) => html`
+    <${List} label=${t("Traces")} rows=${items} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${({ id }) => html`<${Trace} key=${id} id=${id} />`} />`}<//>`;
 }
 
 function LogDetail({ id }) {
@@ -114,7 +130,7 @@ function LogDetail({ id }) {
       <${Pairs} of=${[
         [t("Tokens in / out"), `${number(row.promptTokens)} / ${number(row.completionTokens)}`],
         [t("From the cache"), number(row.cacheReadTokens)],
-        [t("Counted by", "计数来源"), { upstream: t("the site", "站点"), "self-log": t("the site's own log", "站点自己的日志") }[row.usageSource]],
+        [t("Counted by", "计数来源"), { upstream: t("Site"), "self-log": t("the site's own log", "站点自己的日志") }[row.usageSource]],
         [t("First byte", "首字节"), duration(row.firstByteLatencyMs)],
         [t("Took"), html`${duration(row.latencyMs)} ${row.isStream && html`<${Badge}>${t("streamed", "流式")}<//>`}`],
         [t("Status"), row.httpStatus],
@@ -124,7 +140,7 @@ function LogDetail({ id }) {
     <h3>${t("Attempts")}</h3>
     <${Table} label=${t("Attempts")} head=${[t("Time"), t("Site"), t("Status"), t("Took"), t("Error")]}
       rows=${row.attempts.map((one) => [clock(one.createdAt), site(one), html`<${Status} row=${one} />`, duration(one.latencyMs), one.status === "success" ? "" : one.errorMessage])} />
-    <${Fold} label=${t("Trace", "跟踪")}><${Trace} id=${row.traceId} /><//>`}<//>`;
+    <${Fold} label=${t("Traces")}><${Trace} id=${row.traceId} /><//>`}<//>`;
 }
 
 // === the page ===
@@ -158,11 +174,10 @@ function Rows() {
   const page = Math.max(1, Number(query.page) || 1);
   const address = (more) => go(path, { ...query, ...more }, { replace: true });
   const isLive = live === "1" && page === 1;
-  // Another filter begins at the first page.
+  // Back to the first page.
   const field = (name, label, more) => html`<${Field} label=${label} value=${query[name] ?? ""} ...${more}
     onChange=${(value) => address({ [name]: value, page: "", open: "" })} />`;
   const all = (options) => ({ choices: [["", t("All")], ...options] });
-  // What is typed is asked for once typing pauses.
   const search = useSettled(query.search ?? "");
   const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
   const follows = isLive && !open;
@@ -199,8 +214,10 @@ function Rows() {
 }
 
 export function Page() {
-  const [tab, setTab] = useFilter("tab");
+  const { path, query } = useAddress();
+  const { tab = "" } = query;
   return html`
-    <${Tabs} label=${t("Log")} value=${tab} onChange=${setTab} items=${[["", t("Requests")], ["sums", t("Costs and counts")]]} />
-    ${tab === "sums" ? html`<${Sums} />` : html`<${Rows} />`}`;
+    <${Tabs} label=${t("Log")} value=${tab} onChange=${(name) => go(path, { ...query, tab: name, open: "" }, { replace: true })}
+      items=${[["", t("Requests")], ["sums", t("Costs and counts")], ["traces", t("Traces")]]} />
+    <${{ sums: Sums, traces: Traces }[tab] ?? Rows} />`;
 }

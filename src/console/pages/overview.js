@@ -6,7 +6,7 @@ import { useNow, useRead } from "../data.js";
 import { clock, duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Countdown, Failed, Level, Section, StateBadge, TASKS, TaskAction, Time, Unread, eventTitle, healthReason, html, isInTrouble, nameOf, recheck,
+  Action, Badge, Countdown, Failed, Level, Section, StartTask, StateBadge, TASKS, Time, Unread, eventTitle, healthReason, html, isInTrouble, nameOf, recheck,
   taskTitle
 } from "../parts.js";
 import { joined, t } from "../words.js";
@@ -55,7 +55,7 @@ function Troubles({ accounts }) {
       .map((one) => html`<${Row} key=${`b${one.id}`} badge=${html`<${Badge} kind="warn">${t("low balance", "余额不足")}<//>`} title=${titleOf(one)} about=${money(one.balance)}>${check(one)}<//>`),
     ...failedOf(tasks.value?.tasks ?? []).map((one) => html`<${Row} key=${one.id} badge=${html`<${Badge} kind="bad">${t("task failed", "任务失败")}<//>`} title=${taskTitle(one)}
       about=${html`<bdi>${one.error ?? one.message}</bdi> <span class="quiet"><${Time} at=${one.finishedAt} /></span>`}>
-      ${TASKS[one.dedupeKey]?.[1] && html`<${TaskAction} start=${() => post(TASKS[one.dedupeKey][1])} after=${tasks.reload}>${t("Start again", "重新开始")}<//>`}<//>`),
+      ${TASKS[one.dedupeKey]?.[1] && html`<${StartTask} kind=${one.dedupeKey} accounts=${rows} label=${t("Start again", "重新开始")} after=${tasks.reload} />`}<//>`),
   ];
   const reads = [accounts, routes, tasks, settings];
   const isRead = reads.every((read) => read.value);
@@ -130,11 +130,11 @@ function Figures({ day }) {
     return html`<dl class="figures">
       ${figure(t("Balance"), money(totalBalance))}
       ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend), t("30 days", "30 天"), trend)}
-      ${figure(t("Attempts"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
+      ${figure(t("Attempts"), number(proxy24h.total), hours("totalRequests"), t("24 hours"))}
       ${figure(t("Failed attempts", "失败的尝试"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Attempts a minute", "每分钟尝试数"), number(performance.requestsPerMinute))}
       ${flight.failure?.status !== 404 && figure(t("In flight", "处理中"), number(flight.value), null, null, flight)}
-      ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 h"))}
+      ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 hours"))}
     </dl>`;
   }}<//>`;
 }

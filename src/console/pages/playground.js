@@ -37,7 +37,6 @@ function readEvent(delta, { event, data }) {
   return { text: value && delta(value), failure: error && (error.message ?? JSON.stringify(error)) };
 }
 
-// Null when what is typed is no object.
 function furtherOf(text) {
   try {
     const value = JSON.parse(text.trim() || "{}");
@@ -47,7 +46,6 @@ function furtherOf(text) {
 
 // === the page ===
 
-// Of a long answer so much is shown as it came.
 const MOST = 100_000;
 const STEPS = () => ({ sent: t("Sent", "已发送"), begun: t("Answer begins", "开始回应"), first: t("First text", "首段文本"), ended: t("End", "结束") });
 
@@ -173,6 +171,6 @@ export function Page() {
       <//>
     </div>
     <div>${exchange ? html`<${Exchange} exchange=${exchange} /><a href=${href("/log", { search: model })}>${t("Log")}</a>`
-      : html`<${Section}><div class="empty">${t("What is sent and what comes back is shown here. It counts and is logged like any request.", "这里显示发出和收到的内容。请求照常计数并记入日志。")}</div><//>`}</div>
+      : html`<${Section}><div class="empty">${t("What is sent and what comes back. It counts and is logged like any request.", "发出和收到的内容。请求照常计数并记入日志。")}</div><//>`}</div>
   </div>`;
 }

@@ -42,8 +42,8 @@ function Preview({ pattern, exact }) {
   }, [pattern, exact]);
   if (found === "blank") return html`<p class="hint">${t("An exact name; or * for any text and ? for one character; or re: and a regular expression.", "填写准确名称；或用 * 代表任意文本、? 代表一个字符；或以 re: 开头填写正则表达式。")}</p>`;
   if (typeof found === "string") {
-    return html`<${Note} kind="warn">${found === "refused" ? t("Looking around, back-references and more than 256 characters are not accepted.", "不接受环视、反向引用和超过 256 个字符的表达式。")
-      : t("This expression cannot be shown here; the server checks it when it is saved.", "此表达式无法在此预览，保存时由服务器检查。")}<//>`;
+    return html`<${Note} kind="warn">${found === "refused" ? t("Look-around, back-references and more than 256 characters are refused.", "不接受环视、反向引用和超过 256 个字符的表达式。")
+      : t("No preview of this expression; the server checks it when it is saved.", "此表达式无法在此预览，保存时由服务器检查。")}<//>`;
   }
   return html`<div role="status" class="hint">
     <p>${count(found.length, "Matches {count} known model", "Matches {count} known models", "匹配 {count} 个已知模型")}</p>
@@ -77,14 +77,14 @@ function RouteForm({ route, rows, onDone }) {
       ${!isGroup && html`${field("modelPattern", t("Model or pattern"), { class: "mono" })}
         <${Preview} pattern=${is.modelPattern} exact=${exact} />`}
       ${route && !isGroup && is.modelPattern.trim() !== route.modelPattern
-        && html`<${Note} kind="warn">${t("Channels are found anew for the new pattern; only those made by hand stay.", "将按新的通配重新查找通道，只保留手动添加的通道。")}<//>`}
+        && html`<${Note} kind="warn">${t("Channels are found anew; only those made by hand stay.", "将重新查找通道，只保留手动添加的。")}<//>`}
       ${field("displayName", isGroup ? t("Name of the group", "分组名称") : t("Another name for clients", "供客户端使用的别名"), { hint: isGroup ? t("It goes before a model of the same name.", "它优先于同名的模型。") : t("Optional") })}
       ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${(ids) => set("sourceRouteIds", ids)}
         options=${exact.map((row) => ({ key: row.id, text: row.modelPattern }))} />`}
       ${field("displayIcon", t("Icon for clients", "供客户端使用的图标"), { hint: t("Optional") })}
       ${field("routingStrategy", t("Strategy"), { choices: strategies() })}
-      ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name sent upstream. The first that matches counts.", "每行一条规则：名称或通配 => 发给上游的名称。以首个匹配的为准。"),
-        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : stored === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.", "已保存的内容无法读作规则；不写新规则就会保持不变。") : undefined })}
+      ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name upstream. The first match counts.", "每行一条：名称或通配 => 上游名称。以首个匹配为准。"),
+        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : stored === null && !isMappingNew ? t("What is stored is not such rules; it stays unless you write new ones.", "已保存的不是规则；不写新规则则不变。") : undefined })}
     <//>`;
 }
 
@@ -137,7 +137,7 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
       <div class="quiet"><bdi>${account.username ?? t("Account {id}", { id: account.id })}</bdi>${token && html` / <bdi>${token.name}</bdi>`}</div>
       ${channel.sourceModel && channel.sourceModel !== row.modelPattern && html`<div class="mono"><bdi>${channel.sourceModel}</bdi></div>`}
       ${routeUnit && html`<${Badge}><bdi title=${routeUnit.members.map((one) => one.username ?? `#${one.accountId}`).join(", ")}>${routeUnit.name}</bdi> ${number(routeUnit.memberCount)}<//>`}
-      ${channel.manualOverride && html`<${Badge}>${t("By hand", "手动")}<//>`}</div>
+      ${channel.manualOverride && html`<${Badge}>${t("by hand")}<//>`}</div>
     <div>${chance ? html`<span class="chance"><${Bar} value=${chance.probability} kind=${chance.eligible ? "" : "bad"} label=${t("Probability of {name}", "{name} 的概率", { name })} />
         <b class="number">${percent(chance.probability, 1)}</b></span>` : ""}
       ${code && html`<div class=${chance?.eligible === false || !channel.enabled ? "bad-text" : ""}>${reasons()[code] ?? code} ${until && html`<${Countdown} until=${until} />`}</div>
@@ -182,7 +182,7 @@ function ChannelForm({ row, channel, onDone }) {
     onDone();
   };
   return html`<${Form} act=${act} verb=${channel ? t("Save") : t("Add", "添加")} disabled=${channel ? isSame : !accountId}>
-    ${!channel && html`<${Section} read=${accounts} class="plain">${(value) => html`<${Pick} label=${t("Account", "账号")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); set("tokenId", ""); }}
+    ${!channel && html`<${Section} read=${accounts} class="plain">${(value) => html`<${Pick} label=${t("Account")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); set("tokenId", ""); }}
       options=${value.accounts.map((one) => ({ key: one.id, text: joined(one.site.name, one.username ?? `#${one.id}`) }))} />`}<//>`}
     <${Failed} of=${tokens} />
     ${tokens.value?.length > 0 && field("tokenId", t("Key"), { choices: [["", t("The default one", "默认密钥")], ...tokens.value.map((one) => [String(one.id), one.name])] })}
@@ -221,7 +221,7 @@ function RouteDetail({ row, rows, after }) {
       <${InDialog} wide label=${t("Edit")} title=${t("Edit the route", "编辑路由")} after=${reload}>${(done) => html`<${RouteForm} route=${row} rows=${rows} onDone=${done} />`}<//>
       <${Switch} isOn=${row.enabled} act=${(enabled) => put(`/api/routes/${row.id}`, { enabled })} after=${reload} />
       ${row.kind !== "group" && html`<${InDialog} label=${t("Add a channel")} after=${reload}>${(done) => html`<${ChannelForm} row=${row} onDone=${done} />`}<//>`}
-      ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("Clear cooldowns", "解除冷却")}<//>`}
+      ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("End cooling")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
       <${Removal} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
@@ -281,7 +281,7 @@ export function Page() {
   const rebuild = async () => { const { rebuild: made } = await post("/api/routes/rebuild", { refreshModels: false }); read.reload(); return made; };
   return html`
     <${Section} title=${t("Models and routes")} read=${read}
-      empty=${html`<a href="/sites">${t("No models yet. They appear when a site with an account is added.", "还没有模型。添加站点和账号后就会出现。")}</a>`}
+      empty=${html`<a href="/sites">${t("No models yet. Add a site with an account.", "还没有模型。请添加站点和账号。")}</a>`}
       actions=${html`
         <${Action} act=${rebuild} done=${said}>${t("Rebuild", "重建路由")}<//>
         <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Read models anew")}<//>
@@ -295,7 +295,7 @@ export function Page() {
         ${(wanted || kind || state) && shown.length > 0 && html`<${Fold} label=${t("With all {count} that are shown", "对显示的全部 {count} 条", { count: shown.length })}>
           <${Batch} path="routes" rows=${shown} after=${read.reload} label=${(many) => count(many, "{count} route", "{count} routes", "{count} 条路由")}
             consequence=${LOST()} /><//>`}
-        <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen}
+        <${List} label=${t("Models and routes")} rows=${shown} all=${rows} columns=${columns()} opened=${open} onOpen=${setOpen}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
     <//>`;
 }

@@ -18,7 +18,7 @@ export function Search({ pages, onClose }) {
     return [
       ...pages.map(([path, name]) => ["", t(name), path]),
       ...sites.map((site) => [t("Site"), site.name, "/sites", { open: `s${site.id}` }]),
-      ...accounts.map((one) => [t("Account", "账号"), joined(siteOf.get(one.siteId), nameOf(one)), "/sites", { open: `a${one.id}` }]),
+      ...accounts.map((one) => [t("Account"), joined(siteOf.get(one.siteId), nameOf(one)), "/sites", { open: `a${one.id}` }]),
       ...(routes ?? []).map(({ id, displayName, modelPattern }) => [t("Model"), displayName || modelPattern, "/routes", { q: displayName || modelPattern, open: id }]),
       ...(keys?.items ?? []).map(({ id, name }) => [t("Key"), name, "/keys", { open: id }]),
     ].map((one) => ({ one, text: one[1].toLowerCase() }));

@@ -4,7 +4,7 @@ import { go, useAddress } from "../address.js";
 import { Failure, post, put, token } from "../api.js";
 import { useRead } from "../data.js";
 import { duration } from "../format.js";
-import { Action, Badge, Copyable, Failed, Field, Form, Link, Note, Pick, Section, Tabs, html, newKey, useDraft, useState } from "../parts.js";
+import { Action, Badge, Copyable, Failed, Field, Form, Kept, Link, Note, Pick, Section, Tabs, html, newKey, partsOf, useDraft, useState } from "../parts.js";
 import { currentLanguage, t } from "../words.js";
 import { FORMS } from "./settings/table.js";
 import { About, Backup, Database, Events, Maintenance, Tasks, Updates } from "./settings/upkeep.js";
@@ -39,7 +39,7 @@ function cronWords(text) {
 
 // === a form: it shows what was read, sends what was changed, and cannot be saved while the last read failed ===
 
-const kindOf = ([, usual, , , kind]) => kind ?? { boolean: "switch", number: "number" }[typeof usual] ?? "text";
+const kindOf = ([, usual, , , kind]) => kind ?? { boolean: "switch", number: "number" }[typeof usual];
 const valueAt = (values, field) => field.split(".").reduce((held, name) => held?.[name], values);
 
 function shown(kind, value) {
@@ -47,7 +47,6 @@ function shown(kind, value) {
     case "switch": case "brands": return value;
     case "list": return value.join("\n");
     case "json": return JSON.stringify(value, null, 2);
-    case "secret": return "";
     default: return String(value);
   }
 }
@@ -62,7 +61,7 @@ function fault(kind, typed) {
 function sent(kind, typed) {
   switch (kind) {
     case "number": return Number(typed);
-    case "list": return typed.split("\n").map((line) => line.trim()).filter(Boolean);
+    case "list": return partsOf(typed, "\n");
     case "json": return JSON.parse(typed);
     default: return typed ?? "";
   }
@@ -87,12 +86,9 @@ function Setting({ row, held, edit, onEdit, zone }) {
   const failure = edit === undefined || edit === null ? null : fault(kind, value);
   const hint = [kind === "cron" && cronWords(value) && `${cronWords(value)} (${zone})`, usualWords(kind, usual, choices)].filter(Boolean).join(" · ");
   const shared = { label, value, failure, hint, onChange: onEdit };
-  if (kind === "secret") {
-    return edit === null ? html`<p>${label}: ${t("what is saved is removed.", "已保存的值将被移除。")} <${Link} act=${() => onEdit(undefined)}>${t("Keep it", "保留")}<//></p>`
-      : html`<${Field} ...${shared} kind=${field.endsWith("Url") ? "text" : "password"} placeholder=${held ? t("unchanged") : ""} onChange=${(typed) => onEdit(typed || undefined)}
-        hint=${held ? html`${t("Saved:", "已保存：")} <bdi class="mono">${held}</bdi> ${field !== "proxyToken" && html`<${Link} act=${() => onEdit(null)}>${t("Remove")}<//>`}` : t("Nothing is saved.", "尚未保存。")} />`;
-  }
   switch (kind) {
+    case "secret": return html`<${Kept} label=${label} kind=${field.endsWith("Url") ? "text" : "password"} stored=${held} mayGo=${field !== "proxyToken"} value=${edit}
+      onChange=${(typed) => onEdit(typed === "" ? undefined : typed)} />`;
     case "brands": return html`<${Brands} ...${shared} />`;
     case "choice": return html`<${Field} ...${shared} choices=${choices.map(([name, words]) => [name, t(words)])} />`;
     case "list": case "json": return html`<${Field} ...${shared} kind="area" class="mono" rows=${kind === "json" ? 14 : 4} />`;
@@ -167,18 +163,17 @@ function ProxyTest({ typed }) {
   return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
 }
 
-// Shows a token that was made up here; one that was typed stays hidden.
+// Shows a token made up here; one that was typed stays hidden.
 function MadeUp({ typed, edit }) {
   const [made, setMade] = useState(null);
   return typed && typed === made ? html`<${Copyable} text=${made} label=${t("New token")} />`
     : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Make one up", "生成一个")}</button>`;
 }
 
-const linesOf = (typed, held) => (typed === undefined ? held : typed.split(/[\n,]/).map((line) => line.trim()).filter(Boolean));
 
 const besideAccess = (value) => ({
   adminIpAllowlist: (typed, held, edit) => {
-    const list = linesOf(typed, held);
+    const list = typed === undefined ? held : partsOf(typed);
     return html`<p class="hint">${t("Your address: {address}", "您的地址：{address}", { address: value.currentAdminIp })}</p>
       ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.", "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
         ${" "}<${Link} act=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}<//><//>`}`;
@@ -190,7 +185,7 @@ const besideAccess = (value) => ({
 
 // === the page ===
 
-const TABS = () => [["routing", t("Routing", "路由")], ["limits", t("Limits", "限制")], ["jobs", t("Schedules", "计划")], ["notices", t("Notices", "通知")], ["models", t("Models")], ["traces", t("Traces", "跟踪")],
+const TABS = () => [["routing", t("Routing", "路由")], ["limits", t("Limits", "限制")], ["jobs", t("Schedules", "计划")], ["notices", t("Notices", "通知")], ["models", t("Models")], ["traces", t("Traces")],
   ["rewriting", t("Rewriting", "改写")], ["access", t("Access", "访问")], ["backup", t("Backup", "备份")], ["tasks", t("Tasks")], ["events", t("Events")], ["maintenance", t("Maintenance", "维护")], ["database", t("Database")], ["updates", t("Updates")], ["about", t("About")]];
 const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, database: Database, updates: Updates, about: About };
 

@@ -6,8 +6,8 @@ import { useRead } from "../data.js";
 import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Link, Note, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
-  Time, healthReason, html, isInTrouble, nameOf, recheck, useDraft, useMemo, useState, useMarks
+  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Link, Note, Removal, Reveal, Section, StartTask, StateBadge, Switch, Tabs, TaskAction,
+  Time, healthReason, html, isInTrouble, nameOf, partsOf, probes, recheck, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { coded, count, joined, t } from "../words.js";
 import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, ProxyField, Windows, hasSessions } from "./sites/add.js";
@@ -15,7 +15,7 @@ import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, 
 function Announcements({ site, sites = [site] }) {
   const read = useRead(`/api/site-announcements?limit=100${site ? `&siteId=${site.id}` : ""}`);
   const mark = (which, label) => html`<${Action} class="quiet" act=${async () => { await post(`/api/site-announcements/${which}`); read.reload(); }}>${label}<//>`;
-  const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Ask now", "立即查询")}<//>
+  const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Look now")}<//>
     ${!site && html`${mark("read-all", t("Mark all as read"))}
       <${Removal} label=${t("Delete all")} title=${t("Delete all announcements?", "删除全部公告？")} name=${t("Announcements")} act=${() => remove("/api/site-announcements")} after=${read.reload} />`}`;
   return html`<${Section} read=${read} actions=${actions} class="plain" empty=${t("Nothing is announced.", "没有公告。")}>
@@ -50,7 +50,6 @@ function SiteDetail({ site, reload, onAdd }) {
 
 // One that is switched off begins with #.
 const poolOf = ({ apiEndpoints }) => apiEndpoints.map(({ url, enabled }) => (enabled ? url : `# ${url}`)).join("\n");
-const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 const merged = (before, typed, now) => [...typed.filter((line) => !before.includes(line) || now.includes(line)),
   ...now.filter((line) => !before.includes(line) && !typed.includes(line))];
 
@@ -64,7 +63,7 @@ function EditSite({ site, reload }) {
     // A list is sent whole, with what others did to it since it was shown.
     const now = (await get("/api/sites")).find(({ id }) => id === site.id) ?? site;
     if (gone.length || header) body.customHeaders = JSON.stringify(Object.fromEntries([...headersOf(now), ...(header ? [[header.trim(), content]] : [])]));
-    if (pool !== undefined) body.apiEndpoints = merged(...[shown.pool, pool, poolOf(now)].map(linesOf)).map((line) => ({ url: line.replace(/^#\s*/, ""), enabled: line[0] !== "#" }));
+    if (pool !== undefined) body.apiEndpoints = merged(...[shown.pool, pool, poolOf(now)].map((text) => partsOf(text, "\n"))).map((line) => ({ url: line.replace(/^#\s*/, ""), enabled: line[0] !== "#" }));
     await put(`/api/sites/${site.id}`, body);
     clear();
     await reload();
@@ -74,7 +73,7 @@ function EditSite({ site, reload }) {
       ${field("name", t("Name"))}
       ${field("url", t("Address"))}
       ${field("platform", t("Platform"), { choices: PLATFORMS })}
-      ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes. A # before one switches it off.", "按此顺序尝试，失败的休息五分钟；前加 # 即停用。") })}
+      ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in order; one that fails rests for five minutes. A # switches one off.", "按此顺序尝试，失败的休息五分钟；前加 # 即停用。") })}
       ${site.apiEndpoints.filter((one) => one.lastFailureReason).map((one) => html`<p key=${one.url} class="hint bad"><bdi>${one.url}</bdi>: <bdi>${one.lastFailureReason}</bdi>
         <${Time} at=${one.lastFailedAt} /> <${Countdown} until=${one.cooldownUntil} /></p>`)}
       ${placeOf(field)}
@@ -89,7 +88,7 @@ function EditSite({ site, reload }) {
       <${ProxyField} stored=${site.proxyUrl} values=${values} set=${set} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
       ${field("externalCheckinUrl", t("Page for checking in", "签到页面"))}
-      ${headersOf(site).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <${Link} act=${() => set("gone", [...gone, name])}>${t("Remove {name}", "移除 {name}", { name })}<//></p>`)}
+      ${headersOf(site).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <${Link} act=${() => set("gone", [...gone, name])}>${t("Remove {name}", { name })}<//></p>`)}
       <div class="filters">${field("header", t("Header of every request", "每个请求附带的标头"))} ${field("content", t("Its value", "值"))}</div>
     </div></div><//>`;
 }
@@ -106,7 +105,7 @@ function Models({ site, account }) {
     disabled.set(await put(off, { models: models.includes(name) ? models.filter((one) => one !== name) : [...models, name] }));
   };
   const add = async () => {
-    await post(`/api/accounts/${account.id}/models/manual`, { models: added.split(/[\n,]+/).map((one) => one.trim()).filter(Boolean) });
+    await post(`/api/accounts/${account.id}/models/manual`, { models: partsOf(added) });
     setAdded("");
     await read.reload();
   };
@@ -117,16 +116,14 @@ function Models({ site, account }) {
       ${known.length > 12 && html`<${Field} kind="search" label=${t("Search")} value=${text} onChange=${setText} />`}
       ${!known.length && html`<p class="quiet">${t("No model is known.", "还没有已知模型。")}</p>`}
       <ul class="plain models">${fitting.slice(0, SHOWN).map(({ name, isManual, latencyMs }) => html`<li key=${name}>
-        <bdi>${name}</bdi> ${isManual && html`<${Badge}>${t("by hand", "手动")}<//>`} ${out.includes(name) && html`<${Badge} kind="warn">${t("off")}<//>`}
+        <bdi>${name}</bdi> ${isManual && html`<${Badge}>${t("by hand")}<//>`} ${out.includes(name) && html`<${Badge} kind="warn">${t("off")}<//>`}
         ${latencyMs > 0 && html`<span class="quiet">${latencyMs} ms </span>`}
         <${Action} class="link" act=${() => flip(name)}>${out.includes(name) ? t("Switch on") : t("Switch off at this site", "在此站点停用")}<//></li>`)}</ul>
       ${fitting.length > SHOWN && html`<p class="quiet">${t("{count} more: search for them.", "还有 {count} 个，请搜索。", { count: fitting.length - SHOWN })}</p>`}`;
   }}<//>`}<//>
   ${account && html`<${Form} act=${add} verb=${t("Add by hand", "手动添加")} disabled=${!added.trim()}>
-    <${Field} label=${t("Models the site does not list", "站点未列出的模型")} hint=${t("Several with commas between.", "多个用逗号分隔。")} value=${added} onChange=${setAdded} /><//>`}`;
+    <${Field} label=${t("Models the site does not list", "站点未列出的模型")} hint=${t("Commas between.")} value=${added} onChange=${setAdded} /><//>`}`;
 }
-
-const probes = (what) => t("Probe all models of {what}?", "探测 {what} 的全部模型？", { what });
 
 function Probe({ site }) {
   const known = useRead(`/api/sites/${site.id}/available-models`);
@@ -141,7 +138,7 @@ function Probe({ site }) {
   };
   const words = { supported: t("answers", "有回答"), unsupported: t("does not answer; switched off", "无回答，已停用"), inconclusive: t("not clear", "不确定") };
   return html`
-    <${Note} kind="warn">${t("Models are asked with tiny requests, which may cost something. What is not served is switched off at this site.", "会向模型发送极小的请求，可能产生少量费用。不提供的模型会在此站点停用。")}<//>
+    <${Note} kind="warn">${t("Tiny requests, which may cost something. What is not served is switched off at this site.", "极小的请求，可能产生费用。不提供的模型会在此站点停用。")}<//>
     <div class="actions"><${Action} act=${run("single")}>${t("Probe one model", "探测一个模型")}<//><${Action} asks=${probes(`${site.name} (${known.value?.models.length ?? "?"})`)} act=${run("all")}>${t("Probe all models")}<//></div>
     <div role="status"><ul class="plain">${told.map((one) => html`<li key=${one.modelName}><bdi>${one.modelName}</bdi>
       <span class=${{ supported: "good-text", unsupported: "bad-text" }[one.status]}>${words[one.status]}</span> ${one.latencyMs > 0 && `${one.latencyMs} ms`} <bdi>${one.reason}</bdi></li>`)}</ul></div>`;
@@ -178,7 +175,6 @@ function AccountDetail({ account, site, reload }) {
 }
 
 const LOST = () => t("It is deleted at the site, too.", "站点上的也会删除。");
-const listed = (text) => text.split(/[\s,，]+/).filter(Boolean).join(",");
 
 function Tokens({ account, reload }) {
   const read = useRead(`/api/account-tokens?accountId=${account.id}`);
@@ -191,7 +187,7 @@ function Tokens({ account, reload }) {
     const { token, remainQuota, expiredTime, allowIps, modelLimits, ...rest } = changes;
     // What the token may do is the site's to hold, where it makes the token.
     const options = { ...(remainQuota && { remainQuota: Number(remainQuota) }), ...(expiredTime && { expiredTime: new Date(expiredTime).toISOString() }),
-      ...(allowIps && { allowIps }), ...(modelLimits && { modelLimitsEnabled: true, modelLimits: listed(modelLimits) }) };
+      ...(allowIps && { allowIps }), ...(modelLimits && { modelLimitsEnabled: true, modelLimits: partsOf(modelLimits).join(",") }) };
     const done = await post("/api/account-tokens", { accountId: account.id, ...rest, ...(token ? { token } : options) });
     clear();
     return done;
@@ -207,9 +203,9 @@ function Tokens({ account, reload }) {
     ${field("token", t("Token", "令牌"), { kind: "password", hint: t("Left empty, the site makes one.", "留空则由站点创建。") })}
     ${group(field)} ${field("isDefault", t("Make it the default"), { kind: "switch" })}</div>
     ${!values.token && html`<${Fold} label=${t("What the site lets it do", "站点对它的限制")}><div class="columns">
-      ${field("remainQuota", t("Quota in the site's units", "额度（站点单位）"), { kind: "number", min: 1, hint: t("Most hubs count 500,000 a dollar. Empty is no limit.", "多数中转站 500,000 为一美元；留空为不限。") })}
+      ${field("remainQuota", t("Quota in the site's units", "额度（站点单位）"), { kind: "number", min: 1, hint: t("Most hubs: 500,000 a dollar. Empty is no limit.", "多数中转站 500,000 为一美元；留空不限。") })}
       ${field("expiredTime", t("Expires"), { kind: "datetime-local" })}
-      ${field("modelLimits", t("Models"), { hint: t("With commas between them.") })}
+      ${field("modelLimits", t("Models"), { hint: t("Commas between.") })}
       ${field("allowIps", t("Addresses, one a line", "地址，每行一个"), { kind: "area" })}</div><//>`}<//>`;
 }
 
@@ -302,7 +298,6 @@ export function Page() {
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
-  const active = read.value?.accounts.filter(({ status }) => status === "active").length;
   const addingTo = read.value?.sites.find((site) => String(site.id) === adding);
   return html`
     <div class="filters">
@@ -317,11 +312,11 @@ export function Page() {
         actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
       <${Batch} path="accounts" rows=${accounts} after=${read.reload} label=${(many) => count(many, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels go with them.")}
         actions=${[["refreshBalance", t("Read balances")]]} />
-      <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
-        empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.", "还没有站点。站点是模型的上游：厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>
+      <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} all=${tree.flatMap((node) => [node, ...node.accounts])} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
+        empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is a vendor's API, or a hub of the new-api family.", "还没有站点。站点是厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites", "所有站点")}>
-      <div class="actions">${EVERYWHERE.map((kind) => html`<${TaskAction} key=${kind} asks=${kind === EVERYWHERE[3] && probes(count(active, "{count} account", "{count} accounts"))} start=${() => post(TASKS[kind][1])} after=${read.reload}>${t(TASKS[kind][0])}<//>`)}</div>
+      <div class="actions">${EVERYWHERE.map((kind) => html`<${StartTask} key=${kind} kind=${kind} accounts=${read.value?.accounts} after=${read.reload} />`)}</div>
       <${Fold} label=${t("Announcements")}><${Announcements} sites=${read.value?.sites} /><//>
     <//>
     ${login && html`<${Login} connection=${login.accountId && login} onClose=${() => { setLogin(null); read.reload(); }} />`}

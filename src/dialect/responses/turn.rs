@@ -14,8 +14,8 @@ use crate::dialect::writer::Writer;
 
 /// Members of a frame that are not part of the request: the frame's own, and those that a socket
 /// has no use for.
-const NOT_OF_THE_REQUEST: [&str; 6] =
-    ["type", "generate", "stream", "background", "previous_response_id", "input"];
+const NOT_OF_THE_REQUEST: [&str; 7] =
+    ["type", "generate", "stream", "stream_id", "background", "previous_response_id", "input"];
 /// Members that a frame need not repeat.
 const INHERITED: [&str; 3] = ["model", "instructions", "tools"];
 

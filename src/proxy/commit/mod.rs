@@ -225,9 +225,10 @@ impl<'a> StartedResponse<'a> {
         }
         let settings = &self.call.settings;
         let format = self.accepted.format;
-        // A count and a compaction have no output to be judged by.
+        // A compaction has no output to be judged by.
         let verdict = match self.call.operation {
             Operation::Answer => judge::reply(format, &held, &settings.judge),
+            Operation::CountTokens => judge::count(format, &held),
             // Who finds nothing may say so in no words at all.
             Operation::Search if judge::object(format, &held) == Err(Fault::NotJson) => {
                 held = Bytes::from_static(NOTHING_FOUND);

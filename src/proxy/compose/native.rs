@@ -16,8 +16,10 @@ use super::outgoing::{
     Destination, Outgoing, PREVIOUS, always_streams, keeps_threads, platform_edit, quoted, streams_only,
     text, tiered, whole,
 };
+use super::prepare::NOT_COMPACTED;
 use crate::proxy::call::Call;
 use crate::proxy::client::Family;
+use crate::proxy::operation::Operation;
 
 /// Fields of the responses dialect that bridges leave in messages bodies.
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
@@ -71,6 +73,9 @@ pub(super) fn gemini_count(call: &Call, to: Destination<'_>) -> Option<String> {
 /// The client's body where it cannot go as it came.
 fn edited(call: &Call, to: Destination<'_>) -> Result<Option<String>, ConversionError> {
     let mut body = Edits { call, changed: None };
+    if call.operation == Operation::Compact {
+        body.edit(&[], &NOT_COMPACTED);
+    }
     match to.format {
         Dialect::Messages => body.edit_messages(to),
         Dialect::Gemini => body.edit_gemini(to),

@@ -24,7 +24,8 @@ const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_respo
 /// Counting was a beta once, and still is for those who say so.
 const COUNT_BETA: &str = "token-counting-2024-11-01";
 /// What a compaction has no use for, nor a count of responses.
-const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
+/// Members that a compaction, and an answer in its place, has no use for.
+pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
 
 /// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
 /// or what stands in for it.

@@ -38,7 +38,8 @@ const OTHER_ACTIONS: [&str; 14] = [
 pub(in crate::proxy) async fn call(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let shape = ErrorShape::new(Dialect::Gemini, request.id);
     let named = request.params.get("model").to_owned();
-    let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
+    let is_whole = |(model, action): &(&str, &str)| !model.trim().is_empty() && !action.is_empty();
+    let Some((model, action)) = named.rsplit_once(':').filter(is_whole) else {
         return shape.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
     };
     let (operation, stream) = match action {

@@ -63,7 +63,7 @@ impl Transit for Passed {
 
     fn conclude(&mut self) -> Result<Bytes, Bytes> {
         match self.observer.phase() {
-            Phase::Ended => Ok(std::mem::take(&mut self.held)),
+            Phase::Ended => Ok(ended(std::mem::take(&mut self.held))),
             _ => Err(self.separator()),
         }
     }
@@ -83,6 +83,15 @@ impl Transit for Passed {
 
     fn held_back(&mut self) -> Bytes {
         std::mem::take(&mut self.held)
+    }
+}
+
+/// The last event with the blank line that it may lack: readers drop one without (HTML Living Standard, 9.2.6).
+fn ended(event: Bytes) -> Bytes {
+    match event.as_ref() {
+        [] => event,
+        [.., b'\n'] => Bytes::from([&event, "\n".as_bytes()].concat()),
+        _ => Bytes::from([&event, "\n\n".as_bytes()].concat()),
     }
 }
 

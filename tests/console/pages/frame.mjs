@@ -120,9 +120,9 @@ export default {
     await one.goto("/log");
     await gateway.stop();
     await one.page.getByRole("link", { name: "Keys" }).click();
-    await one.page.getByText("The server cannot be reached. What is shown may be old").waitFor();
+    await one.page.getByText("The server cannot be reached; it is tried again").waitFor();
     await gateway.run();
-    await one.page.getByText("The server cannot be reached. What is shown may be old").waitFor({ state: "hidden" });
+    await one.page.getByText("The server cannot be reached; it is tried again").waitFor({ state: "hidden" });
   },
 
   async "what is typed stays while the server is away, and what was not read then is read once it is back"(world) {

@@ -48,7 +48,7 @@ export default {
     await world.gateway.addSite("Main line", stub.url, "sk-one");
     const one = await world.open();
     await one.goto("/keys");
-    await one.page.getByText("There is no key yet.").waitFor();
+    await one.page.getByText("No key yet").waitFor();
     await one.page.getByRole("button", { name: "New key" }).click();
     const dialog = one.page.getByRole("dialog");
     await one.isAccessible("new key");
@@ -204,8 +204,30 @@ export default {
     await one.page.getByRole("button", { name: "Delete" }).click();
     await one.page.getByRole("dialog").getByText("Kitchen").waitFor();
     await one.page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-    await one.page.getByText("There is no key yet.").waitFor();
+    await one.page.getByText("No key yet").waitFor();
     assert.deepEqual(await keysOf(world), []);
+  },
+
+  async "the focus stays where a key was revealed, and goes to the next one when a key is deleted"(world) {
+    await world.start();
+    const [, second, third] = [await makeKey(world, "One"), await makeKey(world, "Two"), await makeKey(world, "Three")];
+    const one = await world.open();
+    const focused = (what) => one.page.waitForFunction((text) => document.activeElement.textContent.includes(text), what);
+    await one.goto(`/keys?open=${second.id}`);
+    await one.page.getByRole("button", { name: "Reveal" }).focus();
+    await one.page.keyboard.press("Enter");
+    await focused("Hide");
+    await one.page.keyboard.press("Enter");
+    await focused("Reveal");
+    const names = await one.page.locator(".row:not(.head) .opener").allTextContents();
+    const next = names[names.findIndex((name) => name.includes("Two")) + 1] ?? names.at(-2);
+    await one.page.getByRole("button", { name: "Delete" }).focus();
+    await one.page.keyboard.press("Enter");
+    await one.page.getByRole("dialog").getByRole("button", { name: "Delete" }).focus();
+    await one.page.keyboard.press("Enter");
+    await one.page.locator(".detail").waitFor({ state: "hidden" });
+    await focused(next);
+    assert.ok((await keysOf(world)).some(({ id }) => id === third.id));
   },
 
   async "a key gets another value, and the old one lets nobody in"(world) {
@@ -323,7 +345,7 @@ export default {
     await one.page.getByRole("button", { name: "Read again" }).click();
     await one.page.getByText("It was used").waitFor();
     await one.page.getByLabel("Model", { exact: true }).fill("gpt\u202e4o");
-    await one.page.getByText("it is not put into lines to paste").waitFor();
+    await one.page.getByText("there is nothing to paste").waitFor();
     assert.equal(PROXY.length > 0 && (await one.text()).includes(PROXY), false);
   },
 

@@ -70,7 +70,31 @@ export default {
     await one.isAccessible("a trace");
     await rows(one).last().click();
     await one.page.getByRole("button", { name: "Trace" }).click();
-    await one.page.getByText("No trace was recorded.").waitFor();
+    await one.page.getByText("No trace was recorded").waitFor();
+  },
+
+  async "recorded traces are listed, and each opens"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/log?tab=traces");
+    await one.page.getByRole("link", { name: "No trace was recorded" }).waitFor();
+    await one.isAccessible("no traces");
+    await gateway.api("PUT", "/api/settings/runtime", { proxyDebugTraceEnabled: true, proxyDebugCaptureBodies: true });
+    for (const model of ["lost", "gpt-4o"]) await (await gateway.chat(model)).text();
+    await one.goto("/log");
+    await rows(one).first().click();
+    await one.page.getByRole("tab", { name: "Traces" }).click();
+    assert.equal(new URL(one.page.url()).search, "?tab=traces");
+    await rows(one).nth(1).getByText("lost").waitFor();
+    await rows(one).nth(1).getByText("503").waitFor();
+    await rows(one).first().getByText("gpt-4o").click();
+    await one.page.getByText("Attempt 1").waitFor();
+    await one.page.getByLabel("requestBodyJson").first().getByText("Which way?").waitFor();
+    await one.isAccessible("a trace of the list");
+    const phone = await world.open({ locale: "zh-CN", width: 375 });
+    await phone.goto("/log?tab=traces");
+    await rows(phone).nth(1).waitFor();
+    await phone.isAccessible("traces on a phone");
   },
 
   async "a live log shows what comes, marks it, and rests while a row is open"(world) {

@@ -76,6 +76,28 @@ export default {
     await phone.isAccessible("the red list on a phone");
   },
 
+  async "a failed probe of all models asks before it is started again, as it does elsewhere"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    const now = new Date().toISOString();
+    await one.page.route("**/api/tasks?*", (route) => route.fulfill({ json: { tasks: [{ id: "t1", type: "model-probe", dedupeKey: "model-availability-probe-all", title: "Probe", status: "failed",
+      message: "", error: "The network is away", createdAt: now, startedAt: now, finishedAt: now, logs: [] }], instances: [] } }));
+    let probed = 0;
+    await one.page.route("**/api/models/probe", (route) => { probed += 1; return route.fulfill({ status: 409, json: { message: "One runs" } }); });
+    one.expected.push("409");
+    await one.goto("/");
+    const again = one.page.locator(".trouble").filter({ hasText: "The network is away" }).getByRole("button", { name: "Start again" });
+    one.answer = false;
+    await again.click();
+    assert.deepEqual([one.asked, probed], [["Probe all models of 1 account?"], 0]);
+    one.answer = true;
+    await again.click();
+    await one.page.getByText("One runs").waitFor();
+    assert.equal(probed, 1);
+  },
+
   async "events are marked as read one by one and all together"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -71,7 +71,7 @@ export default {
     // A try counts like any request: the channel rests now.
     await one.page.reload();
     await one.page.getByText(/Cooling down \d+:\d\d/).waitFor();
-    await one.page.getByRole("button", { name: "Clear cooldowns" }).click();
+    await one.page.getByRole("button", { name: "End cooling" }).click();
     await one.page.getByText(/Cooling down/).waitFor({ state: "hidden" });
     assert.equal((await routeOf(gateway, "gpt-4o")).channels[1].cooldownUntil, null);
     await branch.getByRole("button", { name: "Switch off" }).click();
@@ -124,7 +124,7 @@ export default {
     const dialog = one.page.getByRole("dialog");
     const pattern = dialog.getByLabel("Model or pattern");
     for (const [text, seen] of [["gpt-*", "Matches 2 known models"], ["re:mini$", "Matches 1 known model"], ["re:^gpt-4o|x$", "Matches 1 known model"], ["GPT-*", "Matches 0 known models"],
-      ["re:(?=gpt)", "are not accepted"], ["re:(g+)+", "cannot be shown here"]]) {
+      ["re:(?=gpt)", "are refused"], ["re:(g+)+", "No preview of this expression"]]) {
       await pattern.fill(text);
       await dialog.getByText(seen, { exact: false }).waitFor();
     }

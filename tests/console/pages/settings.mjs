@@ -67,7 +67,7 @@ export default {
     assert.equal(await failures.getByRole("button", { name: "Save" }).isDisabled(), true);
     await failures.getByLabel("Longest cooldown").fill("600");
     await failures.getByLabel("An answer without content").check();
-    await failures.getByLabel("An answer that contains").fill("quota exceeded\n\n no credit ");
+    await failures.getByLabel("an answer with one of these").fill("quota exceeded\n\n no credit ");
     await save(one, "Failures and cooldowns");
     await form(one, "Choice of a channel").getByLabel("Weight of a low cost").fill("0.9");
     await save(one, "Choice of a channel");
@@ -99,15 +99,15 @@ export default {
     const one = await world.open();
     const sent = changes(one);
     await one.goto("/settings?tab=limits");
-    await one.page.getByLabel("Longest wait for the first byte").fill("soon");
+    await one.page.getByLabel("Longest wait for an answer's first byte").fill("soon");
     await one.page.getByRole("tab", { name: "Traces" }).click();
     await one.page.getByRole("tab", { name: "Limits" }).click();
-    assert.equal(await one.page.getByLabel("Longest wait for the first byte").inputValue(), "soon");
+    assert.equal(await one.page.getByLabel("Longest wait for an answer's first byte").inputValue(), "soon");
     await one.page.getByRole("button", { name: "Save" }).click();
     await one.page.getByRole("alert").filter({ hasText: "This has to be a number." }).waitFor();
     assert.deepEqual(sent, []);
     await one.page.getByRole("button", { name: "Cancel" }).click();
-    assert.equal(await one.page.getByLabel("Longest wait for the first byte").inputValue(), "0");
+    assert.equal(await one.page.getByLabel("Longest wait for an answer's first byte").inputValue(), "0");
   },
 
   async "what was not read is not shown and cannot be saved"(world) {
@@ -169,7 +169,9 @@ export default {
       assert.deepEqual(sent.pop(), { webhookUrl: `${target.url}/another` });
       assert.equal(await hook.inputValue(), "");
       await form(one, "Mail").getByRole("button", { name: "Remove" }).click();
-      await form(one, "Mail").getByText("what is saved is removed.").waitFor();
+      await form(one, "Mail").getByText("Removed when saved.").waitFor();
+      await form(one, "Mail").getByRole("button", { name: "Keep it" }).click();
+      await form(one, "Mail").getByRole("button", { name: "Remove" }).click();
       await save(one, "Mail");
       assert.deepEqual(sent.pop(), { smtpPass: "" });
       assert.equal((await runtime(world)).smtpPassMasked, "");
@@ -199,7 +201,7 @@ export default {
     await one.page.getByRole("button", { name: "Mistral" }).click();
     await save(one, "Which models get routes");
     assert.deepEqual(sent, [{ globalAllowedModels: ["gpt-4o", "claude-sonnet-5"], globalBlockedBrands: ["Mistral"] }]);
-    await one.page.getByRole("button", { name: "Take out Mistral" }).click();
+    await one.page.getByRole("button", { name: "Remove Mistral" }).click();
     await save(one, "Which models get routes");
     assert.deepEqual((await runtime(world)).globalBlockedBrands, []);
   },

@@ -120,7 +120,7 @@ export default {
 
     await one.page.goto(`${gateway.url}/sites?open=s${account.siteId}`);
     await one.page.getByRole("tab", { name: "Announcements" }).click();
-    await one.page.getByRole("button", { name: "Ask now" }).click();
+    await one.page.getByRole("button", { name: "Look now" }).click();
     await one.page.getByText("Maintenance on Sunday").waitFor();
     await one.page.getByRole("button", { name: "Mark as read" }).click();
     await gateway.eventually("the announcement is read", async () => (await gateway.api("GET", "/api/site-announcements"))[0].readAt);
@@ -232,6 +232,36 @@ export default {
     await dialogOf(one).getByRole("button", { name: "Delete" }).click();
     await one.page.getByText("Nothing matches the filter.").waitFor();
     assert.ok(!(await gateway.api("GET", "/api/sites")).some((row) => row.id === site.id));
+  },
+
+  async "an open row stays in spite of a filter until what is typed in it is saved"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { site } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await one.goto("/sites");
+    const row = one.page.getByRole("button", { name: "Main line openai" });
+    const search = one.page.getByLabel("Search", { exact: true });
+    await row.click();
+    await search.fill("no such site");
+    await one.page.getByText("Nothing matches the filter.").waitFor();
+    await search.fill("");
+    const weight = one.page.locator(".detail").getByLabel("Weight");
+    await weight.fill("2.5");
+    await search.fill("no such site");
+    assert.equal(await weight.inputValue(), "2.5");
+    assert.equal(await one.page.getByRole("row").filter({ hasText: "Account 1" }).count(), 0);
+    await one.isAccessible("a row that a filter would hide");
+    await one.page.locator(".detail").getByRole("button", { name: "Save" }).click();
+    await one.page.getByText("Nothing matches the filter.").waitFor();
+    assert.equal((await gateway.api("GET", "/api/sites"))[0].globalWeight, 2.5);
+    // One that is deleted is gone, whatever was typed in it.
+    await search.fill("");
+    await weight.fill("3");
+    await one.page.locator(".detail").getByRole("button", { name: "Delete" }).click();
+    await dialogOf(one).getByRole("button", { name: "Delete" }).click();
+    await row.waitFor({ state: "hidden" });
+    assert.ok(!(await gateway.api("GET", "/api/sites")).some(({ id }) => id === site.id));
   },
 
   async "the page opens in Chinese on a phone, with an account and a dialog open, and tells of a failed read"(world) {

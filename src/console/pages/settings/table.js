@@ -5,33 +5,33 @@ export const FORMS = {
   routing: [
   ["Failures and cooldowns", "失败与冷却", [
    ["tokenRouterFailureCooldownMaxSec", 2592000, "Longest cooldown of a channel, seconds (at most 30 days)", "通道最长冷却时间，秒（最多 30 天）"],
-   ["cooldownLastResortSec", 30, "When all channels cool, try one again after so many seconds; 0 is never", "所有通道都在冷却时，多少秒后再试一个；0 为从不"],
-   ["accountLimitAvoidPercent", 95, "Spare an account once so much of its limit is used, %; 0 is off", "账号限额用到多少时仅在别无选择时使用，%；0 为关闭"],
-   ["channelRecoveryProbeEnabled", false, "Ask cooling channels every 30 s, and end the cooldown of those that answer", "每 30 秒探测冷却中的通道，有应答即结束冷却"],
-   ["modelAvailabilityProbeEnabled", false, "Ask for every model now and then, and route by the answers", "定期探测每个模型，并据此路由"],
+   ["cooldownLastResortSec", 30, "When all channels cool, try one again after seconds; 0 is never", "所有通道都在冷却时，多少秒后再试一个；0 为从不"],
+   ["accountLimitAvoidPercent", 95, "Spare an account that used so much of its limit, %; 0 is off", "账号限额用到多少后仅作备选，%；0 为关闭"],
+   ["channelRecoveryProbeEnabled", false, "Ask cooling channels every 30 s; an answer ends the cooldown", "每 30 秒探测冷却中的通道，应答即解除"],
+   ["modelAvailabilityProbeEnabled", false, "Probe all models now and then, and route by the answers", "定期探测全部模型，并据此路由"],
    ["proxyEmptyContentFailEnabled", false, "Count an answer without content as a failure", "没有内容的回答算失败"],
-   ["proxyErrorKeywords", null, "Count an answer that contains one of these as a failure; one a line", "回答包含其中之一即算失败，每行一个", "list"]]],
+   ["proxyErrorKeywords", null, "Count an answer with one of these as a failure; one a line", "回答含其一算失败，每行一个", "list"]]],
   ["Choice of a channel", "通道选择", [
    ["routingWeights.baseWeightFactor", 0.5, "Factor of the base weight", "基础权重系数"],
-   ["routingWeights.valueScoreFactor", 0.5, "Factor of the value, which the next three make up", "价值分系数，价值分由以下三项组成"],
+   ["routingWeights.valueScoreFactor", 0.5, "Factor of the value, made up of the next three", "价值分系数，由以下三项组成"],
    ["routingWeights.costWeight", 0.4, "Weight of a low cost", "低成本的权重"],
    ["routingWeights.balanceWeight", 0.3, "Weight of a high balance", "高余额的权重"],
    ["routingWeights.usageWeight", 0.3, "Weight of little usage", "低用量的权重"],
-   ["routingFallbackUnitCost", 1, "Cost assumed of a channel whose price is unknown", "价格未知的通道按此成本估算"]]],
+   ["routingFallbackUnitCost", 1, "Cost of a channel whose price is unknown", "价格未知的通道的成本"]]],
   ["Dialects", "协议", [
-   ["disableCrossProtocolFallback", false, "Ask a site in one dialect only, the first in its order", "只用站点首选的一种协议请求"],
-   ["responsesCompactFallbackToResponsesEnabled", false, "Ask an upstream that cannot compact a conversation to answer instead", "上游不能压缩对话时，改为请它直接回答"],
-   ["echoRequestedModel", false, "Answers name the model as asked, not as the upstream calls it", "回答中使用请求的模型名，而非上游的名称"],
-   ["codexUpstreamWebsocketEnabled", false, "Ask Codex over WebSockets; by HTTP where one is refused", "通过 WebSocket 请求 Codex；被拒绝时改用 HTTP"],
-   ["codexHeaderDefaults.userAgent", null, "User-Agent for Codex instead of the client's; empty is the client's", "发给 Codex 的 User-Agent，代替客户端的；留空为客户端的"],
+   ["disableCrossProtocolFallback", false, "Ask a site in its first dialect only", "只用站点首选的协议"],
+   ["responsesCompactFallbackToResponsesEnabled", false, "Where an upstream cannot compact a conversation, ask it to answer", "上游不能压缩对话时请它回答"],
+   ["echoRequestedModel", false, "Answers name the model as asked", "回答中使用请求的模型名"],
+   ["codexUpstreamWebsocketEnabled", false, "Ask Codex over WebSockets, or HTTP where refused", "通过 WebSocket 请求 Codex，被拒绝则用 HTTP"],
+   ["codexHeaderDefaults.userAgent", null, "User-Agent for Codex; empty is the client's", "发给 Codex 的 User-Agent；留空为客户端的"],
    ["codexHeaderDefaults.betaFeatures", null, "Beta features for Codex on WebSockets where the client names none", "客户端未指定时，WebSocket 上发给 Codex 的测试功能"]]]],
   limits: [
   ["Limits and time-outs", "限制与超时", [
-   ["proxyFirstByteTimeoutSec", 0, "Longest wait for the first byte of an answer, seconds; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],
-   ["streamHeartbeatSec", 15, "Send a heartbeat when a streamed answer is silent for so many seconds; 0 is never", "流式回答静默多少秒后发送心跳；0 为从不"],
-   ["streamFirstHeartbeatSec", 45, "Send the first heartbeat after so many seconds without output; 0 is never", "没有输出多少秒后发送首个心跳；0 为从不"],
-   ["proxySessionChannelConcurrencyLimit", 2, "Sessions at a time on a channel that is connected by login; 0 is any number", "登录类通道上同时工作的会话数；0 为不限"],
-   ["proxySessionChannelQueueWaitMs", 1500, "Wait of a further session before the next channel is tried, ms", "更多会话等待多久后改试下一个通道，毫秒"]]]],
+   ["proxyFirstByteTimeoutSec", 0, "Longest wait for an answer's first byte, seconds; 0 is no limit", "等待首字节的最长时间，秒；0 为不限"],
+   ["streamHeartbeatSec", 15, "Heartbeat of a silent stream, seconds; 0 is never", "流静默时的心跳，秒；0 为从不"],
+   ["streamFirstHeartbeatSec", 45, "First heartbeat before any output, seconds; 0 is never", "没有输出时的首个心跳，秒；0 为从不"],
+   ["proxySessionChannelConcurrencyLimit", 2, "Sessions at a time on a channel connected by login; 0 is no limit", "登录类通道的并发会话数；0 为不限"],
+   ["proxySessionChannelQueueWaitMs", 1500, "Wait of a further session before the next channel, ms", "更多会话改试下一个通道前的等待，毫秒"]]]],
   jobs: [
   ["Check-ins", "签到", [
    ["checkinScheduleMode", "cron", "Accounts check in", "账号签到方式", "choice", [["cron", "by the schedule"], ["interval", "each so many hours after its last time"]]],
@@ -43,11 +43,11 @@ export const FORMS = {
   ["Deletion of old records", "旧记录清理", [
    ["logCleanupUsageLogsEnabled", null, "Delete old rows of the log", "清理旧的请求日志", "switch"],
    ["logCleanupProgramLogsEnabled", false, "Delete old events", "清理旧事件"],
-   ["logCleanupRetentionDays", null, "Days that are kept; once one of these four is saved, they replace PROXY_LOG_RETENTION_DAYS", "保留天数；这四项之一保存后即取代 PROXY_LOG_RETENTION_DAYS", "number"],
+   ["logCleanupRetentionDays", null, "Days kept; once one of these four is saved, they replace PROXY_LOG_RETENTION_DAYS", "保留天数；这四项之一保存后即取代 PROXY_LOG_RETENTION_DAYS", "number"],
    ["logCleanupCron", "0 6 * * *", "Schedule of the deletion", "清理时间", "cron"]]]],
   notices: [
   ["When notices are sent", "何时通知", [
-   ["lowBalanceThreshold", 0, "Notify once when an account's balance falls below, USD; 0 is never", "账号余额低于此值时通知一次，美元；0 为不通知"],
+   ["lowBalanceThreshold", 0, "Notify once when a balance falls below, USD; 0 is never", "余额低于此值时通知一次，美元；0 为从不"],
    ["notifyCooldownSec", 300, "Seconds until the same notice is sent again; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
   ["Webhook", "Webhook", [
    ["webhookEnabled", true, "Use it, once it has an address", "填有地址即启用"],
@@ -64,16 +64,16 @@ export const FORMS = {
   ["Mail", "邮件", [
    ["smtpEnabled", false, "Use it", "启用"],
    ["smtpHost", null, "Mail server", "邮件服务器"], ["smtpPort", 587, "Port", "端口"],
-   ["smtpSecure", false, "TLS from the first byte (port 465); else STARTTLS where it is offered", "从首字节起使用 TLS（465 端口）；否则在支持时用 STARTTLS"],
+   ["smtpSecure", false, "TLS from the first byte (port 465), else STARTTLS where offered", "从首字节起用 TLS（465 端口），否则在支持时用 STARTTLS"],
    ["smtpUser", null, "User", "用户名"], ["smtpPass", null, "Password", "密码", "secret"],
-   ["smtpFrom", null, "Sender", "发件人"], ["smtpTo", null, "Recipients, with commas between them", "收件人，以逗号分隔"]]]],
+   ["smtpFrom", null, "Sender", "发件人"], ["smtpTo", null, "Recipients, commas between", "收件人，以逗号分隔"]]]],
   models: [
   ["Which models get routes", "哪些模型建立路由", [
    ["globalAllowedModels", null, "Only these models, one a line; empty is all", "仅允许这些模型，每行一个；留空为全部", "list"],
    ["globalBlockedBrands", null, "Blocked brands", "屏蔽的品牌", "brands"]]]],
   traces: [
   ["Debug traces", "调试跟踪", [
-   ["proxyDebugTraceEnabled", false, "Record requests in full, credentials taken out", "完整记录请求，去除凭据"],
+   ["proxyDebugTraceEnabled", false, "Record requests in full, without credentials", "完整记录请求，去除凭据"],
    ["proxyDebugCaptureHeaders", true, "with their headers", "包括请求头"],
    ["proxyDebugCaptureBodies", false, "with their bodies, which hold your users' data", "包括正文，其中有用户数据"],
    ["proxyDebugCaptureStreamChunks", false, "with streamed answers", "包括流式回答"],
@@ -84,7 +84,7 @@ export const FORMS = {
    ["proxyDebugMaxBodyBytes", 262144, "Bytes kept of each body, from 1024", "每个正文保留的字节数，至少 1024"]]]],
   rewriting: [
   ["Payload rules", "载荷规则", [
-   ["payloadRules", null, "Fields to set (default, override) or delete (filter) in bodies for upstreams, by model", "按模型设置（default、override）或删除（filter）发往上游正文的字段", "json"]]]],
+   ["payloadRules", null, "Fields to set (default, override) or delete (filter) in bodies, by model", "按模型设置（default、override）或删除（filter）正文的字段", "json"]]]],
   access: [
   ["Token of clients", "客户端令牌", [["proxyToken", null, "New global token (PROXY_TOKEN), begins with sk-", "新的全局令牌（PROXY_TOKEN），以 sk- 开头", "secret"]]],
   ["Who may use the admin API", "谁可使用管理接口", [["adminIpAllowlist", null, "Addresses and CIDR networks, one a line; empty is everyone", "地址和 CIDR 网段，每行一个；留空为所有人", "list"]]],

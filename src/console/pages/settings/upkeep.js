@@ -12,7 +12,7 @@ import { t } from "../../words.js";
 
 // === backups ===
 
-const PARTS = () => [["all", t("Everything", "全部")], ["accounts", t("Sites, accounts, routes and keys", "站点、账号、路由和密钥")], ["preferences", t("Settings")]];
+const PARTS = () => [["all", t("All")], ["accounts", t("Sites, accounts, routes and keys", "站点、账号、路由和密钥")], ["preferences", t("Settings")]];
 const ACTIONS = { created: "good", updated: "", skipped: "", deleted: "warn", refused: "bad" };
 const BACKUP = "/api/settings/backup";
 const LOST = () => t("What the file does not have is deleted; counters, the log and found models stay.", "文件中没有的将被删除；计数、日志和已发现的模型保留。");
@@ -28,7 +28,7 @@ function Export() {
     saveFile(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition"))?.[1] ?? "switchyard-backup.json");
   };
   return html`<${Section} title=${t("Export", "导出")}>
-    <p>${t("The file holds every credential: in clear, or sealed with a passphrase.", "文件含有全部凭据：明文，或用口令加密。")}</p>
+    <p>${t("It holds every credential: in clear, or sealed with a passphrase.", "文件含有全部凭据：明文，或用口令加密。")}</p>
     ${field("type", t("What"), { choices: PARTS() })}
     ${field("passphrase", t("Passphrase"), { kind: "password", hint: passphrase ? t("The file opens with it alone.", "只有它能打开此文件。") : t("Empty: everything is in clear. Keep the file safe.", "留空：全部为明文，请妥善保管文件。") })}
     <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
@@ -73,7 +73,7 @@ function Import() {
   const isRefused = isTried && tried.report.counts?.refused > 0;
   const verb = !isTried ? t("See what it would change", "查看将有哪些改动") : mode === "replace" ? t("Replace what is here") : t("Import");
   return html`<${Section} title=${t("Import")}>
-    <p>${t("A backup of Switchyard, or a file of another gateway: JSON, YAML or its SQLite database. All of it is imported, or nothing.", "Switchyard 的备份，或其他网关的文件：JSON、YAML 或 SQLite 数据库。全部导入，或完全不导入。")}</p>
+    <p>${t("A backup of Switchyard, or another gateway's JSON, YAML or SQLite database. All is imported, or nothing.", "Switchyard 的备份，或其他网关的 JSON、YAML、SQLite 数据库。全部导入，或不导入。")}</p>
     <${Form} act=${act} verb=${verb} disabled=${!file || isRefused}>
       <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,.sealed,.yaml,.yml,.db,.sqlite,.sqlite3" onChange=${(event) => choose(event.target.files[0])} /></div>
       ${form === "sealed" && field("passphrase", t("Passphrase"), { kind: "password", hint: t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。") })}
@@ -154,7 +154,7 @@ function Another({ read }) {
       ${field("dialect", t("Kind"), { choices: dialects.map((one) => [one, NAMES[one]]) })}
       ${field("connectionString", t("Address"), { kind: "password", class: "mono", placeholder: "postgres://user:password@host/name" })}
       ${body.dialect !== "sqlite" && field("ssl", t("Over TLS", "通过 TLS"), { kind: "switch" })}
-      ${field("overwrite", t("Empty the other one before copying", "复制前清空目标"), { kind: "switch", hint: t("Otherwise nothing is copied into a database that has sites or settings.", "否则不会复制到已有站点或设置的数据库。") })}
+      ${field("overwrite", t("Empty the other one before copying", "复制前清空目标"), { kind: "switch", hint: t("Else one that has sites or settings is refused.", "否则拒绝已有站点或设置的数据库。") })}
       ${body.connectionString && html`<div class="actions">
         <${Action} act=${() => post(`${DATABASE}/test-connection`, body)} done=${t("It answers.", "连接正常。")}>${t("Test the connection", "测试连接")}<//>
         <${Removal} label=${t("Copy everything there", "全部复制过去")} title=${t("Copy everything there?", "全部复制过去？")} name=${NAMES[body.dialect]} act=${copy}
@@ -219,7 +219,7 @@ function Config({ read }) {
       ${field("githubReleasesEnabled", t("Look at releases", "查询发布版"), { kind: "switch" })}
       ${field("dockerHubTagsEnabled", t("Look at images", "查询镜像"), { kind: "switch" })}
       ${field("imageRepository", t("Repository of the image"), { class: "mono" })}
-      ${field("defaultDeploySource", t("Deployed unless another is chosen", "默认部署来源"), { choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
+      ${field("defaultDeploySource", t("Deployed by default", "默认部署来源"), { choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
       ${field("helperBaseUrl", t("Address of the helper in the cluster", "集群助手地址"), { kind: "url", hint: t("Its token is DEPLOY_HELPER_TOKEN, at both ends.", "两端的令牌均为 DEPLOY_HELPER_TOKEN。") })}
       ${field("namespace", t("Namespace", "命名空间"))}
       ${field("releaseName", t("Name of the release in the cluster", "集群中的发布名称"))}
@@ -232,7 +232,7 @@ export function Updates() {
   const task = read.value?.runningTask ?? read.value?.lastFinishedTask;
   const check = async () => read.set(await post(`${UPDATES}/check`));
   return html`<div class="columns">
-    <${Section} title=${t("Updates")} read=${read} actions=${html`<${Action} act=${check}>${t("Look now", "立即查询")}<//>`}>${(status) => html`<${Found} status=${status} reload=${read.reload} />`}<//>
+    <${Section} title=${t("Updates")} read=${read} actions=${html`<${Action} act=${check}>${t("Look now")}<//>`}>${(status) => html`<${Found} status=${status} reload=${read.reload} />`}<//>
     ${read.value && html`<${Config} read=${read} />`}</div>
     ${task && html`<${Progress} key=${task.id} task=${task} after=${() => read.value.runningTask && read.reload()} />`}`;
 }
@@ -272,7 +272,7 @@ export function Events() {
     [t("Event", "事件"), (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</bdi>`],
     [t("Level", "级别"), (event) => html`<${Level} of=${event.level} /> ${!event.read && html`<span class="quiet">${t("new")}</span>`}`],
     [t("Message", "内容"), (event) => html`<bdi>${event.message}</bdi>`, "less"],
-    [t("When", "时间"), (event) => html`<${Time} at=${event.createdAt} />`],
+    [t("Time"), (event) => html`<${Time} at=${event.createdAt} />`],
   ];
   const detail = (event) => html`<p><bdi>${eventTitle(event)}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`
@@ -284,10 +284,10 @@ export function Events() {
 
 const WORK = () => [
   ["clear-usage", t("Clear usage", "清除用量"), t("The log, all sums, counters and cooldowns are forgotten.", "清除全部请求日志、统计、计数和冷却。")],
-  ["clear-cache", t("Forget found models", "清除已发现的模型"), t("Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays.", "删除已发现的模型以及自动建立的通道和路由，然后重新查询；手工建立的保留。")],
+  ["clear-cache", t("Forget found models", "清除已发现的模型"), t("Found models with their channels and routes go, then models are asked for anew. What was made by hand stays.", "删除已发现的模型及其通道和路由，然后重新查询；手工建立的保留。")],
   ["rotate-seal-key", t("New seal key", "更换加密密钥"), t("A new key seals every stored credential; a task seals the old ones anew.", "用新密钥加密所有凭据；由任务重新加密旧数据。")],
   ["replace-index-key", t("New index key", "更换索引密钥"), t("A new key makes the look-up hashes; a task makes the old ones anew.", "用新密钥生成查找用的散列；由任务重新生成旧数据。")],
-  ["factory-reset", t("Factory reset", "恢复出厂"), t("Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.", "站点、账号、密钥、路由、日志和设置全部删除；管理令牌恢复为内置值，仅限服务器本机使用。"), "RESET"],
+  ["factory-reset", t("Factory reset", "恢复出厂"), t("Everything goes, also the log and the settings. The admin token is the built-in one again, which works on the server's machine only.", "全部删除，包括日志和设置；管理令牌恢复为内置值，仅限服务器本机。"), "RESET"],
 ];
 
 export function Maintenance() {

@@ -4,7 +4,7 @@ import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
 import { money, percent } from "../../format.js";
 import {
-  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, useDraft,
+  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, partsOf, useDraft,
   useEffect, useState
 } from "../../parts.js";
 import { coded, count, explain, t } from "../../words.js";
@@ -15,7 +15,6 @@ export const hasSessions = (platform) => HUBS.includes(platform);
 // More a minute the server refuses.
 const VERIFIED = 20;
 
-const partsOf = (text, between) => [...new Set(text.split(between).map((part) => part.trim()).filter(Boolean))];
 const masked = (key) => (key.length > 12 ? `${key.slice(0, 4)}…${key.slice(-4)}` : "…");
 
 export function AddSite({ onClose, reload }) {
@@ -41,7 +40,7 @@ export function AddSite({ onClose, reload }) {
       <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} from=${[read]} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
       <${Form} act=${found ? create : detect} verb=${found ? t("Create the site", "创建站点") : t("Detect", "识别")} disabled=${!values.url.trim() || (found && !(values.name.trim() && values.platform))}>
         ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); replace({ url: event.target.value }); } })}
-        ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised, or nobody answers: mend the address, or choose. Most hubs are new-api, most vendors openai.", "未能识别或无人应答：请检查地址或自行选择。多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
+        ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised, or no answer: mend the address, or choose. Most hubs are new-api, most vendors openai.", "未能识别或无人应答：请检查地址或自行选择。多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
         ${found === "detected" && html`<${Note} kind="good">${t("Detected: {platform}", "已识别：{platform}", values)}<//>`}
         ${found && [field("platform", t("Platform"), { choices: [["", "–"], ...PLATFORMS] }), field("name", t("Name"))]}
       <//>`}<//>`;
@@ -67,7 +66,7 @@ function Keys({ site, preset, onMade }) {
   const { values, field } = useDraft({ text: "", username: "", skipModelFetch: !!preset?.recommendedSkipModelFetch, models: (preset?.recommendedModels ?? []).join("\n") });
   const [verdicts, setVerdicts] = useState([]);
   const { username, skipModelFetch } = values;
-  const keys = partsOf(values.text, /[\s,;，；]+/);
+  const keys = [...new Set(partsOf(values.text, /[\s,;，；]+/))];
   const body = { siteId: site.id, credentialMode: "apikey" };
   const verify = async () => {
     setVerdicts([]);
@@ -105,7 +104,7 @@ const Mark = ({ good: isGood, children }) => html`<span class=${isGood ? "good-t
 function Verdict({ answer: { success, tokenType, modelCount, models = [], userInfo, balance, needsUserId, invalidUserId, shieldBlocked, message } }) {
   return html`<${Mark} good=${success}>${success ? tokenType === "apikey" ? t("Works: {count} models, such as {names}", "可用：{count} 个模型，如 {names}", { count: modelCount, names: models.slice(0, 3).join(", ") })
     : t("A session of {name}. Balance: {balance}", "{name} 的会话，余额：{balance}", { name: userInfo?.username, balance: money(balance) })
-    : needsUserId ? t("The site wants the number of the user as well. It stands in the site's personal settings.", "站点还需要用户编号，可在站点的个人设置中找到。")
+    : needsUserId ? t("The site wants the number of the user, too: see its personal settings.", "站点还需要用户编号，见其个人设置。")
       : invalidUserId ? t("That number of the user does not belong to this credential.", "该用户编号与此凭据不符。") : shieldBlocked ? SHIELD() : message}<//>`;
 }
 
@@ -193,7 +192,7 @@ export function Connections({ accounts, reload, onLogin }) {
   })}</div><${Fold} label=${t("Several accounts as one", "多账号合一")}><${Units} items=${items} after=${after} /><//>`}<//>`;
 }
 
-export const ProxyField = ({ stored, values, set }) => html`<${Kept} label=${t("Proxy", "代理")} stored=${stored} masked=${stored} empty="socks5://host:1080"
+export const ProxyField = ({ stored, values, set }) => html`<${Kept} label=${t("Proxy", "代理")} stored=${stored} empty="socks5://host:1080"
   value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />`;
 
 function OwnProxy({ connection, path, after }) {
@@ -268,9 +267,9 @@ function Waiting({ started: { state, authorizationUrl, instructions = {} }, onCl
   const paste = async () => { await post(`${path}/manual-callback`, { callbackUrl }, { timeoutMs: 120_000 }); await poll.run(); };
   const end = (kind, text, label, then) => html`<${Note} kind=${kind}><bdi>${text}</bdi><//><footer><button class="first" onClick=${then}>${label}</button></footer>`;
   if (session.status === "success") return end("good", t("Connected. Its models and routes are there.", "已连接，模型和路由已就绪。"), t("Close"), onClose);
-  if (isOver) return end("bad", session.error ?? t("This login is over: it took longer than ten minutes, or the server was started anew.", "此次登录已失效：超过十分钟，或服务器已重启。"), t("Begin anew"), onAgain);
+  if (isOver) return end("bad", session.error ?? t("This login is over: ten minutes passed, or the server was started anew.", "此次登录已失效：超过十分钟，或服务器已重启。"), t("Begin anew"), onAgain);
   return html`
-    ${instructions.sshTunnelCommand && html`<p>${t("If this browser is not on the server's computer, run this here first:", "如果浏览器不在服务器所在的电脑，请先在这里运行：")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
+    ${instructions.sshTunnelCommand && html`<p>${t("If the server is another computer, run this here first:", "如果服务器在另一台电脑，请先在这里运行：")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
     <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab", "在新标签页打开提供商页面")}</a> <span role="status">${t("Waiting until you agreed there …", "等待您在那里同意…")}</span></p>
     <${Failed} of=${poll} />
     <${Form} act=${paste} verb=${t("Hand it in", "提交")} disabled=${!callbackUrl.trim()}>

@@ -97,6 +97,12 @@ impl Mask {
         self.add(password);
     }
 
+    /// The values of a line of cookies, which sites quote without their names.
+    pub fn add_cookies(&mut self, line: &str) {
+        let values = line.split(';').filter_map(|pair| pair.split_once('='));
+        values.filter(|(_, value)| value.trim().len() >= MIN_PART).for_each(|(_, value)| self.add(value));
+    }
+
     /// The values of an address's query: some upstreams want their key there.
     pub fn add_query(&mut self, query: &str) {
         for value in query.split('&').filter_map(|pair| pair.split_once('=')).map(|(_, value)| value) {

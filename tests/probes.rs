@@ -121,6 +121,22 @@ fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
     assert_eq!(gateway.channels("m-h").len(), 3);
 }
 
+/// A hub says 503 of a model for which it has no channel, today and tomorrow.
+#[test]
+fn a_model_that_overloads_its_site_does_not_keep_the_others_from_being_probed() {
+    let (gateway, upstream, account) = Gateway::with_account(&["m-dead", "m-gone", "m-good"]);
+    upstream.answer_model(CHAT, "m-dead", Reply::error(503, "no available channel for model m-dead"));
+    upstream.answer_model(CHAT, "m-gone", missing("m-gone"));
+    let asked =
+        |model: &str| upstream.asked_for(CHAT).iter().filter(|asked| asked.json()["model"] == model).count();
+    eventually("each is asked for", || {
+        probe(&gateway, &account);
+        (asked("m-good") > 0 && asked("m-gone") > 0).then_some(())
+    });
+    assert!(gateway.channels("m-gone").is_empty(), "what was found out holds");
+    assert_eq!(gateway.channels("m-dead").len(), 1, "nothing was found out");
+}
+
 #[test]
 fn a_claude_site_is_asked_in_its_own_dialect() {
     let gateway = Gateway::start();

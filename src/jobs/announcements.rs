@@ -114,6 +114,12 @@ async fn ask(jobs: &Arc<Jobs>, site: &SiteRow) -> Result<Vec<Announcement>, Site
     let rows = rows.map_err(|error| SiteError::new(SiteErrorKind::Failed, error.to_string()))?;
     let account = rows.into_iter().find(|row| row.status == AccountStatus::Active && row.is_session());
     let Some(account) = account else {
+        if platform == Some(Platform::Sub2Api) {
+            return Err(SiteError::new(
+                SiteErrorKind::Unsupported,
+                "they are told to accounts with a session only",
+            ));
+        }
         return site_client_at(&jobs.core, site, None, None)?.announcements(&jobs.core.client).await;
     };
     let mut session = Session::open(jobs, site.clone(), account).await?;

@@ -83,7 +83,9 @@ async fn save(
     let username = username.unwrap_or_else(|| input.username.clone());
     let is_it = |account: &AccountRow| {
         let name = account.username.as_deref();
-        account.oauth_provider.is_none() && (name == Some(&username) || name == Some(&input.username))
+        let is_same_user = login.user_id.is_some() && account.platform_user_id == login.user_id;
+        account.oauth_provider.is_none()
+            && (name == Some(&username) || name == Some(&input.username) || is_same_user)
     };
     let _turn = admin.account_logins.lock().await;
     let known = accounts::of_site(&admin.core.store, site.id).await?.into_iter().find(is_it);

@@ -16,6 +16,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::input::VerifyInput;
 use super::schema;
@@ -128,7 +129,16 @@ pub async fn verify(
             )),
             session => Ok(session),
         },
-        CredentialMode::Auto if knows_sessions => identify(core, site_client()?).await,
+        CredentialMode::Auto if knows_sessions => {
+            let began = Instant::now();
+            match identify(core, site_client()?).await {
+                Err(refusal) => match models_of_pool(core, site, credential, began + TIME_LIMIT).await {
+                    Some(models) => Ok(Identity::ApiKey { models }),
+                    None => Err(refusal),
+                },
+                identity => identity,
+            }
+        }
         CredentialMode::Auto | CredentialMode::ApiKey => {
             let routed = core.snapshot.load().site(site.id).cloned();
             let routed = routed.ok_or_else(|| CredentialRefusal::mismatch("Site not found"))?;
@@ -149,6 +159,16 @@ pub async fn verify(
             }
         }
     }
+}
+
+/// The models that a key lists at the addresses of a site's pool, where it has one: its own address may serve no models.
+async fn models_of_pool(core: &Arc<Core>, site: &SiteRow, key: &str, until: Instant) -> Option<Vec<String>> {
+    let routed = core.snapshot.load().site(site.id).cloned()?;
+    let has_pool = routed.endpoints.iter().any(|endpoint| endpoint.id.is_some());
+    if !has_pool || secrets::is_masked(key) {
+        return None;
+    }
+    tokio::time::timeout_at(until, discovery::ask(core, &routed, key)).await.ok()?.ok()
 }
 
 /// The models a key lists at a site: at least one, or why not.

@@ -35,12 +35,9 @@ pub async fn note_failure(
     let message = advised(&error.message);
     let may_expire = matches!(account.status, AccountStatus::Active | AccountStatus::Unhealthy);
     if error.kind != SiteErrorKind::Expired || !may_expire {
-        return accounts::set_health(
-            &core.store,
-            account.id,
-            &Health::now(HealthState::Unhealthy, &message, source),
-        )
-        .await;
+        let health = Health::now(HealthState::Unhealthy, &message, source);
+        accounts::set_health(&core.store, account.id, &health).await?;
+        return core.publish().await;
     }
     expire(core, site, account, &message).await
 }

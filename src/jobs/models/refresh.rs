@@ -32,7 +32,7 @@ use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::spread::{Concurrency, spread};
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::Synced;
-use crate::platform::OAuthProvider;
+use crate::platform::{OAuthProvider, Platform};
 use crate::routing::rebuild::ServesBy;
 use crate::store;
 use crate::store::Store;
@@ -192,6 +192,10 @@ async fn refresh_once(
     let Some(row) = site.filter(|site| site.status == SiteStatus::Active) else {
         return Ok(Some(RefreshOutcome::skipped(id, "site_disabled", "site is disabled")));
     };
+    if Platform::parse(&row.platform).is_none() {
+        let message = format!("the platform \"{}\" is unknown to this release", row.platform);
+        return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", message)));
+    }
     let settings = jobs.core.settings.load_full();
     let site_client = site_client_of(&jobs.core, &row, &account).ok();
     let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());

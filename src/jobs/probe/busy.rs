@@ -3,15 +3,36 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use crate::ids::{AccountId, ChannelId};
+use crate::ids::{AccountId, ChannelId, TokenId};
+use crate::sync::lock;
 use crate::time::Millis;
 
 /// Who is being probed; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct Probes {
     pub(in crate::jobs) busy: Mutex<HashSet<AccountId>>,
+    /// Models for which a site was overloaded when they were asked for last: the next pass asks for the others first.
+    pub(super) put_off: Mutex<HashMap<AccountId, HashSet<ModelOf>>>,
     pub(super) recovery: Recovery,
 }
+
+impl Probes {
+    /// Notes whether the site was overloaded for a model.
+    pub(super) fn note(&self, account: AccountId, model: ModelOf, is_overloaded: bool) {
+        let mut put_off = lock(&self.put_off);
+        if is_overloaded {
+            put_off.entry(account).or_default().insert(model);
+        } else if let Some(models) = put_off.get_mut(&account) {
+            models.remove(&model);
+            if models.is_empty() {
+                put_off.remove(&account);
+            }
+        }
+    }
+}
+
+/// A model of an account, or of one of its tokens.
+pub(super) type ModelOf = (Option<TokenId>, String);
 
 /// When each channel was asked last.
 #[derive(Default)]

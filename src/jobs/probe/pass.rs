@@ -126,7 +126,7 @@ async fn probe_account(jobs: &Arc<Jobs>, site: &SiteRow, account: &AccountRow) -
             ..AccountProbed::new(account, "skipped")
         };
     };
-    match probe_models(&jobs.core, site, account, &mut result).await {
+    match probe_models(jobs, site, account, &mut result).await {
         Ok(()) => result,
         Err(error) => {
             log::error!("the models of account {} could not be probed: {error}", account.id);
@@ -136,11 +136,12 @@ async fn probe_account(jobs: &Arc<Jobs>, site: &SiteRow, account: &AccountRow) -
 }
 
 async fn probe_models(
-    core: &Arc<Core>,
+    jobs: &Arc<Jobs>,
     site: &SiteRow,
     account: &AccountRow,
     result: &mut AccountProbed,
 ) -> store::Result<()> {
+    let (core, probes) = (&jobs.core, &jobs.probes);
     let settings = core.settings.load_full();
     let reached = Arc::new(site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref()));
     if let Some(problem) = &reached.misconfigured {
@@ -148,7 +149,8 @@ async fn probe_models(
         result.message = problem.clone();
         return Ok(());
     }
-    let mut waiting = targets(&core.store, account).await?.into_iter();
+    let put_off = lock(&probes.put_off).get(&account.id).cloned().unwrap_or_default();
+    let mut waiting = targets(&core.store, account, &put_off).await?.into_iter();
     let mut running = JoinSet::new();
     let mut is_overloaded = false;
     loop {
@@ -164,6 +166,7 @@ async fn probe_models(
         let Some(ended) = running.join_next().await else { break };
         let Ok(Some((target, probed))) = ended else { continue };
         is_overloaded |= probed.is_overloaded;
+        probes.note(account.id, target.name(), probed.is_overloaded);
         result.take(&core.store, account.id, &target, probed).await?;
     }
     result.message = format!(

@@ -1,5 +1,8 @@
 //! Which models of an account are asked for, and with which of its credentials.
 
+use std::collections::HashSet;
+
+use super::busy::ModelOf;
 use crate::ids::TokenId;
 use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::routing::{Credential, Secret};
@@ -19,8 +22,18 @@ pub(super) struct ProbeTarget {
     checked_at: i64,
 }
 
-/// The rows of an account and of its usable tokens, the longest unchecked first.
-pub(super) async fn targets(store: &Store, account: &AccountRow) -> store::Result<Vec<ProbeTarget>> {
+impl ProbeTarget {
+    pub(super) fn name(&self) -> ModelOf {
+        (self.token, self.model.clone())
+    }
+}
+
+/// The rows of an account and of its usable tokens, the longest unchecked first; behind all others those that are put off.
+pub(super) async fn targets(
+    store: &Store,
+    account: &AccountRow,
+    put_off: &HashSet<ModelOf>,
+) -> store::Result<Vec<ProbeTarget>> {
     let tokens: Vec<TokenRow> =
         tokens::of_account(store, account.id).await?.into_iter().filter(TokenRow::is_usable).collect();
     let of_account = credential(account, &tokens);
@@ -46,7 +59,7 @@ pub(super) async fn targets(store: &Store, account: &AccountRow) -> store::Resul
             checked_at: row.checked_at,
         });
     }
-    targets.sort_by_key(|target| target.checked_at);
+    targets.sort_by_cached_key(|target| (put_off.contains(&target.name()), target.checked_at));
     Ok(targets)
 }
 

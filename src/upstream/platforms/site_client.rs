@@ -276,7 +276,10 @@ impl SiteClient {
     /// What the site is sent that nobody else is told.
     pub(super) fn mask(&self) -> Mask {
         let mut mask = Mask::default();
-        self.credentials().into_iter().for_each(|credential| mask.add(credential));
+        for credential in self.credentials() {
+            mask.add(credential);
+            mask.add_cookies(credential);
+        }
         for (name, value) in &self.custom_headers {
             mask.add_header(name, value);
         }

@@ -36,6 +36,12 @@ fn unwrap(site_client: &SiteClient, mut answer: Value) -> Result<Value, SiteErro
     Err(SiteError { message: site_client.conceal(error.message), ..error })
 }
 
+/// A user's name: where it has none, what stands before the `@` of its address.
+fn username(user: &Value) -> Option<String> {
+    let local_part = || text(user, "email")?.split('@').next().map(str::to_owned);
+    text(user, "username").or_else(local_part)
+}
+
 /// Who the session's user is, and what is left: one call tells both.
 pub(super) async fn account(
     site_client: &SiteClient,
@@ -43,18 +49,12 @@ pub(super) async fn account(
 ) -> Result<(User, Result<Balance, SiteError>), SiteError> {
     let me = data(site_client, client, Call::get("/api/v1/auth/me")).await?;
     let left = me.get("balance").and_then(reply::number).ok_or_else(|| SiteError::lacks(&me, "balance"));
-    let text = |name: &str| {
-        let text = me.get(name)?.as_str()?.trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    };
-    let email = text("email");
-    let local_part = || email.as_deref()?.split('@').next().map(str::to_owned);
     let user = User {
         id: me.get("id").and_then(reply::whole).filter(|id| *id > 0),
-        username: text("username").or_else(local_part).unwrap_or_default(),
+        username: username(&me).unwrap_or_default(),
         display_name: None,
-        role: text("role").map(Role::Word),
-        email,
+        role: text(&me, "role").map(Role::Word),
+        email: text(&me, "email"),
     };
     if user.is_nobody() && left.is_err() {
         return Err(SiteError::lacks(&me, "user"));
@@ -142,7 +142,7 @@ pub(super) async fn login(
     let user = given.get("user").unwrap_or(&Value::Null);
     Ok(LoggedIn {
         credential: Secret::from(token),
-        username: text(user, "username").or_else(|| text(user, "email")),
+        username: username(user),
         user_id: user.get("id").and_then(reply::whole).filter(|id| *id > 0),
         refresh_token: text(&given, "refresh_token").map(Secret::from),
         expires_at: given.get("expires_in").and_then(reply::number).map(expiry),

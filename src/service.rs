@@ -148,11 +148,18 @@ impl Service {
             return Some(response);
         }
         // By the socket's peer: what a header claims gives nobody a bucket of his own.
-        let is_health_check = head.method == Method::GET && head.uri.path() == HEALTH_PATH;
+        let is_health_check =
+            matches!(head.method, Method::GET | Method::HEAD) && head.uri.path() == HEALTH_PATH;
         if is_health_check {
             return None;
         }
-        self.core.rates.admit_peer(requests, monotonic_ms()).err().map(too_many_of_peer)
+        let wait = self.core.rates.admit_peer(requests, monotonic_ms()).err()?;
+        let mut refusal = too_many_of_peer(wait);
+        if head.headers.contains_key(header::UPGRADE) {
+            // Who wanted a socket has no use for the connection.
+            refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        Some(refusal)
     }
 
     /// Finds the route and begins its handler, once its authentication is done.

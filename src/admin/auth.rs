@@ -141,9 +141,8 @@ fn new_token(fields: &Fields) -> Result<&str, Invalid> {
     if new.chars().count() < MIN_TOKEN_CHARS {
         return Err(invalid("string of at least 6 characters"));
     }
-    let fits_a_header = new.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-    if new.len() > MAX_TOKEN_CHARS || !fits_a_header || new.trim() != new {
-        return Err(invalid("at most 512 visible ASCII characters, no blanks at its ends"));
+    if new.len() > MAX_TOKEN_CHARS || !new.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(invalid("at most 512 visible ASCII characters without blanks"));
     }
     if new == PLACEHOLDER_AUTH_TOKEN {
         return Err(invalid("a token other than the built-in one"));
@@ -201,13 +200,12 @@ mod tests {
             );
             new_token(&fields).map(str::to_owned)
         };
-        for sound in ["abc-12", "two words"] {
-            assert_eq!(read(json!(sound)), Ok(sound.to_owned()));
-        }
+        assert_eq!(read(json!("abc-12")), Ok("abc-12".to_owned()));
         for value in [
             json!("short"),
             json!(" padded-token"),
             json!("padded-token "),
+            json!("two words"),
             json!("tab\there"),
             json!("gr\u{fc}n-token"),
             json!(PLACEHOLDER_AUTH_TOKEN),

@@ -81,6 +81,11 @@ impl Fields {
         self.get(name).is_some()
     }
 
+    /// Whether a field was sent, and is not `null`.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !value.is_null())
+    }
+
     /// The refusal of a field, which says what is described of it.
     pub fn unexpected(&self, name: &str) -> Invalid {
         let shape = self.described.shape(name);

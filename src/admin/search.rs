@@ -21,6 +21,7 @@ use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
+use crate::routing::{AccountStatus, Channel};
 use crate::store::accounts::{self, AccountRow, CredentialMode};
 use crate::store::checkins as checkin_log;
 use crate::store::sites::{self, SiteRow};
@@ -126,7 +127,12 @@ fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
     }
     let snapshot = core.snapshot.load();
     let mut served: BTreeMap<&str, Served> = BTreeMap::new();
-    for channel in snapshot.channels() {
+    let routes = snapshot.routes().iter().filter(|route| route.enabled && !route.is_group());
+    let is_used = |channel: &&Arc<Channel>| {
+        let account = &channel.account;
+        channel.enabled && account.status == AccountStatus::Active && account.site.active
+    };
+    for channel in routes.flat_map(|route| &route.channels).filter(is_used) {
         let Some(model) = channel.source_model.as_ref().map(|model| model.as_str()) else { continue };
         if !model.to_lowercase().contains(query) {
             continue;

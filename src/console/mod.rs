@@ -35,7 +35,8 @@ use crate::http::{Response, ResponseBody};
 use assets::{Asset, DIGEST, FILES, PAGE};
 
 /// The pages that the address may name. All are `index.html`, which looks at the address itself.
-const PAGES: [&str; 7] = ["/", "/sites", "/routes", "/log", "/keys", "/playground", "/settings"];
+const PAGES: [&str; 8] =
+    ["/", "/index.html", "/sites", "/routes", "/log", "/keys", "/playground", "/settings"];
 
 /// Nothing but our own files and our own API; nobody may frame the page. The page has no inline script or style.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \

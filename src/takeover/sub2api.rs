@@ -23,6 +23,27 @@ const PLATFORMS: [(&str, Platform, &str); 3] = [
 /// Types of accounts that are a key.
 const KEYS: [&str; 2] = ["apikey", "upstream"];
 
+/// Members that are read, or say nothing of a key.
+const OF_DOCUMENT: &[&str] = &["type", "version", "exported_at", "proxies", "accounts", "data"];
+const OF_ACCOUNT: &[&str] = &[
+    "name",
+    "platform",
+    "type",
+    "credentials",
+    "proxy_key",
+    "concurrency",
+    "priority",
+    "expires_at",
+    "auto_pause_on_expired",
+];
+const OF_CREDENTIALS: &[&str] = &["api_key", "base_url"];
+/// What is not taken of an account, and why.
+const LEFT: [(&str, &str); 3] = [
+    ("rate_multiplier", "the price of an account: set its unit cost"),
+    ("notes", "notes"),
+    ("extra", "settings of that program"),
+];
+
 /// Whether it is such an export.
 pub(super) fn is(document: &Value) -> bool {
     let kind =
@@ -40,6 +61,10 @@ pub(super) fn read(document: &Value) -> TakenOver {
     let proxies: HashMap<&str, Secret> = list(document, "proxies")
         .filter_map(|proxy| Some((proxy["proxy_key"].as_str()?, proxy_url(proxy)?)))
         .collect();
+    let wrapped = document["data"].is_object().then(|| &document["data"]);
+    for document in std::iter::once(document).chain(wrapped) {
+        name_unknown(&mut draft, "", document, OF_DOCUMENT);
+    }
     for (at, account) in list(document, "accounts").enumerate() {
         take(&mut draft, &format!("accounts[{at}]"), account, &proxies);
     }
@@ -85,6 +110,39 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
         if account[member].as_f64().is_some_and(|number| number > 0.0) {
             draft.leave(format!("{place}.{member}"), reason);
         }
+    }
+    for (member, reason) in LEFT.into_iter().filter(|(member, _)| says_something(&account[*member])) {
+        draft.leave(format!("{place}.{member}"), reason);
+    }
+    if says_something(&credentials["model_mapping"]) {
+        let reason = "models that the account serves under other names: write model mappings of routes";
+        draft.leave(format!("{place}.credentials.model_mapping"), reason);
+    }
+    let left: Vec<&str> = OF_ACCOUNT.iter().copied().chain(LEFT.map(|(member, _)| member)).collect();
+    name_unknown(draft, place, account, &left);
+    let known: Vec<&str> = OF_CREDENTIALS.iter().copied().chain(["model_mapping"]).collect();
+    name_unknown(draft, &format!("{place}.credentials"), credentials, &known);
+}
+
+/// Names the members that nobody here knows.
+fn name_unknown(draft: &mut Draft, place: &str, object: &Value, known: &[&str]) {
+    let members = object.as_object().into_iter().flatten();
+    for (member, _) in
+        members.filter(|(name, value)| !known.contains(&name.as_str()) && says_something(value))
+    {
+        let place = if place.is_empty() { member.clone() } else { format!("{place}.{member}") };
+        draft.leave(place, "a member that is not known here");
+    }
+}
+
+/// Neither absent nor empty.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
     }
 }
 

@@ -282,6 +282,32 @@ fn the_keys_of_sub2api_are_taken_without_its_logins() {
 }
 
 #[test]
+fn what_sub2api_says_of_a_key_and_is_not_taken_is_named() {
+    let mut file = of_sub2api();
+    file["zzz"] = json!(1);
+    let account = &mut file["accounts"][0];
+    for (member, value) in [
+        ("rate_multiplier", json!(0.5)),
+        ("notes", json!("n")),
+        ("extra", json!({"x": 1})),
+        ("mystery", json!(true)),
+        ("nothing", json!("")),
+    ] {
+        account[member] = value;
+    }
+    account["credentials"]["model_mapping"] = json!({"a": "b"});
+    account["credentials"]["weird"] = json!("sk-weird-secret");
+    let told = Move::of_text("sub2api.json", &file.to_string()).import(&[]);
+    for named in
+        ["rate_multiplier", "notes", "extra", "mystery", "credentials.model_mapping", "credentials.weird"]
+    {
+        assert!(told.contains(&format!("accounts[0].{named}")), "{named} in {told}");
+    }
+    assert!(told.contains("zzz"), "{told}");
+    assert!(!told.contains("nothing") && !told.contains("sk-weird-secret"), "{told}");
+}
+
+#[test]
 fn a_service_that_runs_takes_the_keys_of_sub2api_and_says_where_logins_go() {
     let gateway = Gateway::start();
     let import = |file: Value| gateway.admin().post("/api/settings/backup/import", &json!({ "data": file }));

@@ -36,7 +36,7 @@ use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::tokens::set::Source;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
-use crate::store::{self, Secret};
+use crate::store::{self, Secret, availability};
 
 /// Members of `extraConfig` that are made from columns and never taken from a client.
 const DERIVED: [&str; 3] = ["runtimeHealth", "autoRelogin", "sub2apiAuth"];
@@ -73,7 +73,10 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     }
     // An account that stays expired keeps its models and channels as they are.
     let is_proved = !change.may_recover || (change.refreshes_models && recovers(&admin.core, id).await?);
-    if is_proved && change.refreshes_models {
+    let is_switched_on = change.moves_status && change.patch.status == Some(AccountStatus::Active);
+    // One that was taken in switched off was asked for nothing yet.
+    let lacks_models = is_switched_on && availability::of_account(&admin.core.store, id).await?.is_empty();
+    if is_proved && (change.refreshes_models || lacks_models) {
         refresh::refresh_account(&admin.jobs, id).await;
     }
     if is_proved && (change.refreshes_models || change.moves_status) {

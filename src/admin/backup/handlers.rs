@@ -21,7 +21,7 @@ use crate::time::{local_day, now_ms};
 /// that came with the request.
 pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let what = what(request.query.get("type").as_deref())?;
-    let passphrase = passphrase::given(&request)?;
+    let passphrase = passphrase::sealing(&request)?;
     let file = backup::scratch_file(&admin.core.config.data_dir).map_err(ImportError::from)?;
     let (file, kind, ending) = match passphrase {
         None => (backup::export(&admin.core, what, file).await?, "application/json; charset=utf-8", "json"),
@@ -50,7 +50,7 @@ pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// of it or nothing.
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let options = options(&request)?;
-    let passphrase = passphrase::given(&request)?;
+    let passphrase = passphrase::opening(&request)?;
     let upload = upload::spool(&admin.core, &mut request).await?;
     let source = Source {
         file: upload.file,

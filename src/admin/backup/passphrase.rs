@@ -1,4 +1,4 @@
-//! The passphrase of a sealed backup: in a header, never in the address, which proxies and histories keep.
+//! The passphrase of a sealed backup: in a header. An address, which proxies and histories keep, may have the one that seals.
 
 use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
@@ -6,18 +6,34 @@ use crate::http::Request;
 
 /// The header that has it, in UTF-8.
 const HEADER: &str = "x-backup-passphrase";
+const IN_ADDRESS: &str = "passphrase";
 const MAX_LENGTH: usize = 1024;
 
-/// The passphrase that came with a request; `None` when none did.
-pub fn given(request: &Request) -> Result<Option<String>> {
-    if request.query.get("passphrase").is_some() {
+/// The passphrase that an export is to be sealed with; `None` when none came.
+pub fn sealing(request: &Request) -> Result<Option<String>> {
+    match request.query.get(IN_ADDRESS).filter(|_| !request.headers.contains_key(HEADER)) {
+        Some(passphrase) => checked(&passphrase, IN_ADDRESS),
+        None => in_header(request),
+    }
+}
+
+/// The passphrase that opens a sealed backup; `None` when none came.
+pub fn opening(request: &Request) -> Result<Option<String>> {
+    if request.query.get(IN_ADDRESS).is_some() {
         let message = "Invalid passphrase. Send it in the header X-Backup-Passphrase, not in the address.";
         return Err(Invalid(message.to_owned()).into());
     }
+    in_header(request)
+}
+
+fn in_header(request: &Request) -> Result<Option<String>> {
     let Some(value) = request.headers.get(HEADER) else { return Ok(None) };
-    let passphrase = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
+    checked(std::str::from_utf8(value.as_bytes()).unwrap_or_default(), "X-Backup-Passphrase")
+}
+
+fn checked(passphrase: &str, place: &str) -> Result<Option<String>> {
     if passphrase.is_empty() || passphrase.len() > MAX_LENGTH {
-        return Err(Invalid::field("X-Backup-Passphrase", "1 to 1024 bytes of UTF-8").into());
+        return Err(Invalid::field(place, "1 to 1024 bytes of UTF-8").into());
     }
     Ok(Some(passphrase.to_owned()))
 }

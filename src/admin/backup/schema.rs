@@ -8,7 +8,10 @@ pub static OPERATIONS: &[Operation] = &[
         "GET /api/settings/backup/export",
         "Everything that was set up, as one document with its credentials in clear, or sealed with a passphrase",
     )
-    .asks(&[may("type", OneOf(&["all", "accounts", "preferences"]))])
+    .asks(&[
+        may("type", OneOf(&["all", "accounts", "preferences"])),
+        may("passphrase", Text).about("As the header, which no log keeps"),
+    ])
     .reads(&[PASSPHRASE])
     .gives_or(Of(&DOCUMENT), &[FILE]),
     op("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing")

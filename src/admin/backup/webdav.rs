@@ -58,7 +58,7 @@ pub async fn export(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 /// `POST /api/settings/backup/webdav/import`: reads the file and imports it.
 pub async fn import(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let config = usable(&admin)?;
-    let passphrase = passphrase::given(&request)?;
+    let passphrase = passphrase::opening(&request)?;
     let imported = take_over(&admin, &config, &request, passphrase).await;
     // What is at fault here is not at fault there: the disk and the store answer as they do elsewhere.
     let told = imported.as_ref().map(|_| None).map_err(|error| error.message().to_owned());

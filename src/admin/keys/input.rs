@@ -32,7 +32,7 @@ pub fn for_create(fields: &Fields) -> Result<(Secret, KeySettings), Invalid> {
         return Err(Invalid::field("name", "non-empty string"));
     }
     let mut settings = apply(fields, KeySettings { enabled: true, ..KeySettings::default() })?;
-    if !fields.has("supportedModels") && !fields.has("allowedRouteIds") {
+    if !fields.is_given("supportedModels") && !fields.is_given("allowedRouteIds") {
         settings.supported_models = vec!["*".to_owned()];
     }
     Ok((key, settings))

@@ -44,6 +44,7 @@ fn the_documented_example_is_read_as_documented() {
 fn only_a_key_without_both_lists_gets_every_model() {
     for (sent, models) in [
         (json!({}), vec!["*".to_owned()]),
+        (json!({"supportedModels": null, "allowedRouteIds": null}), vec!["*".to_owned()]),
         (json!({"supportedModels": []}), vec![]),
         (json!({"allowedRouteIds": [1]}), vec![]),
         (json!({"supportedModels": [], "allowedRouteIds": []}), vec![]),

@@ -1,6 +1,6 @@
 //! The start of a login in a browser, how far it is, and what a person pastes.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -170,10 +170,11 @@ fn no_session() -> AdminError {
 /// The host that the operator has asked, fit to stand in a line for a shell; `None` for this machine, and for a text
 /// that is no host.
 fn remote_host(headers: &HeaderMap) -> Option<String> {
-    let text = |name: HeaderName| headers.get(name)?.to_str().ok();
-    let host =
-        text(X_FORWARDED_HOST).and_then(|hosts| hosts.split(',').next()).or_else(|| text(header::HOST))?;
-    let host = host.trim();
+    let text = |name: HeaderName| {
+        let first = headers.get(name)?.to_str().ok()?.split(',').next()?.trim();
+        (!first.is_empty()).then_some(first)
+    };
+    let host = text(X_FORWARDED_HOST).or_else(|| text(header::HOST))?;
     let host = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?.0.parse::<Ipv6Addr>().ok()?.to_string(),
         None => host.split(':').next()?.to_ascii_lowercase(),
@@ -181,7 +182,8 @@ fn remote_host(headers: &HeaderMap) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':');
     let is_host =
         !host.is_empty() && host.len() <= 253 && !host.starts_with('-') && host.bytes().all(is_plain);
-    let is_own = matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1");
+    let is_own = host.trim_end_matches('.') == "localhost"
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     (is_host && !is_own).then_some(host)
 }
 

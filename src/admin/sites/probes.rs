@@ -39,7 +39,7 @@ const BEHIND: usize = 32;
 pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&Fields::of(&schema::PROBE, request.json_object().await?))?;
-    let subject = Subject::of(&admin.core.store, id).await?;
+    let subject = Subject::of(&admin.core.store, id, &scope).await?;
     let probed = subject.probe(&admin.jobs, &scope, |_| {}).await?;
     Ok(http::json(StatusCode::OK, &shown(&probed)))
 }
@@ -61,7 +61,7 @@ pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
 }
 
 async fn stream_steps(jobs: &Arc<Jobs>, id: SiteId, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
-    let subject = match Subject::of(&jobs.core.store, id).await {
+    let subject = match Subject::of(&jobs.core.store, id, scope).await {
         Ok(subject) => subject,
         Err(refusal) => return send(events, "error", &json!({ "message": refusal.message() })).await,
     };
@@ -138,7 +138,7 @@ struct Subject {
 }
 
 impl Subject {
-    async fn of(store: &Store, id: SiteId) -> Result<Self> {
+    async fn of(store: &Store, id: SiteId, scope: &ProbeScope) -> Result<Self> {
         let missing =
             |what: &str| AdminError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{what} not found"));
         let site = sites::get(store, id).await?;
@@ -149,7 +149,10 @@ impl Subject {
         let account = account.ok_or_else(|| missing("Active account"))?;
         let rows = availability::of_account(store, account.id).await?;
         let models: Vec<String> = rows.into_iter().map(|row| row.model_name).collect();
-        if models.is_empty() {
+        // A slip of the pen probes no other model, which might be switched off for it.
+        let is_wanted =
+            |model: &String| scope.all || scope.model.is_empty() || model.eq_ignore_ascii_case(&scope.model);
+        if !models.iter().any(is_wanted) {
             return Err(missing("Model"));
         }
         Ok(Self { site, account, models })

@@ -34,7 +34,13 @@ pub(in crate::upstream::platforms) async fn login(
     };
     let json = match reply::json(body) {
         Ok(json) if json.is_object() => json,
-        _ if status.is_success() || reply::is_page(body) => return Err(blocked(refused())),
+        _ if reply::is_page(body) => return Err(blocked(refused())),
+        _ if status.is_success() => {
+            return Err(SiteError::new(
+                SiteErrorKind::Malformed,
+                "the answer to the login is no JSON object",
+            ));
+        }
         _ => return Err(refused()),
     };
     if !status.is_success() || json.get("success") == Some(&Value::Bool(false)) {

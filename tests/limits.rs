@@ -130,6 +130,7 @@ fn the_health_check_and_preflights_are_exempt() {
     }
     is_refused_by_address(&gateway.admin().get(AUTH_INFO));
     gateway.anyone().get("/api/desktop/health?x=1").expect(200);
+    assert_eq!(gateway.anyone().send(Request::new("HEAD", "/api/desktop/health")).status, 200);
     assert_eq!(preflight().status, 204);
     let from_a_page = gateway.anyone().with("origin", "https://page.example").get("/v1/models");
     is_refused_by_address(&from_a_page);

@@ -291,6 +291,11 @@ fn a_probe_that_names_no_model_asks_for_one_that_talks() {
         gateway.admin().post(&format!("/api/sites/{}/probe-now", site["id"]), &json!({})).expect(200);
     assert_eq!((&probed["probed"], &probed["details"][0]["modelName"]), (&json!(1), &json!("m-a")));
     assert_eq!(upstream.last(CHAT).json()["model"], "m-a");
+    // A slip of the pen is no other model, which might be switched off for it.
+    let asked = upstream.asked_for(CHAT).len();
+    let unknown = json!({"modelName": "m-b"});
+    gateway.admin().post(&format!("/api/sites/{}/probe-now", site["id"]), &unknown).expect(422);
+    assert_eq!(upstream.asked_for(CHAT).len(), asked);
 }
 
 #[test]

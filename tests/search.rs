@@ -41,4 +41,11 @@ fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {
     {
         gateway.admin().post("/api/search", &body).expect(400);
     }
+    // What nobody serves at present is not found among the models.
+    gateway
+        .admin()
+        .put(&format!("/api/accounts/{}", account["id"]), &json!({"status": "disabled"}))
+        .expect(200);
+    let found = find(json!({"query": "zeta"}));
+    assert_eq!((count(&found, "models"), count(&found, "sites")), (Some(0), Some(1)));
 }

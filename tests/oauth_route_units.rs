@@ -297,3 +297,31 @@ fn a_unit_is_of_connected_accounts_of_one_site_each_in_one_unit() {
         assert_eq!(gateway.admin().delete(&path).expect(status)["message"], message);
     }
 }
+
+#[test]
+fn a_decision_names_the_member_that_serves_and_a_unit_that_rests_says_so() {
+    let provider = Provider::start("codex", &[]);
+    let (gateway, ids) = connected(&provider, 2);
+    unit(&gateway, &ids, "stick_until_unavailable");
+    let decided = || {
+        let path = format!("/api/routes/decision?model={MODEL}");
+        gateway.admin().get(&path).expect(200)["decision"].clone()
+    };
+    let shown = || gateway.admin().get("/api/routes").expect(200)[0]["channels"][0].clone();
+    let cooling = || {
+        let text = gateway.admin().get("/metrics").text();
+        text.lines().any(|line| line == "switchyard_channels_cooling 1")
+    };
+    assert_eq!(decided()["selectedAccountId"], ids[0]);
+    provider.answer_once("/responses", Reply::error(500, "boom"));
+    assert_eq!(ask(&gateway), 200, "the other member serves");
+    assert_eq!(asked(&provider), tokens(&[0, 1]));
+    assert_eq!(decided()["selectedAccountId"], ids[1], "the first one rests");
+    assert!(shown()["cooldownUntil"].is_null() && !cooling(), "one serves");
+    provider.answer_once("/responses", Reply::error(500, "boom"));
+    assert!(ask(&gateway) >= 500);
+    let decision = decided();
+    assert_eq!(decision["candidates"][0]["reasonCode"], "cooling", "{decision}");
+    assert!(decision["candidates"][0]["cooldownUntil"].is_string(), "{decision}");
+    assert!(shown()["cooldownUntil"].is_string() && cooling(), "{}", shown());
+}

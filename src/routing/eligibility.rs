@@ -11,7 +11,7 @@ use super::live::Resting;
 use super::pattern::alias_equal;
 use super::policy::Policy;
 use super::rotation::Rotations;
-use super::route::{Channel, Route, UnitRole};
+use super::route::{Channel, Route, UnitRole, serving};
 use super::score::Conditions;
 use super::site::AccountStatus;
 use super::turn::next_member;
@@ -151,6 +151,11 @@ impl<'a> RouteRequest<'a> {
         let is_served = channel.unit.is_whole() && self.obstacle(channel).is_none();
         let looked_at = channel.unit.members().first().map_or(channel, |member| &**member);
         all(looked_at).filter(move |_| !is_served)
+    }
+
+    /// Whether somebody serves for the channel who is not near a limit.
+    pub fn has_room(&self, channel: &Arc<Channel>) -> bool {
+        serving(channel).iter().any(|one| self.obstacle(one).is_none() && !self.is_near_limit(one))
     }
 
     /// The channel itself, or the member of its unit whose turn it is: one that has not failed recently, as long as there

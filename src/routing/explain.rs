@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::eligibility::{Obstacle, RouteRequest, SelectionQuery};
 use super::reserve::Reserve;
 use super::rotation_pool::Pool;
-use super::route::{Channel, Strategy};
+use super::route::{Channel, Strategy, serving};
 use super::score::{Conditions, Score};
 use super::select::{next_in_turn, shares, upstream_model, weigh};
 use super::shortlist::{Layer, Shortlist};
@@ -21,8 +21,10 @@ use crate::ids::{ChannelId, RouteId};
 pub struct Explanation<'r> {
     /// Every channel of the route, by ascending id.
     pub assessments: Vec<Assessment<'r>>,
-    /// Where the channel is that would be picked, most probably.
+    /// Where the channel is that would be picked, most probably,
     pub picked: Option<usize>,
+    /// and who would serve for it: the channel itself, or a member of its unit.
+    pub serving: Option<&'r Arc<Channel>>,
     /// What that channel's upstream would be asked for; the mapped model when there is none.
     pub upstream_model: &'r str,
 }
@@ -84,8 +86,8 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
         Assessment { channel, obstacles, recently_failed, place, share: 0.0 }
     };
     let mut sheet = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
-    let (near_limit, others): (Vec<_>, Vec<_>) =
-        sheet.eligible().partition(|channel| request.is_near_limit(channel));
+    let (others, near_limit): (Vec<_>, Vec<_>) =
+        sheet.eligible().partition(|channel| request.has_room(channel));
     let eligible = match others.is_empty() {
         true => near_limit,
         false => {
@@ -93,7 +95,6 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
             others
         }
     };
-    let eligible_count = eligible.len();
     match found.route.strategy {
         Strategy::RoundRobin => sheet.go_round(&eligible, &request),
         Strategy::Weighted => {
@@ -106,10 +107,7 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
         }
         Strategy::StableFirst => sheet.compare(Shortlist::new(eligible, &request), &request, found.route.id),
     }
-    if eligible_count == 0 {
-        sheet.picked = sheet.reserve().last(query).map(|(channel, _)| channel.id);
-    }
-    sheet.into_explanation(&request)
+    sheet.into_explanation(&request, found.route.strategy)
 }
 
 /// The assessments while they are filled in.
@@ -130,12 +128,12 @@ impl<'r> AssessmentTable<'r> {
         self.assessments.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.channel)
     }
 
-    /// The channels that rest and have no other obstacle.
-    fn reserve(&self) -> Reserve<'r> {
+    /// Who rests and has no other obstacle.
+    fn reserve(&self, request: &RouteRequest<'_>) -> Reserve<'r> {
         let mut reserve = Reserve::default();
-        for one in &self.assessments {
-            if let [only] = one.obstacles[..] {
-                reserve.note(one.channel, only);
+        for one in self.assessments.iter().flat_map(|one| serving(one.channel)) {
+            if let Some(obstacle) = request.obstacle(one) {
+                reserve.note(one, obstacle);
             }
         }
         reserve
@@ -203,8 +201,9 @@ impl<'r> AssessmentTable<'r> {
         self.picked = turn.map(|turn| turn.leaders[turn.next].id);
     }
 
-    fn into_explanation(self, request: &RouteRequest<'r>) -> Explanation<'r> {
-        let picked = match self.picked {
+    /// The channel that the strategy gives, most probably.
+    fn given(&self) -> Option<&'r Arc<Channel>> {
+        let line = match self.picked {
             Some(id) => self.lines.get(&id).copied(),
             None => {
                 let shares = self.assessments.iter().map(|one| one.share).enumerate();
@@ -214,9 +213,23 @@ impl<'r> AssessmentTable<'r> {
                 largest.map(|(line, _)| line)
             }
         };
-        let channel = picked.map(|line| self.assessments[line].channel);
-        let upstream_model = channel.map_or(request.mapped, |channel| upstream_model(channel, request));
-        Explanation { assessments: self.assessments, picked, upstream_model }
+        line.map(|line| self.assessments[line].channel)
+    }
+
+    fn into_explanation(self, request: &RouteRequest<'r>, strategy: Strategy) -> Explanation<'r> {
+        let reserve = self.reserve(request);
+        let serving = match self.given() {
+            Some(channel) => {
+                let priority = if strategy == Strategy::Weighted { channel.priority } else { i64::MAX };
+                let trial = reserve.trial(&request.query, priority);
+                Some(trial.unwrap_or_else(|| request.member(channel)))
+            }
+            None => reserve.last(&request.query).map(|(channel, _)| channel),
+        };
+        // A member has the number of its unit's channel.
+        let picked = serving.and_then(|channel| self.lines.get(&channel.id).copied());
+        let upstream_model = serving.map_or(request.mapped, |channel| upstream_model(channel, request));
+        Explanation { assessments: self.assessments, picked, serving, upstream_model }
     }
 }
 

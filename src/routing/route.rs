@@ -12,6 +12,7 @@ use super::pattern::ModelPattern;
 use super::site::{Account, Credential};
 use super::unit::UnitStrategy;
 use crate::ids::{ChannelId, RouteId, ServedBy, TokenId};
+use crate::time::Millis;
 
 /// One way to serve a route: an account, with one of its tokens or its own credential.
 #[derive(Clone, Debug)]
@@ -126,6 +127,13 @@ pub fn serving(channel: &Arc<Channel>) -> &[Arc<Channel>] {
         UnitRole::Whole { members, .. } => members,
         UnitRole::Nothing | UnitRole::Member { .. } => std::slice::from_ref(channel),
     }
+}
+
+/// Until when the channel is left alone: a unit for as long as all its members are, until the first of them is back.
+pub fn cooling_until(channel: &Arc<Channel>, now: Millis) -> Option<Millis> {
+    let ends =
+        serving(channel).iter().map(|one| one.live.cooldown_until().filter(|_| one.live.is_cooling(now)));
+    ends.collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
 // === impl Strategy ===

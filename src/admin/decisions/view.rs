@@ -7,7 +7,7 @@ use crate::ids::{AccountId, ChannelId, RouteId};
 use crate::routing::eligibility::Obstacle;
 use crate::routing::explain::{Assessment, Explanation, HealthParts, Place, explain};
 use crate::routing::score::{CostTier, Score};
-use crate::routing::{AccountStatus, Channel, Match, Pool, SelectionQuery, Strategy};
+use crate::routing::{AccountStatus, Channel, Match, Pool, SelectionQuery, Strategy, serving};
 use crate::time;
 
 /// What a selection would do with a request.
@@ -75,7 +75,7 @@ impl Decision {
     /// The decision for a request that hits this route. It costs a walk over the channels of the route.
     pub fn of(found: &Match<'_>, query: &SelectionQuery<'_>) -> Self {
         let explanation = explain(found, query);
-        let picked = explanation.picked.map(|line| explanation.assessments[line].channel);
+        let picked = explanation.serving;
         let strategy = found.route.strategy;
         Self {
             requested_model: query.model.to_owned(),
@@ -131,7 +131,8 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         let observed = count(|place| matches!(place, Place::Stable { pool: Pool::Observation, .. }));
         steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
     }
-    steps.push(format!("Selected: {} (P{})", label(picked.channel), picked.channel.priority));
+    let serving = explanation.serving.unwrap_or(picked.channel);
+    steps.push(format!("Selected: {} (P{})", label(serving), picked.channel.priority));
     if explanation.upstream_model != query.model {
         steps.push(format!("Forwarded as: {}", explanation.upstream_model));
     }
@@ -157,6 +158,11 @@ impl Candidate {
     fn new(one: &Assessment<'_>, strategy: Strategy) -> Self {
         let channel = one.channel;
         let (reason_code, reason) = reason(one, strategy);
+        // What keeps a unit from being picked is told of its first member.
+        let resting = match one.obstacles.is_empty() {
+            true => channel,
+            false => serving(channel).first().unwrap_or(channel),
+        };
         Self {
             channel_id: channel.id,
             account_id: channel.account.id,
@@ -169,8 +175,8 @@ impl Candidate {
             recently_failed: one.recently_failed,
             avoided_by_recent_failure: matches!(one.place, Place::FailedLately),
             avoided_by_breaker: matches!(one.place, Place::BehindBreaker),
-            cooldown_until: channel.live.cooldown_until().map(time::iso),
-            limited_until: channel.live.limited_until().map(time::iso),
+            cooldown_until: resting.live.cooldown_until().map(time::iso),
+            limited_until: resting.live.limited_until().map(time::iso),
             probability: (one.share * 10_000.0).round() / 100.0,
             reason_code,
             reason,

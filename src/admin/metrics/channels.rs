@@ -7,7 +7,7 @@ use super::page::Page;
 use crate::core::Core;
 use crate::ids::ChannelId;
 use crate::metrics::series::Series;
-use crate::routing::Snapshot;
+use crate::routing::{Snapshot, cooling_until};
 use crate::time;
 
 /// The label of everything beyond the bound.
@@ -98,7 +98,7 @@ fn cooling(page: &mut Page, snapshot: &Snapshot, most: usize) {
     let channels = routes.flat_map(|route| route.channels.iter().map(move |channel| (route, channel)));
     let mut rest = None;
     for (number, (route, channel)) in channels.enumerate() {
-        let is_cooling = u64::from(channel.live.is_cooling(now));
+        let is_cooling = u64::from(cooling_until(channel, now).is_some());
         if number >= most {
             *rest.get_or_insert(0) += is_cooling;
             continue;

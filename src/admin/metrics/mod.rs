@@ -16,6 +16,7 @@ use super::errors::{AdminError, Result};
 use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::routing::cooling_until;
 use crate::time;
 use page::Page;
 
@@ -81,7 +82,7 @@ fn upstreams(page: &mut Page, core: &Core) {
     let (mut channels, mut cooling) = (0u64, 0u64);
     for channel in snapshot.channels() {
         channels += 1;
-        cooling += u64::from(channel.live.is_cooling(now));
+        cooling += u64::from(cooling_until(channel, now).is_some());
     }
     page.gauge("switchyard_channels", "Channels of all routes.", channels);
     page.gauge("switchyard_channels_cooling", "Channels left alone after a failure.", cooling);

@@ -15,14 +15,14 @@ use crate::admin::ratio;
 use crate::core::Core;
 use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
 use crate::money::Usd;
-use crate::routing::{ChannelLive, ChannelTotals, ModelPattern};
+use crate::routing::{ChannelLive, ChannelTotals, ModelPattern, cooling_until};
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::names::{AccountName, Names, SiteName, TokenName};
 use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
 use crate::store::tokens::{self, TokenRow};
-use crate::time;
+use crate::time::{self, Millis};
 
 /// Everything that listing or changing routes looks at, read once.
 pub struct RouteIndex {
@@ -190,6 +190,10 @@ impl RouteIndex {
     /// The channel as lists show it, with its counters of this moment.
     pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(core, channel).totals();
+        let cooldown_until = match channel.oauth_route_unit_id {
+            Some(_) => unit_cooling_until(core, channel),
+            None => live.cooldown_until,
+        };
         let token = channel.token_id.and_then(|id| self.names.tokens.get(&id));
         ListedChannel {
             id: channel.id,
@@ -212,7 +216,7 @@ impl RouteIndex {
             last_fail_at: live.last_fail.map(time::iso),
             consecutive_fail_count: live.consecutive_fail,
             cooldown_level: channel.stats.cooldown_level,
-            cooldown_until: live.cooldown_until.map(time::iso),
+            cooldown_until: cooldown_until.map(time::iso),
             limited_until: live.limited_until().map(time::iso),
             account: self.names.accounts.get(&channel.account_id),
             site: self.names.site_of(channel.account_id),
@@ -269,6 +273,14 @@ pub fn is_exact(route: &RouteRow) -> bool {
 /// What moves on a channel; one that memory does not know yet starts from what is stored.
 pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
     core.live.channel(channel.id, || channel.stats.totals())
+}
+
+/// The members of a unit rest, its channel never does.
+fn unit_cooling_until(core: &Core, row: &ChannelRow) -> Option<Millis> {
+    let snapshot = core.snapshot.load();
+    let channels = &snapshot.route(row.route_id)?.channels;
+    let place = channels.binary_search_by_key(&row.id, |channel| channel.id).ok()?;
+    cooling_until(&channels[place], time::now_ms())
 }
 
 fn hit_ratio(totals: &ChannelTotals) -> Option<serde_json::Value> {

@@ -299,6 +299,33 @@ fn a_unit_is_of_connected_accounts_of_one_site_each_in_one_unit() {
 }
 
 #[test]
+fn what_was_set_of_a_units_channel_outlives_the_account_that_it_is_stored_with() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 3);
+    unit(&gateway, &ids, "round_robin");
+    gateway.wait_for_channels(MODEL, 1);
+    let channel = || gateway.channels(MODEL)[0].clone();
+    let before = channel();
+    let path = format!("/api/channels/{}", before["id"]);
+    let set = json!({"priority": 3, "weight": 50, "enabled": false});
+    gateway.admin().put(&path, &set).expect(200);
+    gateway.admin().delete(&format!("/api/accounts/{}", ids[0])).expect(200);
+    let after = eventually("the next member stands for it", || {
+        let channel = channel();
+        (channel["accountId"] == ids[1]).then_some(channel)
+    });
+    for field in ["id", "oauthRouteUnitId"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    for (field, value) in set.as_object().expect("fields") {
+        assert_eq!(after[field], *value, "{field}");
+    }
+    assert!(ask(&gateway) >= 400, "it is switched off");
+    gateway.admin().put(&path, &json!({"enabled": true})).expect(200);
+    assert_eq!(ask(&gateway), 200);
+}
+
+#[test]
 fn a_decision_names_the_member_that_serves_and_a_unit_that_rests_says_so() {
     let provider = Provider::start("codex", &[]);
     let (gateway, ids) = connected(&provider, 2);

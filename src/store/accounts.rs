@@ -3,7 +3,7 @@
 pub use super::account_state::{AccountStatus, CredentialMode, Health, HealthState};
 use super::sql::{Changes, Fields, Statement, Value};
 use super::touches::Part;
-use super::{Error, Result, Secret, Store};
+use super::{Error, Result, Secret, Store, route_units};
 use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
 use crate::time::{Millis, now_ms};
@@ -407,10 +407,15 @@ pub fn health_statement(id: impl Into<Value>, health: &Health) -> Statement {
     .touching_nothing()
 }
 
-/// Deletes an account with everything under it; an unknown id is no error.
+/// Deletes an account with everything under it; an unknown id is no error. Channels of a unit that has other members stay,
+/// with what was set of them, and are the next member's.
 pub async fn delete(store: &Store, id: AccountId) -> Result<()> {
+    let channels = route_units::channels_under(store, id).await?;
+    let handed_on = (!channels.is_empty()).then(|| route_units::hand_on(id, &channels));
     let delete = Statement::new("DELETE FROM accounts WHERE id = ?", vec![id.into()]);
-    store.batch(vec![delete.touching(Part::Account, [id.into()])]).await.map(drop)
+    let mut batch: Vec<Statement> = handed_on.into_iter().collect();
+    batch.push(delete.touching(Part::Account, [id.into()]));
+    store.batch(batch).await.map(drop)
 }
 
 pub(super) fn read(store: &Store, row: &mut Fields<'_>) -> Result<AccountRow> {

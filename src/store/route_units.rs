@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::routes::ChannelStats;
 use super::sql::{Changes, Fields, MAX_MARKS, Statement, Value, marks, values};
+use super::touches::Part;
 use super::{Result, Store, rests};
 use crate::ids::{AccountId, ChannelId, MemberId, SiteId, UnitId};
 use crate::routing::UnitStrategy;
@@ -180,6 +181,24 @@ pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> R
 pub async fn channels_of(store: &Store, id: UnitId) -> Result<Vec<ChannelId>> {
     let sql = "SELECT id FROM route_channels WHERE oauth_route_unit_id = ? ORDER BY id";
     store.rows(sql, vec![id.into()], |row| row.id()).await
+}
+
+/// The channels of units that are stored with this account.
+pub(super) async fn channels_under(store: &Store, id: AccountId) -> Result<Vec<ChannelId>> {
+    let sql =
+        "SELECT id FROM route_channels WHERE account_id = ? AND oauth_route_unit_id IS NOT NULL ORDER BY id";
+    store.rows(sql, vec![id.into()], |row| row.id()).await
+}
+
+/// Stores the channels of units that are stored with this account with the next member, where there is one.
+pub(super) fn hand_on(id: AccountId, channels: &[ChannelId]) -> Statement {
+    let of_unit = "oauth_route_unit_members m WHERE m.unit_id = route_channels.oauth_route_unit_id AND m.account_id <> ?";
+    let sql = format!(
+        "UPDATE route_channels SET account_id = (SELECT m.account_id FROM {of_unit} ORDER BY m.sort_order, m.id LIMIT 1) \
+         WHERE account_id = ? AND oauth_route_unit_id IS NOT NULL AND EXISTS (SELECT 1 FROM {of_unit})"
+    );
+    let touched: Vec<Value> = channels.iter().map(|channel| (*channel).into()).collect();
+    Statement::new(sql, vec![id.into(), id.into(), id.into()]).touching(Part::Channel, touched)
 }
 
 /// Forgets that these members ever failed: failures, cooldown and its level.

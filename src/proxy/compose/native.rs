@@ -13,10 +13,9 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, gemini, json, messages, responses};
 
 use super::outgoing::{
-    Destination, Outgoing, PREVIOUS, always_streams, keeps_threads, platform_edit, quoted, streams_only,
-    text, tiered, whole,
+    Destination, NOT_COMPACTED, Outgoing, PREVIOUS, always_streams, keeps_threads, platform_edit, quoted,
+    streams_only, text, tiered, whole,
 };
-use super::prepare::NOT_COMPACTED;
 use crate::proxy::call::Call;
 use crate::proxy::client::Family;
 use crate::proxy::operation::Operation;

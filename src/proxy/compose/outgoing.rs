@@ -17,6 +17,8 @@ use crate::platform::{BodyEdit, Platform};
 use crate::proxy::call::Call;
 
 /// The answer that a request of the responses dialect goes on from.
+/// What a compaction has no use for, nor an answer in its place, nor a count of responses.
+pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
 pub(super) const PREVIOUS: &str = "previous_response_id";
 
 /// A body in an upstream's dialect.

@@ -11,8 +11,8 @@ use crate::dialect::{Dialect, convert, embeddings, json, parts, payload_rules};
 use crate::time::now_ms;
 
 use super::outgoing::{
-    Destination, Outgoing, PREVIOUS, always_streams, edit_of, edited, keeps_threads, platform_edit, quoted,
-    streams_only, text, tiered, whole,
+    Destination, NOT_COMPACTED, Outgoing, PREVIOUS, always_streams, edit_of, edited, keeps_threads,
+    platform_edit, quoted, streams_only, text, tiered, whole,
 };
 use super::{cache_key, native};
 use crate::proxy::call::Call;
@@ -23,9 +23,6 @@ use crate::proxy::operation::Operation;
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for those who say so.
 const COUNT_BETA: &str = "token-counting-2024-11-01";
-/// What a compaction has no use for, nor a count of responses.
-/// Members that a compaction, and an answer in its place, has no use for.
-pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
 
 /// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
 /// or what stands in for it.

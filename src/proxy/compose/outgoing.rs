@@ -16,9 +16,9 @@ use crate::platform::{BodyEdit, Platform};
 
 use crate::proxy::call::Call;
 
-/// The answer that a request of the responses dialect goes on from.
 /// What a compaction has no use for, nor an answer in its place, nor a count of responses.
 pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
+/// The answer that a request of the responses dialect goes on from.
 pub(super) const PREVIOUS: &str = "previous_response_id";
 
 /// A body in an upstream's dialect.

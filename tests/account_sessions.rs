@@ -86,6 +86,30 @@ fn a_key_is_verified_as_a_key_and_no_session() {
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("API key")), "{refused}");
 }
 
+/// The management API is at the site's own address, models are at its pool's.
+#[test]
+fn a_key_is_verified_at_the_addresses_that_requests_go_to() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    site.answer("/v1/models", Reply::error(404, "nothing here"));
+    let (down, up) = (Upstream::start(&[]), Upstream::start(&[MODEL]));
+    down.answer("/v1/models", Reply::error(503, "down"));
+    let gateway = Gateway::start();
+    let made = gateway.create_site(&json!({"name": "Relay", "url": site.url(), "platform": "new-api",
+        "apiEndpoints": [{"url": down.url()}, {"url": up.url()}]}));
+    let mut body = json!({"siteId": made["id"], "accessToken": "sk-of-the-pool-0123456789"});
+    for mode in ["apikey", "auto"] {
+        body["credentialMode"] = mode.into();
+        let verified = verify(&gateway, &body);
+        assert_eq!(
+            (&verified["tokenType"], &verified["modelCount"]),
+            (&json!("apikey"), &json!(1)),
+            "{verified}"
+        );
+    }
+    let made = create(&gateway, &body).expect(200);
+    assert_eq!(made["credentialMode"], "apikey", "{made}");
+}
+
 #[test]
 fn trouble_at_the_site_is_no_word_about_the_session() {
     let site = Site::start(Program::NewApi, &[MODEL]);

@@ -23,6 +23,7 @@ use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::tokens::set::Source;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
+use crate::store::snapshot::site_of_account;
 use crate::store::{self, Secret};
 use crate::upstream::platforms::{Identity, SiteClient, User};
 
@@ -44,7 +45,9 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         user_id: input.platform_user_id.or(site_client.user_id),
         ..site_client
     };
-    let (user, key) = match identify(&admin.core, site_client).await? {
+    let settings = admin.core.settings.load_full();
+    let routed = site_of_account(&site, &account, &admin.core.live, settings.system_proxy_url.as_deref());
+    let (user, key) = match identify(&admin.core, &routed, site_client).await? {
         Identity::Session { user, api_token, .. } => (user, api_token),
         Identity::ApiKey { .. } => {
             let error = AdminError::bad_request("This is an API key, not a session");

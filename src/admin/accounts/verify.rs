@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `apikey` | the models it lists, asked through the site's pool of addresses |
 //! | `session` | who the site says it is |
-//! | `auto` | either: the site knows which |
+//! | `auto` | either, both asked at once |
 //!
 //! Ten seconds in all. A site that does not answer in time is asked once more who the user is, since that
 //! tells a missing user id or a bot shield from a slow site. Apart from a body that cannot be read and an
@@ -16,7 +16,6 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 
 use super::input::VerifyInput;
 use super::schema;
@@ -35,9 +34,11 @@ use crate::platform::{ModelList, Platform};
 use crate::routing::{Secret, Site};
 use crate::store::accounts::CredentialMode;
 use crate::store::sites::{self, SiteRow};
+use crate::store::snapshot::{WayOut, site_by_way};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     Balance, DiscoveryError, DiscoveryKind, Identity, Role, SiteClient, SiteError, SiteErrorKind, User,
+    bare_credential,
 };
 
 /// For one verification, all its calls together.
@@ -119,29 +120,20 @@ pub async fn verify(
             site_client_at(core, site, credential, user_id).map_err(|error| refusal_of(&error))?;
         Ok(SiteClient { username: username.map(str::to_owned), ..site_client })
     };
+    let settings = core.settings.load_full();
+    let routed = site_by_way(site, &WayOut::default(), &core.live, settings.system_proxy_url.as_deref());
     match mode {
         CredentialMode::Session if !knows_sessions => Err(CredentialRefusal::mismatch(format!(
             "Sites of platform {platform} have no sessions; use credentialMode apikey"
         ))),
-        CredentialMode::Session => match identify(core, site_client()?).await? {
+        CredentialMode::Session => match identify(core, &routed, site_client()?).await? {
             Identity::ApiKey { .. } => Err(CredentialRefusal::mismatch(
                 "This is an API key, not a session; use credentialMode apikey",
             )),
             session => Ok(session),
         },
-        CredentialMode::Auto if knows_sessions => {
-            let began = Instant::now();
-            match identify(core, site_client()?).await {
-                Err(refusal) => match models_of_pool(core, site, credential, began + TIME_LIMIT).await {
-                    Some(models) => Ok(Identity::ApiKey { models }),
-                    None => Err(refusal),
-                },
-                identity => identity,
-            }
-        }
+        CredentialMode::Auto if knows_sessions => identify(core, &routed, site_client()?).await,
         CredentialMode::Auto | CredentialMode::ApiKey => {
-            let routed = core.snapshot.load().site(site.id).cloned();
-            let routed = routed.ok_or_else(|| CredentialRefusal::mismatch("Site not found"))?;
             let models = models_of_key(core, &routed, credential, user_id.is_some()).await;
             if !knows_sessions {
                 return models.map(|models| Identity::ApiKey { models });
@@ -161,16 +153,6 @@ pub async fn verify(
     }
 }
 
-/// The models that a key lists at the addresses of a site's pool, where it has one: its own address may serve no models.
-async fn models_of_pool(core: &Arc<Core>, site: &SiteRow, key: &str, until: Instant) -> Option<Vec<String>> {
-    let routed = core.snapshot.load().site(site.id).cloned()?;
-    let has_pool = routed.endpoints.iter().any(|endpoint| endpoint.id.is_some());
-    if !has_pool || secrets::is_masked(key) {
-        return None;
-    }
-    tokio::time::timeout_at(until, discovery::ask(core, &routed, key)).await.ok()?.ok()
-}
-
 /// The models a key lists at a site: at least one, or why not.
 pub async fn models_of_key(
     core: &Arc<Core>,
@@ -188,8 +170,13 @@ pub async fn models_of_key(
     }
 }
 
-/// Who a credential is at its site: a session, or a key that lists models.
-pub async fn identify(core: &Arc<Core>, site_client: SiteClient) -> Result<Identity, CredentialRefusal> {
+/// Who a credential is at its site: a session, by the site's own address, or a key that lists models, by the
+/// addresses that requests go to.
+pub async fn identify(
+    core: &Arc<Core>,
+    site: &Site,
+    site_client: SiteClient,
+) -> Result<Identity, CredentialRefusal> {
     let site_client =
         SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
     let text = site_client.session.as_ref().map(Secret::expose).unwrap_or_default();
@@ -207,7 +194,8 @@ pub async fn identify(core: &Arc<Core>, site_client: SiteClient) -> Result<Ident
             Ok(_) => {}
         }
     }
-    let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&core.client)).await {
+    let listed = discovery::ask(core, site, bare_credential(text));
+    let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&core.client, listed)).await {
         Ok(Ok(identity)) => return Ok(identity),
         Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
         Ok(Err(_)) | Err(_) => CredentialRefusal::late("answer"),

@@ -6,14 +6,14 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::contract::{
     Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SessionModels, SiteKey, User,
 };
 use super::credential::{bare_credential, leave_out};
 use super::error::{SiteError, SiteErrorKind};
-use super::models::{self, DiscoveryError, DiscoveryKind};
+use super::models::{DiscoveryError, DiscoveryKind};
 use super::site_client::SiteClient;
 use super::{new_api, sub2api};
 use crate::error_words::sites;
@@ -101,17 +101,26 @@ impl SiteClient {
         }
     }
 
-    /// What the session's text is: an API key or a session. A text that begins with `sk-` is
-    /// taken for a key first, any other for a session; both are tried at once. A site that wants the
-    /// user's number ends the search: it knows a session when it sees one.
-    pub async fn identify(&self, client: &Client) -> Result<Identity, SiteError> {
-        let text = self.session()?;
+    /// What the session's text is: an API key, when `listed` gives the models of one, or a session. A text that
+    /// begins with `sk-` is taken for a key first, any other for a session; both are tried at once. A site that
+    /// wants the user's number ends the search: it knows a session when it sees one.
+    pub async fn identify(
+        &self,
+        client: &Client,
+        listed: impl Future<Output = Result<Vec<String>, DiscoveryError>> + Send,
+    ) -> Result<Identity, SiteError> {
+        let is_key = self.session()?.starts_with("sk-");
+        let has_user_id = self.user_id.is_some();
+        let by_key = async move {
+            let models = listed.await.map_err(|error| of_discovery(error, has_user_id))?;
+            Ok(Identity::ApiKey { models })
+        };
         if self.platform.profile().management.is_none() {
-            return self.identify_key(client).await;
+            return by_key.await;
         }
+        let deadline = Instant::now() + self.limits.timeout.saturating_sub(RESERVE / 2);
         let (key, session): (Identified<'_>, Identified<'_>) =
-            (Box::pin(self.identify_key(client)), Box::pin(self.identify_session(client)));
-        let is_key = text.starts_with("sk-");
+            (Box::pin(by_key), Box::pin(self.identify_session(client)));
         let (mut first, mut second) = if is_key { (key, session) } else { (session, key) };
         let mut other = None;
         let error = loop {
@@ -130,22 +139,16 @@ impl SiteClient {
         }
         let other = match other {
             Some(other) => other,
-            None => second.await,
+            // A guess that is never answered must not cost what the site has said.
+            None => timeout_at(deadline, second).await.unwrap_or_else(|_elapsed| {
+                Err(SiteError::new(SiteErrorKind::Timeout, "no complete answer in time"))
+            }),
         };
         match other {
             // What the text looks like is what it is meant to be: the other way was a guess.
             Err(_guess) if error.stands_for_itself() => Err(error),
             other => other.map_err(|guess| SiteError::more_telling(Some(error), guess)),
         }
-    }
-
-    /// The session's text as a key: the models it lists, at least one.
-    pub async fn identify_key(&self, client: &Client) -> Result<Identity, SiteError> {
-        let key = self.session()?;
-        let listed =
-            models::list_models(client, &self.base, self.platform, key, &self.custom_headers, self.limits);
-        let models = listed.await.map_err(|error| of_discovery(error, self.user_id.is_some()))?;
-        Ok(Identity::ApiKey { models })
     }
 
     /// The session's text as a session.

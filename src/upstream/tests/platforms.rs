@@ -13,7 +13,16 @@ use crate::routing::{BaseUrl, Secret};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     Identity, MANAGEMENT_LIMITS, NewSiteKey, Role, SessionModels, SiteClient, SiteError, SiteErrorKind,
+    list_models,
 };
+
+/// Identifies a credential that lists models, where it is a key, at the site's own address.
+pub(super) async fn identify(site_client: &SiteClient) -> Result<Identity, SiteError> {
+    let (client, key) = (client(), site_client.session.as_ref().expect("a credential"));
+    let SiteClient { base, platform, limits, .. } = site_client;
+    let listed = list_models(&client, base, *platform, key.expose(), &[], *limits);
+    site_client.identify(&client, listed).await
+}
 
 /// A site that answers by method and path; what it has no answer for is a 404 of the family.
 pub(super) struct Stub {
@@ -327,7 +336,7 @@ async fn a_user_without_an_amount_is_one_still() {
     ] {
         let stub = Stub::start(&[(path, 200, body), ("GET /api/status", 200, STATUS)]).await;
         let site_client = stub.site_client(platform, "pat");
-        let identity = within(site_client.identify(&client())).await.expect("a session");
+        let identity = within(identify(&site_client)).await.expect("a session");
         let Identity::Session { user, balance, .. } = identity else { panic!("{identity:?}") };
         assert_eq!((user.username.as_str(), balance), ("ada", None));
         let error = within(site_client.balance(&client())).await.expect_err("no amount");
@@ -441,8 +450,7 @@ async fn a_text_is_a_key_or_a_session() {
     // A session.
     let stub =
         Stub::start(&[("GET /v1/models", 401, invalid), ("GET /api/user/self", 200, SELF), status]).await;
-    let identity =
-        within(stub.site_client(Platform::NewApi, "pat").identify(&client())).await.expect("known");
+    let identity = within(identify(&stub.site_client(Platform::NewApi, "pat"))).await.expect("known");
     let Identity::Session { user, balance, api_token } = identity else { panic!("{identity:?}") };
     assert_eq!(
         (user.username.as_str(), balance.map(|b| b.balance), api_token),
@@ -452,21 +460,19 @@ async fn a_text_is_a_key_or_a_session() {
     let stub =
         Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 200, bad), status]).await;
     for text in ["sk-key", "key-without-its-prefix"] {
-        let identity = within(stub.site_client(Platform::NewApi, text).identify(&client())).await;
+        let identity = within(identify(&stub.site_client(Platform::NewApi, text))).await;
         assert_eq!(identity, Ok(Identity::ApiKey { models: vec!["m".to_owned()] }), "{text}");
     }
     // Neither; and a missing number ends the search although a key would do.
     let stub = Stub::start(&[("GET /v1/models", 401, invalid), ("GET /api/user/self", 200, bad)]).await;
-    let error =
-        within(stub.site_client(Platform::NewApi, "pat").identify(&client())).await.expect_err("neither");
+    let error = within(identify(&stub.site_client(Platform::NewApi, "pat"))).await.expect_err("neither");
     assert_eq!(error.kind, SiteErrorKind::Expired);
     let stub = Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 401, ABSENT)]).await;
-    let error =
-        within(stub.site_client(Platform::NewApi, "pat").identify(&client())).await.expect_err("a number");
+    let error = within(identify(&stub.site_client(Platform::NewApi, "pat"))).await.expect_err("a number");
     assert_eq!(error.kind, SiteErrorKind::NeedsUserId);
     // Where there are no sessions, a text is a key.
     let stub = Stub::start(&[("GET /v1/models", 200, models)]).await;
-    let identity = within(stub.site_client(Platform::OpenAi, "anything").identify(&client())).await;
+    let identity = within(identify(&stub.site_client(Platform::OpenAi, "anything"))).await;
     assert_eq!(identity, Ok(Identity::ApiKey { models: vec!["m".to_owned()] }));
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, sleep};
 
+use super::platforms::identify;
 use super::{Upstream, client, read_request};
 use crate::platform::Platform;
 use crate::routing::Secret;
@@ -105,4 +106,23 @@ async fn a_list_of_keys_that_never_comes_leaves_the_session_proved() {
     let identity = site_client(&upstream, Platform::NewApi).identify_session(&client()).await;
     let Ok(Identity::Session { user, api_token: None, .. }) = identity else { panic!("{identity:?}") };
     assert_eq!((user.username.as_str(), began.elapsed().as_secs()), ("ada", 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_site_says_of_a_session_is_told_although_its_list_of_models_hangs() {
+    const REFUSED: &str = r#"{"success":false,"message":"无权进行此操作，access token 无效"}"#;
+    let upstream = Upstream::start(|mut stream, _| async move {
+        while let Some(request) = read_request(&mut stream).await {
+            if !request.contains(" /api/") {
+                std::future::pending::<()>().await;
+            }
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{REFUSED}", REFUSED.len());
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    })
+    .await;
+    let began = Instant::now();
+    let error = identify(&site_client(&upstream, Platform::NewApi)).await.expect_err("it is refused");
+    assert_eq!(error.kind, SiteErrorKind::Expired, "{error}");
+    assert!(began.elapsed() < MANAGEMENT_LIMITS.timeout, "within the limit of the caller");
 }

@@ -64,14 +64,28 @@ fn amount(line: &Value, unit: f64) -> Option<Usd> {
     }
 }
 
-/// The first number of a text, commas left out, when it is above zero.
+/// The first number of a text, commas left out, when it is above zero. A number that is a part of a word, as in
+/// `2FA`, does not count; `USD` may stand right beside one.
 pub(super) fn first_number(text: &str) -> Option<f64> {
-    let text = text.replace(',', "");
-    let start = text.find(|c: char| c.is_ascii_digit())?;
-    let digits = &text[start..];
-    let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
-    let number = digits[..end].trim_end_matches('.').parse::<f64>().ok()?;
-    (number > 0.0 && !text[..start].ends_with('-')).then_some(number)
+    const CURRENCY: &str = "usd";
+    let text = text.replace(',', "").to_ascii_lowercase();
+    let mut from = 0;
+    loop {
+        let start = from + text[from..].find(|c: char| c.is_ascii_digit())?;
+        let digits = &text[start..];
+        let end = start + digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+        let (before, after) = (&text[..start], &text[end..]);
+        let is_glued_before =
+            before.ends_with(|c: char| c.is_ascii_alphabetic()) && !before.ends_with(CURRENCY);
+        let is_glued_after =
+            after.starts_with(|c: char| c.is_ascii_alphabetic()) && !after.starts_with(CURRENCY);
+        if is_glued_before || is_glued_after {
+            from = end;
+            continue;
+        }
+        let number = text[start..end].trim_end_matches('.').parse::<f64>().ok()?;
+        return (number > 0.0 && !before.ends_with('-')).then_some(number);
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +102,9 @@ mod tests {
             (json!({"content": "通过兑换码充值 2."}), Some(2.0)),
             (json!({"quota": 0, "content": "用户签到，获得额度 12500 点额度"}), Some(0.025)),
             (json!({"content": "-3"}), None),
+            (json!({"quota": 0, "content": "通用安全验证成功 (验证方式: 2FA)"}), None),
+            (json!({"content": "2FA on; for gpt4o.1x you get 0.5USD"}), Some(0.5)),
+            (json!({"content": "US$5额度"}), Some(5.0)),
             (json!({"content": "nothing"}), None),
             (json!({}), None),
         ] {

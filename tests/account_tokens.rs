@@ -224,6 +224,25 @@ fn a_site_makes_a_key_that_is_then_known_here() {
 }
 
 #[test]
+fn a_group_of_sub2api_is_given_by_number_or_by_name() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, _, account) = with_account(&site);
+    let make = |group: &str| {
+        let body = json!({"accountId": account, "name": format!("in {group}"), "group": group});
+        gateway.admin().post("/api/account-tokens", &body)
+    };
+    for (group, number) in [("4", "4"), ("pro", "2"), ("default", "")] {
+        make(group).expect(200);
+        assert_eq!(site.ada().keys.last().expect("the new key").group, number, "{group}");
+    }
+    let keys = site.ada().keys.len();
+    let refused = make("premium").expect(400);
+    assert!(refused["message"].as_str().is_some_and(|text| text.contains("premium")), "{refused}");
+    assert_eq!(site.ada().keys.len(), keys);
+    assert_eq!(gateway.account(&account)["runtimeHealth"]["state"], "healthy");
+}
+
+#[test]
 fn a_sync_brings_what_the_site_lists_and_keeps_what_it_does_not() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, site_id, account) = with_account(&site);

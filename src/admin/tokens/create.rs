@@ -30,7 +30,7 @@ use crate::jobs::tokens::sync::Synced;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteStatus;
 use crate::store::tokens::{self, TokenRow};
-use crate::upstream::platforms::NewSiteKey;
+use crate::upstream::platforms::{NewSiteKey, SiteErrorKind};
 
 /// The answer when the site has made the key: how the sync that brought it here went, and the key.
 #[derive(Serialize)]
@@ -77,6 +77,9 @@ async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput
         made = session.site_client().create_key(&jobs.core.client, &key).await;
     }
     if let Err(error) = made {
+        if error.kind == SiteErrorKind::Unsupported {
+            return Err(AdminError::bad_request(error.message));
+        }
         note_failure(&jobs.core, &site, &session.account, "token-create", &error).await?;
         return Err(bad_gateway(error));
     }

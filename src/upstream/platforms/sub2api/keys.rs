@@ -15,6 +15,7 @@ use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 const MAX_PAGES: u64 = 50;
+const DEFAULT_GROUP: &str = "default";
 const DAY_SECONDS: i64 = 86_400;
 
 pub(in crate::upstream::platforms) async fn list(
@@ -81,14 +82,34 @@ pub(in crate::upstream::platforms) async fn create(
     client: &Client,
     key: &NewSiteKey,
 ) -> Result<(), SiteError> {
-    let body = body(key, now_ms() / 1000);
+    let group = group_of(site_client, client, key.group.trim()).await?;
+    let body = body(key, group, now_ms() / 1000);
     data(site_client, client, Call::post("/api/v1/keys").with(&body)).await.map(drop)
 }
 
-fn body(key: &NewSiteKey, now: i64) -> Value {
+/// The number of a group, which is given so or by its name at the site. `default` is what other platforms call the
+/// group of a key that is in no other.
+async fn group_of(site_client: &SiteClient, client: &Client, group: &str) -> Result<Option<i64>, SiteError> {
+    if group.is_empty() {
+        return Ok(None);
+    }
+    if let Ok(number) = group.parse() {
+        return Ok(Some(number));
+    }
+    let offered = offered(site_client, client).await?;
+    let named = offered.iter().find(|offer| offer.name.eq_ignore_ascii_case(group));
+    match named.and_then(|offer| offer.id.parse().ok()) {
+        None if group != DEFAULT_GROUP => {
+            Err(SiteError::unsupported(&format!("the site offers the account no group \"{group}\"")))
+        }
+        number => Ok(number),
+    }
+}
+
+fn body(key: &NewSiteKey, group: Option<i64>, now: i64) -> Value {
     let mut body = Map::new();
     body.insert("name".into(), json!(key.name));
-    if let Ok(group) = key.group.trim().parse::<i64>() {
+    if let Some(group) = group {
         body.insert("group_id".into(), json!(group));
     }
     if key.expired_time > 0 {
@@ -122,30 +143,48 @@ pub(in crate::upstream::platforms) async fn groups(
     site_client: &SiteClient,
     client: &Client,
 ) -> Result<Vec<String>, SiteError> {
-    for path in ["/api/v1/groups/available", "/api/v1/groups", "/api/v1/group"] {
-        match data(site_client, client, Call::get(path)).await {
-            Ok(found) => {
-                let items = found.as_array().or_else(|| found.get("items")?.as_array());
-                let ids: Vec<String> = items
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|group| as_text(group.get("id").unwrap_or(group)))
-                    .collect();
-                if !ids.is_empty() {
-                    return Ok(ids);
-                }
-            }
-            Err(error) if error.is_missing() => {}
-            Err(error) => return Err(error),
-        }
+    let offered = offered(site_client, client).await?;
+    let mut ids: Vec<String> = offered.into_iter().map(|offer| offer.id).collect();
+    if !ids.is_empty() {
+        return Ok(ids);
     }
-    let mut ids: Vec<String> = Vec::new();
     for group in list(site_client, client).await?.into_iter().filter_map(|key| key.group) {
         if !ids.contains(&group) {
             ids.push(group);
         }
     }
     Ok(ids)
+}
+
+/// A group that keys may be put into.
+struct Offer {
+    id: String,
+    name: String,
+}
+
+/// The groups on offer; none where the site has no such list.
+async fn offered(site_client: &SiteClient, client: &Client) -> Result<Vec<Offer>, SiteError> {
+    for path in ["/api/v1/groups/available", "/api/v1/groups", "/api/v1/group"] {
+        match data(site_client, client, Call::get(path)).await {
+            Ok(found) => {
+                let items = found.as_array().or_else(|| found.get("items")?.as_array());
+                let offered: Vec<Offer> = items.into_iter().flatten().filter_map(Offer::read).collect();
+                if !offered.is_empty() {
+                    return Ok(offered);
+                }
+            }
+            Err(error) if error.is_missing() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Vec::new())
+}
+
+impl Offer {
+    fn read(group: &Value) -> Option<Self> {
+        let id = as_text(group.get("id").unwrap_or(group))?;
+        Some(Self { id, name: group.get("name").and_then(as_text).unwrap_or_default() })
+    }
 }
 
 fn as_text(value: &Value) -> Option<String> {
@@ -181,16 +220,15 @@ mod tests {
     fn a_new_keys_limits_are_told_in_the_sites_terms() {
         let now = 1_767_225_600;
         let plain = NewSiteKey::default();
-        assert_eq!(body(&plain, now), json!({"name": "Switchyard"}));
+        assert_eq!(body(&plain, None, now), json!({"name": "Switchyard"}));
         let limited = NewSiteKey {
             name: "cli".into(),
-            group: "4".into(),
             unlimited_quota: false,
             remain_quota: 25,
             expired_time: now + DAY_SECONDS + 1,
             ..plain
         };
         let wanted = json!({"name": "cli", "group_id": 4, "expires_in_days": 2, "quota": 25});
-        assert_eq!(body(&limited, now), wanted);
+        assert_eq!(body(&limited, Some(4), now), wanted);
     }
 }

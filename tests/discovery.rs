@@ -2,10 +2,13 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Gateway, Program, Reply, Site, Upstream, eventually, wire};
+use support::{Gateway, Program, Relay, Reply, Site, Upstream, eventually, wire};
 
 /// Changes the account's key, which asks the upstream for its models again and then rebuilds.
 fn refresh(gateway: &Gateway, account: &Value) {
@@ -188,6 +191,63 @@ fn an_accounts_own_proxy_is_never_gone_around_either() {
     assert_eq!(rebuilt["refresh"][0]["status"], "failed");
     assert_eq!(upstream.asked_for("/v1/models").len(), asked, "no direct connection was made");
     assert_eq!(gateway.models(), ["kept"]);
+}
+
+#[test]
+fn an_account_keeps_the_models_of_a_key_that_cannot_be_asked_for_a_while() {
+    let (gateway, relay) = (Gateway::start(), Relay::start(&[]));
+    let is_down = Arc::new(AtomicBool::new(false));
+    let of_second = Arc::clone(&is_down);
+    relay.upstream.serve(move |asked| {
+        let list = |names: [&str; 2]| {
+            Reply::json(200, &json!({"object": "list", "data": names.map(|name| json!({"id": name}))}))
+        };
+        (asked.path() == "/v1/models").then(|| match asked.header("authorization") {
+            Some("Bearer sk-first-0123456789") => list(["x", "both"]),
+            Some("Bearer sk-second-0123456789") if of_second.load(SeqCst) => Reply::error(500, "boom"),
+            Some("Bearer sk-second-0123456789") => list(["both", "y"]),
+            _ => Reply::error(401, "no key"),
+        })
+    });
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    for token in ["sk-first-0123456789", "sk-second-0123456789"] {
+        let body = json!({"accountId": account["id"], "token": token});
+        gateway.admin().post("/api/account-tokens", &body).expect(200);
+    }
+    for down in [false, true] {
+        is_down.store(down, SeqCst);
+        let checked =
+            gateway.admin().post(&format!("/api/models/check/{}", account["id"]), &json!({})).expect(200);
+        assert_eq!(checked["refresh"]["status"], "success", "{checked}");
+        let listed = gateway.admin().get(&format!("/api/accounts/{}/models", account["id"])).expect(200);
+        let mut names: Vec<_> = listed["models"]
+            .as_array()
+            .expect("models")
+            .iter()
+            .filter_map(|one| one["name"].as_str())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, ["both", "x", "y"], "down: {down}");
+        assert_eq!(gateway.models(), ["both", "x", "y"], "down: {down}");
+    }
+}
+
+/// As an import of another program may leave it.
+#[test]
+fn a_site_of_an_unknown_platform_is_not_asked() {
+    let (gateway, relay) = (Gateway::start(), Relay::start(&["m"]));
+    let site = relay.site(&gateway, "Relay A");
+    let account = relay.account(&gateway, &site, "ada");
+    gateway.home().database().run(&format!("UPDATE sites SET platform = 'azure' WHERE id = {}", site["id"]));
+    let asked = relay.upstream.asked().len();
+    let checked =
+        gateway.admin().post(&format!("/api/models/check/{}", account["id"]), &json!({})).expect(200);
+    let refresh = &checked["refresh"];
+    assert_eq!((&refresh["refreshed"], &refresh["status"]), (&json!(false), &json!("skipped")), "{checked}");
+    assert_eq!(refresh["reason"], "adapter_or_status");
+    let can = gateway.account(&account["id"])["capabilities"].clone();
+    assert_eq!((&can["canCheckin"], &can["canRefreshBalance"]), (&json!(false), &json!(false)));
+    assert_eq!(relay.upstream.asked().len(), asked);
 }
 
 #[test]

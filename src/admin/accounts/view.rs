@@ -222,12 +222,12 @@ impl<'a> HealthView<'a> {
 // === impl Capabilities ===
 
 impl Capabilities {
-    /// Takes away what the platform does not have.
+    /// Takes away what the platform does not have. Sites of a platform that is unknown are asked for nothing.
     pub fn at(self, platform: Option<Platform>) -> Self {
-        let Some(able) = platform.map(Platform::abilities) else { return self };
+        let able = platform.map(Platform::abilities);
         Self {
-            can_checkin: self.can_checkin && able.check_in,
-            can_refresh_balance: self.can_refresh_balance && able.balance,
+            can_checkin: self.can_checkin && able.is_some_and(|able| able.check_in),
+            can_refresh_balance: self.can_refresh_balance && able.is_some_and(|able| able.balance),
             ..self
         }
     }
@@ -382,7 +382,7 @@ mod tests {
             (Some(Platform::NewApi), true, true),
             (Some(Platform::OneApi), false, true),
             (Some(Platform::OpenAi), false, false),
-            (None, true, true),
+            (None, false, false),
         ] {
             let at = session.at(platform);
             assert_eq!((at.can_checkin, at.can_refresh_balance), (can_checkin, can_refresh_balance));

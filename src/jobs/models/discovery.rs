@@ -40,6 +40,8 @@ pub struct Found {
     pub models: ModelSet,
     /// For each managed token that answered, the models of the account that it offers.
     pub of_tokens: Vec<(TokenId, Vec<Discovered>)>,
+    /// Managed tokens that were asked with and gave no list: what was known of them stays.
+    pub failed_tokens: Vec<TokenId>,
     /// Managed tokens that were asked with.
     pub tokens_asked: usize,
     /// One of the account's own credentials gave something.
@@ -89,8 +91,9 @@ pub async fn discover(
             }
         };
         found.tokens_asked += usize::from(token.is_some());
-        if let Some(listed) = answer {
-            found.add(token, listed);
+        match answer {
+            Some(listed) => found.add(token, listed),
+            None => found.failed_tokens.extend(token),
         }
     }
     match failure {
@@ -194,7 +197,7 @@ impl ModelSet {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.places.contains_key(&name.to_lowercase())
     }
 

@@ -10,6 +10,7 @@
 //! hour costs the account its health mark, never its models. Which routes follow from the rows is
 //! [`rebuild`](crate::jobs::rebuild)'s matter.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use super::discovery::{Found, MAX_MODELS, discover};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use crate::flight::Interrupted;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, TokenId};
 use crate::jobs::Jobs;
 use crate::jobs::oauth::discovery as connected;
 use crate::jobs::oauth::renewal;
@@ -281,20 +282,26 @@ async fn store_found(pace: &Pace, store: &Store, account: &AccountRow, found: &F
 async fn store_changes(
     store: &Store,
     account: &AccountRow,
-    known: Vec<ModelRow>,
+    mut known: Vec<ModelRow>,
     found: &Found,
 ) -> store::Result<()> {
     let (id, dialect) = (account.id, store.database().dialect());
+    let by_tokens = !found.of_tokens.is_empty() || !found.failed_tokens.is_empty();
+    let known_of_tokens = if by_tokens { availability::of_tokens_of(store, id).await? } else { Vec::new() };
+    let of_token = |token: TokenId| {
+        let from = known_of_tokens.partition_point(|row| row.token_id < token);
+        let to = known_of_tokens.partition_point(|row| row.token_id <= token);
+        &known_of_tokens[from..to]
+    };
+    // What a token is still routed by, the account still has.
+    let of_failed = found.failed_tokens.iter().flat_map(|token| of_token(*token));
+    let kept: HashSet<String> =
+        of_failed.map(|row| row.model_name.to_lowercase()).filter(|name| !found.models.has(name)).collect();
+    known.retain(|row| kept.is_empty() || !kept.contains(&row.model_name.to_lowercase()));
     let mut batch = availability::replace_discovered_statements(dialect, id, &known, found.models.models());
-    if !found.of_tokens.is_empty() {
-        let known = availability::of_tokens_of(store, id).await?;
-        for (token, models) in &found.of_tokens {
-            let from = known.partition_point(|row| row.token_id < *token);
-            let to = known.partition_point(|row| row.token_id <= *token);
-            let known = &known[from..to];
-            batch
-                .extend(availability::replace_discovered_by_token_statements(dialect, *token, known, models));
-        }
+    for (token, models) in &found.of_tokens {
+        let known = of_token(*token);
+        batch.extend(availability::replace_discovered_by_token_statements(dialect, *token, known, models));
     }
     if account.status == AccountStatus::Unhealthy {
         batch.push(accounts::revive_statement(id));

@@ -125,6 +125,19 @@ fn a_source_that_fails_leaves_the_others_as_they_are() {
 }
 
 #[test]
+fn a_source_that_comes_and_goes_makes_no_news_of_what_was_told() {
+    let (gateway, upstream) = world();
+    for _ in 0..2 {
+        check(&gateway);
+        upstream.answer_once(RELEASES, Reply::error(403, "API rate limit exceeded"));
+        let status = check(&gateway);
+        assert_eq!(status["runtime"]["lastResolvedSource"], "docker-hub-tag");
+    }
+    let titles: Vec<Value> = reminders(&gateway).iter().map(|event| event["title"].clone()).collect();
+    assert_eq!(titles.len(), 2, "{titles:?}");
+}
+
+#[test]
 fn another_image_of_the_tag_that_runs_is_a_candidate() {
     let (gateway, _upstream) = world();
     gateway.admin().put("/api/update-center/config", &json!({"githubReleasesEnabled": false})).expect(200);

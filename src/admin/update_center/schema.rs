@@ -108,6 +108,7 @@ pub static UPDATE_STATE: Object = Object::new(
         has("lastResolvedDisplayVersion", OrNull(&Text)),
         has("lastResolvedCandidateKey", OrNull(&Text)),
         has("lastNotifiedCandidateKey", OrNull(&Text)),
+        has("lastNotifiedCandidateKeys", List(&Text)),
         has("lastNotifiedAt", OrNull(&Time)),
         has("statusSnapshot", OrNull(&Of(&UPDATES_FOUND))),
     ],

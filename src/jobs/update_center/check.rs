@@ -90,9 +90,15 @@ fn note_candidate(state: &mut UpdateState, found: &Found) -> Option<NewEvent> {
     state.last_resolved_source = Some(version.source.clone());
     state.last_resolved_display_version = Some(shown.clone());
     state.last_resolved_candidate_key = Some(key.clone());
-    if state.last_notified_candidate_key.as_ref() == Some(&key) {
+    let told = &mut state.last_notified_candidate_keys;
+    if told.is_empty() {
+        told.extend(state.last_notified_candidate_key.clone());
+    }
+    if told.contains(&key) {
         return None;
     }
+    told.retain(|told| !told.starts_with(&format!("{}:", version.source)));
+    told.push(key.clone());
     state.last_notified_candidate_key = Some(key);
     state.last_notified_at = Some(iso(now_ms()));
     let url = version.url.as_deref().map(|url| format!(" {url}")).unwrap_or_default();

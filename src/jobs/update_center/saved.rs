@@ -35,6 +35,8 @@ pub struct UpdateState {
     pub last_resolved_display_version: Option<String>,
     pub last_resolved_candidate_key: Option<String>,
     pub last_notified_candidate_key: Option<String>,
+    /// The last that was told of each source: a source that fails for a while makes the other's candidate current.
+    pub last_notified_candidate_keys: Vec<String>,
     pub last_notified_at: Option<String>,
     pub status_snapshot: Option<Found>,
 }

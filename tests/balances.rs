@@ -116,6 +116,31 @@ fn a_site_that_fails_takes_nothing_away() {
 }
 
 #[test]
+fn the_list_shows_at_once_what_a_failed_call_says_of_an_account() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    let down = Reply::error(500, "boom");
+    let (key, sync) = (json!({"accountId": account["id"], "name": "k"}), "/api/account-tokens/sync");
+    for (path, body, source, status) in [
+        (format!("/api/accounts/{}/balance", account["id"]), &json!({}), "balance", 400),
+        (format!("{sync}/{}", account["id"]), &json!({}), "token-sync", 502),
+        ("/api/account-tokens".to_owned(), &key, "token-create", 502),
+    ] {
+        relay.has(1_500_000, 250_000);
+        refresh(&gateway, &account, 200);
+        let health =
+            || gateway.admin().get("/api/accounts").expect(200)["accounts"][0]["runtimeHealth"].clone();
+        assert_eq!(health()["state"], "healthy", "{source}");
+        relay.upstream.answer("/api/user/self", down.clone());
+        relay.upstream.answer("/api/token/", down.clone());
+        gateway.admin().post(&path, body).expect(status);
+        let now = health();
+        assert_eq!((&now["state"], &now["source"]), (&json!("unhealthy"), &json!(source)), "{now}");
+    }
+}
+
+#[test]
 fn the_scheduled_pass_reads_every_active_session() {
     let gateway = Gateway::start();
     let relays = [Relay::start(&["m-a"]), Relay::start(&["m-a"])];

@@ -304,9 +304,12 @@ fn a_refused_login_says_why() {
     site.answer("/api/user/login", Reply::html(200, "<html><script>var arg1='00'</script></html>"));
     let shield = login(&wrong).expect(200);
     assert_eq!((&shield["success"], &shield["shieldBlocked"]), (&json!(false), &json!(true)), "{shield}");
+    site.answer("/api/user/login", Reply::bytes(200, "application/json", "{\"success\":tru"));
+    let cut = login(&wrong).expect(200);
+    assert_eq!((&cut["success"], &cut["shieldBlocked"]), (&json!(false), &Value::Null), "{cut}");
+    assert!(cut["message"].as_str().is_some_and(|text| text.contains("not valid JSON")), "{cut}");
     let nowhere = login(&json!({"siteId": 99, "username": "ada", "password": "x"})).expect(200);
     assert_eq!(nowhere["success"], false);
-    login(&wrong).expect(200);
     login(&wrong).expect(429);
 }
 
@@ -389,6 +392,37 @@ fn a_session_that_is_over_makes_the_account_expired_until_it_is_let_in_again() {
     site.ada().token = token;
     gateway.admin().post(&path, &json!({})).expect(200);
     assert_eq!(listed(&gateway, &account["id"])["status"], "active");
+}
+
+#[test]
+fn a_new_session_of_an_expired_account_is_put_to_the_proof() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let (gateway, id) = with_site(&site);
+    let account = account_of_ada(&gateway, &id, &site);
+    site.ada().token = "another".to_owned();
+    gateway.admin().post(&format!("/api/accounts/{}/balance", account["id"]), &json!({})).expect(400);
+    let update = |token: &str| {
+        let path = format!("/api/accounts/{}", account["id"]);
+        gateway.admin().put(&path, &json!({"accessToken": token})).expect(200)["status"].clone()
+    };
+    assert_eq!(update("wrong"), "expired");
+    assert_eq!(update("another"), "active");
+    assert_eq!(listed(&gateway, &account["id"])["runtimeHealth"]["state"], "healthy");
+}
+
+#[test]
+fn a_model_that_is_typed_for_a_session_account_is_served_by_its_default_key() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let (gateway, id) = with_site(&site);
+    let account = account_of_ada(&gateway, &id, &site);
+    let path = format!("/api/accounts/{}/models", account["id"]);
+    gateway.admin().post(&format!("{path}/manual"), &json!({"models": ["by-hand"]})).expect(200);
+    let channels = gateway.channels("by-hand");
+    assert_eq!(channels.len(), 1, "{channels:?}");
+    assert!(channels[0]["tokenId"].is_number(), "{channels:?}");
+    gateway.client().chat("by-hand").expect(200);
+    gateway.admin().post("/api/routes/rebuild", &json!({"refreshModels": false})).expect(200);
+    assert_eq!(gateway.channels("by-hand").len(), 1, "it stays");
 }
 
 #[test]

@@ -164,7 +164,7 @@ async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
     let _turn = core.route_edits.lock().await;
     let rows = Rows::read(&core, Models::read(&core.store).await?).await?;
     let plan = rows.with_inventory(&core.settings.load(), |inventory| {
-        plan(&Inventory { account_models: &[], token_models: &[], ..*inventory })
+        plan(&Inventory { account_models: &[], typed_models: &[], token_models: &[], ..*inventory })
     });
     let counts = rows.counts(&plan);
     let models = routes::forget_discovered(&core.store, &plan).await?;
@@ -190,6 +190,8 @@ struct Rows {
     tokens: Vec<tokens::TokenRow>,
     /// Available models of accounts, and of tokens.
     account_models: Vec<(AccountId, Arc<str>)>,
+    /// Those of accounts that an operator typed.
+    typed_models: Vec<(AccountId, Arc<str>)>,
     token_models: Vec<(TokenId, Arc<str>)>,
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
@@ -210,6 +212,7 @@ struct Names(HashSet<Arc<str>>);
 struct Models {
     names: Names,
     of_accounts: Vec<(AccountId, Arc<str>)>,
+    typed: Vec<(AccountId, Arc<str>)>,
     of_tokens: Vec<(TokenId, Arc<str>)>,
 }
 
@@ -225,11 +228,12 @@ impl Names {
         name
     }
 
-    /// All available models of accounts, or of tokens.
+    /// All available models of accounts, or of tokens. Those that an operator typed are added to `typed`, too.
     async fn of_owners<I: HasModels>(
         &mut self,
         store: &Store,
         pace: &Pace,
+        typed: &mut Vec<(I, Arc<str>)>,
     ) -> store::Result<Vec<(I, Arc<str>)>> {
         let mut models: Vec<(I, Arc<str>)> = Vec::new();
         let mut is_last = false;
@@ -238,7 +242,11 @@ impl Names {
                 .piece(async {
                     let after = models.last().map_or((I::new(0), ""), |(id, name)| (*id, name));
                     let page = availability::available_after(store, after, PAGE).await?;
-                    models.extend(page.iter().map(|(id, name)| (*id, self.shared(name))));
+                    for (id, name, is_typed) in &page {
+                        let model = (*id, self.shared(name));
+                        typed.extend(is_typed.then(|| model.clone()));
+                        models.push(model);
+                    }
                     Ok::<_, store::Error>(page.len() < PAGE as usize)
                 })
                 .await?;
@@ -274,9 +282,10 @@ impl Models {
     async fn read(store: &Store) -> store::Result<Self> {
         let pace = Pace::default();
         let mut names = Names::default();
-        let of_accounts = names.of_owners(store, &pace).await?;
-        let of_tokens = names.of_owners(store, &pace).await?;
-        Ok(Self { names, of_accounts, of_tokens })
+        let mut typed = Vec::new();
+        let of_accounts = names.of_owners(store, &pace, &mut typed).await?;
+        let of_tokens = names.of_owners(store, &pace, &mut Vec::new()).await?;
+        Ok(Self { names, of_accounts, typed, of_tokens })
     }
 }
 
@@ -287,7 +296,8 @@ impl Rows {
         let store = &core.store;
         let keys = core.keys.load();
         let pace = Pace::default();
-        let Models { mut names, of_accounts: account_models, of_tokens: token_models } = models;
+        let Models { mut names, of_accounts: account_models, typed: typed_models, of_tokens: token_models } =
+            models;
         let channels = names.of_channels(store, &pace).await?;
         let (sites, units) = (sites::list(store).await?, units(store).await?);
         Ok(Self {
@@ -295,6 +305,7 @@ impl Rows {
             accounts: accounts::pick(store, |row| Some(account(&row, &sites, &units))).await?,
             tokens: tokens::list(store).await?,
             account_models,
+            typed_models,
             token_models,
             disabled_models: availability::disabled_models(store).await?,
             routes: all_routes(store, &pace).await?,
@@ -333,7 +344,7 @@ impl Rows {
         let mut ids: Vec<AccountId> = accounts.keys().chain(&ids).copied().collect();
         ids.sort_unstable();
         ids.dedup();
-        let (mut account_models, mut token_models) = (Vec::new(), Vec::new());
+        let (mut account_models, mut typed_models, mut token_models) = (Vec::new(), Vec::new(), Vec::new());
         let mut names = Names::default();
         // Also those that are not available now: their routes may go.
         let mut known: HashSet<Arc<str>> = HashSet::new();
@@ -341,6 +352,7 @@ impl Rows {
             for row in availability::of_account(store, *id).await? {
                 let name = names.shared(&row.model_name);
                 known.insert(name.clone());
+                typed_models.extend((row.available && row.is_manual).then(|| (*id, name.clone())));
                 account_models.extend(row.available.then_some((*id, name)));
             }
             for row in availability::of_tokens_of(store, *id).await? {
@@ -368,6 +380,7 @@ impl Rows {
             tokens: tokens::of_accounts(store, &ids).await?,
             accounts: accounts.values().map(|row| account(row, &sites, &units)).collect(),
             account_models,
+            typed_models,
             token_models,
             disabled_models,
             routes: routes::some(store, &exact).await?,
@@ -380,7 +393,8 @@ impl Rows {
         fn named<I: Id>(models: &[(I, Arc<str>)]) -> Vec<(I, &str)> {
             models.iter().map(|(id, name)| (*id, &**name)).collect()
         }
-        let (account_models, token_models) = (named(&self.account_models), named(&self.token_models));
+        let (account_models, typed_models) = (named(&self.account_models), named(&self.typed_models));
+        let token_models = named(&self.token_models);
         let disabled_models = self.disabled_models.iter();
         let disabled_models: Vec<_> =
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
@@ -391,6 +405,7 @@ impl Rows {
             accounts: &self.accounts,
             tokens: &tokens,
             account_models: &account_models,
+            typed_models: &typed_models,
             token_models: &token_models,
             disabled_models: &disabled_models,
             allowed_models: &settings.allowed_models,

@@ -26,6 +26,8 @@ pub struct Inventory<'a> {
     pub tokens: &'a [TokenRow],
     /// Available models of accounts.
     pub account_models: &'a [(AccountId, &'a str)],
+    /// Those of accounts that an operator typed: an account that serves by its tokens serves them by the preferred one.
+    pub typed_models: &'a [(AccountId, &'a str)],
     /// Available models of tokens.
     pub token_models: &'a [(TokenId, &'a str)],
     /// Models switched off, by site.
@@ -158,7 +160,8 @@ type Offers = BTreeMap<Credential, bool>;
 /// Computes the plan. The same inventory gives the same plan; an inventory in which it was carried out
 /// gives an empty one.
 pub fn plan(inventory: &Inventory<'_>) -> Plan {
-    let offered = inventory.offered();
+    let preferred = inventory.preferred_tokens();
+    let offered = inventory.offered(&preferred);
     let channels = inventory.channels_by_route();
     let mut plan =
         Plan { models: offered.values().filter(|offers| is_firm(offers)).count(), ..Plan::default() };
@@ -175,7 +178,6 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
     let none = Offers::new();
     let in_groups: HashSet<RouteId> =
         inventory.routes.iter().flat_map(|group| &group.sources).flatten().copied().collect();
-    let preferred = inventory.preferred_tokens();
     for route in exact {
         let model = route.pattern.as_str();
         let offers = offered.get(model).unwrap_or(&none);
@@ -203,7 +205,7 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
 
 /// Every model with each credential that may get a channel for it.
 pub fn offers<'a>(inventory: &Inventory<'a>) -> Vec<(&'a str, Credential)> {
-    let offered = inventory.offered();
+    let offered = inventory.offered(&inventory.preferred_tokens());
     let each = offered.iter().flat_map(|(model, offers)| offers.iter().map(move |offer| (*model, offer)));
     each.filter(|(_, (_, firm))| **firm).map(|(model, (credential, _))| (model, *credential)).collect()
 }
@@ -278,7 +280,7 @@ impl ServesBy {
 
 impl<'a> Inventory<'a> {
     /// Every model with those who offer it, after the filters.
-    fn offered(&self) -> BTreeMap<&'a str, Offers> {
+    fn offered(&self, preferred: &HashMap<AccountId, TokenId>) -> BTreeMap<&'a str, Offers> {
         let accounts: HashMap<AccountId, &AccountRow> =
             self.accounts.iter().map(|account| (account.id, account)).collect();
         let tokens: HashMap<TokenId, &TokenRow> =
@@ -287,12 +289,17 @@ impl<'a> Inventory<'a> {
             let account = accounts.get(id).filter(|account| account.serves_by == ServesBy::Account)?;
             Some((*account, None, *model))
         });
+        let by_tokens = |id: AccountId| {
+            accounts.get(&id).copied().filter(|account| account.serves_by == ServesBy::Tokens)
+        };
         let of_tokens = self.token_models.iter().filter_map(|(id, model)| {
             let token = tokens.get(id)?;
-            let account =
-                accounts.get(&token.account_id).filter(|account| account.serves_by == ServesBy::Tokens)?;
-            Some((*account, Some(token.id), *model))
+            Some((by_tokens(token.account_id)?, Some(token.id), *model))
         });
+        let typed = self
+            .typed_models
+            .iter()
+            .filter_map(|(id, model)| Some((by_tokens(*id)?, Some(*preferred.get(id)?), *model)));
         let allowed: HashSet<String> = self.allowed_models.iter().map(|model| folded(model)).collect();
         let disabled: HashSet<(SiteId, String)> =
             self.disabled_models.iter().map(|(site, model)| (*site, folded(model))).collect();
@@ -304,7 +311,7 @@ impl<'a> Inventory<'a> {
         };
         // Many accounts offer one name: it is judged once. `None` is one that nobody gets.
         let mut judged: HashMap<&str, Option<Offers>> = HashMap::new();
-        for (account, token_id, model) in of_accounts.chain(of_tokens) {
+        for (account, token_id, model) in of_accounts.chain(of_tokens).chain(typed) {
             let model = model.trim();
             let offers = match judged.entry(model) {
                 Entry::Occupied(known) => known.into_mut(),

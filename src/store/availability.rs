@@ -108,19 +108,21 @@ impl HasModels for TokenId {
     const HAS_MANUAL: bool = false;
 }
 
-/// The next available models, at most so many, with the numbers of those that have them, by number and name, from behind
-/// this one.
+/// The next available models, at most so many, with the numbers of those that have them and whether an operator typed
+/// them, by number and name, from behind this one.
 pub async fn available_after<I: HasModels>(
     store: &Store,
     (id, name): (I, &str),
     count: u32,
-) -> Result<Vec<(I, String)>> {
+) -> Result<Vec<(I, String, bool)>> {
     let (table, column) = I::MODELS;
+    let is_manual = if I::HAS_MANUAL { "is_manual" } else { "FALSE" };
     let sql = format!(
-        "SELECT {column}, model_name FROM {table} WHERE ({column}, model_name) > (?, ?) AND available = ? \
+        "SELECT {column}, model_name, {is_manual} FROM {table} WHERE ({column}, model_name) > (?, ?) AND available = ? \
          ORDER BY {column}, model_name LIMIT {count}"
     );
-    store.rows(sql, vec![id.into(), name.into(), true.into()], |row| Ok((row.id()?, row.text()?))).await
+    let args = vec![id.into(), name.into(), true.into()];
+    store.rows(sql, args, |row| Ok((row.id()?, row.text()?, row.bool()?))).await
 }
 
 fn read(row: &mut Fields<'_>) -> Result<ModelRow> {

@@ -5,13 +5,15 @@
 //! ```
 //!
 //! A mask that comes back is an unchanged secret. An expired API-key account becomes active again only when
-//! its new key is verified by listing models; until then the key is kept and the account stays expired.
+//! its new key is verified by listing models; until then the key is kept and the account stays expired. An expired
+//! session becomes active again when its new one reads the balance.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 
+use super::balance;
 use super::handlers::find;
 use super::input::UpdateInput;
 use super::schema;
@@ -52,6 +54,8 @@ struct Change {
     refreshes_models: bool,
     /// The account is expired and may be proved to be alive again.
     may_recover: bool,
+    /// The account is expired, and got a new session.
+    renews_session: bool,
     moves_status: bool,
 }
 
@@ -70,6 +74,11 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let is_given = |secret: &Option<Option<Secret>>| matches!(secret, Some(Some(_)));
     if is_given(&change.patch.api_token) || is_given(&change.patch.access_token) {
         end_rests(&admin.core, id).await;
+    }
+    if change.renews_session
+        && let Err(refusal) = balance::read(&admin.jobs, id).await
+    {
+        log::warn!("account {id} stays expired: {}", refusal.message());
     }
     // An account that stays expired keeps its models and channels as they are.
     let is_proved = !change.may_recover || (change.refreshes_models && recovers(&admin.core, id).await?);
@@ -177,6 +186,9 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
     Ok(Change {
         moves_status: patch.status.is_some_and(|status| status != before.status),
         may_recover: stays_expired,
+        renews_session: before.status == AccountStatus::Expired
+            && patch.status.is_none()
+            && matches!(patch.access_token, Some(Some(_))),
         refreshes_models: input.refreshes_models,
         adopts,
         patch,

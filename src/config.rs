@@ -280,7 +280,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         database: DatabaseConfig::read(&mut vars),
         admin_ip_allowlist: vars.networks("ADMIN_IP_ALLOWLIST", ""),
         trusted_proxies: vars.networks("TRUSTED_PROXIES", "127.0.0.0/8,::1"),
-        cors_allowed_origins: vars.list("CORS_ALLOWED_ORIGINS"),
+        cors_allowed_origins: vars.origins("CORS_ALLOWED_ORIGINS"),
         system_proxy_url: vars.outbound_proxy("SYSTEM_PROXY_URL"),
         connectivity_url: vars.web_address("CONNECTIVITY_TEST_URL", "https://www.gstatic.com/generate_204"),
         console_enabled: vars.flag("CONSOLE_ENABLED", true),

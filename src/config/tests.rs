@@ -23,13 +23,24 @@ fn every_mistake_is_reported_at_once() {
         ("DB_TYPE", "oracle"),
         ("ADMIN_IP_ALLOWLIST", "10.0.0.0/8, nonsense"),
         ("TRUSTED_PROXIES", "10.0.0.0/33"),
+        ("CORS_ALLOWED_ORIGINS", "https://pages.example, https://pages.example/console"),
         ("TLS_CERT_FILE", "cert.pem"),
     ])
     .err()
     .unwrap();
-    for name in ["PORT", "DB_TYPE", "ADMIN_IP_ALLOWLIST", "TRUSTED_PROXIES", "TLS_KEY_FILE"] {
+    for name in
+        ["PORT", "DB_TYPE", "ADMIN_IP_ALLOWLIST", "TRUSTED_PROXIES", "CORS_ALLOWED_ORIGINS", "TLS_KEY_FILE"]
+    {
         assert!(errors.iter().any(|error| error.starts_with(name)), "{name} missing in {errors:?}");
     }
+}
+
+#[test]
+fn origins_are_kept_as_browsers_write_them() {
+    let listed = "https://Pages.example/, http://b.example:80, https://c.example:8443 ,*,null";
+    let (config, _) = read_pairs(&[("CORS_ALLOWED_ORIGINS", listed)]).ok().unwrap();
+    let kept = ["https://pages.example", "http://b.example", "https://c.example:8443", "*", "null"];
+    assert_eq!(config.cors_allowed_origins, kept);
 }
 
 #[test]

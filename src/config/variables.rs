@@ -103,6 +103,26 @@ impl<'a> Vars<'a> {
         text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 
+    /// Origins as browsers write them, or `*`; an error for what no browser sends.
+    pub(super) fn origins(&mut self, name: &str) -> Vec<String> {
+        let listed = self.list(name).into_iter();
+        let read = |item: String| {
+            let origin = item.strip_suffix('/').unwrap_or(&item).to_ascii_lowercase();
+            let own_port = if origin.starts_with("https://") { ":443" } else { ":80" };
+            let origin = origin.strip_suffix(own_port).unwrap_or(&origin).to_owned();
+            let address = origin.split_once("://").map(|(_, address)| address);
+            let is_origin =
+                address.is_some_and(|address| !address.is_empty() && !address.contains(['/', '?', '#', '@']));
+            if is_origin || origin == "*" || origin == "null" {
+                return Some(origin);
+            }
+            let problem = "it is no origin; write scheme, host and port alone, such as https://pages.example";
+            self.errors.push(format!("{name}: `{item}`: {problem}"));
+            None
+        };
+        listed.filter_map(read).collect()
+    }
+
     pub(super) fn flag(&mut self, name: &str, default: bool) -> bool {
         let Some(value) = self.optional(name) else { return default };
         let (flag, remark) = rule::flag(&value);

@@ -385,7 +385,7 @@ fn pages_of_any_origin_may_read_the_proxy_and_only_its_own_the_admin_api() {
     let gateway = Gateway::start();
     let own = format!("http://{}", gateway.address());
     let any = Gateway::with(&[("CORS_ALLOWED_ORIGINS", "*")]);
-    let named = Gateway::with(&[("CORS_ALLOWED_ORIGINS", foreign)]);
+    let named = Gateway::with(&[("CORS_ALLOWED_ORIGINS", "https://console.example/")]);
     for (gateway, path, origin, status, allowed) in [
         (&gateway, "/v1/models", foreign, 401, Some("*")),
         (&gateway, "/api/sites", foreign, 401, None),

@@ -20,7 +20,6 @@ use tokio::time::Instant;
 use super::balance;
 use super::list_cache::CachedList;
 use super::schema;
-use super::view;
 use super::view::{ListContext, ListedAccount};
 use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
@@ -122,9 +121,6 @@ async fn apply(jobs: &Arc<Jobs>, id: AccountId, action: Action) -> Result<()> {
     let account = find(&jobs.core.store, id).await?;
     let status = match action {
         Action::Delete => return Ok(accounts::delete(&jobs.core.store, id).await?),
-        Action::RefreshBalance if view::capabilities(&account).proxy_only => {
-            return Err(AdminError::bad_request("Balance refresh is not supported for API keys"));
-        }
         Action::RefreshBalance => return balance::read(jobs, id).await.map(drop),
         // Enabling proves nothing about a credential that was found expired.
         Action::Enable if account.status == AccountStatus::Expired => return Ok(()),

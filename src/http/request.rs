@@ -27,6 +27,9 @@ const MAX_TREE: usize = 2 * 1024 * 1024;
 /// The most names and values of a longer body. Its tree takes a hundred bytes or so for each, beside the texts.
 const MAX_VALUES: usize = 200_000;
 
+/// Some editors and shells put it before a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
 pub struct Request(Box<Parts>);
 
@@ -99,7 +102,7 @@ impl Request {
         if bytes.len() > LONG { block_in_place(read) } else { read() }
     }
 
-    /// The whole body, which is JSON as far as its headers say; empty when there is none.
+    /// The whole body, which is JSON as far as its headers say, without a byte order mark; empty when there is none.
     ///
     /// # Errors
     /// As [`BodyError`] says: too long, a media type other than JSON.
@@ -108,7 +111,7 @@ impl Request {
         if !bytes.is_empty() {
             self.expect_json()?;
         }
-        Ok(bytes)
+        Ok(if bytes.starts_with(BYTE_ORDER_MARK) { bytes.slice(BYTE_ORDER_MARK.len()..) } else { bytes })
     }
 
     /// Refuses a body that is something else than JSON, as far as its headers say.

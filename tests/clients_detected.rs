@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Request, Upstream};
+use support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "model-client";
 const CHAT: &str = "/v1/chat/completions";
@@ -153,5 +153,9 @@ fn a_tier_nobody_knows_goes_to_the_vendor_alone() {
         asked["service_tier"] = json!(given);
         ask(&gateway, RESPONSES, &[], &asked);
         assert_eq!(upstream.last(RESPONSES).json()["service_tier"], wanted, "{platform} {given}");
+        // And where the site speaks chat alone.
+        upstream.answer(RESPONSES, Reply::error(404, "Not found"));
+        ask(&gateway, RESPONSES, &[], &asked);
+        assert_eq!(upstream.last(CHAT).json()["service_tier"], wanted, "chat: {platform} {given}");
     }
 }

@@ -266,6 +266,17 @@ fn an_output_must_name_its_call() {
 }
 
 #[test]
+fn a_message_without_content_is_an_empty_answer() {
+    let (gateway, upstream) = narrow(MESSAGES, &[]);
+    let mut message = wire::message(MODEL);
+    message["content"] = Value::Null;
+    upstream.answer(MESSAGES, Reply::json(200, &message));
+    let answer = gateway.client().post(RESPONSES, &body(RESPONSES, false)).expect(200);
+    assert_eq!((&answer["status"], &answer["output"]), (&json!("completed"), &json!([])));
+    assert_eq!(gateway.client().post(MESSAGES, &body(MESSAGES, false)).expect(200), message);
+}
+
+#[test]
 fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
     let (gateway, upstream) = narrow(CHAT, &[]);
     upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)));

@@ -203,6 +203,74 @@ fn what_a_model_of_googles_does_not_take_is_left_out() {
 }
 
 #[test]
+fn an_organization_that_may_not_see_summaries_is_answered_without() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::with_one_path(MODEL, RESPONSES));
+    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let refused = json!({"error": {"message": "Your organization must be verified to generate reasoning summaries. Please go to: https://platform.openai.com/settings/organization/general and click on Verify Organization.",
+        "type": "invalid_request_error", "param": "reasoning.summary", "code": "unsupported_value"}});
+    upstream.answer_once(RESPONSES, Reply::json(400, &refused));
+    let body = json!({"model": MODEL, "max_tokens": 4000, "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"}, "messages": [{"role": "user", "content": "Which way?"}]});
+    for _ in 0..2 {
+        gateway.client().post(MESSAGES, &body).expect(200);
+    }
+    let asked: Vec<Value> =
+        upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()["reasoning"].clone()).collect();
+    let without = json!({"effort": "high"});
+    assert_eq!(asked, [json!({"effort": "high", "summary": "auto"}), without.clone(), without]);
+}
+
+/// What Google's model is asked for when it refuses a chat client's request with these words.
+fn asked_of_google(body: &Value, message: &str) -> Vec<Value> {
+    let (gateway, upstream) = Gateway::serving_as("gemini", &[MODEL]);
+    let path = format!("/v1beta/models/{MODEL}:generateContent");
+    let answer = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}]});
+    upstream.answer(&path, Reply::json(200, &answer));
+    upstream.answer("/v1beta/openai/chat/completions", Reply::error(404, "Not found"));
+    let refused = json!({"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}});
+    upstream.answer_once(&path, Reply::json(400, &refused));
+    gateway.client().post(MESSAGES, body).expect(200);
+    upstream.asked_for(&path).iter().map(|asked| asked.json()).collect()
+}
+
+#[test]
+fn thinking_that_google_refuses_by_its_budget_is_left_to_the_model() {
+    let body = json!({"model": MODEL, "max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 2000},
+        "messages": [{"role": "user", "content": "Which way?"}]});
+    for message in [
+        "Unable to submit request because thinking_level is not supported by this model.",
+        "Unable to submit request because thinking_budget is out of range; supported values are integers from 1 to 24576.",
+        "The thinking budget 1024 is invalid. Please choose a value between 512 and 24576.",
+        "The thinking budget (52428) is invalid.",
+        "Budget 0 is invalid. This model only works in thinking mode.",
+    ] {
+        let asked = asked_of_google(&body, message);
+        assert_eq!(asked.len(), 2, "{message}");
+        assert!(asked[0]["generationConfig"]["thinkingConfig"].is_object(), "{}", asked[0]);
+        assert_eq!(asked[1]["generationConfig"], json!({"maxOutputTokens": 4000}), "{message}");
+    }
+}
+
+#[test]
+fn a_google_that_knows_no_ids_of_calls_gets_none() {
+    let body = json!({"model": MODEL, "max_tokens": 4000, "messages": [{"role": "user", "content": "Which way?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "call_1", "name": "look", "input": {"id": 1}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "a map"}]}]});
+    let message = concat!(
+        "Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field.\n",
+        "Invalid JSON payload received. Unknown name \"id\" at 'contents[2].parts[0].function_response': Cannot find field."
+    );
+    let asked = asked_of_google(&body, message);
+    assert_eq!(asked.len(), 2);
+    let mut wanted = asked[0].clone();
+    for (turn, part) in [(1, "functionCall"), (2, "functionResponse")] {
+        let call = wanted["contents"][turn]["parts"][0][part].as_object_mut().expect("a call");
+        assert_eq!(call.remove("id"), Some(json!("call_1")));
+    }
+    assert_eq!(asked[1], wanted);
+}
+
+#[test]
 fn the_bare_minimum_still_says_that_nothing_is_to_be_stored() {
     const CODEX: &str = "/responses";
     let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));

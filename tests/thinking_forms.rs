@@ -48,6 +48,20 @@ fn a_refused_form_of_thinking_is_sent_once_more_in_the_other() {
 }
 
 #[test]
+fn an_effort_that_was_cut_down_to_a_budget_is_asked_for_whole_in_the_other_form() {
+    let model = "claude-3-7-sonnet";
+    let (gateway, upstream) = Gateway::serving_as("claude", &[model]);
+    gateway.wait_for_channels(model, 1);
+    upstream.answer_once(MESSAGES, refusal(NO_BUDGET));
+    let body = json!({"model": model, "max_tokens": 9000, "reasoning_effort": "high",
+        "messages": [{"role": "user", "content": "Hi"}]});
+    gateway.client().post(CHAT, &body).expect(200);
+    let asked: Vec<Value> = upstream.asked_for(MESSAGES).iter().map(|asked| asked.json()).collect();
+    assert_eq!(asked[0]["thinking"]["budget_tokens"], 7200);
+    assert_eq!(asked[1]["output_config"], json!({"effort": "high"}));
+}
+
+#[test]
 fn a_form_refused_twice_is_no_thinking_at_all() {
     let (status, asked, _) = ask("claude-latest", &[NO_ADAPTIVE, NO_BUDGET]);
     assert_eq!((status, asked.len(), &asked[2]), (200, 3, &Value::Null));

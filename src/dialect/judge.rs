@@ -82,9 +82,19 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     if holds_answer {
         return Ok(usage);
     }
+    let text = String::from_utf8_lossy(body);
+    let Ok(node) = Node::parse(&text) else { return Err(Fault::NoAnswer) };
+    let is_message = node.str_at("type") == "message";
+    // Some relays write `null` for the content of a message that says nothing.
+    if dialect == Dialect::Messages && is_message && node.get("stop_reason").is_some() {
+        return Ok(usage);
+    }
+    // The type and the status of an answer tell of no failure.
+    if is_message || node.str_at("object") == "response" {
+        return Err(Fault::NoAnswer);
+    }
     // Some sites put a failure into a shape of their own, and some into none at all.
-    let error = Node::parse(&String::from_utf8_lossy(body)).ok().as_ref().and_then(UpstreamError::of);
-    Err(error.map_or(Fault::NoAnswer, Fault::Error))
+    Err(UpstreamError::of(&node).map_or(Fault::NoAnswer, Fault::Error))
 }
 
 /// Judges a 2xx answer that is something else than the dialect's own: a count, a compaction.
@@ -356,6 +366,12 @@ mod tests {
                 assert_eq!(fault.message(), wanted, "{body}");
             }
         }
+        for (dialect, body) in [
+            (Messages, r#"{"id":"msg_1","type":"message","content":null,"stop_reason":null}"#),
+            (Responses, r#"{"id":"resp_1","object":"response","status":"completed","output":null}"#),
+        ] {
+            assert_eq!(reply(dialect, body.as_bytes(), &Rules::default()), Err(Fault::NoAnswer), "{body}");
+        }
         assert!(object(Messages, br#"{"input_tokens":4}"#).is_ok());
         for dialect in [Chat, Messages, Responses, Completions, Embeddings, Images] {
             for (body, wanted) in [
@@ -408,6 +424,7 @@ mod tests {
                 r#"{"choices":[{"message":{"role":"assistant","content":[{"type":"text","text":" "}]}}]}"#,
             ),
             (Messages, r#"{"content":[{"type":"text","text":""}]}"#),
+            (Messages, r#"{"type":"message","content":null,"stop_reason":"end_turn"}"#),
             (Responses, r#"{"output":[{"type":"message","id":"m","content":[]}]}"#),
         ] {
             assert_eq!(reply(dialect, body.as_bytes(), &rules), Err(Fault::Empty), "{body}");

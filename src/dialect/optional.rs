@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::Dialect;
 use super::edit::edit;
 use super::gemini::member;
+use super::literal::Json;
 use super::messages;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
@@ -23,6 +24,8 @@ const CONTEXT: &str = "context_management";
 const CONFIG: &str = "output_config";
 const CACHE_KEY: &str = "prompt_cache_key";
 const REASONING: &str = "reasoning";
+/// OpenAI tells what a model thought only to organizations that it has verified.
+const SUMMARY: &str = "reasoning.summary";
 const INCLUDE: &str = "include";
 /// In the schema of the answer, objects that may have more members than those it names, and limits of sizes.
 pub const OPEN_OBJECTS: &str = "additionalProperties";
@@ -77,7 +80,11 @@ const OF_RESPONSES: [&str; 9] = [
 
 /// What Google calls what it refuses, and the members of `generationConfig` that ask for it.
 const OF_GEMINI: [(&str, &[&str]); 2] =
-    [("thinking", &["thinkingConfig"]), ("penalty", &["frequencyPenalty", "presencePenalty"])];
+    [(THINKING, &["thinkingConfig"]), ("penalty", &["frequencyPenalty", "presencePenalty"])];
+/// The names that Vertex has for parts of `thinkingConfig`.
+const OF_THINKING: [&str; 2] = ["thinking_level", "thinking_budget"];
+/// In calls and their results, which Vertex tells apart by their order.
+const CALL_ID: &str = "functionCall.id";
 
 /// The members that a refusal may be about, the likeliest first.
 pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'static str> {
@@ -91,6 +98,8 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
     let is_named = |member: &str| match member {
         _ if is_said(member) => true,
         INCLUDE => said.contains("encrypted content"),
+        SUMMARY => said.contains("reasoning summaries"),
+        THINKING if dialect == Dialect::Gemini => OF_THINKING.iter().any(|name| is_said(name)),
         // A schema is refused for what only the others may say.
         STRICT => said.starts_with("tools.") && requests::is_of_words_in_schema(&said),
         _ => LIMITS[0] == member && is_said(LIMITS[1]),
@@ -103,13 +112,25 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
         Dialect::Chat => &[&OF_CHAT],
         Dialect::Responses => &[&OF_RESPONSES],
         Dialect::Gemini if is_unknown => {
-            return OF_GEMINI.iter().map(|(word, _)| *word).filter(|word| is_named(word)).collect();
+            let id = Some(CALL_ID).filter(|_| requests::is_of_call_id(&said));
+            return id
+                .into_iter()
+                .chain(OF_GEMINI.map(|(word, _)| word).into_iter().filter(|word| is_named(word)))
+                .collect();
         }
         _ => return Vec::new(),
     };
+    let summary = Some(SUMMARY).filter(|member| dialect == Dialect::Responses && is_named(member));
     let named = NAMED.iter().copied().filter(|member| is_named(member) && !is_of_limit(member));
     let others = of_dialect.iter().flat_map(|members| members.iter().copied());
-    named.chain(others.filter(|member| is_unknown && is_named(member))).collect()
+    summary.into_iter().chain(named).chain(others.filter(|member| is_unknown && is_named(member))).collect()
+}
+
+/// The member by which a conversion asked Google's model to think more, or less, than it takes. A client that asks
+/// itself is told.
+pub fn refused_budget(status: u16, error: &UpstreamError) -> Option<&'static str> {
+    let is_of_budget = requests::is_of_thinking_budget(&error.message.to_ascii_lowercase());
+    Some(THINKING).filter(|_| status == 400 && is_of_budget)
 }
 
 /// Whether a text has a name as a word of its own.
@@ -130,7 +151,9 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
         }
         EFFORT if dialect == Dialect::Messages => return without_effort(body),
         _ if member == LIMITS[0] => return with_other_limit(body),
+        CALL_ID => return without_call_ids(body),
         _ if dialect == Dialect::Gemini => return without_in_config(body, member),
+        SUMMARY => return without_summary(body),
         REASONING => return without_reasoning(body),
         INCLUDE => return without_encrypted(body),
         // What is to become of earlier thinking can be said only with thinking on.
@@ -149,6 +172,14 @@ fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
     let left = edit(body.raw(), &[], &[REASONING]).into_owned();
     let included = Node::parse(&left).ok().and_then(|left| without_encrypted(&left));
     Some(included.unwrap_or_else(|| Bytes::from(left)))
+}
+
+/// The model thinks as much as before.
+fn without_summary(body: &Node<'_>) -> Option<Bytes> {
+    let reasoning = body.get(REASONING)?;
+    reasoning.get("summary")?;
+    let left = edit(reasoning.raw(), &[], &["summary"]);
+    Some(Bytes::from(edit(body.raw(), &[(REASONING, &left)], &[]).into_owned()))
 }
 
 /// Whatever else is to be included stays.
@@ -202,6 +233,37 @@ fn without_in_config(body: &Node<'_>, word: &str) -> Option<Bytes> {
     }
     let left = edit(config.raw(), &[], &removed);
     Some(Bytes::from(edit(body.raw(), &[(name, &left)], &[]).into_owned()))
+}
+
+/// The contents without the ids of calls and of their results.
+fn without_call_ids(body: &Node<'_>) -> Option<Bytes> {
+    let mut changed = false;
+    let mut contents = Writer::new();
+    contents.list(|list| {
+        for content in body.items_at("contents") {
+            let Some(parts) = content.get("parts").filter(|parts| parts.is_array()) else {
+                list.item(content.json());
+                continue;
+            };
+            let mut left = Writer::new();
+            left.list(|list| parts.items().iter().for_each(|part| changed |= put_without_id(list, part)));
+            list.item(Json::checked(&edit(content.raw(), &[("parts", left.as_str())], &[])));
+        }
+    });
+    changed.then(|| Bytes::from(edit(body.raw(), &[("contents", contents.as_str())], &[]).into_owned()))
+}
+
+/// Writes a part, and gives whether it had an id.
+fn put_without_id(list: &mut Writer, part: &Node<'_>) -> bool {
+    let names = ["functionCall", "functionResponse"].map(|name| member::key(part, name));
+    let call = names.into_iter().flatten().find_map(|name| Some((name, part.get(name)?)));
+    let Some((name, call)) = call.filter(|(_, call)| call.get("id").is_some()) else {
+        list.item(part.json());
+        return false;
+    };
+    let left = edit(call.raw(), &[], &["id"]);
+    list.item(Json::checked(&edit(part.raw(), &[(name, &left)], &[])));
+    true
 }
 
 fn without_in_tools(body: &Node<'_>, member: &str) -> Option<Bytes> {
@@ -295,6 +357,32 @@ mod tests {
             ),
             (Gemini, "Thinking is not enabled for this model", &["thinking"]),
             (Gemini, "Penalty is not enabled for models/gemini-2.5-pro", &["penalty"]),
+            (
+                Gemini,
+                "Unable to submit request because thinking_level is not supported by this model.",
+                &["thinking"],
+            ),
+            (
+                Gemini,
+                r#"Invalid JSON payload received. Unknown name "id" at 'contents[1].parts[0].function_call': Cannot find field."#,
+                &["functionCall.id"],
+            ),
+            (
+                Gemini,
+                r#"Invalid JSON payload received. Unknown name "id" at 'tools[0].function_declarations[0]': Cannot find field."#,
+                &[],
+            ),
+            (
+                Responses,
+                "Your organization must be verified to generate reasoning summaries. Please go to: https://platform.openai.com/settings/organization/general and click on Verify Organization.",
+                &["reasoning.summary"],
+            ),
+            (
+                Responses,
+                "Unsupported parameter: 'reasoning.summary' is not supported with this model.",
+                &["reasoning.summary", "reasoning"],
+            ),
+            (Responses, "Your organization must be verified to stream this model.", &[]),
             (Gemini, "The thinking budget 0 is invalid. Please choose a value between 128 and 32768.", &[]),
             (Gemini, "Developer instruction is not enabled for models/gemma-3", &[]),
             (Messages, "`max_tokens` must be greater than `thinking.budget_tokens`", &[]),
@@ -399,6 +487,20 @@ mod tests {
         ] {
             assert_eq!(cut(Dialect::Responses, body, member).as_deref(), wanted);
         }
+        for (body, wanted) in [
+            (
+                r#"{"reasoning":{"effort":"high","summary":"auto"},"a":1}"#,
+                Some(r#"{"reasoning":{"effort":"high"},"a":1}"#),
+            ),
+            (r#"{"reasoning":{"effort":"high"}}"#, None),
+            (r#"{"summary":"auto"}"#, None),
+        ] {
+            assert_eq!(cut(Dialect::Responses, body, "reasoning.summary").as_deref(), wanted);
+        }
+        let called = r#"{"contents":[{"role":"model","parts":[{"text":"id"},{"functionCall":{"id":"a","name":"f","args":{"id":1}},"thoughtSignature":"S"}]},{"role":"user","parts":[{"function_response":{"id":"a","name":"f","response":{"id":2}}}]}],"id":3}"#;
+        let anonymous = called.replace(r#""id":"a","#, "");
+        assert_eq!(cut(Dialect::Gemini, called, "functionCall.id"), Some(anonymous.clone()));
+        assert_eq!(cut(Dialect::Gemini, &anonymous, "functionCall.id"), None);
         let config = r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"thinkingConfig":{},"topK":1}}"#;
         for (word, wanted) in [
             ("thinking", r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"topK":1}}"#),

@@ -1,5 +1,5 @@
-//! Which service tier may be asked of an upstream of the responses dialect: the tiers that
-//! all of them know, and what an operator's rules say of each.
+//! Which service tier may be asked of an upstream of the responses dialect, and of one of chat by a client of
+//! responses: the tiers that all of them know, and what an operator's rules say of each.
 
 use serde_json::Value;
 

@@ -27,6 +27,8 @@ const NEVER_TAKEN: [&str; 6] = [
     "not supported with this model",
     "does not support",
 ];
+/// OpenAI, of one value of a member, and of who asks.
+const NEVER_TAKEN_FROM_US: [&str; 2] = ["only the default", "organization must be verified"];
 /// A value may be what is wrong, or what stands beside the member.
 const SOMETIMES_TAKEN: [&str; 3] = ["value", "both", "when"];
 /// Words about anything in a request of responses that an upstream does not know. The last two stand for whatever a hub's own
@@ -48,6 +50,11 @@ const PARTS: [&str; 5] = ["image_url", "input_image", "input_audio", "input_file
 const ENCRYPTED: [&str; 2] = ["encrypted content", "encrypted_content"];
 /// Google, of calls that no model of its own signed.
 const CALL_SIGNATURES: [&str; 2] = ["thought_signature", "thoughtsignature"];
+/// Vertex, of the ids of calls and results.
+const CALL_IDS: [&str; 2] = [".function_call'", ".function_response'"];
+/// Google, of budgets that a model does not take ("The thinking budget 9 is invalid", "Budget 0 is invalid").
+const THINKING_BUDGETS: [&str; 3] = ["thinking budget", "thinking_budget", "budget 0"];
+const NOT_TAKEN: [&str; 2] = ["invalid", "out of range"];
 /// Anthropic: which form of thinking was asked for.
 const THINKING_FORMS: [&str; 5] = ["adaptive", "enabled", "budget_tokens", "thinking.type", "effort"];
 /// Anthropic, of other things about thinking: a budget too large, a block that is missing.
@@ -64,7 +71,7 @@ pub fn is_of_unknown_member(text: &str) -> bool {
 
 /// A member is refused whatever its value, and whatever stands beside it. The text is in lower case.
 pub fn never_takes_member(text: &str) -> bool {
-    text.contains("only the default") || has(text, &NEVER_TAKEN) && !has(text, &SOMETIMES_TAKEN)
+    has(text, &NEVER_TAKEN_FROM_US) || has(text, &NEVER_TAKEN) && !has(text, &SOMETIMES_TAKEN)
 }
 
 /// Something in a request of responses is not known.
@@ -90,6 +97,16 @@ pub fn cannot_decrypt(text: &str) -> bool {
 /// A call lacks its signature.
 pub fn misses_call_signature(text: &str) -> bool {
     has(text, &CALL_SIGNATURES)
+}
+
+/// The id of a call, or of its result, is not known.
+pub fn is_of_call_id(text: &str) -> bool {
+    text.contains("unknown name \"id\" at 'contents[") && has(text, &CALL_IDS)
+}
+
+/// The number of tokens to think with is none that the model takes.
+pub fn is_of_thinking_budget(text: &str) -> bool {
+    has(text, &THINKING_BUDGETS) && has(text, &NOT_TAKEN)
 }
 
 /// OpenAI, of models that reason: they take the limit of an answer by another name.

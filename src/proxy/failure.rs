@@ -396,12 +396,17 @@ impl Failure {
         self.kind == Kind::Status && messages::refuses_schema(self.status, &self.error)
     }
 
-    /// Optional members that the upstream may have refused by name, the likeliest first.
-    pub(super) fn refused_members(&self, dialect: Dialect) -> Vec<&'static str> {
+    /// Optional members that the upstream may have refused by name, the likeliest first; `own` where the client wrote
+    /// them itself.
+    pub(super) fn refused_members(&self, dialect: Dialect, own: bool) -> Vec<&'static str> {
         if self.kind != Kind::Status {
             return Vec::new();
         }
-        optional::refused(dialect, self.status, &self.error)
+        let mut refused = optional::refused(dialect, self.status, &self.error);
+        if !own && dialect == Dialect::Gemini {
+            refused.extend(optional::refused_budget(self.status, &self.error));
+        }
+        refused
     }
 
     /// The bound that the upstream named when it refused the limit of the answer's length.

@@ -63,7 +63,7 @@ fn requests(from: Dialect, seed: &str) {
         let restored = [
             chat::without_foreign_signatures(&body),
             messages::without_foreign_thinking(&body),
-            messages::in_other_thinking_form(&body),
+            messages::in_other_thinking_form(&body, None),
             responses::without_own_ids(&body),
             Some(responses::whole_turn(&body)).filter(|_| body.is_object()),
             Some(responses::merge_turn(&body, &["{\"type\":\"x\"}"], &body)).filter(|_| body.is_object()),

@@ -123,7 +123,7 @@ pub enum Event<'a> {
         key: u32,
         found: Found<'a>,
     },
-    /// The signature of a part of thinking, or of a call.
+    /// The signature of a part of thinking, or of a call that began without it.
     Signature {
         key: u32,
         signature: Signature<'a>,
@@ -154,11 +154,12 @@ pub enum PartKind<'a> {
     Text,
     Thinking,
     Refusal,
-    /// Its name is known; a reader holds a call back until it is.
+    /// Its name is known; a reader holds a call back until it is. Its signature is here when it came with it.
     Call {
         id: Text<'a>,
         name: Text<'a>,
         kind: CallKind,
+        signature: Option<Signature<'a>>,
     },
     Search {
         id: Text<'a>,

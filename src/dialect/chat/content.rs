@@ -15,6 +15,11 @@ pub(super) fn read<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
     }
 }
 
+/// The pictures that OpenRouter and LiteLLM put beside the text of an answer.
+pub(super) fn pictures<'a>(message: &Node<'a>) -> impl Iterator<Item = Image<'a>> {
+    message.items_at("images").iter().filter_map(image)
+}
+
 /// Reads the `content` of a request, and where its prompt is to be cached.
 pub(super) fn read_marked<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
     let blocks = if content.is_array() { content.items() } else { std::slice::from_ref(content) };

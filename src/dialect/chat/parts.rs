@@ -210,13 +210,11 @@ impl Parts {
         call.key = Some(key);
         self.called = true;
         let (id, name) = (call.id.borrowed(), call.name.borrowed());
-        each(Event::PartStart { key, part: PartKind::Call { id, name, kind: call.kind } });
+        let signature = call.signature.take();
+        each(Event::PartStart { key, part: PartKind::Call { id, name, kind: call.kind, signature } });
         let held = std::mem::take(&mut call.held);
         if !held.is_empty() {
             each(Event::Delta { key, text: held });
-        }
-        if let Some(signature) = call.signature.take() {
-            each(Event::Signature { key, signature });
         }
     }
 

@@ -40,12 +40,14 @@ fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     match message.get("content").or(message.get("text")) {
         Some(text) if text.is_string() => push_text(text.text().unwrap_or_default(), thought, &mut parts),
         Some(content) => {
-            let shown =
-                |part: &Part<'_>| matches!(part, Part::Text(_) | Part::Thinking(_) | Part::Refusal(_));
+            let shown = |part: &Part<'_>| {
+                matches!(part, Part::Text(_) | Part::Thinking(_) | Part::Refusal(_) | Part::Image(_))
+            };
             parts.extend(content::read(content).unwrap_or_default().into_iter().filter(shown));
         }
         None => {}
     }
+    parts.extend(content::pictures(message).map(Part::Image));
     parts.extend(message.text_at("refusal").filter(|text| !text.is_empty()).map(Part::Refusal));
     let calls = calls::of_message(message).filter(|call| !call.name.is_empty());
     parts.extend(calls.map(|call| Part::Call(call.into_call())));

@@ -12,8 +12,9 @@ use super::parts::Parts;
 use super::snapshots::Snapshots;
 use super::{content, stop, thinking};
 use crate::dialect::Dialect;
-use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, too_many_parts};
+use crate::dialect::canonical::{Event, Image, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, too_many_parts};
 use crate::dialect::citation::Citation;
+use crate::dialect::gemini;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
 use crate::dialect::stream_event::StreamEvent;
@@ -31,6 +32,8 @@ pub struct StreamReader {
     thinking_snapshots: Snapshots,
     inline: Inline,
     parts: Parts,
+    /// Pictures are not told in words: somebody else keeps them as they came.
+    leaves_pictures: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +49,11 @@ impl StreamReader {
     /// Reads the choice of that index, and no other.
     pub fn of_choice(index: u64) -> Self {
         Self { choice: Some(index), ..Self::default() }
+    }
+
+    /// Leaves out the pictures from here on.
+    pub fn leave_pictures(&mut self) {
+        self.leaves_pictures = true;
     }
 
     /// Reads the next event.
@@ -152,12 +160,14 @@ impl StreamReader {
                     match part {
                         Part::Text(text) => self.read_text(&text, each),
                         Part::Thinking(thinking) => self.read_thinking(&thinking.text, each),
+                        Part::Image(image) => self.read_picture(&image, each),
                         _ => {}
                     }
                 }
             }
             None => {}
         }
+        content::pictures(delta).for_each(|image| self.read_picture(&image, each));
         for citation in delta.items_at("annotations").iter().filter_map(Citation::of_annotation) {
             self.release(each);
             self.parts.push_citation(citation, each);
@@ -190,6 +200,12 @@ impl StreamReader {
             inline.settle();
         }
         thinking_snapshots.feed(text.literal(), &mut |new| parts.push(TextKind::Thinking, new, each));
+    }
+
+    fn read_picture(&mut self, image: &Image<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(text) = gemini::picture_as_text(image).filter(|_| !self.leaves_pictures) else { return };
+        self.release(each);
+        self.parts.push(TextKind::Text, text.literal(), each);
     }
 
     /// Lets go everything that was held back in doubt.

@@ -152,7 +152,7 @@ impl StreamWriter {
             self.write_signatures(out);
         }
         self.open.insert(key, kind);
-        let PartKind::Call { id, name, kind } = part else { return };
+        let PartKind::Call { id, name, kind, signature } = part else { return };
         let number = self.calls;
         self.calls += 1;
         if self.legacy_calls {
@@ -169,6 +169,10 @@ impl StreamWriter {
                 o.field("name", name);
                 o.field(input, "");
             });
+            // Vercel's AI SDK looks for it in no later piece.
+            if let Some(Signature::Gemini(proof)) = signature {
+                put_gemini_signature(o, proof);
+            }
         });
     }
 

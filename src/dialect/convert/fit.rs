@@ -93,7 +93,7 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
 
 /// All dialects but chat want a question. Where a conversation has only instructions, the last of them becomes
 /// what the user asks; where a user spoke, if only in blanks, they stay the operator's. At messages the user
-/// speaks first, if only a dot before the first word of an assistant that began.
+/// speaks first, if only a dot before the first word of an assistant that began; at gemini where it began with a call.
 pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     let says = |part: &Part<'_>| match (part, to) {
         (Part::CacheMark(_), _) => false,
@@ -105,16 +105,21 @@ pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
         return;
     }
     let user_says = |text| Turn::new(Role::User, vec![Part::Text(text)]);
-    match request.turns.iter().find(|turn| turn.parts.iter().any(says)) {
+    let speaking = request.turns.iter().filter(|turn| turn.parts.iter().any(says));
+    let mut begun = speaking.clone().take_while(|turn| turn.role == Role::Assistant);
+    let wants_user = match to {
+        Dialect::Messages => begun.next().is_some(),
+        Dialect::Gemini => begun.flat_map(|turn| &turn.parts).any(|part| matches!(part, Part::Call(_))),
+        _ => false,
+    };
+    match speaking.clone().next() {
         None if request.turns.iter().any(|turn| turn.role == Role::User) => {}
         None => {
             if let Some(last) = request.system.iter().rposition(|text| !text.is_blank()) {
                 request.turns = vec![user_says(request.system.remove(last))];
             }
         }
-        Some(first) if to == Dialect::Messages && first.role == Role::Assistant => {
-            request.turns.insert(0, user_says(Text::plain(".")));
-        }
+        Some(_) if wants_user => request.turns.insert(0, user_says(Text::plain("."))),
         Some(_) => {}
     }
 }

@@ -33,7 +33,7 @@ enum Gathered {
 #[derive(Debug)]
 struct Answers {
     from: Dialect,
-    /// What the form cannot hold of a stream of chat.
+    /// What the form cannot hold of a stream of chat, for a client of chat.
     unknown: Option<chat::UnknownMembers>,
     /// Whether the stream may hold several.
     several: bool,
@@ -57,7 +57,7 @@ impl StreamGatherer {
             (Dialect::Messages, Dialect::Messages) => Gathered::Messages(Default::default()),
             (Dialect::Gemini, Dialect::Gemini) => Gathered::Gemini(Default::default()),
             (Dialect::Completions, Dialect::Completions) => Gathered::Completions(Default::default()),
-            _ => Gathered::Answers(Answers::new(from, context)),
+            _ => Gathered::Answers(Answers::new(from, to, context)),
         };
         Self { to, scanner: Scanner::new(longest), progress: Progress::new(from), gathered }
     }
@@ -121,16 +121,25 @@ impl Gathered {
 }
 
 impl Answers {
-    fn new(from: Dialect, context: &ReplyContext) -> Self {
+    fn new(from: Dialect, to: Dialect, context: &ReplyContext) -> Self {
         let is_chat = from == Dialect::Chat;
-        let first =
-            GatheredAnswer { index: None, reader: Reader::new(from), accumulator: Default::default() };
-        Self {
+        let unknown = (is_chat && to == Dialect::Chat).then(Default::default);
+        let mut answers = Self {
             from,
-            unknown: is_chat.then(Default::default),
+            unknown,
             several: is_chat || (from == Dialect::Gemini && context.several),
-            all: vec![first],
+            all: Vec::new(),
+        };
+        answers.add(None, Reader::new(from));
+        answers
+    }
+
+    fn add(&mut self, index: Option<u64>, mut reader: Reader) {
+        // Those of chat are among its unknown members.
+        if self.unknown.is_some() {
+            reader.leave_pictures();
         }
+        self.all.push(GatheredAnswer { index, reader, accumulator: Default::default() });
     }
 
     fn read(&mut self, event: &StreamEvent<'_>) {
@@ -152,11 +161,7 @@ impl Answers {
         match self.all.as_mut_slice() {
             [first] if first.index.is_none() => first.index = Some(index),
             all if all.iter().any(|answer| answer.index == Some(index)) || all.len() == MAX_CHOICES => {}
-            _ => self.all.push(GatheredAnswer {
-                index: Some(index),
-                reader: Reader::of_answer(index, self.from),
-                accumulator: Default::default(),
-            }),
+            _ => self.add(Some(index), Reader::of_answer(index, self.from)),
         }
     }
 
@@ -172,7 +177,7 @@ impl Answers {
             }
         }
         let mut reply = whole.unwrap_or_default();
-        match self.unknown.filter(|_| to == Dialect::Chat) {
+        match self.unknown {
             Some(unknown) => {
                 restore::reply(&mut reply, context);
                 let body = chat::write_reply_with(&reply, context, &unknown);

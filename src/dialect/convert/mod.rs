@@ -23,7 +23,8 @@ mod whole;
 use bytes::Bytes;
 
 use super::canonical::{
-    Candidate, ConversionError, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target, Vendor,
+    Candidate, ConversionError, Effort, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target,
+    Vendor,
 };
 use super::effort;
 use super::literal::Text;
@@ -134,6 +135,12 @@ pub fn request_with(
     Ok(Converted { body, unknown: named::unknown(from, &node), context })
 }
 
+/// How much a request asks the model to think; `None` where it does not say, or is not valid.
+pub fn wanted_effort(dialect: Dialect, body: &str) -> Option<Effort> {
+    let node = Node::parse(body).ok()?;
+    read_request(dialect, &node).ok()?.reasoning.wanted_effort()
+}
+
 /// The context of the answer to a request that needed no conversion.
 pub fn context_of(dialect: Dialect, body: &str) -> ReplyContext {
     Node::parse(body).map(|node| context(dialect, &node)).unwrap_or_default()
@@ -208,9 +215,8 @@ pub fn replayed(
         replay(&node, context, &mut out);
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: Vec::new() });
     }
-    if to != Dialect::Gemini {
-        gemini::tell_pictures(&mut reply);
-    }
+    // Streams tell them so to all writers; that of gemini makes pictures of them.
+    gemini::tell_pictures(&mut reply);
     restore::reply(&mut reply, context);
     let body = written_as_stream(to, &reply, context);
     Ok(Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) })
@@ -303,6 +309,13 @@ impl Reader {
             Dialect::Chat => Self::Chat(Box::new(chat::StreamReader::of_choice(index))),
             Dialect::Gemini => Self::Gemini(Box::new(gemini::StreamReader::of_candidate(index))),
             _ => Self::new(dialect),
+        }
+    }
+
+    /// Leaves out the pictures of a stream of chat.
+    fn leave_pictures(&mut self) {
+        if let Self::Chat(reader) = self {
+            reader.leave_pictures();
         }
     }
 

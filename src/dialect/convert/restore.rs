@@ -71,10 +71,13 @@ impl Restorer {
             each(Event::Start { id: Text::EMPTY, model: Text::of(&context.model), created: None });
         }
         match event {
-            Event::PartStart { key, part: PartKind::Call { id, name, kind } } => {
+            Event::PartStart { key, part: PartKind::Call { id, name, kind, signature } } => {
                 let id = named(id, key, context);
                 if is_idle(context) {
-                    return each(Event::PartStart { key, part: PartKind::Call { id, name, kind } });
+                    return each(Event::PartStart {
+                        key,
+                        part: PartKind::Call { id, name, kind, signature },
+                    });
                 }
                 let name = context.names.client(&name);
                 let custom = is_custom(&name, kind, context);
@@ -82,7 +85,7 @@ impl Restorer {
                     self.held.insert(key, Text::EMPTY);
                 }
                 let kind = if custom { CallKind::Custom } else { kind };
-                each(Event::PartStart { key, part: PartKind::Call { id, name, kind } });
+                each(Event::PartStart { key, part: PartKind::Call { id, name, kind, signature } });
             }
             Event::Delta { key, text } => match self.held.get_mut(&key) {
                 Some(held) => held.push(&text),
@@ -129,7 +132,12 @@ mod tests {
     }
 
     fn call(name: &'static str) -> PartKind<'static> {
-        PartKind::Call { id: Text::plain("c"), name: Text::plain(name), kind: CallKind::Function }
+        PartKind::Call {
+            id: Text::plain("c"),
+            name: Text::plain(name),
+            kind: CallKind::Function,
+            signature: None,
+        }
     }
 
     #[test]
@@ -156,8 +164,12 @@ mod tests {
         let context = ReplyContext { fallback_id: "req-7".to_owned(), ..ReplyContext::default() };
         let (mut restorer, mut named) = (Restorer::default(), Vec::new());
         for (key, id) in [(0, "call_1"), (3, "")] {
-            let call =
-                PartKind::Call { id: Text::plain(id), name: Text::plain("f"), kind: CallKind::Function };
+            let call = PartKind::Call {
+                id: Text::plain(id),
+                name: Text::plain("f"),
+                kind: CallKind::Function,
+                signature: None,
+            };
             restorer.event(Event::PartStart { key, part: call }, &context, &mut |event| {
                 if let Event::PartStart { part: PartKind::Call { id, .. }, .. } = event {
                     named.push(id.decode().into_owned());

@@ -46,7 +46,8 @@ pub(super) struct SignatureCollector {
 impl SignatureCollector {
     pub(super) fn take(&mut self, event: &Event<'_>) {
         match event {
-            Event::PartStart { key, part: PartKind::Call { id, .. } } => {
+            Event::PartStart { key, part: PartKind::Call { id, signature, .. } } => {
+                self.found.extend(signature.as_ref().and_then(|signature| found(id, signature)));
                 self.calls.insert(*key, id.clone().into_owned());
             }
             Event::Signature { key, signature } => {

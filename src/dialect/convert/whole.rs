@@ -108,12 +108,12 @@ fn empty(part: PartKind<'_>) -> Part<'static> {
         PartKind::Text => Part::Text(Text::EMPTY),
         PartKind::Thinking => Part::Thinking(Thinking::default()),
         PartKind::Refusal => Part::Refusal(Text::EMPTY),
-        PartKind::Call { id, name, kind } => Part::Call(Call {
+        PartKind::Call { id, name, kind, signature } => Part::Call(Call {
             id: id.into_owned(),
             name: name.into_owned(),
             kind,
             input: Text::EMPTY,
-            signature: None,
+            signature: signature.map(Signature::into_owned),
         }),
         PartKind::Search { id } => Part::Search(Search { id: id.into_owned(), ..Search::default() }),
     }
@@ -136,7 +136,8 @@ pub(super) fn replay(reply: &Reply<'_>, answer: usize, each: &mut dyn FnMut(Even
             Part::Thinking(thinking) => (PartKind::Thinking, &thinking.text, thinking.signature.as_ref()),
             Part::Call(call) => {
                 let (id, name) = (call.id.borrowed(), call.name.borrowed());
-                (PartKind::Call { id, name, kind: call.kind }, &call.input, call.signature.as_ref())
+                let signature = call.signature.clone();
+                (PartKind::Call { id, name, kind: call.kind, signature }, &call.input, None)
             }
             Part::Search(search) => (PartKind::Search { id: search.id.borrowed() }, &search.query, None),
             _ => continue,

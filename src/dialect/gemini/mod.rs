@@ -39,7 +39,7 @@ use super::tree::Node;
 mod tests;
 
 pub use native::{with_own_thinking, with_placeholders, without_foreign_thinking};
-pub use pictures::tell_pictures;
+pub use pictures::{picture_as_text, tell_pictures};
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;

@@ -12,9 +12,17 @@ use crate::dialect::writer::Writer;
 const BEGIN: &str = "![image](data:image/";
 const BASE64: &str = ";base64,";
 
-/// The text that stands for a picture; `None` for one that is an address.
-pub(super) fn as_text(image: &Image<'_>) -> Option<Text<'static>> {
-    let Source::Inline { mime, data } = &image.source else { return None };
+/// The text that stands for a picture; `None` for one that cannot be told so.
+pub fn picture_as_text(image: &Image<'_>) -> Option<Text<'static>> {
+    let (mime, data) = match &image.source {
+        Source::Inline { mime, data } => (mime, data),
+        Source::Url(url) => {
+            let url = url.decode();
+            let is_plain = url.starts_with("http") && !url.contains([' ', '(', ')']);
+            return is_plain.then(|| Text::of(&format!("![image]({url})")));
+        }
+        Source::Id(_) | Source::Plain(_) => return None,
+    };
     let mime = mime.decode();
     let kind = mime.strip_prefix("image/").filter(|kind| !kind.contains([';', ')'])).unwrap_or("png");
     let mut text = Text::of(&format!("{BEGIN}{kind}{BASE64}"));
@@ -27,11 +35,28 @@ pub(super) fn as_text(image: &Image<'_>) -> Option<Text<'static>> {
 pub fn tell_pictures(reply: &mut Reply<'_>) {
     for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
         if let Part::Image(image) = part
-            && let Some(text) = as_text(image)
+            && let Some(text) = picture_as_text(image)
         {
             *part = Part::Text(text);
         }
     }
+}
+
+/// Writes the members of a part of an answer: of a picture where the text stands for one.
+pub(super) fn put_said(o: &mut Writer, said: &Text<'_>) {
+    let inner = said.literal().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(')'));
+    let picture = inner.and_then(|inner| inner.split_once(BASE64));
+    match picture.filter(|(kind, data)| !kind.contains('\\') && !data.contains([')', '!'])) {
+        Some((kind, data)) => put_picture(o, kind, data),
+        None => o.field("text", said),
+    }
+}
+
+fn put_picture(o: &mut Writer, kind: &str, data: &str) {
+    o.object_at("inlineData", |o| {
+        o.joined("mimeType", &["image/", kind]);
+        o.field("data", Text::inside(data));
+    });
 }
 
 /// Writes what the model has said, with the pictures that stand in it as parts of their own.
@@ -56,12 +81,7 @@ pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
             continue;
         };
         put_text(list, &rest[..begin]);
-        list.object(|o| {
-            o.object_at("inlineData", |o| {
-                o.joined("mimeType", &["image/", kind]);
-                o.field("data", Text::inside(data));
-            });
-        });
+        list.object(|o| put_picture(o, kind, data));
         (rest, from) = (&rest[end..], 0);
     }
     put_text(list, rest);
@@ -74,7 +94,7 @@ mod tests {
     #[test]
     fn a_picture_becomes_text_and_a_picture_again() {
         let source = Source::Inline { mime: Text::plain("image/webp"), data: Text::plain("QUJD") };
-        let text = as_text(&Image { source, detail: None }).unwrap();
+        let text = picture_as_text(&Image { source, detail: None }).unwrap();
         assert_eq!(text.decode(), "![image](data:image/webp;base64,QUJD)");
         let said = |text: &str| {
             let mut json = Writer::new();

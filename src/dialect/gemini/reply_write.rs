@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
+use super::pictures::picture_as_text;
 use super::{probabilities, stop};
 use crate::dialect::canonical::{Candidate, Image, Part, Reply, ReplyContext, Source, Thinking};
 use crate::dialect::literal::Text;
@@ -99,6 +100,11 @@ fn write_part<'t>(
                 o.field("data", data);
             });
         }),
+        Part::Image(image) => {
+            if let Some(text) = picture_as_text(image) {
+                list.object(|o| o.field("text", text));
+            }
+        }
         _ => {}
     }
 }

@@ -175,9 +175,12 @@ fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
     };
     let names_some = !names.is_empty();
     names.retain(|name| declared.contains(name.literal()));
-    if names_some && names.is_empty() {
-        return;
-    }
+    let mode = match choice {
+        // Without names any function might be called.
+        ToolChoice::Allowed { .. } if names.is_empty() => "NONE",
+        _ if names_some && names.is_empty() => return,
+        _ => mode,
+    };
     o.object_at("toolConfig", |o| {
         o.object_at("functionCallingConfig", |o| {
             o.field("mode", mode);

@@ -6,7 +6,7 @@
 use super::parts_read::{self, Read};
 use super::{grounding, member, pictures, probabilities, stop};
 use crate::dialect::Dialect;
-use crate::dialect::canonical::{Event, MAX_CHOICES, Part, PartKind, Stop};
+use crate::dialect::canonical::{Call, Event, MAX_CHOICES, Part, PartKind, Stop};
 use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
 use crate::dialect::search::Search;
@@ -139,18 +139,15 @@ impl StreamReader {
                 self.close_part(each);
                 let key = self.take_key();
                 self.calls += 1;
-                let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
-                each(Event::PartStart { key, part });
-                if !call.input.is_empty() {
-                    each(Event::Delta { key, text: call.input });
-                }
-                if let Some(signature) = call.signature {
-                    each(Event::Signature { key, signature });
+                let Call { id, name, kind, input, signature } = call;
+                each(Event::PartStart { key, part: PartKind::Call { id, name, kind, signature } });
+                if !input.is_empty() {
+                    each(Event::Delta { key, text: input });
                 }
                 each(Event::PartStop { key });
             }
             Part::Image(image) => {
-                let Some(text) = pictures::as_text(&image) else { return };
+                let Some(text) = pictures::picture_as_text(&image) else { return };
                 self.close_part(each);
                 let key = self.take_key();
                 each(Event::PartStart { key, part: PartKind::Text });

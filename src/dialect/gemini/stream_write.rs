@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
 use super::reply_write::{call_id, id, is_carried, own_signature, put_carrier};
-use super::{probabilities, stop};
+use super::{pictures, probabilities, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
@@ -90,11 +90,13 @@ impl StreamWriter {
                     PartKind::Text | PartKind::Refusal => CandidatePart::Text(self.letters, Vec::new()),
                     PartKind::Thinking => CandidatePart::Thinking(Text::EMPTY, None),
                     PartKind::Search { .. } => CandidatePart::Search(Text::EMPTY),
-                    PartKind::Call { id, name, .. } => {
+                    PartKind::Call { id, name, signature, .. } => {
                         let id = call_id(id, self.calls).into_owned();
                         self.calls += 1;
                         let name = name.clone().into_owned();
-                        CandidatePart::Call { id, name, input: Text::EMPTY, proof: None }
+                        let proof = signature.as_ref().and_then(own_signature);
+                        let proof = proof.map(|proof| proof.clone().into_owned());
+                        CandidatePart::Call { id, name, input: Text::EMPTY, proof }
                     }
                 };
                 self.open.insert(*key, Open { kind, stopped: false });
@@ -146,7 +148,7 @@ impl StreamWriter {
             CandidatePart::Text(..) => {
                 self.said.push(text);
                 self.letters += text.letters();
-                object(|o| o.field("text", text))
+                object(|o| pictures::put_said(o, text))
             }
             CandidatePart::Thinking(so_far, _) => {
                 so_far.push(text);

@@ -37,18 +37,22 @@ pub fn refuses_thinking_form(status: u16, error: &UpstreamError) -> bool {
     status == 400 && requests::is_of_thinking_form(&error.message.to_ascii_lowercase())
 }
 
-/// The body with a budget instead of adaptive thinking, or the reverse; `None` when it asks for neither.
-pub fn in_other_thinking_form(body: &Node<'_>) -> Option<Bytes> {
+/// The body with a budget instead of adaptive thinking, or the reverse; `None` when it asks for neither. `asked` is
+/// the effort that its client named, of which the budget may be what fits under the limit of the answer.
+pub fn in_other_thinking_form(body: &Node<'_>, asked: Option<Effort>) -> Option<Bytes> {
     let thinking = body.get("thinking")?;
     let config = body.get("output_config");
     let effort = config.and_then(|config| Effort::parse(&config.str_at("effort")));
+    let max_tokens = body.u64_at("max_tokens").unwrap_or(0);
     let (budget, effort) = match thinking.str_at("type").as_ref() {
-        "adaptive" => {
-            let wanted = effort.unwrap_or(Effort::High).budget();
-            (budget_within(wanted, body.u64_at("max_tokens").unwrap_or(0)), None)
+        "adaptive" => (budget_within(effort.unwrap_or(Effort::High).budget(), max_tokens), None),
+        "enabled" => {
+            let budget = thinking.u64_at("budget_tokens")?;
+            let asked = asked.filter(|asked| budget_within(asked.budget(), max_tokens) == Some(budget));
+            // All that think adaptively know efforts from low up to high.
+            let effort = asked.unwrap_or_else(|| Effort::of_budget(budget)).clamp(Effort::Low, Effort::High);
+            (None, Some(effort))
         }
-        // All that think adaptively know efforts up to high.
-        "enabled" => (None, Some(Effort::of_budget(thinking.u64_at("budget_tokens")?).min(Effort::High))),
         _ => return None,
     };
     let mut json = Writer::with_capacity(body.raw().len() + 64);

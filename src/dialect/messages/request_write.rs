@@ -155,7 +155,8 @@ fn put_sampling(o: &mut Writer, request: &Request<'_>, model: Claude, thinking: 
 }
 
 fn user_id<'r>(request: &'r Request<'_>) -> Option<Text<'r>> {
-    let named = request.user.as_ref().or(request.safety_identifier.as_ref()).map(Text::borrowed);
+    let named = [&request.user, &request.safety_identifier].into_iter().flatten();
+    let named = named.map(Text::borrowed).find(|id| !id.is_empty());
     let in_metadata = || {
         let metadata = Node::parse(request.metadata.as_ref()?.as_str()).ok()?;
         Some(metadata.text_at("user_id")?.into_owned())

@@ -184,7 +184,7 @@ impl StreamReader {
                 self.called = true;
                 let whole = if call.input.is("{}") { Text::EMPTY } else { call.input.into_owned() };
                 let kind = BlockKind::Call { id: call.id.clone().into_owned(), whole };
-                let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
+                let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind, signature: None };
                 self.open(index, kind, part, None, each);
             }
             "server_tool_use" if searches::is_search(block) => {

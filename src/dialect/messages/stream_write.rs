@@ -166,7 +166,7 @@ impl StreamWriter {
             PartKind::Text | PartKind::Refusal => BlockContent::Text(Text::EMPTY, Vec::new()),
             PartKind::Thinking => BlockContent::Thinking,
             PartKind::Call { name, .. } if name.is_empty() => return,
-            PartKind::Call { id, name, kind } => {
+            PartKind::Call { id, name, kind, .. } => {
                 let id = call_id(id, self.calls).into_owned();
                 self.calls += 1;
                 BlockContent::Call { id, name: name.clone().into_owned(), custom: *kind == CallKind::Custom }

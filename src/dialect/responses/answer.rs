@@ -190,9 +190,14 @@ impl Item<'_> {
     pub(super) fn status(&self, stop: &Stop<'_>) -> Status<'static> {
         match self {
             Self::Message(_) => Status::of(stop),
-            Self::Call { kind: CallKind::Function, input, .. } if !is_whole(input) => Status::of(stop),
+            _ if self.is_cut_off() => Status::of(stop),
             _ => Status::Completed,
         }
+    }
+
+    /// Whether it is a call whose arguments are no whole JSON; none at all are whole.
+    pub(super) fn is_cut_off(&self) -> bool {
+        matches!(self, Self::Call { kind: CallKind::Function, input, .. } if !input.is_empty() && !is_whole(input))
     }
 
     /// The item's members.

@@ -322,7 +322,7 @@ impl StreamReader {
         }
         let id = calls::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{at}")));
         self.called = true;
-        let key = self.open_part(at, PartKind::Call { id, name, kind }, each);
+        let key = self.open_part(at, PartKind::Call { id, name, kind, signature: None }, each);
         let held = std::mem::take(&mut self.items[at].held);
         if !held.is_empty() {
             each(Event::Delta { key, text: held });

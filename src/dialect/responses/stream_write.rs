@@ -285,8 +285,16 @@ impl StreamWriter {
 
     fn stop_part(&mut self, key: u32, out: &mut String) {
         let Some(at) = self.places.get(&key).copied() else { return };
-        // More parts may follow in the same message.
-        if self.message == Some(at) { self.stop_said(at, out) } else { self.close(at, out) }
+        let is_cut_off = self.open.get(&at).is_some_and(|open| open.item.is_cut_off());
+        if self.message == Some(at) {
+            // More parts may follow in the same message.
+            self.stop_said(at, out);
+        } else if is_cut_off {
+            // The end of the answer tells whether the limit did it.
+            self.places.remove(&key);
+        } else {
+            self.close(at, out);
+        }
     }
 
     /// Ends the open part of a message.
@@ -400,7 +408,7 @@ impl StreamWriter {
 
 fn new_item(part: &PartKind<'_>, index: usize) -> Item<'static> {
     match part {
-        PartKind::Call { id, name, kind } => Item::Call {
+        PartKind::Call { id, name, kind, .. } => Item::Call {
             call_id: match id.is_empty() {
                 true => Text::of(&format!("call_{index}")),
                 false => id.clone().into_owned(),

@@ -126,7 +126,13 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
     if let Some(key) = to.cache_key {
         written = with_cache_key(&written, key);
     }
-    if to.format == Dialect::Responses && call.envelope.has_tier {
+    let has_tiers = match to.format {
+        Dialect::Responses => true,
+        // Clients of chat know what their sites take.
+        Dialect::Chat => call.shape.dialect == Dialect::Responses,
+        _ => false,
+    };
+    if has_tiers && call.envelope.has_tier {
         let tiered = tiered(call, to, &String::from_utf8_lossy(&written))?;
         written = tiered.map_or(written, Bytes::from);
     }

@@ -22,7 +22,7 @@
 use bytes::Bytes;
 use hyper::HeaderMap;
 
-use crate::dialect::canonical::{Target, Vendor};
+use crate::dialect::canonical::{Effort, Target, Vendor};
 use crate::dialect::edit::{edit, only};
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, output_limit, responses};
@@ -149,7 +149,7 @@ impl Recovery {
         let next = loop {
             self.tried.push(way);
             let sent = Sent { body: sent.body.clone(), bare: sent.bare };
-            match self.reworded(way, sent, (platform, format), first.stream) {
+            match self.reworded(way, sent, (call, platform, format), first.stream) {
                 Some(next) => break next,
                 // The refusal may be about several things, and the request does not have this one. Each is tried once.
                 None if way != Way::Shorter => way = self.way(call, format, failure)?,
@@ -198,7 +198,8 @@ impl Recovery {
         let words = failure.words().as_str();
         let is_new = |way: Way| !self.tried.contains(&way);
         let own = format == call.shape.dialect;
-        let without = failure.refused_members(format).into_iter().map(Way::Without).find(|way| is_new(*way));
+        let without =
+            failure.refused_members(format, own).into_iter().map(Way::Without).find(|way| is_new(*way));
         if self.guesses == MAX_GUESSES {
             return without;
         }
@@ -250,7 +251,7 @@ impl Recovery {
         &mut self,
         way: Way,
         sent: Sent,
-        (platform, format): (Platform, Dialect),
+        (call, platform, format): (&Call, Platform, Dialect),
         stream: bool,
     ) -> Option<Sent> {
         match way {
@@ -263,7 +264,7 @@ impl Recovery {
         }
         let body = Node::parse(std::str::from_utf8(&sent.body).ok()?).ok()?;
         let body = match way {
-            Way::OtherThinking => messages::in_other_thinking_form(&body),
+            Way::OtherThinking => messages::in_other_thinking_form(&body, asked_effort(call, format)),
             Way::WithoutThoughts => messages::without_thoughts(&body),
             Way::SchemaClosed => messages::with_schema_closed(&body).or_else(|| {
                 self.tried.push(Way::SchemaInWords);
@@ -286,6 +287,15 @@ impl Recovery {
         self.shortened = None;
         Some(Sent { body, bare: sent.bare })
     }
+}
+
+/// The effort that a client of another dialect asked for.
+fn asked_effort(call: &Call, format: Dialect) -> Option<Effort> {
+    let dialect = call.shape.dialect;
+    if dialect == format {
+        return None;
+    }
+    convert::wanted_effort(dialect, std::str::from_utf8(&call.body).ok()?)
 }
 
 /// A 400 that is about something the upstream does not know, and not about a model, a credential or a

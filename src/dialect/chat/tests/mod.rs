@@ -60,8 +60,9 @@ fn short(event: &Event<'_>) -> String {
     match event {
         Event::Start { id, model, .. } => format!("Start {} {}", id.decode(), model.decode()),
         Event::Model(model) => format!("Model {}", model.decode()),
-        Event::PartStart { key, part: PartKind::Call { id, name, .. } } => {
-            format!("+{key} Call {}:{}", id.decode(), name.decode())
+        Event::PartStart { key, part: PartKind::Call { id, name, signature, .. } } => {
+            let proof = signature.as_ref().map(|signature| format!(" {signature:?}")).unwrap_or_default();
+            format!("+{key} Call {}:{}{proof}", id.decode(), name.decode())
         }
         Event::PartStart { key, part } => format!("+{key} {part:?}"),
         Event::Delta { key, text } => format!("{key} {}", text.decode()),

@@ -232,7 +232,7 @@ fn calls_in_odd_forms_are_understood() {
         (json!({"tool_calls":[{"index":0,"function":{"name":"f"}}]}), vec!["+0 Call :f", "-0"]),
         (
             json!({"tool_calls":[{"id":"x","function":{"name":"f"},"extra_content":{"google":{"thought_signature":"C"}}}]}),
-            vec!["+0 Call x:f", "0 Gemini(\"C\")", "-0"],
+            vec!["+0 Call x:f Gemini(\"C\")", "-0"],
         ),
         (
             json!({"tool_calls":[{"id":"x","type":"custom","custom":{"name":"f","input":"free"}}]}),

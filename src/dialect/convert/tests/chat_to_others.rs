@@ -484,3 +484,69 @@ fn claude_goes_on_from_words_without_blanks_at_their_end() {
     let out = request(Chat, Messages, Vendor::Anthropic, &blank).unwrap();
     assert_eq!(out["messages"].as_array().unwrap().len(), 1, "nothing is left to go on from: {out}");
 }
+
+#[test]
+fn a_call_that_the_limit_cut_off_is_incomplete_in_a_stream_too() {
+    let chunk = |delta: Value, reason: Value| {
+        format!("data: {}\n\n", json!({"choices":[{"index":0,"delta":delta,"finish_reason":reason}]}))
+    };
+    let call = |arguments: &str| {
+        let function = json!({"name":"f","arguments":arguments});
+        chunk(json!({"tool_calls":[{"index":0,"id":"c","function":function}]}), Value::Null)
+    };
+    for (arguments, reason, wanted) in [
+        ("{\"x\":", "length", "incomplete"),
+        ("{\"x\":1}", "length", "completed"),
+        ("{\"x\":", "tool_calls", "completed"),
+    ] {
+        let stream =
+            [call(arguments), chunk(json!({}), json!(reason)), "data: [DONE]\n\n".to_owned()].concat();
+        let events = Way::new(Chat, Responses).stream(&stream);
+        let done = events.iter().find(|event| event["type"] == "response.output_item.done").unwrap();
+        let last = &events[events.len() - 1]["response"]["output"][0];
+        assert_eq!((&done["item"]["status"], &done["item"]), (&json!(wanted), last), "{arguments} {reason}");
+    }
+}
+
+#[test]
+fn pictures_beside_the_text_of_an_answer_are_told() {
+    let image = json!({"type":"image_url","image_url":{"url":"data:image/png;base64,iVBO"}});
+    let at_an_address = json!({"type":"image_url","image_url":{"url":"https://a.example/b.png"}});
+    let message = json!({"role":"assistant","content":"","images":[image, at_an_address]});
+    let answer = json!({"choices":[{"index":0,"message":message,"finish_reason":"stop"}]});
+    let chunk = json!({"choices":[{"index":0,"delta":message,"finish_reason":"stop"}]});
+    let stream = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    for to in [Responses, Messages, Gemini] {
+        let way = Way::new(Chat, to);
+        let wanted = match to {
+            Gemini => r#"{"inlineData":{"mimeType":"image/png","data":"iVBO"}}"#,
+            _ => "![image](data:image/png;base64,iVBO)",
+        };
+        let all = [way.reply(&answer).to_string(), way.replayed(&answer), way.stream_text(&stream)];
+        for told in &all {
+            let told = told.replace(
+                r#""data":"iVBO","mimeType":"image/png""#,
+                r#""mimeType":"image/png","data":"iVBO""#,
+            );
+            assert!(told.contains(wanted), "{to:?}: {told}");
+        }
+        assert!(way.stream_text(&stream).contains("![image](https://a.example/b.png)"), "{to:?}");
+    }
+    let own = Way::new(Chat, Chat).accumulated(&stream);
+    assert_eq!(own["choices"][0]["message"]["images"], message["images"], "{own}");
+    assert!(!own.to_string().contains("![image]"), "{own}");
+}
+
+#[test]
+fn a_conversation_that_begins_with_a_call_begins_with_the_user_where_that_is_wanted() {
+    let call = json!({"id":"c","type":"function","function":{"name":"f","arguments":"{}"}});
+    let result = json!({"role":"tool","tool_call_id":"c","content":"5"});
+    let body = json!({"model":"m","messages":[{"role":"assistant","tool_calls":[call]}, result]});
+    let said = request(Chat, Gemini, Vendor::Gemini, &body).unwrap()["contents"].take();
+    assert_eq!((&said[0]["role"], &said[0]["parts"]), (&json!("user"), &json!([{"text":"."}])));
+    assert_eq!(said[1]["parts"][0]["functionCall"]["name"], "f");
+    let body =
+        json!({"model":"m","messages":[{"role":"assistant","content":"Hi."},{"role":"user","content":"x"}]});
+    let said = request(Chat, Gemini, Vendor::Gemini, &body).unwrap()["contents"].take();
+    assert_eq!(said[0]["role"], "model");
+}

@@ -270,6 +270,21 @@ fn a_picture_of_an_answer_is_told_as_text_and_comes_back_as_a_picture() {
     assert_eq!(asked["contents"][1]["parts"], parts);
 }
 
+#[test]
+fn the_first_piece_of_a_call_has_its_signature() {
+    let parts = json!([{"functionCall":{"id":"c","name":"f","args":{}},"thoughtSignature":"SG"}]);
+    let answer = json!({"candidates":[{"content":{"role":"model","parts":parts},"finishReason":"STOP"}]});
+    let chunks = Way::new(Gemini, Chat).stream(&format!("data: {answer}\n\n"));
+    let delta = |chunk: &Value| chunk["choices"][0]["delta"]["tool_calls"][0].clone();
+    let pieces: Vec<_> = chunks.iter().map(delta).filter(|piece| !piece.is_null()).collect();
+    let first = json!({"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""},
+        "extra_content":{"google":{"thought_signature":"SG"}}});
+    assert_eq!(pieces, [first, json!({"index":0,"function":{"arguments":"{}"}})]);
+    // And a call of Google's that came over chat keeps it.
+    let back = Way::new(Chat, Gemini).stream(&Way::new(Gemini, Chat).replayed(&answer));
+    assert!(back.iter().any(|chunk| chunk["candidates"][0]["content"]["parts"] == parts), "{back:?}");
+}
+
 /// As Google's older SDK writes them over HTTP.
 #[test]
 fn enumerations_are_read_by_number_too() {

@@ -423,3 +423,19 @@ fn custom_tools_of_either_kind_stay_what_they_are() {
     let input = json!({"type":"object","properties":{"input":{"type":"string"}}});
     assert_eq!(function["tools"][0]["function"]["parameters"], input);
 }
+
+#[test]
+fn a_choice_of_tools_that_are_not_there_allows_none() {
+    let body = json!({"input":"x","tools":[{"type":"function","name":"f","parameters":schema()}],
+        "tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"}]}});
+    let mode = |body: &Value| {
+        let sent = request(Responses, Gemini, Vendor::Gemini, body).unwrap();
+        sent["toolConfig"]["functionCallingConfig"].clone()
+    };
+    assert_eq!(mode(&body), json!({"mode":"NONE"}));
+    let mut other = body.clone();
+    other["tool_choice"]["tools"] = json!([{"type":"function","name":"gone"}]);
+    assert_eq!(mode(&other), json!({"mode":"NONE"}));
+    other["tool_choice"]["tools"] = json!([{"type":"function","name":"f"}]);
+    assert_eq!(mode(&other), json!({"mode":"VALIDATED","allowedFunctionNames":["f"]}));
+}

@@ -124,7 +124,7 @@ fn a_question_that_was_refused_is_filtered() {
 fn a_call_is_written_whole() {
     let call = |key, id| {
         let (id, name) = (Text::plain(id), Text::plain("f"));
-        Event::PartStart { key, part: PartKind::Call { id, name, kind: Default::default() } }
+        Event::PartStart { key, part: PartKind::Call { id, name, kind: Default::default(), signature: None } }
     };
     let delta = |key, text: &str| Event::Delta { key, text: Text::of(text) };
     let mut writer = StreamWriter::default();

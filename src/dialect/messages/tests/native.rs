@@ -1,4 +1,5 @@
 use super::json;
+use crate::dialect::canonical::Effort;
 use crate::dialect::literal::Text;
 use crate::dialect::messages::{
     in_other_thinking_form, refuses_schema, refuses_thinking_form, refuses_thoughts, with_schema_closed,
@@ -122,11 +123,26 @@ fn a_refused_way_to_ask_for_thinking_has_another() {
         ),
     ] {
         let node = Node::parse(before).unwrap();
-        let other = in_other_thinking_form(&node).unwrap();
+        let other = in_other_thinking_form(&node, None).unwrap();
         assert_eq!(json(std::str::from_utf8(&other).unwrap()), json(after));
     }
+    for (max, budget, asked, wanted) in [
+        (9000, 7200, Some(Effort::High), "high"),
+        (9000, 7200, Some(Effort::Max), "high"),
+        (9000, 1024, Some(Effort::Minimal), "low"),
+        // Somebody else has said how much.
+        (9000, 2000, Some(Effort::High), "medium"),
+        (9000, 7200, Some(Effort::None), "medium"),
+    ] {
+        let body =
+            serde_json::json!({"max_tokens": max, "thinking": {"type": "enabled", "budget_tokens": budget}});
+        let body = body.to_string();
+        let other = in_other_thinking_form(&Node::parse(&body).unwrap(), asked).unwrap();
+        let effort = json(std::str::from_utf8(&other).unwrap())["output_config"]["effort"].clone();
+        assert_eq!(effort, wanted, "{max} {budget} {asked:?}");
+    }
     for body in ["{}", r#"{"thinking":{"type":"disabled"}}"#, r#"{"thinking":{"type":"enabled"}}"#, "[]"] {
-        assert_eq!(in_other_thinking_form(&Node::parse(body).unwrap()), None, "{body}");
+        assert_eq!(in_other_thinking_form(&Node::parse(body).unwrap(), None), None, "{body}");
     }
 }
 

@@ -253,6 +253,11 @@ fn the_rest_of_a_request_is_said_or_dropped() {
     let in_metadata =
         written("m", |request| request.metadata = Some(Json::of(&value!({"user_id":"v"})))).unwrap();
     assert_eq!(in_metadata["metadata"], value!({"user_id":"v"}));
+    let beside_none = written("m", |request| {
+        request.user = Some(Text::EMPTY);
+        request.metadata = Some(Json::of(&value!({"user_id":"v"})));
+    });
+    assert_eq!(beside_none.unwrap()["metadata"], value!({"user_id":"v"}));
     let identifier = written("m", |request| request.safety_identifier = Some(Text::of("s"))).unwrap();
     assert_eq!(identifier["metadata"], value!({"user_id":"s"}));
     let long = written("m", |request| request.user = Some(Text::of(&"x".repeat(257)))).unwrap();

@@ -89,7 +89,10 @@ fn part(key: u32, part: PartKind<'static>) -> Event<'static> {
 }
 
 fn call(key: u32, id: &str, name: &str) -> Event<'static> {
-    part(key, PartKind::Call { id: Text::of(id), name: Text::of(name), kind: CallKind::Function })
+    part(
+        key,
+        PartKind::Call { id: Text::of(id), name: Text::of(name), kind: CallKind::Function, signature: None },
+    )
 }
 
 fn delta(key: u32, text: &str) -> Event<'static> {
@@ -150,8 +153,12 @@ fn a_stream_is_read_into_parts() {
         prompt_includes_cache: Some(true),
         ..Usage::default()
     };
-    let id_and_name =
-        PartKind::Call { id: Text::of("call_2"), name: Text::of("add"), kind: CallKind::Function };
+    let id_and_name = PartKind::Call {
+        id: Text::of("call_2"),
+        name: Text::of("add"),
+        kind: CallKind::Function,
+        signature: None,
+    };
     let wanted = [
         Event::Start { id: Text::of("msg_01"), model: Text::of("m"), created: None },
         Event::Usage(usage(1, 120)),
@@ -232,7 +239,12 @@ fn calls_may_be_told_in_turns() {
     ];
     let call = |key: u32, name: &str| Event::PartStart {
         key,
-        part: PartKind::Call { id: Text::of(name), name: Text::of(name), kind: CallKind::Function },
+        part: PartKind::Call {
+            id: Text::of(name),
+            name: Text::of(name),
+            kind: CallKind::Function,
+            signature: None,
+        },
     };
     let wanted = [
         call(0, "f"),
@@ -375,7 +387,12 @@ fn calls_that_come_together_are_written_one_after_another() {
 
 #[test]
 fn odd_calls_are_written_as_the_table_says() {
-    let custom = PartKind::Call { id: Text::of("c"), name: Text::of("patch"), kind: CallKind::Custom };
+    let custom = PartKind::Call {
+        id: Text::of("c"),
+        name: Text::of("patch"),
+        kind: CallKind::Custom,
+        signature: None,
+    };
     let stop = |key| Event::PartStop { key };
     let datas = written(&[
         call(0, "", "f"),

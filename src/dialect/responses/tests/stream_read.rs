@@ -105,8 +105,8 @@ fn calls_wait_for_their_name_and_may_stand_open_together() {
     assert_eq!(
         read_of[..7],
         [
-            r#"PartStart { key: 0, part: Call { id: "call_0", name: "f", kind: Function } }"#,
-            r#"PartStart { key: 1, part: Call { id: "call_1", name: "g", kind: Function } }"#,
+            r#"PartStart { key: 0, part: Call { id: "call_0", name: "f", kind: Function, signature: None } }"#,
+            r#"PartStart { key: 1, part: Call { id: "call_1", name: "g", kind: Function, signature: None } }"#,
             r#"Delta { key: 0, text: "{" }"#,
             r#"Delta { key: 1, text: "[1" }"#,
             r#"Delta { key: 0, text: "}" }"#,
@@ -153,7 +153,10 @@ fn custom_calls_and_refusals_are_read() {
         json!({"type":"response.refusal.done","output_index":1,"content_index":0,"refusal":"No"}),
         completed(json!([])),
     ]);
-    assert_eq!(read[0], r#"PartStart { key: 0, part: Call { id: "c", name: "patch", kind: Custom } }"#);
+    assert_eq!(
+        read[0],
+        r#"PartStart { key: 0, part: Call { id: "c", name: "patch", kind: Custom, signature: None } }"#
+    );
     assert_eq!(read[4], "PartStart { key: 1, part: Refusal }");
     assert_eq!(read[5], r#"Delta { key: 1, text: "No" }"#);
 }

@@ -18,7 +18,7 @@ fn delta(key: u32, text: &str) -> Event<'static> {
 }
 
 fn call(id: &'static str, kind: CallKind) -> PartKind<'static> {
-    PartKind::Call { id: Text::plain(id), name: Text::plain("f"), kind }
+    PartKind::Call { id: Text::plain(id), name: Text::plain("f"), kind, signature: None }
 }
 
 fn types(events: &[Value]) -> Vec<&str> {

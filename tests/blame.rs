@@ -231,3 +231,22 @@ fn an_answer_longer_than_is_held_is_asked_for_once_and_rests_no_channel() {
         assert_eq!(state, (&json!(null), &json!(0)), "{channel}");
     }
 }
+
+/// Google answers 400 to a key that it does not know; the client's own key is fine.
+#[test]
+fn a_refused_key_of_google_is_not_told_as_the_clients_mistake() {
+    let refusal = json!({"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.",
+        "status": "INVALID_ARGUMENT", "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "API_KEY_INVALID", "domain": "googleapis.com"}]}});
+    let ask = json!({"contents": [{"parts": [{"text": "x"}]}]});
+    for path in [CHAT, "/v1beta/models/m:generateContent"] {
+        let (gateway, upstream) = Gateway::serving_as("gemini", &["m"]);
+        upstream.answer("/v1beta/models/m:generateContent", Reply::json(400, &refusal));
+        let answer = match path {
+            CHAT => gateway.client().chat("m"),
+            path => gateway.client().post(path, &ask),
+        };
+        let error = answer.expect(502);
+        assert!(!error.to_string().contains("API_KEY_INVALID"), "{path}: {error}");
+    }
+}

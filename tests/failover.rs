@@ -391,25 +391,6 @@ fn the_last_failure_is_told_in_the_clients_own_dialect() {
     }
 }
 
-/// Google answers 400 to a key that it does not know; the client's own key is fine.
-#[test]
-fn a_refused_key_of_google_is_not_told_as_the_clients_mistake() {
-    let refusal = json!({"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.",
-        "status": "INVALID_ARGUMENT", "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": "API_KEY_INVALID", "domain": "googleapis.com"}]}});
-    let ask = json!({"contents": [{"parts": [{"text": "x"}]}]});
-    for path in [CHAT, "/v1beta/models/m:generateContent"] {
-        let (gateway, upstream) = Gateway::serving_as("gemini", &["m"]);
-        upstream.answer("/v1beta/models/m:generateContent", Reply::json(400, &refusal));
-        let answer = match path {
-            CHAT => gateway.client().chat("m"),
-            path => gateway.client().post(path, &ask),
-        };
-        let error = answer.expect(502);
-        assert!(!error.to_string().contains("API_KEY_INVALID"), "{path}: {error}");
-    }
-}
-
 #[test]
 fn what_the_upstream_says_of_its_limits_comes_with_its_failures() {
     let limits = [

@@ -128,9 +128,9 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
 
 /// The member by which a conversion asked Google's model to think more, or less, than it takes. A client that asks
 /// itself is told.
-pub fn refused_budget(status: u16, error: &UpstreamError) -> Option<&'static str> {
-    let is_of_budget = requests::is_of_thinking_budget(&error.message.to_ascii_lowercase());
-    Some(THINKING).filter(|_| status == 400 && is_of_budget)
+pub fn refused_budget(dialect: Dialect, status: u16, error: &UpstreamError) -> Option<&'static str> {
+    let is_of_budget = || requests::is_of_thinking_budget(&error.message.to_ascii_lowercase());
+    (dialect == Dialect::Gemini && status == 400 && is_of_budget()).then_some(THINKING)
 }
 
 /// Whether a text has a name as a word of its own.

@@ -396,17 +396,13 @@ impl Failure {
         self.kind == Kind::Status && messages::refuses_schema(self.status, &self.error)
     }
 
-    /// Optional members that the upstream may have refused by name, the likeliest first; `own` where the client wrote
-    /// them itself.
+    /// Members that the upstream may have refused, the likeliest first; `own` where the client wrote them itself.
     pub(super) fn refused_members(&self, dialect: Dialect, own: bool) -> Vec<&'static str> {
         if self.kind != Kind::Status {
             return Vec::new();
         }
-        let mut refused = optional::refused(dialect, self.status, &self.error);
-        if !own && dialect == Dialect::Gemini {
-            refused.extend(optional::refused_budget(self.status, &self.error));
-        }
-        refused
+        let budget = optional::refused_budget(dialect, self.status, &self.error).filter(|_| !own);
+        optional::refused(dialect, self.status, &self.error).into_iter().chain(budget).collect()
     }
 
     /// The bound that the upstream named when it refused the limit of the answer's length.

@@ -4,6 +4,7 @@
 mod databases;
 mod documents;
 mod fields;
+mod sub2api;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -89,10 +89,8 @@ fn part(key: u32, part: PartKind<'static>) -> Event<'static> {
 }
 
 fn call(key: u32, id: &str, name: &str) -> Event<'static> {
-    part(
-        key,
-        PartKind::Call { id: Text::of(id), name: Text::of(name), kind: CallKind::Function, signature: None },
-    )
+    let (id, name) = (Text::of(id), Text::of(name));
+    part(key, PartKind::Call { id, name, kind: CallKind::Function, signature: None })
 }
 
 fn delta(key: u32, text: &str) -> Event<'static> {

@@ -35,13 +35,14 @@ pub(in crate::upstream::platforms) async fn login(
     let json = match reply::json(body) {
         Ok(json) if json.is_object() => json,
         _ if reply::is_page(body) => return Err(blocked(refused())),
-        _ if status.is_success() => {
-            return Err(SiteError::new(
-                SiteErrorKind::Malformed,
-                "the answer to the login is no JSON object",
-            ));
+        _ => {
+            let refused = refused();
+            return Err(match refused.kind {
+                SiteErrorKind::Shield => blocked(refused),
+                _ if status.is_success() => SiteError::malformed(status, body, "valid JSON"),
+                _ => refused,
+            });
         }
-        _ => return Err(refused()),
     };
     if !status.is_success() || json.get("success") == Some(&Value::Bool(false)) {
         return Err(refused());

@@ -1,6 +1,7 @@
 //! What an operator does with the admin API, and what a client asks for most often.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -242,6 +243,8 @@ impl Gateway {
         let id = answer["jobId"].as_str();
         let path = format!("/api/tasks/{}", id.unwrap_or_else(|| panic!("no jobId in {answer}")));
         eventually("the background task ends", || {
+            // Seldom enough for limits of requests that a test leaves as they are.
+            std::thread::sleep(Duration::from_millis(40));
             let task = self.admin().get(&path).expect(200)["task"].clone();
             matches!(task["status"].as_str(), Some("succeeded" | "failed")).then_some(task)
         })

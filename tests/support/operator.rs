@@ -243,8 +243,6 @@ impl Gateway {
         let id = answer["jobId"].as_str();
         let path = format!("/api/tasks/{}", id.unwrap_or_else(|| panic!("no jobId in {answer}")));
         eventually("the background task ends", || {
-            // Seldom enough for limits of requests that a test leaves as they are.
-            std::thread::sleep(Duration::from_millis(40));
             let task = self.admin().get(&path).expect(200)["task"].clone();
             matches!(task["status"].as_str(), Some("succeeded" | "failed")).then_some(task)
         })
@@ -254,6 +252,8 @@ impl Gateway {
     #[track_caller]
     pub fn wait_for_channels(&self, model: &str, count: usize) -> Vec<Value> {
         eventually(&format!("{model} has {count} channels"), || {
+            // Seldom enough for the limit of this list, where a test leaves it as it is.
+            std::thread::sleep(Duration::from_millis(40));
             let channels = self.channels(model);
             (channels.len() == count).then_some(channels)
         })

@@ -74,6 +74,19 @@ fn what_an_answer_does_not_tell_is_read_from_the_sites_log() {
     assert_eq!(details["breakdown"]["totalCost"], 0.035438, "what its ratios come to");
     assert_eq!(details["pricing"]["groupRatio"], 1.5);
     wait_for_spending(&gateway, 0.04);
+    let page = gateway.admin().get("/metrics").text();
+    let counted = |name: &str, label: &str| {
+        let line = page.lines().find(|line| line.starts_with(name) && line.contains(label));
+        line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+    };
+    for (name, label, expected) in [
+        ("switchyard_channel_cost_usd_total{", "", "0.04"),
+        ("switchyard_channel_tokens_total{", "kind=\"input\"", "12000"),
+        ("switchyard_channel_tokens_total{", "kind=\"output\"", "800"),
+        ("switchyard_channel_tokens_total{", "kind=\"cache_read\"", "8000"),
+    ] {
+        assert_eq!(counted(name, label).as_deref(), Some(expected), "{name} {label}");
+    }
     let asked = upstream.last(LOG);
     assert_eq!(asked.target, "/api/log/self?p=0&page=1&size=20&order=-created_at");
     assert_eq!(asked.header("authorization"), Some("Bearer sk-upstream-key"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::keys::{BudgetMask, Charge, Key};
+use crate::metrics::series::TOKEN_KINDS;
 use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, Tokens};
@@ -78,6 +79,7 @@ pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store
             }
         }
     }
+    measure(core, &booked.row.model, booked.channel, [booked.tokens, tokens], more_cost);
     let charge = Charge {
         cost: more_cost,
         tokens: more_tokens,
@@ -95,6 +97,30 @@ pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store
     Ok(())
 }
 
+/// Counts what has become known, over what was counted before. Such counters only rise: an estimate that was too high
+/// stays in them.
+fn measure(
+    core: &Core,
+    model: &str,
+    channel: Option<&Arc<Channel>>,
+    [before, now]: [Tokens; 2],
+    more_cost: Usd,
+) {
+    let metrics = &core.metrics;
+    metrics.prompt_tokens.add(now.prompt.saturating_sub(before.prompt));
+    metrics.completion_tokens.add(now.completion.saturating_sub(before.completion));
+    if let Some(channel) = channel {
+        let (now, before) = (by_kind(now), by_kind(before));
+        let more = std::array::from_fn(|kind| now[kind].saturating_sub(before[kind]));
+        metrics.series.spend(channel.id, model, more_cost, more);
+    }
+}
+
+/// The tokens by [`TOKEN_KINDS`].
+fn by_kind(tokens: Tokens) -> [u64; TOKEN_KINDS.len()] {
+    [tokens.input(), tokens.completion, tokens.cache_read, tokens.cache_creation]
+}
+
 fn total(tokens: Tokens) -> u64 {
     tokens.total.max(tokens.prompt.saturating_add(tokens.completion))
 }
@@ -105,10 +131,8 @@ fn count(tokens: u64) -> i64 {
 
 /// What a cache had part in; `None` where nothing is known of one.
 fn cached(tokens: Tokens) -> Option<CachedTokens> {
-    let cached = tokens.cache_read.saturating_add(tokens.cache_creation);
-    let beside = if tokens.prompt_includes_cache == Some(false) { cached } else { 0 };
-    (cached > 0).then(|| CachedTokens {
-        input: count(tokens.prompt.saturating_add(beside)),
+    (tokens.cached() > 0).then(|| CachedTokens {
+        input: count(tokens.input()),
         read: count(tokens.cache_read),
         creation: count(tokens.cache_creation),
     })

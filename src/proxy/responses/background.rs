@@ -147,22 +147,13 @@ pub(in crate::proxy) async fn book_late(
         let price = catalog.and_then(|catalog| catalog.price(&row.model));
         pricing::bill(price, snapshot.site(row.site_id).map(|site| site.platform), tokens)
     };
-    let cost = bill.cost;
     let keys = core.keys.load_full();
     let key = row.key_id.and_then(|id| keys.get(id));
     let limits = key.and_then(|key| key.limits.as_deref());
     let budgets: BudgetMask = limits.map_or(0, |limits| limits.counting(answer.model_requested));
     let claim = Some(answer.claim);
     let booked = Booked { row, channel, key, budgets, tokens: Tokens::default(), cost: Usd::ZERO, claim };
-    book(core, booked, Known { tokens, source, bill }).await?;
-    if let Outcome::Used(usage) = &outcome {
-        core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
-        core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
-        if let Some(channel) = channel {
-            core.metrics.series.spend(channel.id, &row.model, cost, usage.by_kind());
-        }
-    }
-    Ok(())
+    book(core, booked, Known { tokens, source, bill }).await
 }
 
 /// Whether it is not known yet what one has used.

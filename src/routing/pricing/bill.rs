@@ -190,6 +190,17 @@ impl Tokens {
         Self { total: self.total.max(self.prompt.saturating_add(self.completion)), ..self }
     }
 
+    /// Those that were read from caches or written to them.
+    pub fn cached(self) -> u64 {
+        self.cache_read.saturating_add(self.cache_creation)
+    }
+
+    /// The whole prompt, with what was cached of it.
+    pub fn input(self) -> u64 {
+        let beside = if self.prompt_includes_cache == Some(false) { self.cached() } else { 0 };
+        self.prompt.saturating_add(beside)
+    }
+
     /// The prompt at its full price: all there is when the sides are unknown, less what was cached.
     fn billable_prompt(self) -> u64 {
         let prompt = if self.prompt == 0 && self.completion == 0 { self.total } else { self.prompt };

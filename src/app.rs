@@ -26,6 +26,7 @@ impl App {
         let proxy = Proxy::new(&core, &jobs, proxy::routes());
         proxy::watch_background_responses(&proxy);
         proxy::watch_batches(&proxy);
+        proxy.follow_session_limit();
         let admin = Admin::new(&core, &jobs, &proxy, admin::table_of_routes());
         let service = Arc::new(Service::new(&core, &proxy, &admin));
         Ok(Self { core, jobs, proxy, admin, service })

@@ -109,6 +109,32 @@ fn a_session_that_waits_gets_the_slot_that_comes_free() {
 }
 
 #[test]
+fn sessions_that_wait_are_let_in_when_the_limit_is_taken_away() {
+    let upstream = Upstream::start(&[MODEL]);
+    let wait =
+        [("PROXY_SESSION_CHANNEL_QUEUE_WAIT_MS", "600000"), ("PROXY_SESSION_CHANNEL_CONCURRENCY_LIMIT", "1")];
+    let gateway = started(&[&upstream], &wait, false);
+    let gate = Gate::new();
+    upstream.answer(RESPONSES, answer().head_waits_for(&gate));
+    scope(|scope| {
+        let running = ["a", "b", "c"].map(|name| {
+            scope.spawn({
+                let gateway = &gateway;
+                move || says(gateway, Some(name))
+            })
+        });
+        eventually("one is at work", || (count(&upstream) == 1).then_some(()));
+        let settings = json!({"proxySessionChannelConcurrencyLimit": 0});
+        gateway.admin().put("/api/settings/runtime", &settings).expect(200);
+        eventually("all are at work", || (count(&upstream) == 3).then_some(()));
+        gate.open();
+        for running in running {
+            running.join().expect("no panic").expect(200);
+        }
+    });
+}
+
+#[test]
 fn a_session_that_waited_long_enough_goes_to_the_next_channel() {
     let (first, second) = (Upstream::start(&[MODEL]), Upstream::start(&[MODEL]));
     let rules =

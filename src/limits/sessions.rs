@@ -46,6 +46,12 @@ impl SessionLeases {
         Ok(lease)
     }
 
+    /// Puts a limit in force at every channel, also for those who wait already.
+    pub fn set_limit(&self, limit: usize) {
+        let gates: Vec<_> = self.gates().values().cloned().collect();
+        gates.iter().for_each(|gate| gate.set_limit(limit));
+    }
+
     /// How busy a channel is, by the limit of this moment.
     pub fn load(&self, channel: ServedBy, limit: usize) -> Load {
         let gate = self.gates().get(&channel).cloned();

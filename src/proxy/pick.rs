@@ -67,7 +67,7 @@ async fn pick_free(
         };
         let mut session = Lease::default();
         if takes_session_lease(call, &choice.channel) {
-            match session_lease(proxy, call, &choice.channel).await {
+            match session_lease(proxy, &choice.channel).await {
                 Ok(lease) => session = lease,
                 Err(_) => return Some(Picked::Busy(choice)),
             }
@@ -99,7 +99,7 @@ async fn pick_in_queue(
     };
     let mut session = Lease::default();
     if takes_session_lease(call, &choice.channel) {
-        match session_lease(proxy, call, &choice.channel).await {
+        match session_lease(proxy, &choice.channel).await {
             Ok(lease) => session = lease,
             Err(_) => return Picked::Busy(choice),
         }
@@ -166,10 +166,11 @@ fn takes_session_lease(call: &Call, channel: &Channel) -> bool {
 }
 
 /// The slot that a session takes of such a channel.
-async fn session_lease(proxy: &Proxy, call: &Call, channel: &Channel) -> Result<Lease, SlotRefused> {
-    let rules = &call.settings.session_leases;
+async fn session_lease(proxy: &Proxy, channel: &Channel) -> Result<Lease, SlotRefused> {
+    // The rules of this moment: the call may have been tried elsewhere for a while.
+    let rules = proxy.core.settings.load().session_leases;
     // Boxed, as all that is rarely waited for.
-    Box::pin(proxy.session_leases.lease(channel.key(), rules)).await
+    Box::pin(proxy.session_leases.lease(channel.key(), &rules)).await
 }
 
 enum Chosen {

@@ -66,6 +66,16 @@ impl Proxy {
         })
     }
 
+    /// Has sessions that wait already keep to the limit that an operator sets, until the service stops.
+    pub fn follow_session_limit(self: &Arc<Self>) {
+        let (proxy, mut changed) = (self.clone(), self.core.settings_changed.subscribe());
+        self.core.background.spawn("the limit of sessions", async move {
+            while changed.changed().await.is_ok() {
+                proxy.session_leases.set_limit(proxy.core.settings.load().session_leases.limit);
+            }
+        });
+    }
+
     /// What the conversations under way on a channel leave of its share.
     pub fn load_of(&self, channel: &Channel) -> f64 {
         if !channel.account.session_scoped {

@@ -49,6 +49,21 @@ fn a_channel_added_by_hand_serves_and_survives_rebuilds() {
 }
 
 #[test]
+fn an_icon_set_by_hand_keeps_its_route_while_nobody_offers_its_model() {
+    let (gateway, upstream) = Gateway::serving(&["model-i", "model-j"]);
+    let find = || gateway.routes().into_iter().find(|route| route["modelPattern"] == "model-i");
+    let before = find().expect("the route");
+    let path = format!("/api/routes/{}", before["id"]);
+    gateway.admin().put(&path, &json!({"displayIcon": "star"})).expect(200);
+    upstream.offer(&["model-j"]);
+    rebuild(&gateway);
+    upstream.offer(&["model-i", "model-j"]);
+    rebuild(&gateway);
+    let after = find().expect("the route");
+    assert_eq!((&after["id"], &after["displayIcon"]), (&before["id"], &json!("star")));
+}
+
+#[test]
 fn an_edited_channel_outlives_the_offer_it_came_from() {
     let (gateway, upstream) = Gateway::serving(&["model-e", "model-f"]);
     let channel = gateway.channels("model-e").remove(0);

@@ -427,6 +427,7 @@ impl Rows {
                 || !row.enabled
                 || row.routing_strategy != Strategy::default()
                 || is_set(&row.display_name)
+                || is_set(&row.display_icon)
                 || is_set(&row.model_mapping)
                 || self.named_routes.contains(&row.id),
         }

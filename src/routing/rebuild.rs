@@ -90,7 +90,7 @@ pub struct RouteRow {
     pub pattern: ModelPattern,
     /// The sources of a group; None for a route with channels of its own.
     pub sources: Option<Vec<RouteId>>,
-    /// An operator made it, it has an alias, a mapping or a strategy of its own, is switched off, or a key
+    /// An operator made it, it has an alias, an icon, a mapping or a strategy of its own, is switched off, or a key
     /// names it: a new route of another number would not serve that key.
     pub is_shaped: bool,
 }

@@ -83,7 +83,8 @@ async fn save(
     let username = username.unwrap_or_else(|| input.username.clone());
     let is_it = |account: &AccountRow| {
         let name = account.username.as_deref();
-        let is_same_user = login.user_id.is_some() && account.platform_user_id == login.user_id;
+        let is_same_user =
+            login.user_id.is_some() && account.platform_user_id == login.user_id && account.is_session();
         account.oauth_provider.is_none()
             && (name == Some(&username) || name == Some(&input.username) || is_same_user)
     };

@@ -8,8 +8,9 @@ use crate::store::Store;
 use crate::store::events::{self, EventFilter, EventLevel, NewEvent};
 
 /// Logs the start: what to paste into a shell, and what to do next. A built-in token is printed, since it opens
-/// nothing from elsewhere; any other is named by its variable.
-pub fn started(core: &Arc<Core>) {
+/// nothing from elsewhere; any other is named by its variable. `keeps_event` is whether operators find a warning of built-in
+/// tokens among the events, too: none belongs into the empty list that a reset leaves.
+pub fn started(core: &Arc<Core>, keeps_event: bool) {
     let config = &core.config;
     log::info!(
         "switchyard {} serves on {} port {}, data in {}, time zone {}",
@@ -58,7 +59,7 @@ pub fn started(core: &Arc<Core>) {
     if let Some(step) = next_step(&shell, &built_in, core.snapshot.load().routes().is_empty()) {
         log::info!("next: {step}");
     }
-    if !built_in.is_empty() {
+    if keeps_event && !built_in.is_empty() {
         let store = core.store.clone();
         core.background.spawn("the event of built-in tokens", async move {
             if let Err(error) = warn_of_built_in_tokens(&store, &built_in).await {

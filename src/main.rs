@@ -116,7 +116,7 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
             Ok(app) => app,
             Err(error) => return fail(error.exit_code, &error.message),
         };
-        let running = match Running::begin(app, sources, tls.clone()).await {
+        let running = match Running::begin(app, sources, tls.clone(), !is_first).await {
             Ok(running) => running,
             Err(message) => return fail(1, &message),
         };
@@ -152,11 +152,11 @@ struct Running {
 }
 
 impl Running {
-    /// Takes connections, and begins the jobs.
+    /// Takes connections, and begins the jobs; `is_anew` after a reset.
     ///
     /// # Errors
     /// In words, with everything stopped again.
-    async fn begin(app: App, sources: Sources, tls: Option<Arc<Tls>>) -> Result<Self, String> {
+    async fn begin(app: App, sources: Sources, tls: Option<Arc<Tls>>, is_anew: bool) -> Result<Self, String> {
         let (listener, signals) = match listen(&app.core.config, sources).await {
             Ok(listening) => listening,
             Err(message) => {
@@ -183,7 +183,7 @@ impl Running {
         };
         let serving = tokio::spawn(server::serve(listener.clone(), options, handler_for, stopping, cut));
         let scheduler = jobs::start(&app.jobs);
-        greeting::started(&app.core);
+        greeting::started(&app.core, !is_anew);
         Ok(Self { app, tls, listener, signals, stop, serving, scheduler })
     }
 

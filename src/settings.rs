@@ -21,9 +21,9 @@ use crate::cron::Cron;
 use crate::dialect::judge;
 use crate::dialect::payload_rules::PayloadRules;
 use crate::limits::{LeaseRules, SessionRules};
-use crate::routing::Weights;
 use crate::routing::brands::BlockedBrands;
 use crate::routing::failure::Cooldown;
+use crate::routing::{OutboundProxy, Weights};
 use crate::time::{Millis, millis};
 pub use webdav::{WEBDAV_KEY, WebDav};
 
@@ -209,10 +209,26 @@ impl LogCleanup {
     }
 }
 
+/// Names what is saved and shuts the gateway off until it is put right, which nobody would see otherwise.
+fn warn_of_unusable(values: &Values) {
+    for entry in values.texts("admin_ip_allowlist") {
+        if config::parse_network(&entry).is_none() {
+            log::warn!("admin_ip_allowlist: `{entry}` is no address and no network, and admits nobody");
+        }
+    }
+    let proxy = values.text("system_proxy_url");
+    if !proxy.is_empty()
+        && let Err(why) = OutboundProxy::parse(proxy)
+    {
+        log::warn!("system_proxy_url cannot be used, and what goes through it fails: {why}");
+    }
+}
+
 impl Settings {
     /// Saved rows (name to JSON text, secrets opened) over the configuration.
     pub fn new(config: &Config, saved: &HashMap<String, String>) -> Self {
         let mut values = Values::new(config, saved);
+        warn_of_unusable(&values);
         let log_cleanup = LogCleanup::of(config, saved, &mut values);
         let secret = |name: &str, default: &str| -> String {
             let saved = saved.get(name).and_then(|text| serde_json::from_str::<String>(text).ok());

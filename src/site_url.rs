@@ -153,6 +153,9 @@ fn normal_host(host: &str) -> Result<String, UrlError> {
         (1..=63).contains(&label.len())
             && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     });
+    if !name.is_ascii() {
+        return Err(UrlError("has a host name that is not ASCII: write it in its xn-- form"));
+    }
     if !labels_are_sound || name.len() > 253 {
         return Err(UrlError("has an invalid host name"));
     }
@@ -284,5 +287,7 @@ mod tests {
         }
         assert!(SiteUrl::parse(&format!("https://h.example/{}", "a".repeat(500))).is_err());
         assert!(SiteUrl::parse_absolute("h.example").is_err());
+        let international = SiteUrl::parse("https://h\u{e4}user.example").expect_err("no ASCII").0;
+        assert!(international.contains("xn--"), "{international}");
     }
 }

@@ -55,7 +55,9 @@ fn a_configuration_is_changed_in_part_and_its_password_is_never_shown() {
     let config =
         put(json!({"password": "x", "clearPassword": true, "enabled": false})).expect(200)["config"].clone();
     assert_eq!((&config["hasPassword"], &config["autoSyncEnabled"]), (&json!(false), &json!(false)));
+    assert_eq!(put(json!({"fileUrl": "a draft"})).expect(200)["config"]["fileUrl"], "a draft");
     for refused in [
+        json!({"enabled": true}),
         json!({"enabled": "yes"}),
         json!({"enabled": true, "fileUrl": ""}),
         json!({"enabled": true, "fileUrl": "ftp://dav.example/b.json"}),

@@ -259,6 +259,8 @@ fn a_factory_reset_goes_on_with_the_default_database_which_is_empty() {
         admin
     };
     let admin = on_default(&gateway);
+    gateway.wait_for_output("starting anew, on the default database");
+    assert_eq!(admin.get("/api/events").expect(200), json!([]));
     let sites = admin.get("/api/sites").text();
     assert!(!sites.contains("north"), "what was there before the move does not come back: {sites}");
     let site = json!({"name": "south", "url": "http://127.0.0.1:9/south", "platform": "new-api"});

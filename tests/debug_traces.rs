@@ -46,6 +46,20 @@ fn inner(object: &Value, field: &str) -> Value {
 }
 
 #[test]
+fn a_trace_names_the_path_that_was_asked_for() {
+    let (gateway, _upstream) = one_site();
+    switch(&gateway, &json!({}));
+    let path = "/v1beta/models/alpha:generateContent";
+    gateway
+        .client()
+        .post(path, &json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}))
+        .expect(200);
+    assert_eq!(newest(&gateway, 1)["trace"]["downstreamPath"], path);
+    gateway.client().chat("alpha").expect(200);
+    assert_eq!(newest(&gateway, 2)["trace"]["downstreamPath"], CHAT);
+}
+
+#[test]
 fn nothing_is_recorded_until_it_is_switched_on() {
     let (gateway, _upstream) = one_site();
     gateway.client().chat("alpha").expect(200);
@@ -376,4 +390,6 @@ fn a_trace_names_the_client_and_the_channel_its_conversation_was_on() {
     gateway.client().send(ask("conversation-1")).expect(200);
     let second = newest(&gateway, 2);
     assert_eq!(second["trace"]["stickyHitChannelId"], first["trace"]["selectedChannelId"]);
+    assert!(first["trace"]["stickySessionKey"].is_string(), "{first}");
+    assert_eq!(first["trace"]["stickySessionKey"], second["trace"]["stickySessionKey"]);
 }

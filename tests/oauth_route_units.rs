@@ -39,6 +39,8 @@ fn connected(provider: &Provider, count: usize) -> (Gateway, Vec<i64>) {
 }
 
 fn unit(gateway: &Gateway, ids: &[i64], strategy: &str) -> Value {
+    // Some clients write every number with a fraction.
+    let ids: Vec<f64> = ids.iter().map(|id| *id as f64).collect();
     let body = json!({"accountIds": ids, "name": "Pool", "strategy": strategy});
     gateway.admin().post("/api/oauth/route-units", &body).expect(200)["routeUnit"].clone()
 }

@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::staging::tables::TABLES;
 use crate::store::staging::{Action, Counts, Policy, Staging};
-use crate::store::{self, Hashing, Secret, Statement, settings};
+use crate::store::{self, Hashing, Secret, Statement, keys, settings};
 use crate::time::{Millis, now_ms};
 
 /// How many rows a report tells of one by one.
@@ -139,7 +139,8 @@ impl Import {
         if found.accounts.is_some() {
             // What requests leave behind is in the database before rows that it names go.
             self.runtime.block_on(store.flush());
-            self.runtime.block_on(staging.apply(store, policy, now, more))?;
+            let first = self.runtime.block_on(keys::forget_gone_routes(store))?;
+            self.runtime.block_on(staging.apply(store, policy, now, first, more))?;
         } else {
             self.runtime.block_on(store.batch(more))?;
         }

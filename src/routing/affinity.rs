@@ -14,6 +14,7 @@
 
 use std::array;
 use std::collections::HashSet;
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Mutex, MutexGuard};
 
@@ -32,6 +33,12 @@ const MAX_CONVERSATIONS: usize = 65_536;
 /// A conversation of one caller about one model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conversation(u64);
+
+impl fmt::Display for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
 
 /// The channels that conversations are bound to.
 #[derive(Debug)]

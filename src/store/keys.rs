@@ -101,6 +101,31 @@ pub async fn get(store: &Store, id: KeyId) -> Result<Option<KeyRow>> {
     store.row(sql, vec![id.into()], |row| read(store, row)).await
 }
 
+/// What takes routes that are gone out of the lists of the keys that may use them: an import may give such a number to
+/// another route. A key that is changed meanwhile keeps its list.
+pub async fn forget_gone_routes(store: &Store) -> Result<Vec<Statement>> {
+    let routes: Vec<RouteId> = store.rows("SELECT id FROM token_routes", Vec::new(), |row| row.id()).await?;
+    let routes: HashSet<RouteId> = routes.into_iter().collect();
+    let sql = "SELECT id, updated_at, allowed_route_ids FROM downstream_api_keys";
+    let lists: Vec<(KeyId, i64, Vec<RouteId>)> = store
+        .rows(sql, Vec::new(), |row| {
+            let (id, updated_at) = (row.id()?, row.int()?);
+            Ok((id, updated_at, list_or_empty(id, "allowed_route_ids", row.opt_str()?)))
+        })
+        .await?;
+    let changed = lists.into_iter().filter_map(|(id, updated_at, mut allowed)| {
+        let before = allowed.len();
+        allowed.retain(|route| routes.contains(route));
+        (allowed.len() < before).then_some((id, updated_at, allowed))
+    });
+    changed
+        .map(|(id, updated_at, allowed)| {
+            let sql = "UPDATE downstream_api_keys SET allowed_route_ids = ? WHERE id = ? AND updated_at = ?";
+            Ok(Statement::new(sql, vec![json(&allowed)?, id.into(), updated_at.into()]))
+        })
+        .collect()
+}
+
 /// Stores a new key and gives its id; [`Error::Conflict`] when the key exists.
 pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Result<KeyId> {
     let now = now_ms();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{IMPORT, export, import, refused, rows, small};
-use crate::support::Gateway;
+use crate::support::{Gateway, Upstream};
 
 #[test]
 fn what_cannot_be_used_is_taken_and_named() {
@@ -39,6 +39,19 @@ fn what_cannot_be_used_is_taken_and_named() {
         }
         assert!(!answer.to_string().contains("no-prefix-of-ours"));
     }
+}
+
+#[test]
+fn a_key_may_not_use_what_comes_under_the_number_of_a_route_that_is_gone() {
+    let gateway = Gateway::start();
+    gateway.add("ours", &Upstream::start(&["x1", "x2", "x3"]));
+    let body = json!({"name": "k", "key": "sk-of-a-team-01", "allowedRouteIds": [1, 3]});
+    gateway.admin().post("/api/downstream-keys", &body).expect(200);
+    gateway.admin().delete("/api/routes/3").expect(200);
+    gateway.admin().post(&format!("{IMPORT}?mode=merge"), &json!({"data": small()})).expect(200);
+    assert_eq!(gateway.channels("model-a").len(), 1);
+    let key = &gateway.admin().get("/api/downstream-keys").expect(200)["items"][0];
+    assert_eq!(key["allowedRouteIds"], json!([1]), "{key}");
 }
 
 #[test]

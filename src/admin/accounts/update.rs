@@ -22,7 +22,7 @@ use super::view;
 use super::view::parse_extra;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::{Fields, Invalid, exact_integer};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
@@ -251,7 +251,7 @@ fn apply_extra_config(
     match sent.remove("platformUserId") {
         None => {}
         Some(Value::Null) => patch.platform_user_id = Some(None),
-        Some(value) => match value.as_i64().filter(|&id| id > 0) {
+        Some(value) => match exact_integer(&value).filter(|&id| id > 0) {
             Some(id) => patch.platform_user_id = Some(Some(id)),
             None => return invalid("platformUserId", "positive integer"),
         },

@@ -131,8 +131,10 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
         cron.clone_into(&mut config.auto_sync_cron);
     }
     config.auto_sync_enabled &= config.enabled;
-    let is_needed = config.enabled || !config.file_url.is_empty();
-    if is_needed && let Err(why) = BaseUrl::parse(&config.file_url, None) {
+    // While nothing is sent there, it may be a draft.
+    if config.enabled
+        && let Err(why) = BaseUrl::parse(&config.file_url, None)
+    {
         return Err(Invalid::field("fileUrl", &format!("http or https address of a file: {why}")).into());
     }
     Ok(config)

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::connections::{account_id, find};
 use super::schema;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::{Fields, Invalid, exact_id};
 use crate::admin::{Admin, guard};
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId};
@@ -74,8 +74,7 @@ fn ids(fields: &Fields) -> Result<Vec<AccountId>> {
     if numbers.len() > MAX_IDS {
         return Err(refused("accountIds must contain at most 100 items"));
     }
-    let id = |number: &Value| number.as_i64().filter(|id| *id > 0).map(AccountId::new);
-    let ids: Option<Vec<AccountId>> = numbers.iter().map(id).collect();
+    let ids: Option<Vec<AccountId>> = numbers.iter().map(exact_id).collect();
     let ids = ids.ok_or_else(|| refused("Invalid accountIds. Expected positive number array."))?;
     let mut known = HashSet::new();
     Ok(ids.into_iter().filter(|id| known.insert(*id)).collect())

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::schema;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::{Fields, Invalid, exact_id};
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::{Admin, guard};
 use crate::http::{self, Request, Response};
@@ -97,10 +97,7 @@ async fn new_unit(store: &Store, fields: &Fields) -> Result<NewUnit> {
     let unreadable = || Invalid::field("accountIds", "positive number array");
     let ids: Vec<AccountId> = match fields.get("accountIds") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(ids)) => {
-            let ids = ids.iter().map(|id| id.as_i64().filter(|id| *id > 0).map(AccountId::new));
-            ids.collect::<Option<_>>().ok_or_else(unreadable)?
-        }
+        Some(Value::Array(ids)) => ids.iter().map(exact_id).collect::<Option<_>>().ok_or_else(unreadable)?,
         Some(_) => return Err(unreadable().into()),
     };
     let mut known = HashSet::new();

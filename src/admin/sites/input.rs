@@ -215,7 +215,10 @@ pub fn proxy_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
 fn external_checkin_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let name = "externalCheckinUrl";
     address(fields, name, "http or https address, or null", |text| {
-        SiteUrl::parse_absolute(text).map(drop).map_err(|error| no_address(name, error))
+        // Only a browser opens it, and that takes a host in any script.
+        let as_ascii = |c: char| if c.is_alphanumeric() && !c.is_ascii() { 'x' } else { c };
+        let address: String = text.chars().map(as_ascii).collect();
+        SiteUrl::parse_absolute(&address).map(drop).map_err(|error| no_address(name, error))
     })
 }
 

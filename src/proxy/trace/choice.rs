@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::core::Core;
+use crate::dialect::Dialect;
 use crate::ids::{ChannelId, ServedBy};
 use crate::routing::Channel;
 use crate::store::debug_traces::DebugTrace;
@@ -11,6 +12,7 @@ use crate::time::now_ms;
 use super::record::Trace;
 use super::redact::Secrets;
 use crate::proxy::call::Call;
+use crate::proxy::operation::Operation;
 
 /// The recording of a call, when the operator asked for such a call; else an empty one.
 pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
@@ -33,12 +35,13 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
     secrets.add(&settings.auth_token);
     let now = now_ms();
     let trace = DebugTrace {
-        downstream_path: call.operation.path(call.shape.dialect).to_owned(),
+        downstream_path: asked_path(call),
         client_kind,
         session_id,
         trace_hint: Some(call.shape.id.as_str().to_owned()),
         requested_model: Some(call.model.to_string()),
         downstream_api_key_id: call.key_id,
+        sticky_session_key: call.session.as_ref().map(|session| session.conversation().to_string()),
         sticky_hit_channel_id: sticky_hit(core, call),
         request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
         final_status: Some("failed"),
@@ -48,6 +51,20 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
     };
     let request = if rules.bodies { call.body.clone() } else { Bytes::new() };
     Trace::begin(rules.clone(), core.store.telemetry().clone(), trace, secrets, request)
+}
+
+/// The path that was asked for. Gemini's names the model and what is to be done.
+fn asked_path(call: &Call) -> String {
+    let path = call.operation.path(call.shape.dialect);
+    let action = match call.operation {
+        _ if call.shape.dialect != Dialect::Gemini => return path.to_owned(),
+        Operation::CountTokens => "countTokens",
+        Operation::OfGemini(action) => action,
+        _ if call.envelope.stream => "streamGenerateContent",
+        _ => "generateContent",
+    };
+    let version = call.version.as_deref().unwrap_or("v1beta");
+    format!("/{version}/models/{}:{action}", call.model)
 }
 
 /// The channel that served the conversation last; of a member of a route unit the one that stands for the unit.

@@ -24,17 +24,19 @@ struct Spelling {
 }
 
 impl Staging {
-    /// Takes the rows over, with `more` in the same transaction. The store's writer does it: others wait for as long
-    /// as rows are copied.
+    /// Takes the rows over, with `first` before them and `more` behind them in the same transaction. The store's writer
+    /// does it: others wait for as long as rows are copied.
     pub async fn apply(
         &mut self,
         store: &Store,
         policy: Policy,
         now: Millis,
+        first: Vec<Statement>,
         more: Vec<Statement>,
     ) -> Result<Vec<Outcome>> {
         let spelling = Spelling { dialect: store.database().dialect() };
-        let mut batch = self.statements(spelling, policy, now)?;
+        let mut batch = first;
+        batch.extend(self.statements(spelling, policy, now)?);
         batch.extend(more);
         // The writer reads the file by a connection of its own.
         self.connection.execute_batch("PRAGMA shrink_memory")?;

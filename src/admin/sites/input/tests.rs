@@ -103,6 +103,7 @@ fn addresses_lose_trailing_slashes_and_blank_clears() {
         ("proxyUrl", " http://p.example:8080 ", Some("http://p.example:8080")),
         ("proxyUrl", " ", None),
         ("externalCheckinUrl", "https://c.example/day/", Some("https://c.example/day")),
+        ("externalCheckinUrl", "https://中文.com/签到", Some("https://中文.com/签到")),
         ("externalCheckinUrl", "", None),
     ] {
         let input = update(field, &json!(typed)).unwrap_or_else(|error| panic!("{typed}: {error:?}"));

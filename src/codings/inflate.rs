@@ -1,25 +1,25 @@
 //! gzip (RFC 1952), zlib (RFC 1950) and bare deflate (RFC 1951): one engine in three wrappers.
 //!
-//! Checksums are not verified: the transport has done so, and a cut is found without them.
+//! Checksums are not verified: the transport has done so, and a truncated body is found without them.
 
 use bytes::{Buf, BytesMut};
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::{CodingError, PIECE, into_room};
 
-/// A gzip header may carry a file name and a comment of any length; an honest one is short.
+/// The longest gzip header, in bytes. It may carry a file name and a comment of any length; an honest one is short.
 const MAX_HEADER: usize = 8 * 1024;
-/// The data of a gzip member that holds nothing, as encoders write it. To start the engine for one takes longer than all
-/// else of it, and a megabyte holds fifty thousand.
+/// The data of an empty gzip member, as encoders write it. Starting the engine for one takes longer than all the rest
+/// of it, and a megabyte holds fifty thousand of them.
 const NOTHING: [u8; 2] = [3, 0];
-/// The most members that hold something: who writes in blocks makes them of some ten KiB each.
+/// The most members that are not empty: encoders that write in blocks make them of some ten KiB each.
 const MAX_MEMBERS: usize = 10_000;
 
 pub(super) struct Inflate {
     engine: Decompress,
     wrapper: Wrapper,
     part: Part,
-    /// How many members the engine has begun.
+    /// The number of members that the engine has begun.
     members: usize,
 }
 
@@ -33,7 +33,7 @@ enum Wrapper {
 #[derive(Clone, Copy)]
 enum Part {
     Header,
-    /// What the data of a member begins with tells whether the engine is needed for it.
+    /// The beginning of a member's data, which tells whether the engine is needed for it.
     Start,
     Data,
     Trailer,
@@ -59,7 +59,7 @@ impl Inflate {
         Self { engine: Decompress::new(false), wrapper, part: Part::Header, members: 0 }
     }
 
-    /// Whether what is left of the input is none of it.
+    /// Whether the coding is over, so that the rest of the input does not belong to it.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.part, Part::Done)
     }
@@ -153,7 +153,7 @@ impl Inflate {
     }
 }
 
-/// The length of the gzip header that `data` starts with; `None` while it is not whole.
+/// Returns the length of the gzip header that `data` starts with; `None` while it is not whole.
 fn gzip_header_length(data: &[u8]) -> Option<usize> {
     const CHECKSUM: u8 = 1 << 1;
     const EXTRA: u8 = 1 << 2;

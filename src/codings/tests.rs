@@ -47,7 +47,7 @@ fn decoder(encoding: &str) -> Option<Decoder> {
     Decoder::new(Sender::Upstream, [encoding.as_bytes()]).expect("known codings")
 }
 
-/// Everything that can be had without more input, and in how many turns.
+/// Pulls all that can be had without more input; returns it, and the number of turns.
 fn pulled(decoder: &mut Decoder) -> Result<(Vec<u8>, usize), CodingError> {
     let (mut whole, mut turns) = (Vec::new(), 1);
     loop {
@@ -168,25 +168,25 @@ fn a_flushed_event_is_given_before_the_body_goes_on() {
     }
 }
 
-/// A zstd frame to skip, of so many bytes.
+/// Builds a skippable zstd frame with this many bytes.
 fn skipped(bytes: u32) -> Vec<u8> {
     [&[0x50, 0x2a, 0x4d, 0x18][..], &bytes.to_le_bytes(), &vec![0; bytes as usize]].concat()
 }
 
-/// A brotli stream of so many blocks that hold nothing but metadata, and of that none (RFC 7932, 9.2).
+/// Builds a brotli stream of this many blocks that hold only empty metadata (RFC 7932, 9.2).
 fn brotli_of_nothing(blocks: usize) -> Vec<u8> {
     [&[0x0c][..], &vec![0x06; blocks], &[0x03]].concat()
 }
 
-/// A zstd frame of so many empty blocks (RFC 8878, 3.1.1).
+/// Builds a zstd frame of this many empty blocks (RFC 8878, 3.1.1).
 fn zstd_of_nothing(blocks: usize) -> Vec<u8> {
     [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0][..], &[0, 0, 0].repeat(blocks), &[1, 0, 0]].concat()
 }
 
-/// Inputs that unfold manifold between two layers and come to nothing in the end: as much of it as is read.
+/// Builds inputs that unfold to many times their size between two layers, and hold nothing in the end.
 fn hollow() -> Vec<(&'static str, Vec<u8>)> {
     let members = gzip(&gzip(b"").repeat(40_000));
-    // A frame to skip, and in it what unfolds.
+    // The second is a skippable frame, which gzip unfolds.
     vec![("gzip, gzip", members), ("zstd, gzip", gzip(&skipped(8 << 20)))]
 }
 
@@ -279,7 +279,8 @@ fn what_stands_behind_the_end_is_refused_of_a_client_and_never_unfolded() {
         lenient.push(&data);
         lenient.push_end();
         let (given, turns) = pulled(&mut lenient).expect(encoding);
-        // One block of zstd is two turns long, and a turn in all would be needed for each 64 KiB behind the end.
+        // One block of zstd is two turns long; decoding the data behind the end would take one more turn for each 64
+        // KiB.
         assert!(given == plain && turns <= 3, "{encoding}: {turns} turns");
     }
     // The coding around it ends later, and nothing is wrong with it.

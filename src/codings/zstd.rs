@@ -1,4 +1,4 @@
-//! zstd (RFC 8878): frames are cut into whole blocks here, the engine decodes one block at a time.
+//! zstd (RFC 8878): this module cuts frames into whole blocks, and the engine decodes one block at a time.
 
 use std::io::Read;
 
@@ -8,10 +8,10 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use super::{CodingError, PIECE, into_room};
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// What a receiver of the content coding must accept, and a sender must keep to (RFC 9659, 3).
+/// The window that a receiver of the content coding must accept, and a sender must keep to, in bytes (RFC 9659, 3).
 pub(super) const MAX_WINDOW: usize = 8 * 1024 * 1024;
-/// To start the engine for a frame takes far longer than to read an empty one; an encoder that makes many makes them of
-/// megabytes.
+/// The most frames of a body. Starting the engine for a frame takes far longer than reading an empty one; an encoder
+/// that makes many frames makes them of megabytes.
 const MAX_FRAMES: usize = 10_000;
 const MAX_BLOCK: usize = 128 * 1024;
 const MALFORMED: CodingError = CodingError::Malformed("zstd");
@@ -19,15 +19,15 @@ const MALFORMED: CodingError = CodingError::Malformed("zstd");
 pub(super) struct Zstd {
     engine: FrameDecoder,
     in_frame: bool,
-    /// How many frames were begun.
+    /// The number of frames that were begun.
     frames: usize,
     has_checksum: bool,
-    /// What remains of a skippable frame.
+    /// The remaining bytes of a skippable frame.
     skip: usize,
 }
 
 impl Zstd {
-    /// Whether `data` starts a frame, be it one to skip.
+    /// Whether `data` starts a frame, even one to skip.
     pub(super) fn starts(data: &[u8]) -> bool {
         data.starts_with(&MAGIC) || is_skippable(data)
     }
@@ -43,7 +43,7 @@ impl Zstd {
         ended: bool,
     ) -> Result<(), CodingError> {
         while sink.len() < PIECE {
-            // To make room for nothing, block after block, would cost more than the blocks.
+            // Making room for nothing, block after block, would cost more than the blocks.
             if self.engine.can_collect() > 0 {
                 let given = into_room(sink, |room| match self.engine.read(room) {
                     Ok(given) => (given, Ok(given)),
@@ -68,7 +68,7 @@ impl Zstd {
         Ok(())
     }
 
-    /// Reads the head of a frame, once it is whole.
+    /// Reads the head of a frame, once it is whole; returns whether it was.
     fn frame(&mut self, input: &mut BytesMut) -> Result<bool, CodingError> {
         if is_skippable(input) {
             let Some(&[a, b, c, d]) = input.get(4..8) else { return Ok(false) };
@@ -91,7 +91,7 @@ impl Zstd {
         Ok(true)
     }
 
-    /// Decodes a block, once it is whole.
+    /// Decodes a block, once it is whole; returns whether it was.
     fn block(&mut self, input: &mut BytesMut) -> Result<bool, CodingError> {
         let Some(&[a, b, c]) = input.get(..3) else { return Ok(false) };
         let header = u32::from_le_bytes([a, b, c, 0]);
@@ -121,7 +121,7 @@ struct Head {
 }
 
 impl Head {
-    /// `None` while it is not whole.
+    /// Reads the head of a frame; `None` while it is not whole.
     fn read(data: &[u8]) -> Result<Option<Self>, CodingError> {
         let Some(&descriptor) = data.get(4) else {
             return if data.len() < 4 || data == MAGIC { Ok(None) } else { Err(MALFORMED) };

@@ -1,14 +1,14 @@
-//! The id of an answer that passes through.
+//! Reads the id of an answer that passes through.
 
 use memchr::memmem;
 
 use super::{Dialect, json};
 
-/// How far into an answer, and into its object, the id is looked for: it stands in front.
+/// The part of an answer, and of its object, in which the id is looked for, in bytes: the id stands in front.
 const BEGINNING: usize = 1024;
 
-/// The id that an answer, or the first event of a stream, has in its first bytes: what a client of responses
-/// or of messages may go on from.
+/// Returns the id in the first bytes of an answer, or of the first event of a stream, from which a client of responses
+/// or of messages may continue.
 pub fn answer_id(dialect: Dialect, answer: &[u8]) -> Option<String> {
     // In an event the answer is a member.
     let member: &[u8] = if dialect == Dialect::Messages { b"\"message\":" } else { b"\"response\":" };
@@ -19,7 +19,7 @@ pub fn answer_id(dialect: Dialect, answer: &[u8]) -> Option<String> {
     };
     let text = String::from_utf8_lossy(&object[..object.len().min(BEGINNING)]);
     let mut id = None;
-    // Cut off, it ends as no object does; the members before the cut are read all the same.
+    // The object is cut off and so invalid; the members before the cut are read all the same.
     let _ = json::members(&text, |member| {
         if id.is_none() && member.key == "id" {
             id = json::string(member.value);

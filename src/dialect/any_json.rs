@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Any JSON value whose keys, and some of whose strings, are among `words`: a dialect's own words lead an input
-/// further into its readers than random text would.
+/// Generates any JSON value whose keys, and some of whose strings, are among `words`: a dialect's own words lead an
+/// input further into its readers than random text would.
 pub fn any_json(words: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let word = prop::sample::select(words);
     let leaf = prop_oneof![

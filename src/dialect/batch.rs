@@ -1,9 +1,9 @@
-//! Batches: many requests of one model that an upstream works off in its own time.
+//! Batches: many requests for one model, which an upstream processes in its own time.
 //!
-//! | interface | requests | results |
+//! | interface | requests | each line of results |
 //! |---|---|---|
-//! | OpenAI | lines of a file: `{"custom_id", "method", "url", "body": {"model", …}}` | lines: `{"custom_id", "response": {"body"}, "error"}` |
-//! | Anthropic | `{"requests": [{"custom_id", "params": {"model", …}}]}` | lines: `{"custom_id", "result": {"type", "message"}}` |
+//! | OpenAI | lines `{"custom_id", "method", "url", "body": {"model", …}}` | `{"custom_id", "response": {"body"}, "error"}` |
+//! | Anthropic | `{"requests": [{"custom_id", "params": {"model", …}}]}` | `{"custom_id", "result": {"type", "message"}}` |
 //!
 //! Only what routing, billing and our ids need is read; every other byte stays as it was written.
 
@@ -18,29 +18,29 @@ use super::edit::edit;
 use super::json;
 use super::usage::{self, Usage};
 
-/// The most requests of one batch, as the vendors have it.
+/// The largest number of requests in one batch, by the vendors' limits.
 const MOST_LINES: usize = 50_000;
 const MOST_OF_ARRAY: usize = 100_000;
-/// The longest name of a model.
+/// The longest name of a model, in bytes.
 const MAX_MODEL: usize = 512;
-/// A longer line of results passes as it is.
+/// The longest line of results that is rewritten, in bytes; a longer one passes unchanged.
 const MAX_LINE: usize = 16 << 20;
 
-/// Whose interface a batch belongs to.
+/// The vendor whose batch interface is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchApi {
     OpenAi,
     Anthropic,
 }
 
-/// The requests of a batch: which model they ask for, and where its name stands.
+/// The requests of a batch: the one model they ask for, and the places of its name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BatchRequests {
     pub model: String,
     places: Vec<Range<usize>>,
 }
 
-/// Why the requests cannot be taken; the text is for the client.
+/// The reason why the requests are refused; the message is for the client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BatchFlaw {
     pub message: String,
@@ -50,7 +50,7 @@ pub struct BatchFlaw {
 // === impl BatchApi ===
 
 impl BatchApi {
-    /// The word under which it is stored.
+    /// Returns the word under which the interface is stored.
     pub fn id(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -62,7 +62,7 @@ impl BatchApi {
         if id == "anthropic" { Self::Anthropic } else { Self::OpenAi }
     }
 
-    /// Whether the batch that this object shows will not change any more.
+    /// Whether the batch described by this object has reached its final state.
     pub fn has_ended(self, object: &str) -> bool {
         let (member, last): (&str, &[&str]) = match self {
             Self::OpenAi => ("status", &["completed", "failed", "expired", "cancelled"]),
@@ -72,7 +72,7 @@ impl BatchApi {
         state.is_some_and(|state| last.contains(&state.as_str()))
     }
 
-    /// The dialect that one result is in, where the answer to it says so.
+    /// Returns the dialect of one result's answer; OpenAI's is told by its `object`.
     fn dialect_of(self, answer: &str) -> Dialect {
         let kind = json::member(answer, "object").and_then(json::string);
         match (self, kind.as_deref()) {
@@ -83,7 +83,7 @@ impl BatchApi {
         }
     }
 
-    /// Where the answer is in a line of results.
+    /// Returns the path to the answer in a line of results.
     fn path_to_answer(self) -> [&'static str; 2] {
         match self {
             Self::OpenAi => ["response", "body"],
@@ -96,23 +96,23 @@ impl BatchApi {
         json::member(json::member(line, outer)?, inner)
     }
 
-    /// What one line of results has used.
+    /// Returns the usage that one line of results reports.
     pub fn usage_of_line(self, line: &[u8]) -> Option<Usage> {
         let answer = self.answer_in(std::str::from_utf8(line).ok()?)?;
         usage::of_reply(self.dialect_of(answer), answer.as_bytes())
     }
 
-    /// What all of it has used, where the object says so. OpenAI's does, in the words of responses.
+    /// Returns the usage of the whole batch, where its object states it. OpenAI's does, in the form of responses.
     pub fn usage_of_object(self, object: &str) -> Option<Usage> {
         let usage = match self {
             Self::OpenAi => usage::of_reply(Dialect::Responses, object.as_bytes())?,
             Self::Anthropic => return None,
         };
-        // It is there before anything is known, too, all zeros.
+        // The usage is there before anything is known, too, all zeros.
         (usage.prompt.unwrap_or(0) > 0 || usage.completion.unwrap_or(0) > 0).then_some(usage)
     }
 
-    /// A line of results that names the model so; a line without one stays as it is.
+    /// Returns a line of results with this name of the model; a line without one stays as it is.
     pub fn line_with_model(self, line: &[u8], model: &str) -> Vec<u8> {
         self.renamed(line, model).unwrap_or_else(|| line.to_vec())
     }
@@ -130,10 +130,10 @@ impl BatchApi {
 // === impl BatchRequests ===
 
 impl BatchRequests {
-    /// Reads the lines of an input file, whose requests go to this path.
+    /// Reads the lines of an input file, whose requests must go to `endpoint`.
     ///
     /// # Errors
-    /// A line that is no such request, or asks for another model than the first.
+    /// A line that is not such a request, or asks for another model than the first.
     pub fn of_lines(text: &[u8], endpoint: &str) -> Result<Self, BatchFlaw> {
         let text = std::str::from_utf8(text).map_err(|_| BatchFlaw {
             message: "The input file is not UTF-8".to_owned(),
@@ -152,7 +152,7 @@ impl BatchRequests {
                 field: "input_file_id",
             };
             let (mut body, mut url, mut is_twofold) = (None, None, false);
-            // Some readers end a line there.
+            // Some readers end a line at a bare carriage return.
             if line.strip_suffix("\r\n").unwrap_or(line).contains('\r') {
                 return Err(flaw("it has a carriage return within"));
             }
@@ -177,7 +177,7 @@ impl BatchRequests {
     /// Reads the body of a request for a batch of messages.
     ///
     /// # Errors
-    /// A body that holds no such requests, or requests for several models.
+    /// A body without such requests, or with requests for several models.
     pub fn of_array(text: &[u8]) -> Result<Self, BatchFlaw> {
         let bad = |message: String| BatchFlaw { message, field: "requests" };
         let text = std::str::from_utf8(text).map_err(|_| bad("The body is not UTF-8".to_owned()))?;
@@ -213,7 +213,7 @@ impl BatchRequests {
         requests.or_empty("requests", "requests: List should have at least 1 item")
     }
 
-    /// Takes up one request; the error says what is wrong with it.
+    /// Adds one request; the error says what is wrong with it.
     fn take(&mut self, body: &str, at: usize, most: usize) -> Result<(), String> {
         let mut named = Vec::new();
         json::members(body, |member| {
@@ -254,7 +254,7 @@ impl BatchRequests {
         }
     }
 
-    /// The text that the requests were read from, with this name of the model.
+    /// Returns the text that the requests were read from, with this name of the model.
     pub fn with_model(&self, text: &Bytes, model: &str) -> Bytes {
         match std::str::from_utf8(text) {
             Ok(read) if model != self.model => Bytes::from(spliced(read, &self.places, model)),
@@ -276,7 +276,7 @@ fn spliced(text: &str, places: &[Range<usize>], model: &str) -> Vec<u8> {
     out
 }
 
-/// The object with these texts in place of its own. What it does not have, or has as `null`, stays so.
+/// Returns the object with these texts as values of its members. A member that is missing or `null` stays so.
 pub fn object_with(object: &str, texts: &[(&str, &str)]) -> String {
     let is_there = |name: &str| json::member(object, name).is_some_and(|value| value.starts_with('"'));
     let set: Vec<(&str, String)> = texts
@@ -288,12 +288,12 @@ pub fn object_with(object: &str, texts: &[(&str, &str)]) -> String {
     edit(object, &set, &[]).into_owned()
 }
 
-/// A text member of an object; `None` where it is missing, `null` or empty.
+/// Returns a text member of an object; `None` where it is missing, `null` or empty.
 pub fn text_of(object: &str, name: &str) -> Option<String> {
     json::member(object, name).and_then(json::string).filter(|text| !text.is_empty())
 }
 
-/// Adds what one more request has used.
+/// Adds the usage of one more request.
 pub fn add(sum: &mut Usage, more: &Usage) {
     let plus = |sum: &mut Option<u64>, more: Option<u64>| {
         if let Some(more) = more {

@@ -1,4 +1,4 @@
-//! The one form between the dialects.
+//! The canonical form, through which requests and answers are converted from one dialect to another.
 //!
 //! ```text
 //! chat ┐          ┌ Request ┐          ┌ chat
@@ -25,7 +25,7 @@ pub use reply::{
     Candidate, Event, MAX_CHOICES, MAX_OPEN_PARTS, PartKind, Reply, ReplyContext, Stop, too_many_parts,
 };
 
-/// A request in the form of no dialect.
+/// A request in the canonical form, which belongs to no dialect.
 #[derive(Clone, Debug, Default)]
 pub struct Request<'a> {
     /// `instructions`, `system` blocks, the system and developer messages before the first turn of chat: one
@@ -37,19 +37,19 @@ pub struct Request<'a> {
     pub tool_choice: Option<ToolChoice<'a>>,
     /// Whether the model may call several tools at once; `None` leaves the dialect's default.
     pub parallel: Option<bool>,
-    /// Greater than zero.
+    /// The most tokens of the answer; greater than zero.
     pub max_output: Option<u64>,
     pub temperature: Option<Json<'a>>,
     pub top_p: Option<Json<'a>>,
     pub top_k: Option<Json<'a>>,
-    /// None of them empty; blank ones, which messages refuses, only where a client means them (completions).
+    /// The stop sequences. None is empty; blank ones, which messages refuses, only come from clients of completions.
     pub stop: Vec<Text<'a>>,
     pub reasoning: Reasoning<'a>,
     pub format: Option<Format<'a>>,
     pub verbosity: Option<Text<'a>>,
-    /// `user`, `metadata.user_id`.
+    /// The end user: `user`, or `metadata.user_id` on messages.
     pub user: Option<Text<'a>>,
-    /// The user is messages' `metadata.user_id`, an opaque id, which responses knows as `safety_identifier`.
+    /// Whether the user is messages' `metadata.user_id`, an opaque id, which responses knows as `safety_identifier`.
     pub user_is_opaque: bool,
     pub safety_identifier: Option<Text<'a>>,
     /// The metadata of chat and responses; on messages it names the user alone.
@@ -61,9 +61,9 @@ pub struct Request<'a> {
     pub frequency_penalty: Option<Json<'a>>,
     pub presence_penalty: Option<Json<'a>>,
     pub logit_bias: Option<Json<'a>>,
-    /// How many answers are wanted, when more than one.
+    /// The number of answers that are wanted, when more than one.
     pub n: Option<u64>,
-    /// Log probabilities were asked for.
+    /// Whether log probabilities were asked for.
     pub logprobs: bool,
     pub top_logprobs: Option<Json<'a>>,
     /// Members of chat and responses with the same name and meaning on both, copied from one to the
@@ -74,19 +74,19 @@ pub struct Request<'a> {
     pub native: Vec<&'static str>,
 }
 
-/// Who spoke.
+/// The speaker of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     User,
     Assistant,
-    /// Instructions between what is said, as texts. Chat and responses have a message for them; for messages
-    /// and gemini they become words of the user's before the request is written, at the place where they stand.
+    /// Instructions between the turns of the conversation, as texts. Chat and responses have a message for them; for
+    /// messages and gemini they become words of the user before the request is written, at the same place.
     System,
-    /// Instructions, by the name that only OpenAI knows.
+    /// Instructions under the name that only OpenAI knows.
     Developer,
 }
 
-/// What one side said, in order.
+/// The words of one side, in order.
 ///
 /// Readers keep turns as they came; a writer whose dialect wants the sides to alternate merges them.
 /// A tool result is a part of a turn of the user. Where a dialect has items instead of messages
@@ -96,12 +96,12 @@ pub enum Role {
 pub struct Turn<'a> {
     pub role: Role,
     pub parts: Vec<Part<'a>>,
-    /// The client sent a list of parts, be it of one: it stays a list where the dialect has both.
+    /// Whether the client sent a list of parts, be it of one: it stays a list where the dialect has both.
     pub listed: bool,
 }
 
 impl Request<'_> {
-    /// The parts of all turns, with those of a result in its place.
+    /// Returns the parts of all turns, with the parts of a result in its place.
     pub fn all_parts(&self) -> impl Iterator<Item = &Part<'_>> {
         self.turns.iter().flat_map(|turn| &turn.parts).flat_map(|part| match part {
             Part::Result(result) => result.parts.as_slice(),
@@ -109,10 +109,10 @@ impl Request<'_> {
         })
     }
 
-    /// That nothing is asked for which only an upstream of its own dialect has.
+    /// Checks that the request asks for nothing that only an upstream of its own dialect has.
     ///
     /// # Errors
-    /// Names the first such member, and of tools the type that nobody else runs.
+    /// Names the first such member, and for tools the type that no other upstream runs.
     pub fn check_native(&self) -> Result<(), ConversionError> {
         let Some(member) = self.native.first() else { return Ok(()) };
         let hosted = self.tools.iter().find_map(|tool| match tool {
@@ -147,16 +147,16 @@ pub enum Part<'a> {
     Refusal(Text<'a>),
     Call(Call<'a>),
     Result(ToolResult<'a>),
-    /// Only in answers.
+    /// A search that the upstream made; only in answers.
     Search(Search<'a>),
-    /// Behind a part of a request, up to which the client wants its prompt cached.
+    /// A mark behind a part of a request: the client wants its prompt cached up to here.
     CacheMark(Json<'a>),
-    /// Something only its own dialect understands (`computer_call`, `item_reference`, …), by its type.
+    /// A part that only its own dialect understands (`computer_call`, `item_reference`, …), by its type.
     Foreign(Text<'a>),
 }
 
 impl Part<'_> {
-    /// What can be said as text where there is no better place: a text file too, with its name above it.
+    /// Returns the part as text where there is no better place for it: also a text file, with its name above it.
     pub fn as_text(&self) -> Option<Text<'_>> {
         match self {
             Part::Text(text) | Part::Refusal(text) => Some(text.borrowed()),
@@ -169,7 +169,7 @@ impl Part<'_> {
     }
 }
 
-/// Where the bytes of an image or a file are.
+/// The place of the bytes of an image or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
     /// A media type and base64 text.
@@ -178,9 +178,9 @@ pub enum Source<'a> {
         data: Text<'a>,
     },
     Url(Text<'a>),
-    /// An id at the upstream; ids of our own have been resolved before.
+    /// An id at the upstream; ids of our own have been resolved earlier.
     Id(Text<'a>),
-    /// Text as it is, without base64.
+    /// Plain text, without base64.
     Plain(Text<'a>),
 }
 
@@ -188,7 +188,7 @@ pub enum Source<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image<'a> {
     pub source: Source<'a>,
-    /// `low`, `high`, `auto`.
+    /// The resolution to look at it with: `low`, `high`, `auto`.
     pub detail: Option<Text<'a>>,
 }
 
@@ -200,8 +200,8 @@ pub struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Its name, or one after its kind: OpenAI refuses data without a name, which Anthropic's clients
-    /// (Claude Code reading a PDF) do not give.
+    /// Returns the file's name, or one made from its kind: OpenAI refuses data without a name, which Anthropic's
+    /// clients (Claude Code reading a PDF) do not give.
     pub fn name_or_kind(&self) -> Text<'a> {
         let kind = || match &self.source {
             Source::Inline { mime, .. } if mime.is("application/pdf") => Text::plain("document.pdf"),
@@ -211,7 +211,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// What the model thought, and the provider's signature of it.
+/// The model's thinking, and the provider's signature of it.
 ///
 /// `text` is what may be shown (a summary on responses, all of it on messages), and may be empty:
 /// redacted thinking is a signature alone.
@@ -227,29 +227,29 @@ pub struct Call<'a> {
     pub id: Text<'a>,
     pub name: Text<'a>,
     pub kind: CallKind,
-    /// As the model wrote it: for a function the JSON text of its arguments, for a custom tool any text.
+    /// The input as the model wrote it: for a function the JSON text of its arguments, for a custom tool any text.
     pub input: Text<'a>,
-    /// Gemini signs calls.
+    /// The signature of the call, which gemini gives.
     pub signature: Option<Signature<'a>>,
 }
 
-/// What a call's input is.
+/// The kind of a call's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallKind {
     #[default]
     Function,
-    /// Free text instead of JSON arguments.
+    /// A custom tool, with free text instead of JSON arguments.
     Custom,
 }
 
-/// What a tool gave back.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult<'a> {
     pub call_id: Text<'a>,
     pub kind: CallKind,
     /// Text, images and files; empty for an empty result.
     pub parts: Vec<Part<'a>>,
-    /// It came as a list of parts, as [`Turn::listed`].
+    /// Whether it came as a list of parts, as [`Turn::listed`].
     pub listed: bool,
     pub is_error: bool,
 }
@@ -260,7 +260,7 @@ pub enum Tool<'a> {
     Function {
         name: Text<'a>,
         description: Option<Text<'a>>,
-        /// Its JSON schema.
+        /// The JSON schema of its arguments.
         parameters: Option<Json<'a>>,
         strict: Option<bool>,
     },
@@ -270,30 +270,30 @@ pub enum Tool<'a> {
         format: Option<CustomFormat<'a>>,
     },
     WebSearch(WebSearch<'a>),
-    /// Run by an upstream of its own dialect, by its type (`code_interpreter`, `mcp`, …).
+    /// A tool run by an upstream of its own dialect, by its type (`code_interpreter`, `mcp`, …).
     Hosted(Text<'a>),
 }
 
-/// What a custom tool takes. Without it any text; `syntax` and `definition` for a grammar.
+/// The input that a custom tool takes: any text, or with `syntax` and `definition` text of a grammar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomFormat<'a> {
     pub syntax: Option<Text<'a>>,
     pub definition: Option<Text<'a>>,
 }
 
-/// What a search of the web by the model's upstream may do.
+/// The limits of a web search by the model's upstream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WebSearch<'a> {
-    /// `low`, `medium`, `high`.
+    /// The amount of context to search for: `low`, `medium`, `high`.
     pub context_size: Option<Text<'a>>,
-    /// Flat: `{"type":"approximate","city":…}`.
+    /// The user's place as a flat object: `{"type":"approximate","city":…}`.
     pub user_location: Option<Json<'a>>,
     pub max_uses: Option<u64>,
-    /// A list of hosts, when only their pages may be found.
+    /// The list of hosts to which the search is restricted.
     pub allowed_domains: Option<Json<'a>>,
 }
 
-/// Which tools the model may or must call.
+/// The tools that the model may or must call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolChoice<'a> {
     Auto,
@@ -304,7 +304,7 @@ pub enum ToolChoice<'a> {
         name: Text<'a>,
         kind: CallKind,
     },
-    /// Only these of the tools; one must be called when `required`.
+    /// Only these tools may be called; one must be called when `required`.
     Allowed {
         names: Vec<(Text<'a>, CallKind)>,
         required: bool,
@@ -314,7 +314,7 @@ pub enum ToolChoice<'a> {
 }
 
 impl ToolChoice<'_> {
-    /// The names of the tools that may be called, where it is not all of them.
+    /// Returns the names of the tools that may be called, where the choice is restricted to some.
     pub fn allowed(&self) -> Option<HashSet<&str>> {
         match self {
             Self::Allowed { names, .. } => Some(names.iter().map(|(name, _)| name.literal()).collect()),
@@ -322,8 +322,8 @@ impl ToolChoice<'_> {
         }
     }
 
-    /// Says in words that no others may be called: for upstreams that know no such choice. The others are offered all
-    /// the same, since the prompt begins with the tools, and would begin otherwise with each choice.
+    /// Says in words that only these tools may be called: for upstreams without such a choice. The others are offered
+    /// all the same, since the prompt begins with the tools, and would begin differently with each choice.
     pub fn none_but<'t>(names: impl IntoIterator<Item = &'t Text<'t>>) -> Text<'static> {
         let begin = Text::plain("<system-reminder>In this turn call no tools but these: ");
         let end = Text::plain(".</system-reminder>");
@@ -331,18 +331,18 @@ impl ToolChoice<'_> {
     }
 }
 
-/// How much thinking is wanted.
+/// The thinking that a request asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reasoning<'a> {
     pub effort: Option<Effort>,
-    /// Tokens.
+    /// The thinking budget, in tokens.
     pub budget: Option<u64>,
     pub summary: Option<Text<'a>>,
-    /// Expressly switched off.
+    /// Whether thinking is expressly switched off.
     pub off: bool,
-    /// Wanted, as much of it as the model sees fit.
+    /// Whether thinking is wanted, as much as the model sees fit.
     pub dynamic: bool,
-    /// The client takes reasoning back in encrypted form, so that it can be sent along next time.
+    /// Whether the client takes reasoning in encrypted form, so that it can be sent along next time.
     pub encrypted: bool,
 }
 
@@ -358,7 +358,7 @@ pub enum Effort {
     Max,
 }
 
-/// What form the answer's text must have.
+/// The form that the answer's text must have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Format<'a> {
     Text,
@@ -372,7 +372,7 @@ pub enum Format<'a> {
 }
 
 impl Format<'_> {
-    /// What demands an answer under a schema in words.
+    /// Returns the instruction that demands an answer valid under a schema.
     pub fn schema_in_words(schema: &Json<'_>) -> Text<'static> {
         Text::of(&format!(
             "Answer with JSON that is valid under this JSON schema, and with nothing else:\n{}",
@@ -381,48 +381,48 @@ impl Format<'_> {
     }
 }
 
-/// Towards whom a request is written.
+/// The upstream that a request is written for.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'t> {
-    /// The model's name there.
+    /// The upstream's name of the model.
     pub model: &'t str,
     pub stream: bool,
     pub vendor: Vendor,
 }
 
-/// Whose API it is, where that makes a difference within a dialect.
+/// The vendor of an API, where that makes a difference within a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vendor {
     OpenAi,
     Anthropic,
     Gemini,
-    /// Aggregators and everyone who speaks another's dialect.
+    /// Aggregators and all others that speak a vendor's dialect.
     Other,
 }
 
-/// Why a request cannot be had in a dialect.
+/// The reason why a request cannot be written in a dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversionError {
-    /// The client's mistake in whatever dialect: 400, with the field for `error.param`.
+    /// The client's mistake in any dialect: 400, with the field for `error.param`.
     Invalid { field: String, message: String },
-    /// This dialect cannot say it; another may. Names the client's field, and
-    /// how it was sent where it is that which cannot be said ("as a list").
+    /// This dialect cannot express it; another may. Names the client's field, and the form in which it was sent where
+    /// only that form cannot be expressed ("as a list").
     Unsupported { field: String, form: Cow<'static, str> },
 }
 
 impl ConversionError {
-    /// `field` has `problem` ("must be a list").
+    /// Creates the error for a `field` that has this `problem` ("must be a list").
     pub fn invalid(field: impl Into<String>, problem: &str) -> Self {
         let field = field.into();
         Self::Invalid { message: format!("{field} {problem}"), field }
     }
 
-    /// The other dialect has no words for this member.
+    /// Creates the error for a member that the other dialect cannot express.
     pub fn unsupported(field: impl Into<String>) -> Self {
         Self::unsupported_form(field, "")
     }
 
-    /// `field` could be said in another form than it was sent in.
+    /// Creates the error for a `field` that could be expressed in another form than it was sent in.
     pub fn unsupported_form(field: impl Into<String>, form: impl Into<Cow<'static, str>>) -> Self {
         Self::Unsupported { field: field.into(), form: form.into() }
     }

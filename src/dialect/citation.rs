@@ -1,14 +1,14 @@
-//! Where something comes from that a model said.
+//! The sources of what a model said.
 //!
-//! | | place | what of the answer it speaks of |
+//! | | place | the part of the answer it refers to |
 //! |---|---|---|
 //! | chat | `annotations[].url_citation` of the message | characters of the whole content |
 //! | responses | `annotations[]` of an `output_text` | characters of that part |
 //! | messages | `citations[]` of a text block | the block |
 //! | gemini | `groundingMetadata` of a candidate | bytes of a part |
 //!
-//! All dialects can name a page of the web. Places in documents that the client sent are numbers that
-//! only its own dialect counts, and are left out.
+//! All dialects can name a web page. Places in documents that the client sent are numbers that only its own dialect
+//! understands, and are left out.
 
 use std::borrow::Cow;
 
@@ -16,22 +16,22 @@ use super::literal::Text;
 use super::tree::Node;
 use super::writer::Writer;
 
-/// A page that a part of an answer is taken from.
+/// A web page that a part of an answer is taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Citation<'a> {
     pub url: Text<'a>,
     pub title: Option<Text<'a>>,
-    /// The page's own words.
+    /// The passage of the page, in its own words.
     pub quoted: Option<Text<'a>>,
     /// The characters of the part that are taken from the page; all of them when `None`.
     pub span: Option<Span>,
 }
 
-/// Characters of a text.
+/// A range of characters of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     pub start: u64,
-    /// Behind the last one.
+    /// The position after the last character.
     pub end: u64,
 }
 
@@ -60,12 +60,13 @@ impl<'a> Citation<'a> {
         o.field("url", &self.url);
     }
 
-    /// Its title, or what it has instead: clients show one.
+    /// Returns the title, or else the address: clients show one.
     pub fn name(&self) -> &Text<'a> {
         self.title.as_ref().unwrap_or(&self.url)
     }
 
-    /// Its place in a longer text, in which its part begins at `from` and has so many letters.
+    /// Returns the citation with its place in a longer text, in which its part begins at `from` and has this many
+    /// letters.
     pub fn within(&self, from: u64, letters: u64) -> Citation<'_> {
         let span = self.span.unwrap_or(Span { start: 0, end: letters });
         Citation {
@@ -76,7 +77,7 @@ impl<'a> Citation<'a> {
         }
     }
 
-    /// Its place counted from `from`, where its part begins.
+    /// Returns the citation with its place counted from `from`, where its part begins.
     pub fn counted_from(mut self, from: u64) -> Self {
         self.span = self
             .span
@@ -94,11 +95,11 @@ impl<'a> Citation<'a> {
     }
 }
 
-/// A text in which many places are looked up. Spans count characters and Google's segments bytes: with a
-/// mark at every so many characters neither is counted from the beginning each time.
+/// A text in which many places are looked up. Spans count characters and Google's segments bytes: with marks at regular
+/// distances neither has to be counted from the beginning each time.
 #[derive(Debug)]
 pub struct CitedText<'t> {
-    /// What it says.
+    /// The decoded text.
     plain: Cow<'t, str>,
     /// The byte at which every [`MARK_EVERY`]th character begins, from the first on.
     marks: Vec<usize>,
@@ -113,12 +114,12 @@ impl<'t> CitedText<'t> {
         Self { plain, marks }
     }
 
-    /// All of it, decoded.
+    /// Returns the whole decoded text.
     pub fn as_str(&self) -> &str {
         &self.plain
     }
 
-    /// The byte at which the character of that number begins; the end where there are not so many.
+    /// Returns the byte at which the character with this number begins; the end where there are fewer.
     pub fn byte_at(&self, letters: u64) -> usize {
         let letters = usize::try_from(letters).unwrap_or(usize::MAX);
         let found = self.marks.get(letters / MARK_EVERY).and_then(|mark| {
@@ -128,7 +129,7 @@ impl<'t> CitedText<'t> {
         found.unwrap_or(self.plain.len())
     }
 
-    /// How many characters begin in the first bytes.
+    /// Returns the number of characters that begin in the first `bytes` bytes.
     pub fn letters_before(&self, bytes: u64) -> u64 {
         let is_before = |at: usize| (at as u64) < bytes;
         let Some(last) = self.marks.partition_point(|mark| is_before(*mark)).checked_sub(1) else { return 0 };
@@ -137,14 +138,14 @@ impl<'t> CitedText<'t> {
         (last * MARK_EVERY + after.count()) as u64
     }
 
-    /// What a span marks.
+    /// Returns the text of a span.
     pub fn marked(&self, span: Span) -> &str {
         self.plain.get(self.byte_at(span.start)..self.byte_at(span.end)).unwrap_or_default()
     }
 }
 
-/// Citations of a content of several texts, which are located by the place of their part and their length:
-/// each goes to the text in which it begins, and they come out in the order of the texts.
+/// Distributes the citations of a content over its texts, each given by the place of its part and its number of
+/// characters: every citation goes to the text in which it begins, and they are returned in the order of the texts.
 pub fn spread<'a>(
     citations: impl IntoIterator<Item = Citation<'a>>,
     texts: &[(usize, u64)],

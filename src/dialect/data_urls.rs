@@ -1,13 +1,13 @@
-//! Files that stand in a body as bare base64, made the data URLs that chat and responses want.
+//! Turns files that stand in a body as bare base64 into the data URLs that chat and responses want.
 //!
-//! A conversion reads both. A body that goes through as it came keeps every other byte.
+//! A conversion reads both. A body that is passed through keeps every other byte.
 
 use super::tree::Node;
 
-/// How what an upstream takes as `file_data` begins, and what is an address.
+/// The beginnings of `file_data` that an upstream takes: a data URL, or an address.
 const WHOLE: [&str; 2] = ["data:", "http"];
 
-/// The body with data URLs; `None` when there is no bare base64 in it.
+/// Returns the body with data URLs; `None` when there is no bare base64 in it.
 pub fn with_data_urls(body: &Node<'_>) -> Option<String> {
     let mut bare = Vec::new();
     for said in ["messages", "input"].iter().filter_map(|key| body.get(key)) {
@@ -17,7 +17,7 @@ pub fn with_data_urls(body: &Node<'_>) -> Option<String> {
     let mut out = String::with_capacity(body.raw().len() + 32 * bare.len());
     let mut copied = 0;
     for (data, mime) in &bare {
-        // Behind the opening quote; all are slices of one text.
+        // The place behind the opening quote; all nodes are slices of one text.
         let at = data.raw().as_ptr() as usize - start + 1;
         out.push_str(body.raw().get(copied..at)?);
         out.push_str(&format!("data:{mime};base64,"));
@@ -27,12 +27,12 @@ pub fn with_data_urls(body: &Node<'_>) -> Option<String> {
     (!bare.is_empty()).then_some(out)
 }
 
-/// Finds them, in the order in which they stand.
+/// Collects the bare base64, in the order in which it stands, with its media types.
 fn collect<'n, 'a>(node: &'n Node<'a>, bare: &mut Vec<(&'n Node<'a>, &'static str)>) {
     for item in node.items() {
         collect(item, bare);
     }
-    // Looked at once, and only where there is data, however often that is given.
+    // The media type is determined once, and only where there is data, however often that is given.
     let mut mime = None;
     for (key, value) in node.members() {
         let is_bare = |data: &str| {
@@ -49,7 +49,7 @@ fn collect<'n, 'a>(node: &'n Node<'a>, bare: &mut Vec<(&'n Node<'a>, &'static st
     }
 }
 
-/// By the end of a name; most files without one are PDF.
+/// Returns the media type for the ending of a name; most files without one are PDF.
 fn mime_of(name: &str) -> &'static str {
     match name.to_ascii_lowercase().rsplit_once('.').map_or("", |(_, ending)| ending) {
         "txt" => "text/plain",

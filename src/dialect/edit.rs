@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use super::json;
 
-/// `body` with members set to JSON values and others removed. A member that is set keeps its place,
-/// or comes last when it is new. A body that is no JSON object stays as it is.
+/// Returns `body` with members set to JSON values and others removed. A member that is set keeps its place, or comes
+/// last when it is new. A body that is not a JSON object stays as it is.
 pub fn edit<'a>(body: &'a str, set: &[(&str, &str)], remove: &[&str]) -> Cow<'a, str> {
     rewritten(body, set, |key| remove.contains(&key))
 }
 
-/// `body` with no members but those that are known. A body that is no JSON object stays as it is.
+/// Returns `body` with only the known members. A body that is not a JSON object stays as it is.
 pub fn only<'a>(body: &'a str, known: &[&str]) -> Cow<'a, str> {
     rewritten(body, &[], |key| !known.contains(&key))
 }

@@ -1,4 +1,4 @@
-//! How much a model is to think, in the words of each dialect.
+//! How much a model is asked to think, in the words of each dialect.
 //!
 //! | effort | messages, adaptive | budget | gemini-3 level | from a budget |
 //! |---|---|---|---|---|
@@ -9,23 +9,22 @@
 //! | high | high | 32768 | high | ≤ 32768 |
 //! | xhigh, max | the same where known, else high | 65536 | high | more: xhigh, on messages max |
 //!
-//! Chat and responses say an effort, gemini a budget or a level, messages one or the other, by
-//! model. What a model takes is known by its name alone ([`Claude`]): the vendors publish it by name,
-//! and there is nothing else to ask between a client and its upstream.
+//! Chat and responses state an effort, gemini a budget or a level, messages an effort or a budget, depending on the
+//! model. What a model takes is known by its name alone ([`Claude`]): the vendors publish it by name, and there is
+//! nothing else to ask between a client and its upstream.
 
 use super::canonical::{Effort, Reasoning};
 
 #[cfg(test)]
 mod tests;
 
-/// The messages API takes no smaller budget.
+/// The smallest thinking budget that the messages API takes, in tokens.
 pub const MIN_BUDGET: u64 = 1024;
-/// Members in which OpenAI's clients say it, and which some send to gemini too.
+/// Members in which OpenAI's clients state the effort, and which some send to gemini too.
 pub const OPENAI_WORDS: [&str; 3] = ["reasoning_effort", "reasoning", "reasoning_budget"];
 
 impl Effort {
-    /// Reads the word of `reasoning_effort`, `reasoning.effort`, `output_config.effort`; `None` for
-    /// a word nobody knows.
+    /// Reads the word of `reasoning_effort`, `reasoning.effort`, `output_config.effort`; `None` for an unknown word.
     pub fn parse(word: &str) -> Option<Self> {
         let all = [Self::None, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
         all.into_iter().find(|effort| effort.word().eq_ignore_ascii_case(word.trim()))
@@ -43,12 +42,12 @@ impl Effort {
         }
     }
 
-    /// The word on chat and responses, where nothing is above `xhigh`.
+    /// Returns the word on chat and responses, where nothing is above `xhigh`.
     pub fn openai_word(self) -> &'static str {
         self.min(Self::XHigh).word()
     }
 
-    /// Tokens to think with.
+    /// Returns the thinking budget that stands for the effort, in tokens.
     pub fn budget(self) -> u64 {
         match self {
             Self::None => 0,
@@ -59,7 +58,7 @@ impl Effort {
         }
     }
 
-    /// The effort that comes closest to a budget.
+    /// Returns the effort that comes closest to a budget in tokens.
     pub fn of_budget(tokens: u64) -> Self {
         match tokens {
             0 => Self::None,
@@ -72,8 +71,8 @@ impl Effort {
 }
 
 impl Reasoning<'_> {
-    /// The effort that is wanted, in whatever words that was said; an effort that was named counts
-    /// before a budget. `None` when the client left it to the model.
+    /// Returns the effort that the client asks for, however it says so; an effort that was named counts before a
+    /// budget. `None` when the client left it to the model.
     pub fn wanted_effort(&self) -> Option<Effort> {
         if self.off {
             return Some(Effort::None);
@@ -81,14 +80,15 @@ impl Reasoning<'_> {
         self.effort.or_else(|| self.budget.map(Effort::of_budget))
     }
 
-    /// The effort for a model of chat or responses. Thinking that is only switched off, and not by the
-    /// word, is the default of most models there; few know the word for it.
+    /// Returns the effort for a model of chat or responses. `none` is sent only if the client named it or the model is
+    /// known to take it: most models there do not think by default, and few know the word.
     pub fn openai_effort(&self, model: &str) -> Option<Effort> {
         let knows_none = || model.contains("gpt-5.") || model.contains("gemini-2.5-flash");
         self.effort.or_else(|| self.wanted_effort().filter(|wanted| *wanted != Effort::None || knows_none()))
     }
 
-    /// The thinking that is wanted as a budget; a budget that was named counts before an effort.
+    /// Returns the thinking that the client asks for as a budget in tokens; a budget that was named counts before an
+    /// effort.
     pub fn wanted_budget(&self) -> Option<u64> {
         if self.off {
             return Some(0);
@@ -103,7 +103,7 @@ impl Reasoning<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaudeThinking {
     Disabled,
-    /// With the word for `output_config.effort`.
+    /// Thinking by effort, with the word for `output_config.effort`.
     Adaptive {
         effort: &'static str,
     },
@@ -112,7 +112,7 @@ pub enum ClaudeThinking {
     },
 }
 
-/// What to send as `thinking`; `None` sends nothing.
+/// Returns the `thinking` to send; `None` sends nothing.
 pub fn claude_thinking(reasoning: &Reasoning<'_>, model: Claude, max_tokens: u64) -> Option<ClaudeThinking> {
     let dynamic = reasoning.dynamic.then(|| if model.is_adaptive() { Effort::High } else { Effort::Medium });
     let effort = reasoning.wanted_effort().or(dynamic).filter(|_| model.thinks())?;
@@ -124,7 +124,7 @@ pub fn claude_thinking(reasoning: &Reasoning<'_>, model: Claude, max_tokens: u64
         });
     }
     if model.is_adaptive() {
-        // A budget beyond every other effort is the largest there is.
+        // A budget beyond every other effort asks for the largest effort there is.
         let unbounded = reasoning.effort.is_none() && effort == Effort::XHigh;
         return Some(ClaudeThinking::Adaptive {
             effort: model.effort_word(if unbounded { Effort::Max } else { effort }),
@@ -135,18 +135,18 @@ pub fn claude_thinking(reasoning: &Reasoning<'_>, model: Claude, max_tokens: u64
     Some(ClaudeThinking::Enabled { budget })
 }
 
-/// A budget as the messages API takes it: at least 1024, and less than `max_tokens`, of which it
-/// then gets 80 %. `None` when that leaves too little to think with.
+/// Fits a budget to the messages API: at least 1024 tokens and less than `max_tokens`, of which a budget that is too
+/// large gets 80 %. `None` when that leaves too little to think with.
 pub fn budget_within(budget: u64, max_tokens: u64) -> Option<u64> {
     let budget = budget.max(MIN_BUDGET);
     if budget < max_tokens {
         return Some(budget);
     }
-    // In this order nothing overflows; what the division loses is less than a token.
+    // In this order nothing overflows; the division loses less than a token.
     Some(max_tokens / 5 * 4 + max_tokens % 5 * 4 / 5).filter(|budget| *budget >= MIN_BUDGET)
 }
 
-/// What a model at a messages endpoint takes, as far as its name tells.
+/// The abilities of a model at a messages endpoint, as far as its name tells.
 ///
 /// After Anthropic's public documentation ("Models overview", "Adaptive thinking", "Effort",
 /// "Structured outputs", "Migration guide"):
@@ -157,15 +157,15 @@ pub fn budget_within(budget: u64, max_tokens: u64) -> Option<u64> {
 /// | 4.5 | answers in the form of a JSON schema |
 /// | 4.6 | thinks adaptively; knows the effort `max` |
 /// | 4.7 | refuses budgets, and any temperature, top_p and top_k; shows its thinking only when asked; knows `xhigh` |
-/// | Fable, Mythos | the same, and cannot be kept from thinking |
+/// | Fable, Mythos | the same, and thinking cannot be switched off |
 ///
-/// A name of another vendor's family is taken for a model that thinks with a budget, as those
-/// vendors' messages endpoints document it. A name that tells nothing is an alias, most likely of a
-/// current model: it thinks adaptively, and is spared everything that not all current models take.
+/// A name of another vendor's family is taken for a model that thinks with a budget, as those vendors' messages
+/// endpoints document it. A name that does not tell the model is an alias, most likely of a current model: it thinks
+/// adaptively, and is not sent what only some current models take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claude {
     family: Family,
-    /// Major times 100, plus minor; 0 where the name has none.
+    /// Major version times 100, plus minor; 0 where the name has none.
     version: u32,
 }
 
@@ -176,22 +176,22 @@ enum Family {
     Haiku,
     Fable,
     Mythos,
-    /// Claude before it had families.
+    /// Claude models from before there were families.
     Early,
     Unknown,
-    /// Another vendor's.
+    /// A model of another vendor.
     Foreign,
 }
 
-/// How names of models begin that are not Claude's.
+/// The beginnings of model names that are not Claude's.
 const FOREIGN: [&str; 21] = [
     "glm", "kimi", "moonshot", "minimax", "deepseek", "qwen", "qwq", "mimo", "doubao", "longcat", "step",
     "ernie", "hunyuan", "gpt", "codex", "gemini", "gemma", "grok", "llama", "mistral", "devstral",
 ];
 
 impl Claude {
-    /// Reads a model's name, with whatever a reseller put before and behind it
-    /// (`us.anthropic.claude-opus-4-6-v1:0`, `anthropic/claude-4.7-opus`).
+    /// Reads a model's name, with anything that a reseller put before or after it (`us.anthropic.claude-opus-4-6-v1:0`,
+    /// `anthropic/claude-4.7-opus`).
     pub fn of(model: &str) -> Self {
         let name = model.to_ascii_lowercase();
         let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -218,7 +218,7 @@ impl Claude {
         Self { family: family.unwrap_or_else(early), version }
     }
 
-    /// Whether the name says a version of at least this; families without versions are newer than all.
+    /// Whether the name states at least this version; families without versions are newer than all.
     fn is_since(self, version: u32) -> bool {
         match self.family {
             Family::Fable | Family::Mythos => true,
@@ -227,7 +227,7 @@ impl Claude {
         }
     }
 
-    /// The name does not tell which model it is.
+    /// Whether the name does not tell which model it is.
     fn is_alias(self) -> bool {
         match self.family {
             Family::Unknown => true,
@@ -240,32 +240,33 @@ impl Claude {
         self.is_since(307) || self.is_alias() || self.family == Family::Foreign
     }
 
-    /// `thinking: {"type":"adaptive"}` with `output_config.effort`, instead of a budget.
+    /// Whether it takes `thinking: {"type":"adaptive"}` with `output_config.effort` instead of a budget.
     pub fn is_adaptive(self) -> bool {
         self.is_since(406) || self.is_alias()
     }
 
-    /// `thinking: {"type":"disabled"}` is refused.
+    /// Whether it refuses `thinking: {"type":"disabled"}`.
     pub fn always_thinks(self) -> bool {
         matches!(self.family, Family::Fable | Family::Mythos)
     }
 
-    /// Thinking comes without its text unless `thinking.display` asks for it.
+    /// Whether its thinking comes without text unless `thinking.display` asks for it.
     pub fn hides_thinking(self) -> bool {
         self.is_since(407)
     }
 
-    /// Any temperature, top_p and top_k is refused.
+    /// Whether it refuses any temperature, top_p and top_k.
     pub fn refuses_sampling(self) -> bool {
         self.is_since(407)
     }
 
-    /// `output_config.format` with a schema.
+    /// Whether it takes `output_config.format` with a schema.
     pub fn knows_schemas(self) -> bool {
         self.is_since(405)
     }
 
-    /// `strict` on a tool. It has no other form, so that it is also sent where the name does not tell.
+    /// Whether it takes `strict` on a tool. There is no other form for this, so `strict` is also sent where the name
+    /// does not tell.
     pub fn takes_strict_tools(self) -> bool {
         self.is_since(405) || self.is_alias()
     }
@@ -283,7 +284,7 @@ impl Claude {
         }
     }
 
-    /// The most tokens it may answer with, for requests that do not say: the API wants a number.
+    /// Returns the most tokens it may answer with, for requests that do not say: the API requires a number.
     pub fn max_tokens(self) -> u64 {
         match (self.family, self.version) {
             (Family::Fable | Family::Mythos, _) => 128_000,
@@ -299,7 +300,7 @@ impl Claude {
 
 // === gemini ===
 
-/// What stands in gemini's `thinkingConfig` beside `includeThoughts`.
+/// The thinking in gemini's `thinkingConfig`, beside `includeThoughts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeminiThinking {
     /// `thinkingLevel`
@@ -308,8 +309,8 @@ pub enum GeminiThinking {
     Budget(u64),
 }
 
-/// The number behind `gemini` in a model's name, wherever it stands (`gemini-2.5-pro`, `models/gemini-4-flash`); `None`
-/// where the name tells no generation (`gemini-flash-latest`, a hub's own).
+/// Returns the number behind `gemini` in a model's name, wherever it stands (`gemini-2.5-pro`,
+/// `models/gemini-4-flash`); `None` where the name has no generation (`gemini-flash-latest`, a hub's own).
 fn gemini_generation(name: &str) -> Option<u32> {
     let (_, rest) = name.split_once("gemini")?;
     let digits = rest.get(rest.find(|letter: char| letter.is_ascii_digit())?..)?;
@@ -317,26 +318,25 @@ fn gemini_generation(name: &str) -> Option<u32> {
 }
 
 /// Whether a model that Google serves may be gemini of the third generation or later, which wants the signatures of its
-/// calls back and searches beside functions. A name that does not tell is that of a current model.
+/// calls back and can search beside functions. A name without a generation is taken for a current model.
 pub fn may_be_third_gemini(model: &str) -> bool {
     let name = model.to_ascii_lowercase();
     let is_other = ["gemma", "claude", "gpt", "learnlm"].iter().any(|other| name.contains(other));
     !is_other && gemini_generation(&name).is_none_or(|generation| generation >= 3)
 }
 
-/// Whether a model of OpenAI's reasons: it takes no sequences to stop at ("Reasoning models").
+/// Whether a model is one of OpenAI's reasoning models, which take no stop sequences ("Reasoning models").
 pub fn reasons_at_openai(model: &str) -> bool {
     let name = model.to_ascii_lowercase();
     let name = name.rsplit_once('/').map_or(name.as_str(), |(_, name)| name);
     ["o1", "o3", "o4", "gpt-5"].iter().any(|family| name.starts_with(family)) && !name.contains("chat")
 }
 
-/// What to ask of a gemini model; `None` leaves it to the model.
+/// Returns the thinking to ask of a gemini model; `None` leaves it to the model.
 ///
-/// Ranges and levels after Google's public documentation ("Thinking"): 2.5 Pro takes 128 to 32768
-/// and cannot be switched off, 2.5 Flash 0 to 24576, 2.5 Flash-Lite 0 or 512 to 24576; from 3 on
-/// there are levels, of which only Flash models have `minimal`. A budget is taken by all of them, so that one is
-/// asked for where the name does not tell.
+/// Ranges and levels follow Google's public documentation ("Thinking"): 2.5 Pro takes 128 to 32768 and cannot be
+/// switched off, 2.5 Flash 0 to 24576, 2.5 Flash-Lite 0 or 512 to 24576; from 3 on there are levels, of which only
+/// Flash models have `minimal`. All of them take a budget, so a budget is sent where the name does not tell.
 pub fn gemini_thinking(reasoning: &Reasoning<'_>, model: &str) -> Option<GeminiThinking> {
     let name = model.to_ascii_lowercase();
     if gemini_generation(&name).is_some_and(|generation| generation >= 3) {

@@ -1,14 +1,15 @@
-//! Embeddings between OpenAI's form and Google's.
+//! Embeddings, converted between OpenAI's form and Google's.
 //!
 //! | OpenAI | Google |
 //! |---|---|
 //! | `input`, one text or several | a request for each in `requests`; `content` of a single one |
 //! | `dimensions` | `outputDimensionality` |
-//! | `encoding_format: "base64"` | nothing: the numbers are packed here |
+//! | `encoding_format: "base64"` | nothing: the gateway packs the numbers |
 //! | `task_type`, `title`, which OpenAI itself does not know | `taskType`, `title` |
 //!
-//! OpenAI's models have one embedding of a text for all tasks: a `taskType` is left out on the way there, and a title goes
-//! in front of its text. Tokens instead of text, and content that is no text, cannot be said in the other form.
+//! OpenAI's models have one embedding of a text for all tasks: a `taskType` is left out on the way there, and a title
+//! goes in front of its text. Tokens instead of text, and content that is not text, cannot be expressed in the other
+//! form.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -18,17 +19,17 @@ use serde_json::{Map, Value, json};
 use super::canonical::ConversionError;
 use super::json;
 
-/// Google's action for one text.
+/// Google's action for the embedding of one text.
 pub const ONE: &str = "embedContent";
-/// And for several.
+/// Google's action for the embeddings of several texts.
 pub const SEVERAL: &str = "batchEmbedContents";
 
-/// Whether an OpenAI client wants its numbers packed.
+/// Whether an OpenAI client wants the numbers packed as base64.
 pub fn wants_base64(body: &str) -> bool {
     json::member(body, "encoding_format") == Some("\"base64\"")
 }
 
-/// OpenAI's request as Google's [`SEVERAL`].
+/// Converts OpenAI's request to Google's [`SEVERAL`].
 pub fn to_gemini(body: &str, model: &str) -> Result<Bytes, ConversionError> {
     let body = object(body)?;
     let texts = match &body["input"] {
@@ -60,7 +61,7 @@ pub fn to_gemini(body: &str, model: &str) -> Result<Bytes, ConversionError> {
     Ok(Bytes::from(json!({ "requests": requests }).to_string()))
 }
 
-/// Google's request for this action as OpenAI's.
+/// Converts Google's request for this action to OpenAI's.
 pub fn to_openai(action: &str, body: &str, model: &str) -> Result<Bytes, ConversionError> {
     let body = object(body)?;
     let mut written = Map::from_iter([("model".to_owned(), json!(model))]);
@@ -89,7 +90,7 @@ pub fn to_openai(action: &str, body: &str, model: &str) -> Result<Bytes, Convers
     Ok(Bytes::from(Value::Object(written).to_string()))
 }
 
-/// Google's answer as OpenAI's; `None` where it has no embeddings.
+/// Converts Google's answer to OpenAI's; `None` where it has no embeddings.
 pub fn answer_to_openai(answer: &[u8], model: &str, base64: bool) -> Option<Bytes> {
     let answer = json::tree(answer)?;
     let values = |embedding: &Value| numbers(&embedding["values"]);
@@ -111,7 +112,7 @@ pub fn answer_to_openai(answer: &[u8], model: &str, base64: bool) -> Option<Byte
     Some(Bytes::from(written.to_string()))
 }
 
-/// OpenAI's answer as Google's to this action; `None` where it has no embeddings.
+/// Converts OpenAI's answer to Google's answer for this action; `None` where it has no embeddings.
 pub fn answer_to_gemini(action: &str, answer: &[u8]) -> Option<Bytes> {
     let answer = json::tree(answer)?;
     let mut data: Vec<&Value> = answer["data"].as_array()?.iter().collect();
@@ -134,7 +135,7 @@ pub fn answer_to_gemini(action: &str, answer: &[u8]) -> Option<Bytes> {
     Some(Bytes::from(written.to_string()))
 }
 
-/// The text that one of Google's requests asks for, and how many numbers.
+/// Returns the text that one of Google's requests asks for, and the number of dimensions.
 fn asked(request: &Value, place: &'static str) -> Result<(String, Option<u64>), ConversionError> {
     let parts = request["content"]["parts"].as_array().filter(|parts| !parts.is_empty());
     let parts = parts.ok_or_else(|| ConversionError::invalid(place, "must not be empty"))?;
@@ -177,7 +178,7 @@ fn numbers(values: &Value) -> Option<Vec<f64>> {
     values.as_array()?.iter().map(Value::as_f64).collect()
 }
 
-/// As OpenAI packs them: single floats, the lowest byte first.
+/// Packs numbers as OpenAI does: single floats, the lowest byte first.
 fn packed(numbers: &[f64]) -> String {
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect();
     BASE64.encode(bytes)

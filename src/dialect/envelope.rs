@@ -1,12 +1,11 @@
 //! The envelope of a request: what routing must know, read without building a tree.
 //!
-//! [`skim`] walks the body once ([`json`]), refuses what is no valid JSON object, and
-//! keeps the few fields below. [`splice_model`] then puts the upstream's model name into the body by
-//! cutting it in three: every other byte reaches the upstream as the client wrote it, key order,
-//! number spelling and blanks included.
+//! [`skim`] walks the body once ([`json`]), refuses anything that is not a valid JSON object, and keeps the few fields
+//! below. [`splice_model`] then puts the upstream's model name into the body by cutting it in three: every other byte
+//! reaches the upstream as the client wrote it, key order, number spelling and blanks included.
 //!
-//! Only what the gateway itself needs is validated. Whether `max_tokens` makes sense or a tool is
-//! well formed, the upstream says, in its own words.
+//! Only what the gateway itself needs is validated. Whether `max_tokens` makes sense or a tool is well formed is left
+//! to the upstream to say.
 
 use super::{
     Dialect,
@@ -18,11 +17,11 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Longer names are no model's; they would only fill the log.
+/// The longest model name accepted, in bytes; longer ones are no model's and would only fill the log.
 const MAX_MODEL_BYTES: usize = 512;
-/// Session hints longer than this are not used.
+/// The longest session hint used, in bytes; longer ones are ignored.
 const MAX_HINT_BYTES: usize = 2048;
-/// What an image request without `model` asks for.
+/// The model that an image request without `model` asks for.
 const DEFAULT_IMAGE_MODEL: &str = "gpt-image-1";
 
 /// What routing must know about a request body.
@@ -30,73 +29,74 @@ const DEFAULT_IMAGE_MODEL: &str = "gpt-image-1";
 pub struct Envelope {
     /// The requested model, trimmed and not blank (for gemini empty: its path names the model).
     pub model: String,
-    /// `stream` is exactly `true`.
+    /// Whether `stream` is exactly `true`.
     pub stream: bool,
-    /// `stream_options` is an object: the client said itself whether it wants usage.
+    /// Whether `stream_options` is an object, so that the client has said itself if it wants usage.
     pub stream_options: bool,
     /// `prompt_cache_key`, when it is a non-blank string.
     pub prompt_cache_key: Option<String>,
     /// `user`, or on messages `metadata.user_id`, when it is a non-blank string.
     pub user: Option<String>,
     pub marks: Marks,
-    /// It has a member that continues a conversation of the responses dialect.
+    /// Whether it has a member that continues a conversation: `previous_response_id` or `prompt_cache_key`.
     pub has_continuation: bool,
-    /// One of these: `previous_response_id`.
+    /// Whether it has `previous_response_id`.
     pub has_previous: bool,
-    /// It goes on in a conversation that its upstream keeps (`conversation` of the responses dialect).
+    /// Whether it continues a conversation that the upstream keeps (`conversation` of the responses dialect).
     pub has_conversation: bool,
     pub thread: Thread,
-    /// The client forbids its upstream to store the answer, from which it could then go on.
+    /// Whether the client forbids the upstream to store the answer (`store` is `false`); no later request could then
+    /// continue from it.
     pub forbids_storing: bool,
-    /// The answer is to be made in the background, and asked for once more (`background` of the responses dialect).
+    /// Whether the answer is to be made in the background and fetched later (`background` of the responses dialect).
     pub in_background: bool,
-    /// It says what an answer is to include.
+    /// Whether it has `include`, which says what the answer is to include.
     pub has_include: bool,
-    /// It names a service tier.
+    /// Whether it names a service tier.
     pub has_tier: bool,
-    /// It says in OpenAI's words how much is to be thought, in a dialect that has others (gemini).
+    /// Whether it states the thinking effort in OpenAI's words, in a dialect that has words of its own (gemini).
     pub has_openai_words: bool,
-    /// Other models that its upstream is to turn to, as some hubs offer it (`models`, `fallbacks`).
+    /// Other models that the upstream may turn to, as some hubs offer it (`models`, `fallbacks`).
     pub also: Vec<String>,
     place: ModelPlace,
 }
 
-/// What a messages request wants of the conversation that its upstream keeps (`thread`).
+/// What a messages request asks of the conversation that its upstream keeps (`thread`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Thread {
-    /// The upstream is to keep none.
+    /// The upstream keeps no conversation.
     #[default]
     None,
-    /// The upstream is to keep it from here on.
+    /// The upstream keeps the conversation from this request on.
     Begun,
-    /// It goes on from what the upstream has kept.
+    /// The request continues a conversation that the upstream has kept.
     Continued,
 }
 
-/// Where the model stands in the body, or where it must be put.
+/// The place of the model in the body, or the place where it must be put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ModelPlace {
-    /// The string literal with its quotes.
+    /// The model's string literal, with its quotes.
     Literal(Range<usize>),
-    /// The body names none: a member goes right behind the opening brace.
+    /// The body names no model: a member is inserted right behind the opening brace.
     Absent { at: usize, more_follow: bool },
-    /// The content of a form's field.
+    /// The content of the form's model field.
     Field(Range<usize>),
-    /// The form names none: its field goes there, behind this head.
+    /// The form names no model: a field with this head is inserted at this place.
     NoField { at: usize, head: String },
 }
 
-/// Before the body has been read.
+/// The place before the body has been read.
 impl Default for ModelPlace {
     fn default() -> Self {
         Self::Absent { at: 0, more_follow: false }
     }
 }
 
-/// Why a body is refused; always the client's mistake (400).
+/// The reason why a body is refused; always the client's mistake (400).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvelopeError {
-    /// The field at fault, for `error.param`; `None` when the body is no JSON object at all.
+    /// The field at fault, for `error.param`; `None` when the body is not a JSON object at all.
     pub field: Option<&'static str>,
     /// Names the field and what is wrong with it.
     pub message: String,
@@ -117,7 +117,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
     skim_or(dialect, (dialect == Dialect::Images).then_some(DEFAULT_IMAGE_MODEL), body)
 }
 
-/// As [`skim`], of a request that asks for this model where it names none.
+/// Reads the envelope like [`skim`], with this model for a request that names none.
 pub fn skim_or(
     dialect: Dialect,
     default_model: Option<&str>,
@@ -143,18 +143,18 @@ pub fn skim_or(
     Ok(Envelope { model, place, marks: object.marks, also, ..found.envelope })
 }
 
-/// What a form says of the model.
+/// The model of a multipart form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormModel {
-    /// The content of its field stands there.
+    /// The place of the content of the form's model field.
     At(Range<usize>),
-    /// Nothing: its field goes there, behind this head.
+    /// The form names no model: a field with this head is to be inserted at this place.
     Absent { at: usize, head: String },
-    /// More than once.
+    /// The form names the model more than once.
     Twice,
 }
 
-/// The envelope of a form that its reader has taken apart.
+/// Builds the envelope of a parsed multipart form.
 pub fn of_form(
     dialect: Dialect,
     body: &[u8],
@@ -176,9 +176,8 @@ pub fn of_form(
     Ok(Envelope { model, place, stream, ..Envelope::default() })
 }
 
-/// The body with `model` in place of the requested one, as up to three pieces to be sent one after
-/// the other; nothing is copied. When the body says `model` already, the first piece is the whole
-/// body and the others are empty.
+/// Returns the body with `model` in place of the requested one, as up to three pieces to be sent one after the other;
+/// nothing is copied. When the body names `model` already, the first piece is the whole body and the others are empty.
 pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3] {
     let literal = || serde_json::Value::from(model).to_string();
     match &envelope.place {
@@ -205,28 +204,29 @@ pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3
 
 // === what is collected on the walk ===
 
-/// The most other models that a request may name, and the length of a list of them.
+/// The largest number of other models that a request may name, and the longest list of them in bytes.
 const MAX_ALSO: usize = 32;
 const MAX_ALSO_BYTES: usize = MAX_ALSO * MAX_MODEL_BYTES;
 
-/// Where a request names models that may serve it in place of its own; some take a name in any case.
+/// Members that name models which may serve the request in place of its own; some sites accept any letter case.
 const ALSO: [&str; 2] = ["models", "fallbacks"];
 
-/// What is decided by: parsers do not agree on which of two such members counts, and some take a name in any case.
+/// Members that routing decides by. They must be unambiguous: parsers differ on which of two such members counts, and
+/// some accept a name in any letter case.
 const DECISIVE: [&str; 7] =
     ["model", "stream", "stream_options", "previous_response_id", "conversation", "background", "store"];
 
 #[derive(Default)]
 struct Found<'a> {
-    /// What has been said so far, but for the model.
+    /// The fields read so far, except the model.
     envelope: Envelope,
     members: usize,
     model: Option<Member<'a>>,
-    /// Those of [`DECISIVE`] that have come, a bit for each.
+    /// The members of [`DECISIVE`] seen so far, one bit for each.
     decided: u8,
-    /// One of them that two parsers could read in two ways, and why.
+    /// A member of [`DECISIVE`] that two parsers could read in two ways, and the reason.
     ambiguous: Option<(&'static str, &'static str)>,
-    /// Other models that it names.
+    /// The lists of other models, unparsed.
     also: Vec<&'a str>,
     messages: Option<&'a str>,
     input: bool,
@@ -276,7 +276,7 @@ impl<'a> Found<'a> {
 
     fn note_decisive(&mut self, dialect: Dialect, key: &str) {
         let named = DECISIVE.iter().position(|name| name.eq_ignore_ascii_case(key));
-        // There the path decides.
+        // In gemini the path decides.
         let Some(place) = named.filter(|_| dialect != Dialect::Gemini) else { return };
         let (name, bit) = (DECISIVE[place], 1 << place);
         if self.decided & bit != 0 {
@@ -314,7 +314,7 @@ impl<'a> Found<'a> {
         }
         let problem = match self.messages {
             Some(list) if list.starts_with('[') => {
-                // An answer of a thread that paused goes on without another word.
+                // A paused answer of a thread is continued without a new message.
                 if self.envelope.thread == Thread::Continued
                     || !list[1..list.len() - 1].trim_ascii().is_empty()
                 {
@@ -333,8 +333,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The models that a list names, as texts or as the `model` of objects. What names none in a form that is known stands
-/// for one, which no key that is held to some models has.
+/// Returns the models that a list names, as strings or as the `model` of objects. An entry in any other form is
+/// returned as its raw text, so that it matches no model of a downstream key that is restricted to some models.
 fn names_in(list: &str) -> Vec<String> {
     let name = |entry: &Node<'_>| {
         let named = entry.str().or_else(|| entry.get("model")?.str());

@@ -1,4 +1,4 @@
-//! What the vendors call the kinds of errors. Each has names of its own, and its SDK knows no others:
+//! The vendors' names for kinds of errors. Each vendor has its own, and its SDK knows no others:
 //!
 //! | status | OpenAI | Anthropic | Google |
 //! |---|---|---|---|
@@ -9,12 +9,12 @@
 //! | 503 | server_error | overloaded_error | UNAVAILABLE |
 //! | other | upstream_error | api_error | INTERNAL |
 //!
-//! A status tells a kind. In a stream there is none any more: there the kind, or the code beside it, tells
-//! the status.
+//! The status of an answer gives the kind. An error in a stream has no status of its own: there the kind, or the code
+//! beside it, gives the status.
 
 use super::upstream_error::UpstreamError;
 
-/// `error.type` on the OpenAI-style surfaces, by status.
+/// Returns `error.type` on the OpenAI-style surfaces, by status.
 pub fn openai(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",
@@ -27,13 +27,13 @@ pub fn openai(status: u16) -> &'static str {
     }
 }
 
-/// What an OpenAI-style client is told of a kind that an upstream named. Clients test the names of most
-/// vendors, but Google's are those of another protocol.
+/// Returns the kind that an OpenAI-style client is given for one that an upstream named. Clients compare the names of
+/// most vendors, but Google's are those of another protocol.
 pub(super) fn in_openai_words(kind: &str, status: u16) -> &str {
     if is_googles(kind) { openai(status) } else { kind }
 }
 
-/// The messages API has a closed set of names, most of them with a status of their own.
+/// Returns the name on the messages API, which has a closed set, most of them with a status of their own.
 pub(super) fn anthropic(kind: Option<&str>, status: u16) -> &str {
     const NAMES: [&str; 10] = [
         "invalid_request_error",
@@ -77,13 +77,13 @@ pub(super) fn google(status: u16) -> &'static str {
     }
 }
 
-/// Google's names are capitals.
+/// Whether a kind is one of Google's, which are in capitals.
 pub(super) fn is_googles(kind: &str) -> bool {
     kind.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// The status that an error told in a stream would have had as an answer of its own; 500 for what does
-/// not say. That our credential is refused is no fault of the client's.
+/// Returns the status that an error in a stream would have had as an answer of its own; 500 where it does not say. 401
+/// to 403 become 500 too: a refused credential of ours is not the client's fault.
 pub fn status_told(error: &UpstreamError) -> u16 {
     let (kind, code) = (error.kind.as_deref(), error.code.as_deref());
     let number = code.and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
@@ -91,7 +91,7 @@ pub fn status_told(error: &UpstreamError) -> u16 {
     told.filter(|status| !(401..=403).contains(status)).unwrap_or(500)
 }
 
-/// `error.code` for clients of OpenAI's kind. Google's is the status as a number, which is no code of theirs.
+/// Returns `error.code` for OpenAI-style clients. Google's is the status as a number, which is not one of their codes.
 pub fn openai_code(error: &UpstreamError) -> Option<&str> {
     let of_google = error.kind.as_deref().is_some_and(is_googles);
     error.code.as_deref().filter(|code| !of_google || code.parse::<u16>().is_err())

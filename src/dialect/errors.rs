@@ -1,5 +1,4 @@
-//! Error bodies and events: our own, in the shape each surface expects, and
-//! the reading of what upstreams send.
+//! Error bodies and events: our own, in the form each surface expects, and the errors read from upstreams.
 //!
 //! An upstream's error is shown to clients and written to the log, so it is cleaned on the way in:
 //! never raw HTML, blanks collapsed, bounded, and without addresses or keys.
@@ -15,15 +14,15 @@ pub use super::upstream_error::{
     CUT, MAX_MESSAGE, MAX_NAME, MAX_RETRY_AFTER, UpstreamError, read, upstream_text,
 };
 
-/// By this code clients of messages know that they must send the whole conversation again.
+/// The code by which clients of messages learn that they must send the whole conversation again.
 pub const THREAD_NOT_FOUND: &str = "thread_not_found";
 
 /// An error on its way to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReply<'a> {
     pub status: u16,
-    /// `error.type`; `None` takes the one that fits the status. On messages only that API's own
-    /// names are used, whatever is asked for.
+    /// `error.type`; `None` takes the one that fits the status. On messages only that API's own names are used, even
+    /// for another kind.
     pub kind: Option<&'a str>,
     pub message: &'a str,
     pub code: Option<&'a str>,
@@ -31,7 +30,7 @@ pub struct ErrorReply<'a> {
     pub request_id: &'a str,
 }
 
-/// The body of an error answer in the surface's shape.
+/// Builds the body of an error answer in the form of the surface.
 pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
     let kind = error.kind.map_or(kind_of(error.status), |kind| in_openai_words(kind, error.status));
     let body = match dialect {
@@ -64,14 +63,14 @@ pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
 
 // === streams ===
 
-/// The event that tells a client that its stream broke after output. The SDKs raise on it; no end
-/// marker follows.
+/// Builds the event that tells a client that its stream broke after output. The SDKs raise on it; no end marker
+/// follows.
 pub fn stream_event(dialect: Dialect, error: &UpstreamError) -> Bytes {
     stream_event_of(dialect, error, 0, None)
 }
 
-/// As [`stream_event`], for the response that `begun` holds as it was begun, where one is known. `sequence` counts on
-/// responses only.
+/// Builds the same event as [`stream_event`], for a response whose first state `begun` holds, where it is known.
+/// `sequence` is used on responses only.
 pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,
@@ -87,7 +86,7 @@ pub(super) fn stream_event_of(
             format!("event: error\ndata: {event}\n\n")
         }
         Dialect::Responses => {
-            // SDKs know no stream that does not begin with a response.
+            // SDKs do not accept a stream that does not begin with a response.
             let opening = (sequence == 0 && begun.is_none()).then(|| {
                 let mut response = unnamed_response();
                 (response["status"], response["output"]) = (json!("in_progress"), json!([]));
@@ -117,8 +116,8 @@ pub(super) fn stream_event_of(
     Bytes::from(text)
 }
 
-/// A body that is an error as clients of the dialect expect it, with the members that theirs always have; `None` for any
-/// other.
+/// Adds the members that errors of the dialect always have to a body that is an error in the form its clients expect;
+/// `None` for any other body.
 pub fn completed(dialect: Dialect, body: Bytes, request_id: &str) -> Option<Bytes> {
     let mut value = super::json::tree(&body)?;
     let error = value.get_mut("error")?.as_object_mut()?;
@@ -152,17 +151,17 @@ pub fn completed(dialect: Dialect, body: Bytes, request_id: &str) -> Option<Byte
     Some(value.to_string().into())
 }
 
-/// `error.type` as an OpenAI-style client is told it in a stream.
+/// Returns the `error.type` that an OpenAI-style client is given in a stream.
 pub(super) fn kind_told(error: &UpstreamError) -> Option<&str> {
     error.kind.as_deref().map(|kind| in_openai_words(kind, error_kinds::status_told(error)))
 }
 
-/// What there is of a response that has not begun.
+/// Builds the members of a response that has not begun.
 fn unnamed_response() -> Value {
     json!({"id": "resp_unknown", "object": "response", "incomplete_details": null, "metadata": {}})
 }
 
-/// A whole response object: the SDKs' types require its keys.
+/// Builds a `response.failed` event with a whole response object: the SDKs' types require its keys.
 fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) -> Value {
     let begun = begun.and_then(|begun| serde_json::from_str::<Value>(begun).ok());
     let mut response = begun.filter(Value::is_object).unwrap_or_else(unnamed_response);
@@ -176,8 +175,8 @@ fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) ->
     json!({"type": "response.failed", "sequence_number": sequence, "response": response})
 }
 
-/// The bytes that keep a silent stream open. On messages a `ping`, as that API sends it; its clients pass over one
-/// wherever it stands. Elsewhere a comment: typed events are never invented.
+/// Returns the bytes that keep a silent stream open. On messages it is a `ping`, as that API sends it; its clients skip
+/// one wherever it stands. Elsewhere it is a comment: typed events are never invented.
 pub fn heartbeat(dialect: Dialect) -> &'static [u8] {
     match dialect {
         Dialect::Messages => b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
@@ -240,7 +239,7 @@ mod tests {
         assert_eq!(failed["sequence_number"], 7);
         assert_eq!(failed["response"]["id"], "resp_1");
         assert_eq!(failed["response"]["error"], json!({"code":"c","message":"gone"}));
-        // One that had not begun begins first.
+        // A response that had not begun begins first.
         let text = String::from_utf8(stream_event(Dialect::Responses, &error).to_vec()).unwrap();
         let (created, failed) = text.split_once("\n\n").unwrap();
         assert_eq!(data(&format!("{created}\n\n"), "event: response.created\n")["sequence_number"], 0);
@@ -279,7 +278,7 @@ mod tests {
         ] {
             let of_chat = &told(Dialect::Chat, kind, code)["error"];
             assert_eq!(of_chat["type"], chat);
-            // A number that says the status is Google's; a client of chat tests words.
+            // A number that repeats the status is Google's; a client of chat compares words.
             assert_eq!(of_chat["code"].as_str(), code.filter(|code| code.parse::<u16>().is_err()));
             assert_eq!(told(Dialect::Messages, kind, code)["error"]["type"], messages);
             let google = told(Dialect::Gemini, kind, code);

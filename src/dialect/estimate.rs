@@ -1,4 +1,4 @@
-//! Counts the tokens of a request by rule of thumb, where nobody can be asked.
+//! Estimates the tokens of a request by rule of thumb, where no upstream can be asked.
 //!
 //! | dialect | what is counted |
 //! |---|---|
@@ -9,23 +9,23 @@
 use super::gemini::member;
 use super::tree::Node;
 
-/// A rule of thumb for text in the languages and the code that clients send.
+/// Bytes of text per token: a rule of thumb for the languages and the code that clients send.
 const BYTES_PER_TOKEN: u64 = 4;
-/// An image of the size that the API scales larger ones down to.
+/// Tokens of an image of the size that the API scales larger ones down to.
 const TOKENS_PER_IMAGE: u64 = 1600;
-/// A page of a PDF, some 75 KB of base64, is read as text and as an image.
+/// Bytes of base64 per token of a document: a page of a PDF, some 75 KB of base64, is read as text and as an image.
 const BASE64_PER_DOCUMENT_TOKEN: u64 = 25;
 
-/// What is said, of whatever dialect.
+/// The members that hold the conversation, in any dialect.
 const SAID: [&str; 6] = ["system", "messages", "instructions", "input", "systemInstruction", "contents"];
 /// The members of a turn, an item, a block or a part that hold texts, or blocks with texts.
 const TEXTS: [&str; 9] =
     ["text", "thinking", "name", "content", "parts", "arguments", "output", "summary", "refusal"];
-/// Objects that the model sees as they are written; also the raw input of a custom tool.
+/// Members with objects that the model sees as they are written; also the raw input of a custom tool.
 const OBJECTS: [&str; 3] = ["input", "args", "response"];
 
-/// About how many input tokens the body of a request has. Only what is said counts: texts,
-/// calls and results, tools with their schemas, pictures; not the names of JSON members around it.
+/// Estimates the input tokens of a request's body. Only the conversation counts: texts, calls and results, tools with
+/// their schemas, pictures; not the names of JSON members around it.
 pub fn estimate_tokens(body: &Node<'_>) -> u64 {
     let body = member::get(body, "generateContentRequest").unwrap_or(body);
     let mut tally = Tally::default();
@@ -38,8 +38,8 @@ pub fn estimate_tokens(body: &Node<'_>) -> u64 {
     tally.bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(tally.tokens).max(1)
 }
 
-/// About how many input tokens a body has, by its bytes alone: for where it is not worth being read. A long run without a
-/// space is taken for an image.
+/// Estimates the input tokens of a body by its bytes alone, where reading it is not worth the cost. A long run without
+/// a space is taken for an image.
 pub fn presumed_tokens(body: &[u8]) -> u64 {
     const LONG: usize = 4096;
     let quotes = memchr::memchr_iter(b'"', body).chain([body.len()]);
@@ -58,7 +58,7 @@ pub fn presumed_tokens(body: &[u8]) -> u64 {
 #[derive(Default)]
 struct Tally {
     bytes: u64,
-    /// Counted for parts that are no text.
+    /// Tokens counted for parts that are not text.
     tokens: u64,
 }
 
@@ -72,7 +72,7 @@ impl Tally {
         node.items().iter().for_each(|item| self.count(item));
     }
 
-    /// A turn, an item, a block or a part.
+    /// Counts a turn, an item, a block or a part.
     fn count_object(&mut self, node: &Node<'_>) {
         match node.str_at("type").as_ref() {
             "image" | "input_image" => self.tokens += TOKENS_PER_IMAGE,
@@ -97,7 +97,7 @@ impl Tally {
         for key in OBJECTS {
             self.bytes += node.get(key).map_or(0, |object| object.raw().len() as u64);
         }
-        // What a part of gemini's holds tells its kind.
+        // The members of a part of gemini tell its kind.
         for key in ["functionCall", "functionResponse"] {
             member::get(node, key).into_iter().for_each(|call| self.count_members(call));
         }
@@ -109,13 +109,13 @@ impl Tally {
         }
     }
 
-    /// A file in base64.
+    /// Counts a file in base64.
     fn count_file(&mut self, data: Option<&Node<'_>>) {
         self.tokens += data.map_or(0, |data| data.raw().len() as u64) / BASE64_PER_DOCUMENT_TOKEN;
     }
 }
 
-/// How many bytes a string literal stands for: an escape is one letter, or up to three bytes of one.
+/// Returns how many bytes a string literal stands for: a `\u` escape counts as two, any other escape as one.
 fn decoded_length(literal: &str) -> u64 {
     let (mut count, mut bytes) = (0, literal.bytes().skip(1));
     while let Some(byte) = bytes.next() {

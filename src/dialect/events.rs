@@ -1,8 +1,9 @@
-//! What one event of a stream means, in each dialect.
+//! The meaning of one event of a stream, in each dialect.
 //!
 //! | | chat, completions | messages | responses |
 //! |---|---|---|---|
-//! | preamble | role-only or empty chunk | `message_start`, empty block start, `ping` | `created`, `in_progress`, `queued`, empty item or part |
+//! | preamble | role-only or empty chunk | `message_start`, `ping` | `created`, `in_progress`, `queued` |
+//! | | | empty block start | empty item or part |
 //! | end | finish_reason, then `[DONE]` | `message_stop` | `completed`, `incomplete` |
 //! | error | `{"error":…}` | `error` | `error`, `failed` |
 //!
@@ -21,7 +22,7 @@ use super::{
 use memchr::memmem::{self, Finder};
 use std::sync::LazyLock;
 
-/// What an event does to the stream.
+/// The effect of an event on the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Plain,
@@ -32,11 +33,11 @@ pub(super) enum Meaning {
     Failure(UpstreamError),
 }
 
-/// What one event says.
+/// The content of one event, as far as the gateway needs it.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub meaning: Meaning,
-    /// It carries content, reasoning, a refusal or a tool call.
+    /// Whether it carries content, reasoning, a refusal or a tool call.
     pub output: bool,
     pub usage: Option<Usage>,
 }
@@ -63,7 +64,7 @@ impl Reading {
     }
 }
 
-/// Whether an event after the first output must be parsed. Says yes too often rather than not.
+/// Whether an event after the first output must be parsed. In doubt it says yes.
 pub(super) fn may_matter(dialect: Dialect, name: &[u8], data: &[u8]) -> bool {
     if name == b"error" {
         return true;
@@ -118,8 +119,7 @@ static SEARCH_TERMS: LazyLock<SearchTerms> = LazyLock::new(|| SearchTerms {
     response: Finder::new("\"response\""),
 });
 
-/// Whether the key stands there with a value other than `null` and `""`: many sites send empty ones
-/// in every chunk.
+/// Whether the key occurs with a value other than `null` and `""`: many sites send empty ones in every chunk.
 fn is_filled(key: &Finder<'_>, data: &[u8]) -> bool {
     let mut from = 0;
     while let Some(at) = key.find(&data[from..]) {
@@ -140,13 +140,13 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
         Data::Done if matches!(dialect, Dialect::Chat | Dialect::Completions) => {
             return Reading::end(true, false);
         }
-        // Some sites end every stream so; here it ends nothing.
+        // Some sites end every stream with `[DONE]`; in these dialects it ends nothing.
         Data::Done => return Reading::preamble(),
         Data::Cut(data) => return read_cut(dialect, event, data.as_bytes()),
         Data::Words(words) => {
             return match event.failure().filter(|_| event.is_named_error()) {
                 Some(error) => Reading::of(Meaning::Failure(error), false),
-                // Words without JSON are an answer of some site's own; JSON that is broken says nothing yet.
+                // Words without JSON are an answer of some site's own; broken JSON says nothing yet.
                 None if words.is_empty() || words.starts_with('{') => Reading::preamble(),
                 None => Reading::output(),
             };
@@ -167,7 +167,7 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
     reading
 }
 
-/// An event too long to be held is content, or a terminal object that repeats all content.
+/// Reads an event too long to be held: it is content, or a terminal object that repeats all content.
 fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
     let named = |kind: &str| {
         event.name() == kind.as_bytes() || memmem::find(data, format!("\"{kind}\"").as_bytes()).is_some()
@@ -181,7 +181,7 @@ fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
         }
         Dialect::Images if named("image_generation.completed") => Reading::end(true, true),
         Dialect::Audio if AUDIO_ENDS.into_iter().any(named) => Reading::end(true, true),
-        // Whole answers in one event, and images, have their reason behind them.
+        // Whole answers in one event, and images, have the finish reason after them.
         Dialect::Chat | Dialect::Completions if is_filled(&SEARCH_TERMS.finish_reason, data) => {
             Reading::end(false, true)
         }
@@ -260,7 +260,7 @@ fn read_gemini(event: &Node<'_>) -> Reading {
         return Reading::failure(event);
     }
     if event.path(&["promptFeedback", "blockReason"]).is_some() {
-        // The whole answer: the question was refused.
+        // This is the whole answer: the question was refused.
         return Reading::end(false, true);
     }
     let candidates = event.items_at("candidates");
@@ -306,8 +306,8 @@ fn is_output_item(item: &Node<'_>) -> bool {
     }
 }
 
-/// Whether an item of a finished response is an answer: all are but an empty message. One that only
-/// begins may still be filled.
+/// Whether an item of a finished response is an answer: all are, except an empty message. Reasoning counts even if it
+/// is empty, unlike at the beginning of a stream, where it may still be filled.
 pub(super) fn is_answer_item(item: &Node<'_>) -> bool {
     item.str_at("type") == "reasoning" || is_output_item(item)
 }
@@ -326,8 +326,8 @@ fn has_content(holder: &Node<'_>, key: &str) -> bool {
     holder.get(key).is_some_and(is_content)
 }
 
-/// Whether a value is more than an empty form: `null`, `false`, `""`, `[]` and `{}` are none, nor is
-/// a list or object of nothing else.
+/// Whether a value is more than an empty form: `null`, `true`, `false`, `""`, `[]` and `{}` are not, nor is a list or
+/// object of only these.
 pub(super) fn is_content(value: &Node<'_>) -> bool {
     match value.raw().as_bytes() {
         [b'n' | b't' | b'f', ..] => false,

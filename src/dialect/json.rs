@@ -4,9 +4,9 @@
 //! of it costs more than all the rest of the request, so this scanner only walks: it verifies the
 //! whole text against RFC 8259 and hands out the members of the outermost object as slices.
 //!
-//! It is stricter than a lazy reader and more lenient than a decoder in one point each: what is
-//! skipped is still checked, byte for byte; and a `\u` escape that is half of a surrogate pair
-//! passes, because it is valid grammar, clients that cut strings send it, and no one here decodes it.
+//! It is stricter than a lazy reader and more lenient than a decoder in one point each: skipped text is still checked,
+//! byte for byte; and a `\u` escape that is half of a surrogate pair passes, because it is valid grammar, clients that
+//! cut strings send it, and this scanner does not decode it.
 
 mod plain;
 
@@ -16,13 +16,13 @@ use std::ops::Range;
 use plain::plain_end;
 use serde_json::Value;
 
-/// How deep arrays and objects may nest, the outermost counted.
+/// The deepest nesting of arrays and objects, the outermost counted.
 pub const MAX_DEPTH: usize = 128;
 
-/// Where a text stops being JSON.
+/// The place where a text stops being JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Byte offset.
+    /// Byte offset of the error.
     pub at: usize,
     pub what: &'static str,
 }
@@ -30,7 +30,7 @@ pub struct SyntaxError {
 /// A member of the outermost object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// Decoded; as written when it decodes to no Unicode text.
+    /// The decoded key; as written when it does not decode to Unicode text.
     pub key: Cow<'a, str>,
     /// The value as written, without the blanks around it.
     pub value: &'a str,
@@ -38,8 +38,8 @@ pub struct Member<'a> {
     pub at: usize,
 }
 
-/// Calls `each` for every member of the object that `text` is, in order, duplicates included.
-/// Members may have been handed out before an error is found.
+/// Calls `each` for every member of the object in `text`, in order, duplicates included. Members may have been handed
+/// out before an error is found.
 pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Object, SyntaxError> {
     walk(text, |scan, key, depth| {
         let at = scan.at;
@@ -49,8 +49,8 @@ pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Ob
     })
 }
 
-/// As [`members`], for readers that look into values: `each` gets the key, stands before its value and walks over that,
-/// with [`Scan::value`] or [`Scan::object`] and the depth it is handed.
+/// Walks over an object like [`members`], for readers that look into values: `each` gets the key, stands before its
+/// value and must walk over that, with [`Scan::value`] or [`Scan::object`] and the depth it is handed.
 pub(super) fn walk<'a>(
     text: &'a str,
     each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), Stopped>,
@@ -66,7 +66,7 @@ pub(super) fn walk<'a>(
     Ok(Object { open, marks: scan.marks })
 }
 
-/// What a walk through an object has seen of it as a whole.
+/// The findings of a walk through an object that concern it as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Byte offset of the opening brace.
@@ -74,25 +74,25 @@ pub struct Object {
     pub marks: Marks,
 }
 
-/// Beginnings of strings that are worth a second look.
+/// The kinds of strings in a text whose beginnings call for a closer look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// What gateways like this one put into answers, and find again in later requests.
+    /// Whether there is a string that gateways like this one put into answers and find again in later requests.
     pub own: bool,
-    /// An id of a file that clients left with such a gateway.
+    /// Whether there is an id of a file that a client stored at such a gateway.
     pub files: bool,
-    /// The kind of an item that a client made of a call.
+    /// Whether there is the type of an item that holds the output of a call.
     pub outputs: bool,
-    /// The member that holds a file.
+    /// Whether there is the name of the member that holds a file, `file_data`.
     pub file_data: bool,
-    /// The member that names a file by its address.
+    /// Whether there is the name of the member that gives a file's address, `file_url`.
     pub file_urls: bool,
 }
 
 const OWN_MARKS: [&str; 7] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy", "ws_sy", "srvtoolu_sy"];
 const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
 const OUTPUT_MARKS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
-/// How marks begin, and the place of each in [`MARK_STARTS`].
+/// The first three bytes of all marks; each has its own place in [`MARK_STARTS`].
 const STARTS: [&[u8; 3]; 10] =
     [b"sy1", b"met", b"msg", b"rs_", b"fc_", b"ws_", b"srv", b"fil", b"fun", b"cus"];
 const MARK_STARTS: [u32; 16] = {
@@ -106,12 +106,13 @@ const MARK_STARTS: [u32; 16] = {
     table
 };
 
-/// A different one for each way to begin.
+/// Returns the place of a mark's first bytes in the table, a different one for each of `STARTS`.
 const fn mark_place(start: u32) -> usize {
     (start.wrapping_mul(0xc464_7159) >> 28) as usize
 }
 
-/// Whether a string of these first bytes may begin with a mark. Without a branch for each, since none can be foreseen.
+/// Whether a string with these first bytes may begin with a mark. It has no branch for each mark, since none could be
+/// predicted.
 fn may_be_mark(first: u32) -> bool {
     let start = first & 0x00ff_ffff;
     MARK_STARTS[mark_place(start)] == start
@@ -120,7 +121,7 @@ fn may_be_mark(first: u32) -> bool {
 const FILE_DATA: &[u8] = b"file_data\"";
 const FILE_URL: &[u8] = b"file_url\"";
 
-/// The value of the first member called `key`, when `text` is an object that has one.
+/// Returns the value of the first member called `key`, when `text` is an object that has one.
 pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut found = None;
     members(text, |member| {
@@ -132,12 +133,13 @@ pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     found
 }
 
-/// A tree may take eighty times its text, and what is looked at in one, an error or an answer of a few words, is short.
+/// The longest text that is made a tree, in bytes. A tree may take eighty times its text, and the texts looked at as
+/// one, errors or answers of a few words, are short.
 const MAX_TREE: usize = 1 << 20;
 
-/// A text as a tree, to look at and not to pass on. Halves of surrogate pairs, which upstreams send as escapes when they
-/// cut a text between the two, are in no tree: where there is one, all escapes of surrogates are U+FFFD. None is made of a
-/// text longer than [`MAX_TREE`].
+/// Parses a text into a tree that is only looked at, not passed on. A tree cannot hold halves of surrogate pairs, which
+/// upstreams send as escapes when they cut a text between the two: where there is one, all escapes of surrogates become
+/// U+FFFD. `None` for invalid JSON, and for a text longer than [`MAX_TREE`].
 pub(crate) fn tree(text: &[u8]) -> Option<Value> {
     if text.len() > MAX_TREE {
         return None;
@@ -145,9 +147,9 @@ pub(crate) fn tree(text: &[u8]) -> Option<Value> {
     serde_json::from_slice(text).ok().or_else(|| serde_json::from_slice(&without_surrogates(text)?).ok())
 }
 
-/// The text with U+FFFD for every escape of a surrogate; `None` where it has none.
+/// Returns the text with U+FFFD for every escape of a surrogate; `None` where it has none.
 fn without_surrogates(text: &[u8]) -> Option<Vec<u8>> {
-    // All four are looked at, for what follows an escaped backslash may be anything.
+    // All four digits are checked, because anything may follow an escaped backslash.
     let is_surrogate = |digits: &[u8]| match digits {
         [b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', low @ ..] => {
             low.iter().all(u8::is_ascii_hexdigit)
@@ -165,7 +167,7 @@ fn without_surrogates(text: &[u8]) -> Option<Vec<u8>> {
     Some(mended)
 }
 
-/// The text of a string literal that a walk has checked; `None` for any other value.
+/// Returns the text of a string literal that a walk has checked; `None` for any other value.
 pub fn string(value: &str) -> Option<String> {
     let inside = value.strip_prefix('"')?.strip_suffix('"')?;
     if !inside.contains('\\') {
@@ -174,16 +176,16 @@ pub fn string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
 
-/// A key as it is written. Most are only walked over, so it is cut out of the text when it is asked for.
+/// A key as it is written. Most keys are only walked over, so its text is cut out when it is asked for.
 pub(super) struct Key<'a> {
     text: &'a str,
-    /// Between the quotes.
+    /// The range between the quotes, in bytes.
     place: Range<usize>,
     has_escapes: bool,
 }
 
 impl<'a> Key<'a> {
-    /// A key is compared as what it means: `"mod\u0065l"` names the model as well.
+    /// Returns the decoded key: `"mod\u0065l"` names the model as well.
     pub(super) fn name(&self) -> Cow<'a, str> {
         let inside = &self.text[self.place.clone()];
         if !self.has_escapes {
@@ -203,7 +205,8 @@ pub(super) struct Scan<'a> {
     stopped_by: &'static str,
 }
 
-/// The text is no JSON: [`Scan::error`] says where and why. It is not carried here, so that results fit a register.
+/// The sign that the text is not JSON: [`Scan::error`] says where and why. The error is not carried here, so that
+/// results fit a register.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
@@ -212,36 +215,36 @@ impl<'a> Scan<'a> {
         Self { text, bytes: text.as_bytes(), at: 0, marks: Marks::default(), stopped_by: "" }
     }
 
-    /// The offset that has been reached.
+    /// Returns the offset that has been reached.
     pub(super) fn place(&self) -> usize {
         self.at
     }
 
-    /// The text from `start`, an earlier offset, to here.
+    /// Returns the text from `start`, an earlier offset, to the current one.
     pub(super) fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
 
-    /// Walks over `byte` when it comes next.
+    /// Walks over `byte` when it comes next; returns whether it did.
     pub(super) fn skip(&mut self, byte: u8) -> bool {
         let here = self.peek() == Some(byte);
         self.at += usize::from(here);
         here
     }
 
-    /// Nothing is walked over any more.
+    /// Notes the reason why the walk stops here.
     #[cold]
     fn stop(&mut self, what: &'static str) -> Stopped {
         self.stopped_by = what;
         Stopped
     }
 
-    /// Where and why the walk has stopped.
+    /// Returns where and why the walk has stopped.
     pub(super) fn error(&self) -> SyntaxError {
         SyntaxError { at: self.at, what: self.stopped_by }
     }
 
-    /// The text must be over, but for blanks.
+    /// Checks that only blanks follow.
     pub(super) fn end(&mut self) -> Result<(), Stopped> {
         self.blanks();
         match self.peek() {
@@ -255,7 +258,7 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn blanks(&mut self) {
-        // Most texts are written without any.
+        // Most texts are written without blanks.
         if self.peek().is_some_and(|byte| byte <= b' ') {
             while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
                 self.at += 1;
@@ -276,7 +279,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The object that comes next, `depth` levels deep with itself. `each` has to walk over the value of every key.
+    /// Walks over the object that comes next, `depth` levels deep with itself. `each` has to walk over the value of
+    /// every key.
     pub(super) fn object(
         &mut self,
         depth: usize,
@@ -295,7 +299,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A key with its colon, and the blanks up to its value.
+    /// Reads a key with its colon, and the blanks up to its value.
     #[inline]
     pub(super) fn key(&mut self) -> Result<Key<'a>, Stopped> {
         let start = self.at;
@@ -312,14 +316,14 @@ impl<'a> Scan<'a> {
         Ok(key)
     }
 
-    /// The value that comes next, as written.
+    /// Walks over the value that comes next and returns it as written.
     pub(super) fn literal(&mut self, depth: usize) -> Result<&'a str, Stopped> {
         let start = self.at;
         self.value(depth)?;
         Ok(self.since(start))
     }
 
-    /// The array that comes next, `depth` levels deep with itself. `each` has to walk over every element.
+    /// Walks over the array that comes next, `depth` levels deep with itself. `each` has to walk over every element.
     pub(super) fn array(
         &mut self,
         depth: usize,
@@ -346,7 +350,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Behind a value: true when `close` follows, false when a comma and another value do.
+    /// Reads on after a value: true when `close` follows, false when a comma does.
     pub(super) fn close_or_next(&mut self, close: u8) -> Result<bool, Stopped> {
         self.blanks();
         match self.peek() {
@@ -363,11 +367,11 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A string; true when it has escapes.
+    /// Walks over a string; returns whether it has escapes.
     fn string(&mut self) -> Result<bool, Stopped> {
         let start = self.at + 1;
         self.at = plain_end(self.bytes, start);
-        // Few strings begin like a mark: one look tells most of them.
+        // Few strings begin like a mark: one look rules most of them out.
         if self.at >= start + 3
             && let Some(first) = self.bytes[start..].first_chunk::<4>()
             && may_be_mark(u32::from_le_bytes(*first))
@@ -383,7 +387,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A string from its first byte on that is not plain.
+    /// Walks over the rest of a string, from the first byte that is not plain.
     #[inline(never)]
     fn rest_of_string(&mut self, has_escapes: bool) -> Result<bool, Stopped> {
         loop {

@@ -1,16 +1,15 @@
-//! Tells a failed answer that came with a good status.
+//! Recognizes a failed answer that came with a 2xx status.
 //!
 //! | fault | always | when the operator asks for it |
 //! |---|---|---|
-//! | an HTML page, anything that is no JSON object | x | |
+//! | an HTML page, or anything that is not a JSON object | x | |
 //! | an error object in place of an answer | x | |
-//! | an object that is no answer of its dialect, `{}` or `{"success":false}` | x | |
+//! | an object that is not an answer of its dialect, `{}` or `{"success":false}` | x | |
 //! | a failure keyword in what the assistant says | | x, bodies up to 64 KB |
 //! | no output and no completion tokens | | x |
 //!
-//! Keywords are sought in the assistant's words alone: a client that talks *about* an exceeded quota
-//! must not switch a channel off. Without such rules a good answer is scanned once and no tree is
-//! built of it.
+//! Keywords are sought in the assistant's words alone: a client that talks *about* an exceeded quota must not switch a
+//! channel off. Without such rules an answer is scanned once and no tree is built of it.
 
 use super::{
     Dialect,
@@ -21,12 +20,12 @@ use super::{
     usage::{self, Usage},
 };
 
-/// Longer answers are prose, in which any word may occur.
+/// The longest body searched for keywords, in bytes; longer answers are prose, in which any word may occur.
 const MAX_KEYWORD_BODY: usize = 64 * 1024;
-/// A longer answer is not empty.
+/// The longest answer that may be judged by its words or as empty, in bytes; a longer one is not empty.
 const MAX_JUDGED: usize = 1 << 20;
 
-/// The operator's rules.
+/// The operator's rules for failed answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     keywords: Vec<String>,
@@ -34,23 +33,24 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Keywords are trimmed and compared without case; blank ones are ignored.
+    /// Creates the rules. Keywords are trimmed and compared without case; blank ones are ignored.
     pub fn new<'a>(keywords: impl IntoIterator<Item = &'a str>, empty_content_fails: bool) -> Self {
         let keywords =
             keywords.into_iter().map(|word| word.trim().to_lowercase()).filter(|word| !word.is_empty());
         Self { keywords: keywords.collect(), empty_content_fails }
     }
 
-    /// A stream's end: whether an answer without output and with these counts is a failure.
+    /// Returns whether an answer with these counts fails because it is empty: no output was seen and no completion
+    /// tokens are reported.
     pub fn fails_empty(&self, output_seen: bool, usage: Option<Usage>) -> bool {
         self.empty_content_fails && !output_seen && usage.and_then(|usage| usage.completion).unwrap_or(0) == 0
     }
 }
 
-/// Why an answer with a 2xx status is a failure (502 for the client, a fault of the channel).
+/// The reason why an answer with a 2xx status is a failure (502 for the client, a fault of the channel).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An HTML page; with what it is about, which may be nothing.
+    /// An HTML page, with its title or Cloudflare's reason, which may be empty.
     Html(String),
     NotJson,
     /// The body is an error object.
@@ -62,7 +62,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The message for the client and the log.
+    /// Returns the message for the client and the log.
     pub fn message(&self) -> String {
         match self {
             Self::Html(about) if about.is_empty() => "Upstream returned an HTML page".to_owned(),
@@ -89,29 +89,29 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     if dialect == Dialect::Messages && is_message && node.get("stop_reason").is_some() {
         return Ok(usage);
     }
-    // The type and the status of an answer tell of no failure.
+    // The type and the status of an answer do not describe a failure.
     if is_message || node.str_at("object") == "response" {
         return Err(Fault::NoAnswer);
     }
-    // Some sites put a failure into a shape of their own, and some into none at all.
+    // Some sites report a failure in a form of their own, and some in no form at all.
     Err(UpstreamError::of(&node).map_or(Fault::NoAnswer, Fault::Error))
 }
 
-/// Judges a 2xx answer that is something else than the dialect's own: a count, a compaction.
+/// Judges a 2xx answer other than the dialect's usual one, such as a token count or a compaction.
 pub fn object(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
     read(dialect, body, &Rules::default()).map(|(usage, _)| usage)
 }
 
-/// Judges a 2xx answer that is to be a count of tokens.
+/// Judges a 2xx answer that must be a token count.
 pub fn count(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
     let usage = object(dialect, body)?;
-    // Google leaves out what is nothing.
+    // Google leaves out counts of zero.
     let text = std::str::from_utf8(body).unwrap_or_default();
     let counted = json::member(text, "input_tokens").is_some_and(|count| count.parse::<u64>().is_ok());
     if counted || dialect == Dialect::Gemini { Ok(usage) } else { Err(Fault::NoAnswer) }
 }
 
-/// `null`, or a list of nothing.
+/// Whether a value is `null` or an empty list.
 fn is_nothing(value: &str) -> bool {
     value == "null"
         || value
@@ -120,14 +120,14 @@ fn is_nothing(value: &str) -> bool {
             .is_some_and(|list| list.trim().is_empty())
 }
 
-/// The usage, and whether there is the member that holds an answer of the dialect.
+/// Reads the usage, and whether the answer has the member that holds an answer of the dialect.
 fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, bool), Fault> {
     let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
     let mut has_answer = false;
     let mut holds_answer = false;
     let mut error = None;
     let mut failed = false;
-    // A response that is made in the background: its output is yet to come.
+    // A response that is made in the background has its output yet to come.
     let mut is_under_way = false;
     let mut usage = None;
     json::walk(text, |scan, key, depth| {
@@ -153,7 +153,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     .map_err(|_| not_json(text))?;
     let error = error.filter(|_| !has_answer || failed).and_then(|error| Node::parse(error).ok());
     if error.as_ref().is_some_and(is_error) || (failed && dialect == Dialect::Responses) {
-        // Some sites put type or message beside the error, so the whole body is read.
+        // Some sites put the type or the message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
     }
     let is_under_way = is_under_way && dialect == Dialect::Responses;
@@ -174,7 +174,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     Ok((usage, holds_answer))
 }
 
-/// Whether a member of that name is where an answer of the dialect stands.
+/// Whether an answer of the dialect stands in a member of this name.
 fn is_answer_of(dialect: Dialect, key: &str) -> bool {
     match dialect {
         Dialect::Chat | Dialect::Completions => key == "choices",
@@ -187,7 +187,7 @@ fn is_answer_of(dialect: Dialect, key: &str) -> bool {
     }
 }
 
-/// Judges plain text that stands for an answer.
+/// Judges plain text that serves as an answer.
 pub fn text(text: &str, rules: &Rules) -> Result<(), Fault> {
     let said = text.to_lowercase();
     let found =
@@ -195,7 +195,7 @@ pub fn text(text: &str, rules: &Rules) -> Result<(), Fault> {
     found.map_or(Ok(()), |word| Err(Fault::Keyword(word.clone())))
 }
 
-/// Judges an answer of which only the beginning is known: it must be going to be an object.
+/// Judges an answer of which only the beginning is known: it must begin a JSON object.
 pub fn beginning(body: &[u8]) -> Result<(), Fault> {
     if body.trim_ascii_start().starts_with(b"{") {
         return Ok(());
@@ -223,7 +223,7 @@ fn keyword<'k>(dialect: Dialect, answer: &Node<'_>, keywords: &'k [String]) -> O
     keywords.iter().find(|word| said.contains(word.as_str())).map(String::as_str)
 }
 
-/// The places of an answer that hold the assistant's words.
+/// Collects the places of an answer that hold the assistant's words.
 fn texts<'n, 'a>(dialect: Dialect, answer: &'n Node<'a>) -> Vec<Option<&'n Node<'a>>> {
     let mut texts = Vec::new();
     match dialect {
@@ -264,7 +264,7 @@ fn has_output(dialect: Dialect, answer: &Node<'_>) -> bool {
         Dialect::Responses => {
             says(answer, "output_text") || answer.items_at("output").iter().any(is_answer_item)
         }
-        // One that was blocked says why it has none.
+        // A blocked answer says why it has no content.
         Dialect::Gemini => {
             let has_content = |part: &Node<'_>| part.members().iter().any(|(_, value)| !is_blank(value));
             gemini_parts(answer).any(has_content)
@@ -277,7 +277,7 @@ fn has_output(dialect: Dialect, answer: &Node<'_>) -> bool {
     }
 }
 
-/// The parts of all candidates, also of an answer in the envelope of the command line's service.
+/// Returns the parts of all candidates, also of an answer in the envelope of the Gemini CLI's service.
 fn gemini_parts<'n, 'a>(answer: &'n Node<'a>) -> impl Iterator<Item = &'n Node<'a>> {
     let answer = answer.get("response").unwrap_or(answer);
     let candidates = answer.items_at("candidates").iter();
@@ -292,7 +292,7 @@ fn is_blank(value: &Node<'_>) -> bool {
     }
 }
 
-/// Whether it is a part of a text, with nothing in it.
+/// Whether a part is a text part with nothing in it.
 fn is_blank_text(part: &Node<'_>) -> bool {
     part.str_at("type") == "text" && part.get("text").is_none_or(is_blank)
 }

@@ -1,24 +1,23 @@
-//! Text and values as JSON writes them.
+//! Texts and values as JSON writes them.
 //!
-//! Most of what a conversion moves is text that nobody needs to understand: a message, a piece of a
-//! stream, a picture in base64. [`Text`] is such a string as it stands between its quotes, escapes
-//! and all, so that it is copied and never decoded. That is fast, and it is exact: half of a
-//! surrogate pair, which clients and upstreams send when they cut a text, is no Unicode text and
-//! would be lost in a `String`, but its escape passes. [`Json`] is the same for any other value:
-//! a schema keeps the order of its keys, a number its spelling.
+//! Most of what a conversion moves is text that need not be understood: a message, a piece of a stream, a picture in
+//! base64. [`Text`] is such a string as it stands between its quotes, escapes included, so that it is copied and never
+//! decoded. That is fast, and it is exact: half of a surrogate pair, which clients and upstreams send when they cut a
+//! text, is not Unicode text and would be lost in a `String`, but its escape passes. [`Json`] is the same for any other
+//! value: a schema keeps the order of its keys, a number its spelling.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// What stands between the quotes of a JSON string, as written.
+/// The content of a JSON string between its quotes, as written.
 ///
 /// Two literals may be joined, but not cut: a cut could fall into an escape.
 #[derive(Clone, Default, Eq)]
 pub struct Text<'a>(Cow<'a, str>);
 
-/// How often texts, or bytes that are searched, have been looked at in this thread: what the cost of a conversion is
-/// counted in.
+/// The number of times that texts, or bytes that are searched, have been looked at in this thread: the measure of a
+/// conversion's cost.
 #[cfg(test)]
 pub(super) mod looks {
     use std::cell::Cell;
@@ -31,7 +30,7 @@ pub(super) mod looks {
         LOOKS.set(LOOKS.get() + 1);
     }
 
-    /// How many there were since this was last asked.
+    /// Returns the number of looks since the last call.
     pub fn take() -> u64 {
         LOOKS.take()
     }
@@ -50,7 +49,7 @@ impl PartialEq for Text<'_> {
     }
 }
 
-/// As its literal, by which maps are asked for it.
+/// Hashes the literal, so that maps can be asked by it.
 impl Hash for Text<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
@@ -66,23 +65,23 @@ impl Borrow<str> for Text<'_> {
 impl<'a> Text<'a> {
     pub const EMPTY: Text<'static> = Text(Cow::Borrowed(""));
 
-    /// The literal of a plain text.
+    /// Makes the literal of a plain text.
     pub fn of(plain: &str) -> Text<'static> {
         let quoted = serde_json::Value::from(plain).to_string();
         Text(Cow::Owned(quoted[1..quoted.len() - 1].to_owned()))
     }
 
-    /// A literal whose letters are plain: nothing in it needs an escape. For names of our own.
+    /// Makes a literal of plain letters, none of which needs an escape. For names of our own.
     pub const fn plain(word: &'static str) -> Text<'static> {
         Text(Cow::Borrowed(word))
     }
 
-    /// The inside of a string literal that a scanner has checked.
+    /// Takes the inside of a string literal that a scanner has checked.
     pub(super) fn inside(literal: &'a str) -> Self {
         Self(Cow::Borrowed(literal))
     }
 
-    /// As written, without the quotes.
+    /// Returns the literal as written, without the quotes.
     pub fn literal(&self) -> &str {
         looks::count();
         &self.0
@@ -92,12 +91,13 @@ impl<'a> Text<'a> {
         self.0.is_empty()
     }
 
-    /// Nothing in it but white space.
+    /// Whether it contains only white space.
     pub fn is_blank(&self) -> bool {
         self.decode().trim().is_empty()
     }
 
-    /// What it says. Halves of surrogate pairs become U+FFFD: who decodes wants to look, not to pass on.
+    /// Returns the decoded text. Halves of surrogate pairs become U+FFFD: a decoded text is for looking at, not for
+    /// passing on.
     pub fn decode(&self) -> Cow<'_, str> {
         looks::count();
         if !self.0.contains('\\') {
@@ -107,7 +107,7 @@ impl<'a> Text<'a> {
         Cow::Owned(serde_json::from_str(&quoted).unwrap_or_else(|_| self.decode_halves()))
     }
 
-    /// As [`decode`](Self::decode), where halves of surrogate pairs stand alone.
+    /// Decodes like [`decode`](Self::decode) a text in which halves of surrogate pairs stand alone.
     fn decode_halves(&self) -> String {
         let (whole, half) = self.paired();
         let mut text: String = serde_json::from_str(&format!("\"{}\"", whole.0)).unwrap_or_default();
@@ -115,13 +115,13 @@ impl<'a> Text<'a> {
         text
     }
 
-    /// Whether it says exactly this.
+    /// Whether the decoded text equals `plain`.
     pub fn is(&self, plain: &str) -> bool {
         self.decode() == plain
     }
 
-    /// How many characters it has, an escape counted as what it stands for. A surrogate pair is one, and
-    /// counts with its first half, wherever the text is cut.
+    /// Returns the number of characters, an escape counted as the one it stands for. A surrogate pair is one character,
+    /// counted with its first half, wherever the text is cut.
     pub fn letters(&self) -> u64 {
         let mut letters = 0;
         let mut rest = self.0.as_ref();
@@ -137,13 +137,13 @@ impl<'a> Text<'a> {
         letters + rest.chars().count() as u64
     }
 
-    /// Whether a character stands in it by its number.
+    /// Whether it may contain a `\u` escape.
     pub fn has_unit_escape(&self) -> bool {
         memchr::memchr(b'\\', self.0.as_bytes()).is_some_and(|at| self.0[at..].contains("\\u"))
     }
 
-    /// The text with U+FFFD for each half of a surrogate pair that stands alone, and apart from it the first half at its
-    /// end, to which what follows may be the second.
+    /// Returns the text with U+FFFD for each half of a surrogate pair that stands alone, and separately a first half at
+    /// its end, since the text that follows may begin with the second.
     pub fn paired(&self) -> (Text<'static>, Option<Text<'static>>) {
         let unit_at = |at: usize| {
             let digits = self.0.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -185,7 +185,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// All of them, with `separator` (plain letters or an escape, as it stands in a literal) between.
+    /// Joins texts, with `separator` (plain letters or an escape, as it stands in a literal) between them.
     pub fn join<'t>(texts: impl IntoIterator<Item = &'t Text<'t>>, separator: &str) -> Text<'static> {
         let mut joined = String::new();
         for (index, text) in texts.into_iter().enumerate() {
@@ -201,13 +201,13 @@ impl<'a> Text<'a> {
         Text(Cow::Owned(self.0.into_owned()))
     }
 
-    /// Without a copy where it may.
+    /// Returns the same text without a copy.
     pub fn borrowed(&self) -> Text<'_> {
         Text(Cow::Borrowed(&self.0))
     }
 }
 
-/// For tests and logs: what it says, with the quotes.
+/// Writes the literal with its quotes, for tests and logs.
 impl fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0)
@@ -219,7 +219,7 @@ impl fmt::Debug for Text<'_> {
 pub struct Json<'a>(Cow<'a, str>);
 
 impl<'a> Json<'a> {
-    /// A value that a scanner has checked.
+    /// Takes a value that a scanner has checked.
     pub(super) fn checked(text: &'a str) -> Self {
         Self(Cow::Borrowed(text))
     }
@@ -236,7 +236,7 @@ impl<'a> Json<'a> {
         self.0.parse().ok()
     }
 
-    /// Without the blanks between its tokens.
+    /// Returns the value without the blanks between its tokens.
     pub fn compact(&self) -> Cow<'_, str> {
         compact(&self.0)
     }
@@ -252,7 +252,7 @@ impl fmt::Debug for Json<'_> {
     }
 }
 
-/// Valid JSON without the blanks between its tokens; nothing else changes.
+/// Removes the blanks between the tokens of valid JSON; nothing else changes.
 pub fn compact(json: &str) -> Cow<'_, str> {
     let is_blank = |byte: u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
     if !json.bytes().any(is_blank) {

@@ -1,12 +1,12 @@
-//! How probable each token of an answer was.
+//! The probability of each token of an answer.
 //!
 //! | | complete | in a stream |
 //! |---|---|---|
-//! | chat | `logprobs.content` of a choice | the same, of what the chunk says |
-//! | responses | `logprobs` of an `output_text` | the same, of the delta |
-//! | gemini | `logprobsResult` of a candidate | the same, of the chunk |
+//! | chat | `logprobs.content` of a choice | the same, for the text of the chunk |
+//! | responses | `logprobs` of an `output_text` | the same, for the delta |
+//! | gemini | `logprobsResult` of a candidate | the same, for the chunk |
 //!
-//! Messages has none: who asks for them is not sent there.
+//! Messages has none: a request for them is not sent there.
 
 use super::literal::{Json, Text};
 use super::tree::Node;
@@ -19,7 +19,7 @@ pub struct Token<'a> {
     pub logprob: Json<'a>,
     /// Its bytes, as a list of numbers: a token may be a piece of a letter.
     pub bytes: Option<Json<'a>>,
-    /// The most probable ones.
+    /// The most probable tokens at this place.
     pub others: Vec<Token<'a>>,
 }
 

@@ -4,8 +4,8 @@ use super::literal::Json;
 use super::tree::Node;
 use super::writer::Writer;
 
-/// No object of a dialect has as many members: what an upstream invents beyond is left out, since every
-/// name is sought among those before it.
+/// The most members that are kept: no object of a dialect has as many, and those that an upstream invents beyond are
+/// left out, since every name is searched for among those before it.
 const MOST: usize = 256;
 
 /// Names and JSON values, in the order in which they came; each name once.
@@ -13,26 +13,27 @@ const MOST: usize = 256;
 pub(super) struct Members(Vec<(String, String)>);
 
 impl Members {
-    /// The value of that name.
+    /// Returns the value of this name.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
-    /// A value replaces the one before it.
+    /// Sets the value of a name; it replaces an earlier one.
     pub(super) fn set(&mut self, key: &str, value: &str) {
         if let Some(known) = self.entry(key) {
             value.clone_into(known);
         }
     }
 
-    /// Adds the elements of a list to those that have come.
+    /// Adds the elements of a list to those that have come under this name.
     pub(super) fn lengthen(&mut self, key: &str, list: &Node<'_>) {
         if let Some(known) = self.entry(key) {
             lengthen(known, list);
         }
     }
 
-    /// Adds the members of an object to those that have come; text of these names comes in pieces.
+    /// Adds the members of an object to those that have come; for the names in `in_pieces`, text is appended to the
+    /// earlier text.
     pub(super) fn merge(&mut self, object: &Node<'_>, in_pieces: &[&str]) {
         for (key, value) in object.members() {
             let Some(known) = self.entry(key) else { return };
@@ -46,7 +47,7 @@ impl Members {
         }
     }
 
-    /// The value of that name, or room for one; `None` when there is no more.
+    /// Returns the value of this name, or room for one; `None` when there is no more room.
     fn entry(&mut self, key: &str) -> Option<&mut String> {
         let known = self.0.iter().position(|(known, _)| known == key);
         let at = known.unwrap_or(self.0.len());
@@ -64,12 +65,12 @@ impl Members {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Writes them into an object.
+    /// Writes the members into an object.
     pub(super) fn put(&self, o: &mut Writer) {
         self.iter().for_each(|(key, value)| o.field(key, Json::checked(value)));
     }
 
-    /// An object of nothing else.
+    /// Returns an object of only these members.
     pub(super) fn object(&self) -> String {
         let mut json = Writer::new();
         json.object(|o| self.put(o));
@@ -77,7 +78,7 @@ impl Members {
     }
 }
 
-/// Adds the elements of a list to one that was made so; anything else gives way to it. What has come is
+/// Appends the elements of a list to one that was built this way; any other value is replaced. The elements before are
 /// not read again: a list may come in a hundred thousand pieces.
 pub(super) fn lengthen(known: &mut String, list: &Node<'_>) {
     if !known.starts_with('[') {

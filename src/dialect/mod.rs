@@ -1,36 +1,37 @@
-//! The client dialects: read as far as passing them through needs it, and converted.
+//! The dialects of clients and upstreams: read as far as passing a body through requires it, and converted.
 //!
 //! | module | reads | gives |
 //! |---|---|---|
-//! | [`envelope`] | a request body | its model, whether it streams, session hints; the splice of the model |
+//! | [`envelope`] | a request body | its model, whether it streams, session hints; the body with another model |
 //! | [`observe`] | the chunks of a streamed answer | its phase (nothing yet, output, ended, failed) and its usage |
-//! | [`judge`] | a complete answer with a 2xx status | its usage, or why it is a failure all the same |
-//! | [`errors`] | an upstream's error body | what it says, fit for a client; and our own error bodies and events |
+//! | [`judge`] | a complete answer with a 2xx status | its usage, or the reason why it is a failure all the same |
+//! | [`errors`] | an upstream's error body | its message, fit for a client; also our own error bodies and events |
 //! | [`convert`] | a request, an answer or a stream of one dialect | the same in another |
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
-//! | [`code_assist`] | the envelope that some put around gemini's | what is in it, and back |
+//! | [`code_assist`] | the envelope that some put around gemini's bodies | its content, and back |
 //! | [`completions`] | a legacy request | the same in that form, and its answer back |
-//! | [`signature`], [`names`] | | what must survive a client of another dialect |
-//! | [`citation`] | | where what was said comes from |
-//! | [`logprobs`] | | how probable each token was |
-//! | [`search`] | | what an upstream looked for on its own |
-//! | `cache_marks`, `marked_turns` | | where the client wants its prompt cached; those marks among the parts of turns |
-//! | [`effort`] | how much a model is to think | the same in each dialect's words |
-//! | [`estimate`] | a request body | about how many tokens it has |
-//! | [`parts`] | a request body | whether it has more parts and calls than are converted |
-//! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
-//! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
+//! | [`signature`], [`names`] | | the signatures and tool names that must survive a client of another dialect |
+//! | [`citation`] | | the sources of what a model said |
+//! | [`logprobs`] | | the probability of each token |
+//! | [`search`] | | the web searches that an upstream ran itself |
+//! | `cache_marks`, `marked_turns` | | where the client wants its prompt cached; the marks among the parts of turns |
+//! | [`effort`] | how much a model is asked to think | the same in each dialect's words |
+//! | [`estimate`] | a request body | an estimate of its tokens |
+//! | [`parts`] | a request body | whether it has more parts and calls than may be converted |
+//! | [`payload_rules`] | an operator's rules for request bodies | their mistakes, or a body as they change it |
+//! | [`service_tier`] | a body and an operator's rules for tiers | whether its tier is kept, renamed, left out or refused |
 //! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
-//! | [`answer_id`] | the beginning of an answer | its id, which a client may go on from |
-//! | [`batch`] | the requests of a batch, its object, its results | the one model they ask for, the same with another; what was used |
+//! | [`answer_id`] | the beginning of an answer | its id, from which a client may continue |
+//! | [`batch`] | a batch's requests, object and results | the one model they ask for, the same with another; the usage |
 //! | [`video`] | a video object | its id, a snapshot of its state; the same under another id |
-//! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
+//! | [`rename`] | an answer, complete or streamed | the same under the model name that the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
-//! | [`optional`] | what an upstream refuses by name | the body without it, where it can do without |
-//! | [`output_limit`] | the bound that a refusal names | the body with that limit |
-//! | `text_files` | a file in base64 | the text that it is |
-//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `json_schema`, `members`, `waiting_calls`, [`usage`] | | the ground the others stand on |
+//! | [`optional`] | a refusal that names a member | the body without that member, where it can do without |
+//! | [`output_limit`] | the limit that a refusal names | the body with that limit |
+//! | `text_files` | a file in base64 | its text, if it is text |
+//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the basis of the other modules |
+//! | `json_schema`, `members`, `waiting_calls` | | the basis of the other modules |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
 //! channel is tried next, and what a failure costs it, is decided elsewhere.
@@ -87,7 +88,7 @@ pub mod video;
 mod waiting_calls;
 pub mod writer;
 
-/// A form of request and answer that clients speak.
+/// A form of requests and answers that clients and upstreams speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `/v1/chat/completions`
@@ -109,7 +110,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The word for it in logs, settings and the database.
+    /// Returns the word for the dialect in logs, settings and the database.
     pub fn id(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -123,8 +124,8 @@ impl Dialect {
         }
     }
 
-    /// The path of the surface, the same downstream and upstream; `/v1beta/models` for gemini,
-    /// whose paths carry the model.
+    /// Returns the path of the surface, the same downstream and upstream; `/v1beta/models` for gemini, whose paths
+    /// carry the model.
     pub fn path(self) -> &'static str {
         match self {
             Self::Chat => "/v1/chat/completions",

@@ -1,33 +1,33 @@
-//! Tool names that an upstream would refuse, and the way back.
+//! Replaces tool names that an upstream would refuse, and restores them in answers.
 //!
-//! OpenAI endpoints take at most 64 characters, and these and messages letters, digits, `_` and `-`; Google wants a letter
-//! or `_` first. A client's longer or odder name is shortened the same way wherever it occurs in a request, and
-//! every answer gets the client's own name back.
+//! OpenAI's endpoints take at most 64 characters, and these and messages only letters, digits, `_` and `-`; Google
+//! wants a letter or `_` first. A client's name that does not fit is replaced in the same way wherever it occurs in a
+//! request, and every answer gets the client's own name back.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::literal::Text;
 
-/// The limit of OpenAI's endpoints.
+/// The longest name at OpenAI's endpoints, in characters.
 pub const MAX_CHARS: usize = 64;
 
 /// The names of one request that had to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// The upstream's name for each of the client's, and the way back.
+    /// The upstream's name for each of the client's; `client` has them the other way round.
     upstream: HashMap<String, String>,
     client: HashMap<String, String>,
 }
 
 impl Names {
-    /// Makes the names fit: those of the tools that are offered, and of the calls that were made, each in order.
-    /// A call that comes later changes none of them, so that the conversation begins as before.
+    /// Makes the names fit: those of the tools that are offered, and of the calls that were made, each in order. A
+    /// later call changes none of the earlier names, so that the conversation begins as before.
     pub fn fit<'t>(offered: &[Cow<'t, str>], called: &[Cow<'t, str>], fits: impl Fn(&str) -> String) -> Self {
         let stays = |name: &&Cow<'t, str>| fits(name) == ***name;
         let mut kept: HashSet<String> = offered.iter().filter(stays).map(|name| name.to_string()).collect();
         let mut taken = kept.clone();
-        // How far the names that become this one have been counted.
+        // The last number appended to each name that several names become.
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut names = Self::default();
         for name in offered.iter().chain(called) {
@@ -58,12 +58,12 @@ impl Names {
         self.upstream.is_empty()
     }
 
-    /// The upstream's name for the client's.
+    /// Returns the upstream's name for the client's.
     pub fn upstream<'t>(&self, client: &'t Text<'_>) -> Text<'t> {
         find(&self.upstream, client)
     }
 
-    /// The client's name for the upstream's.
+    /// Returns the client's name for the upstream's.
     pub fn client<'t>(&self, upstream: &'t Text<'_>) -> Text<'t> {
         find(&self.client, upstream)
     }
@@ -76,8 +76,8 @@ fn find<'t>(names: &HashMap<String, String>, name: &'t Text<'_>) -> Text<'t> {
     names.get(&*name.decode()).map_or_else(|| name.borrowed(), |other| Text::of(other))
 }
 
-/// A name for an OpenAI endpoint: at most 64 characters. `mcp__` and the last segment where that
-/// fits, else the last 64 characters.
+/// Shortens a name for an OpenAI endpoint to 64 characters: `mcp__` and the last segment where that fits, else the last
+/// 64 characters.
 pub fn short(name: &str) -> String {
     if name.chars().count() <= MAX_CHARS {
         return name.to_owned();
@@ -95,17 +95,17 @@ pub fn short(name: &str) -> String {
     name.chars().skip(skipped).collect()
 }
 
-/// A name for an OpenAI endpoint: `[A-Za-z0-9_-]{1,64}`.
+/// Makes a name for an OpenAI endpoint: `[A-Za-z0-9_-]{1,64}`.
 pub fn for_openai(name: &str) -> String {
     short(&with_letters(name, "_-"))
 }
 
-/// A name for a messages endpoint: `[A-Za-z0-9_-]{1,128}`.
+/// Makes a name for a messages endpoint: `[A-Za-z0-9_-]{1,128}`.
 pub fn plain(name: &str) -> String {
     with_letters(name, "_-").chars().take(128).collect()
 }
 
-/// A name for a gemini endpoint: letters, digits and `_.:-`, a letter or `_` first, at most 64 characters.
+/// Makes a name for a gemini endpoint: letters, digits and `_.:-`, a letter or `_` first, at most 64 characters.
 pub fn for_google(name: &str) -> String {
     let name = short(&with_letters(name, "_.:-"));
     if name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
@@ -114,7 +114,7 @@ pub fn for_google(name: &str) -> String {
     std::iter::once('_').chain(name.chars()).take(MAX_CHARS).collect()
 }
 
-/// The name with `_` for each character that is neither a letter or digit of ASCII nor one of `others`.
+/// Returns the name with `_` for each character that is neither a letter or digit of ASCII nor one of `others`.
 fn with_letters(name: &str, others: &str) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || others.contains(letter);
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()

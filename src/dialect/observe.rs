@@ -1,20 +1,19 @@
-//! Watches a streamed answer pass.
+//! Observes a streamed answer as it passes.
 //!
-//! The bytes go to the client untouched; beside them [`StreamObserver`] tells how far the answer
-//! has come, what it consumed, and whether it failed.
+//! The bytes go to the client untouched; beside them [`StreamObserver`] tells how far the answer has come, what it
+//! consumed, and whether it failed.
 //!
 //! ```text
 //! Preamble ──output──▶ Output ──end event──▶ Ended          what each event means: `events`
 //!     └──────────────────┴──error event──▶ Failed
 //! ```
 //!
-//! Until the first output every event is parsed: that is what the retry hangs on, and they are few.
-//! After it an event is parsed only when its bytes name something that matters (usage, an error, an
-//! end); a plain delta costs a few substring searches. Such a search cannot be misled by what the
-//! model writes: inside a JSON string its quotes are escaped, so a quoted word is a key or a whole
-//! value, and then the parse decides.
+//! Until the first output every event is parsed: the decision to retry depends on them, and they are few. After it an
+//! event is parsed only when its bytes name something that matters (usage, an error, an end); a plain delta costs a few
+//! substring searches. The model's text cannot mislead such a search: inside a JSON string its quotes are escaped, so a
+//! quoted word is a key or a whole value, and then the parse decides.
 //!
-//! Of an answer that is converted or gathered every event is parsed anyway, and [`Progress`] is asked of the same value.
+//! Every event of an answer that is converted or gathered is parsed anyway, and passed to [`Progress`] as well.
 
 use super::{
     Dialect,
@@ -29,13 +28,13 @@ use super::{
 use bytes::Bytes;
 use std::ops::Deref;
 
-/// The longest event that is looked at whole; only the beginning and the end of a longer one are.
+/// The longest event that is read whole, in bytes; only the beginning and the end of a longer one are.
 const EVENT_LIMIT: usize = 256 * 1024;
 
-/// How far a streamed answer has come.
+/// The stage that a streamed answer has reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing yet that a client would miss: another channel may still be tried.
+    /// Nothing has come yet that a client would miss: another channel may still be tried.
     Preamble,
     /// Content, reasoning, a refusal or a tool call has been seen.
     Output,
@@ -46,7 +45,7 @@ pub enum Phase {
     Failed(UpstreamError),
 }
 
-/// What the events of a streamed answer have said of the answer itself.
+/// The state of a streamed answer, as its events tell it.
 #[derive(Debug)]
 pub struct Progress {
     dialect: Dialect,
@@ -55,20 +54,20 @@ pub struct Progress {
     output: bool,
     finished: bool,
     opening: Opening,
-    /// How many events have come.
+    /// The number of events so far.
     events: u64,
 }
 
-/// Which part of the chunk last fed may be relayed when it made the stream [`Phase::Failed`].
+/// The part of the chunk last fed that may be relayed when the chunk made the stream [`Phase::Failed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// Bytes of the chunk to relay before anything else.
+    /// The bytes of the chunk to relay before anything else.
     pub keep: usize,
-    /// The error event had begun in an earlier chunk and is relayed whole: no event of our own may follow.
+    /// Whether the error event had begun in an earlier chunk and is relayed whole: no event of our own may follow.
     pub error_relayed: bool,
 }
 
-/// Reads the progress of a stream that passes, and what an event of our own in it must know.
+/// Reads the progress of a stream that passes, and what is needed to add an event of our own to it.
 #[derive(Debug)]
 pub struct StreamObserver {
     scanner: Scanner,
@@ -79,9 +78,9 @@ pub struct StreamObserver {
 struct Watch {
     progress: Progress,
     events: u64,
-    /// The response as it began, in JSON (responses).
+    /// The response as it began, in JSON (responses only).
     begun: Option<String>,
-    /// The block that is open (messages).
+    /// The index of the open block (messages only).
     open_block: Option<u64>,
     broke: Option<Break>,
 }
@@ -106,7 +105,7 @@ impl Progress {
         &self.phase
     }
 
-    /// What the upstream said when its stream failed.
+    /// Returns the upstream's error when its stream failed.
     pub fn failure(&self) -> Option<&UpstreamError> {
         match &self.phase {
             Phase::Failed(error) => Some(error),
@@ -114,7 +113,8 @@ impl Progress {
         }
     }
 
-    /// Nothing can follow any more (`[DONE]`, `message_stop`, a terminal response event): reading may stop.
+    /// Whether nothing can follow any more (`[DONE]`, `message_stop`, a terminal response event), so that reading may
+    /// stop.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -124,27 +124,27 @@ impl Progress {
         self.output
     }
 
-    /// The usage seen so far.
+    /// Returns the usage seen so far.
     pub fn usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// How many events have come of it.
+    /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// What came up to the first output lacks events that a client needs before it (messages, responses).
+    /// Whether events that a client needs before the first output are missing (messages, responses).
     pub fn lacks_opening(&self) -> bool {
         self.opening.is_lacking()
     }
 
-    /// No event counts any more.
+    /// Whether later events no longer count.
     fn is_over(&self) -> bool {
         self.finished || matches!(self.phase, Phase::Failed(_))
     }
 
-    /// Takes the next event.
+    /// Reads the next event.
     pub fn take(&mut self, event: &StreamEvent<'_>) {
         self.events += 1;
         if self.is_over() {
@@ -172,7 +172,7 @@ impl Progress {
         }
     }
 
-    /// An end marker after nothing, not even a reason to stop: never an answer.
+    /// Whether an end marker now would follow nothing, not even a finish reason: that is never an answer.
     fn is_bare_end(&self) -> bool {
         matches!(self.dialect, Dialect::Chat | Dialect::Completions) && self.phase == Phase::Preamble
     }
@@ -195,7 +195,7 @@ impl StreamObserver {
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }
 
-    /// Takes the next chunk and gives the phase after it.
+    /// Reads the next chunk and returns the phase after it.
     pub fn feed(&mut self, chunk: &[u8]) -> &Phase {
         let Self { scanner, watch } = self;
         watch.broke = None;
@@ -203,8 +203,8 @@ impl StreamObserver {
         self.phase()
     }
 
-    /// The upstream has closed: reads a last event that no blank line ended. After it, a phase other
-    /// than `Ended` or `Failed` means that the stream broke.
+    /// Ends the stream, now that the upstream has closed: reads a last event that no blank line ended. After it, a
+    /// phase other than `Ended` or `Failed` means that the stream broke.
     pub fn close(&mut self) -> &Phase {
         let Self { scanner, watch } = self;
         watch.broke = None;
@@ -212,24 +212,24 @@ impl StreamObserver {
         self.phase()
     }
 
-    /// Where the stream broke within the chunk last fed; `None` unless that chunk made it fail.
+    /// Returns where the stream broke within the chunk last fed; `None` unless that chunk made it fail.
     pub fn break_at(&self) -> Option<Break> {
         self.watch.broke
     }
 
-    /// The `sequence_number` that an event of our own would carry (responses).
+    /// Returns the `sequence_number` that an event of our own would carry (responses).
     #[cfg(test)]
     pub fn next_sequence(&self) -> u64 {
         self.watch.events
     }
 
-    /// No event is half fed: only now may an event of our own be put into the stream.
+    /// Whether no event is half fed: only then may an event of our own be put into the stream.
     pub fn between_events(&self) -> bool {
         self.scanner.between_events()
     }
 
-    /// What tells the client of a break ([`errors::stream_event`]), with what is known of the stream: its
-    /// sequence number and the response as it began, or the block that is to be closed before.
+    /// Builds the event that tells the client of a break ([`errors::stream_event`]), with the sequence number and the
+    /// response as it began, or after the end of the open block, where these are known.
     pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
         let Watch { progress, events, begun, open_block, .. } = &self.watch;
         let event = errors::stream_event_of(progress.dialect, error, *events, begun.as_deref());
@@ -272,7 +272,7 @@ impl Watch {
         }
     }
 
-    /// Which block is open, by the names of the events: they are few beside the deltas.
+    /// Notes which block is open, by the names of the events: those are few beside the deltas.
     fn note_block(&mut self, event: &sse::Event<'_>) {
         match event.name {
             b"content_block_start" => {
@@ -284,7 +284,7 @@ impl Watch {
         }
     }
 
-    /// How the response began, and how its events are numbered.
+    /// Notes how the response began, and how its events are numbered.
     fn note_response(&mut self, event: &StreamEvent<'_>, number: u64) {
         let Some(json) = event.json() else { return };
         if let Some(sequence) = json.u64_at("sequence_number").filter(|sequence| *sequence >= number) {

@@ -2,7 +2,7 @@
 
 use super::Dialect;
 
-/// What has come of a stream's opening.
+/// The opening events of a stream that have come.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     answer: bool,
@@ -11,12 +11,12 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Something came that needed an opening which had not come.
+    /// Whether an event has come before the opening that it needs.
     pub(super) fn is_lacking(&self) -> bool {
         self.is_lacking
     }
 
-    /// Takes the type of the next event.
+    /// Notes the type of the next event.
     pub(super) fn take(&mut self, dialect: Dialect, kind: &str) {
         match dialect {
             Dialect::Messages => self.take_messages(kind),

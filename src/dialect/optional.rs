@@ -1,7 +1,7 @@
 //! Members that a request can do without, for an upstream that refuses one of them by name.
 //!
-//! Anthropic and OpenAI add members all the time, and many who speak their dialects refuse what they do not know.
-//! What is here changes what an answer costs or how it is made, not what it is an answer to.
+//! Anthropic and OpenAI add members all the time, and many upstreams that speak their dialects refuse unknown ones. The
+//! members listed here change what an answer costs or how it is made, not the question it answers.
 
 use bytes::Bytes;
 
@@ -15,32 +15,34 @@ use super::upstream_error::UpstreamError;
 use super::writer::Writer;
 use crate::error_words::requests;
 
-/// How long a prompt stays in the cache.
+/// The lifetime of a cached prompt.
 const TTL: &str = "ttl";
-/// Where a prompt is to be cached up to.
+/// The mark up to which a prompt is to be cached.
 const MARK: &str = "cache_control";
 const THINKING: &str = "thinking";
 const CONTEXT: &str = "context_management";
 const CONFIG: &str = "output_config";
 const CACHE_KEY: &str = "prompt_cache_key";
 const REASONING: &str = "reasoning";
-/// OpenAI tells what a model thought only to organizations that it has verified.
+/// The summary of reasoning, which OpenAI gives only to organizations that it has verified.
 const SUMMARY: &str = "reasoning.summary";
 const INCLUDE: &str = "include";
-/// In the schema of the answer, objects that may have more members than those it names, and limits of sizes.
+/// A schema for the answer whose objects may have more members than it names, or that limits sizes.
 pub const OPEN_OBJECTS: &str = "additionalProperties";
-/// What a model that does not reason has none of.
+/// The encrypted reasoning in `include`, which a model that does not reason does not have.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
-/// In tools.
+/// The strictness of a tool.
 const STRICT: &str = "strict";
-/// In `output_config`, and named alone.
+/// The effort in `output_config`, which refusals name by itself.
 const EFFORT: &str = "effort";
-/// The older and the newer name of one limit, of which many an upstream takes one.
+/// The older and the newer name of the output limit; many upstreams accept only one of them.
 const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
-/// An upstream that names one of these refuses it. The narrower goes first: a mark without its lifetime is one.
+/// Members that count as refused whenever an upstream names them. `ttl` goes before `cache_control`: a mark without its
+/// lifetime is still a mark.
 const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
-/// Any other member has to be refused as unknown: its value may be what is wrong.
+/// Members of a messages request that count as refused only if the upstream calls them unknown: otherwise their value
+/// may be what is wrong.
 const OF_MESSAGES: [&str; 9] =
     [EFFORT, CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k", "top_p", "temperature"];
 const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", STRICT];
@@ -65,7 +67,7 @@ const OF_CHAT: [&str; 19] = [
     "top_p",
     "temperature",
 ];
-/// Everything else that an upstream of responses does not know is left out step by step.
+/// Members of a responses request; anything else that such an upstream does not know is left out step by step.
 const OF_RESPONSES: [&str; 9] = [
     "prompt_cache_retention",
     "safety_identifier",
@@ -78,15 +80,15 @@ const OF_RESPONSES: [&str; 9] = [
     "temperature",
 ];
 
-/// What Google calls what it refuses, and the members of `generationConfig` that ask for it.
+/// Google's words for what it refuses, with the members of `generationConfig` that ask for it.
 const OF_GEMINI: [(&str, &[&str]); 2] =
     [(THINKING, &["thinkingConfig"]), ("penalty", &["frequencyPenalty", "presencePenalty"])];
-/// The names that Vertex has for parts of `thinkingConfig`.
+/// Vertex's names for parts of `thinkingConfig`.
 const OF_THINKING: [&str; 2] = ["thinking_level", "thinking_budget"];
-/// In calls and their results, which Vertex tells apart by their order.
+/// The ids of calls and their results; Vertex matches these by order instead.
 const CALL_ID: &str = "functionCall.id";
 
-/// The members that a refusal may be about, the likeliest first.
+/// Returns the members that a refusal may be about, the likeliest first.
 pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'static str> {
     if !matches!(status, 400 | 422) {
         return Vec::new();
@@ -100,11 +102,11 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
         INCLUDE => said.contains("encrypted content"),
         SUMMARY => said.contains("reasoning summaries"),
         THINKING if dialect == Dialect::Gemini => OF_THINKING.iter().any(|name| is_said(name)),
-        // A schema is refused for what only the others may say.
+        // A strict tool is refused for parts of its schema that only other tools may have.
         STRICT => said.starts_with("tools.") && requests::is_of_words_in_schema(&said),
         _ => LIMITS[0] == member && is_said(LIMITS[1]),
     };
-    // A budget that leaves no room to answer is the client's mistake.
+    // A thinking budget that leaves no room for the answer is the client's mistake.
     let is_of_limit = |member: &str| member == THINKING && said.contains("max_tokens");
     let is_unknown = requests::is_of_unknown_member(&said);
     let of_dialect: &[&[&'static str]] = match dialect {
@@ -126,21 +128,21 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
     summary.into_iter().chain(named).chain(others.filter(|member| is_unknown && is_named(member))).collect()
 }
 
-/// The member by which a conversion asked Google's model to think more, or less, than it takes. A client that asks
-/// itself is told.
+/// Returns the member to leave out when Google refuses a thinking budget that a conversion asked for. A client that set
+/// the budget itself is told of the refusal instead.
 pub fn refused_budget(dialect: Dialect, status: u16, error: &UpstreamError) -> Option<&'static str> {
     let is_of_budget = || requests::is_of_thinking_budget(&error.message.to_ascii_lowercase());
     (dialect == Dialect::Gemini && status == 400 && is_of_budget()).then_some(THINKING)
 }
 
-/// Whether a text has a name as a word of its own.
+/// Whether a text contains a name as a whole word.
 fn names(text: &str, name: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.match_indices(name)
         .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + name.len()..].starts_with(is_letter))
 }
 
-/// The body without a member; `None` when it has none of that name that it can do without.
+/// Returns the body without a member; `None` when it has no such member, or cannot do without it.
 pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes> {
     let alone = [member];
     let removed: &[&str] = match member {
@@ -156,9 +158,9 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
         SUMMARY => return without_summary(body),
         REASONING => return without_reasoning(body),
         INCLUDE => return without_encrypted(body),
-        // What is to become of earlier thinking can be said only with thinking on.
+        // What happens to earlier thinking (`context_management`) can be said only with thinking on.
         THINKING => &[THINKING, CONTEXT],
-        // The form of the answer is none that it could do without.
+        // The request cannot do without the format of its answer.
         CONFIG if body.path(&[CONFIG, "format"]).is_some() => return None,
         _ => &alone,
     };
@@ -166,7 +168,7 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
     Some(Bytes::from(edit(body.raw(), &[], removed).into_owned()))
 }
 
-/// A model that does not reason has no reasoning to include either.
+/// Removes `reasoning` and the encrypted reasoning to include: a model that does not reason has none.
 fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
     body.get(REASONING)?;
     let left = edit(body.raw(), &[], &[REASONING]).into_owned();
@@ -174,7 +176,7 @@ fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
     Some(included.unwrap_or_else(|| Bytes::from(left)))
 }
 
-/// The model thinks as much as before.
+/// Removes `reasoning.summary`; the model thinks as much as before.
 fn without_summary(body: &Node<'_>) -> Option<Bytes> {
     let reasoning = body.get(REASONING)?;
     reasoning.get("summary")?;
@@ -182,7 +184,7 @@ fn without_summary(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(edit(body.raw(), &[(REASONING, &left)], &[]).into_owned()))
 }
 
-/// Whatever else is to be included stays.
+/// Removes the encrypted reasoning from `include` and keeps its other entries.
 fn without_encrypted(body: &Node<'_>) -> Option<Bytes> {
     let is_other = |item: &&Node<'_>| item.str().is_none_or(|item| item != ENCRYPTED);
     let included = body.items_at(INCLUDE);
@@ -199,7 +201,7 @@ fn without_encrypted(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(body.into_owned()))
 }
 
-/// Whatever else is configured stays.
+/// Removes the effort from `output_config` and keeps its other members.
 fn without_effort(body: &Node<'_>) -> Option<Bytes> {
     let config = body.get(CONFIG)?;
     config.get(EFFORT)?;
@@ -211,7 +213,7 @@ fn without_effort(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(body.into_owned()))
 }
 
-/// Names the limit of an answer's length by its other name; `None` where a body has none of both, or both.
+/// Renames the output limit to its other name; `None` where a body has neither name, or both.
 fn with_other_limit(body: &Node<'_>) -> Option<Bytes> {
     let [older, newer] = LIMITS;
     let (name, other, limit) = match (body.get(older), body.get(newer)) {
@@ -222,7 +224,7 @@ fn with_other_limit(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(edit(body.raw(), &[(other, limit.raw())], &[name]).into_owned()))
 }
 
-/// What Google calls so is asked for in `generationConfig`.
+/// Removes the members of `generationConfig` that ask for what Google calls by this word.
 fn without_in_config(body: &Node<'_>, word: &str) -> Option<Bytes> {
     let (_, members) = OF_GEMINI.iter().find(|(known, _)| *known == word)?;
     let name = member::key(body, "generationConfig")?;
@@ -235,7 +237,7 @@ fn without_in_config(body: &Node<'_>, word: &str) -> Option<Bytes> {
     Some(Bytes::from(edit(body.raw(), &[(name, &left)], &[]).into_owned()))
 }
 
-/// The contents without the ids of calls and of their results.
+/// Removes the ids of calls and of their results from the contents.
 fn without_call_ids(body: &Node<'_>) -> Option<Bytes> {
     let mut changed = false;
     let mut contents = Writer::new();
@@ -253,7 +255,7 @@ fn without_call_ids(body: &Node<'_>) -> Option<Bytes> {
     changed.then(|| Bytes::from(edit(body.raw(), &[("contents", contents.as_str())], &[]).into_owned()))
 }
 
-/// Writes a part, and gives whether it had an id.
+/// Writes a part without the id of its call; returns whether it had one.
 fn put_without_id(list: &mut Writer, part: &Node<'_>) -> bool {
     let names = ["functionCall", "functionResponse"].map(|name| member::key(part, name));
     let call = names.into_iter().flatten().find_map(|name| Some((name, part.get(name)?)));
@@ -279,10 +281,11 @@ fn without_in_tools(body: &Node<'_>, member: &str) -> Option<Bytes> {
     Some(Bytes::from(edit(body.raw(), &[("tools", list.as_str())], &[]).into_owned()))
 }
 
-/// Where marks stand: what a tool takes, and what a call gives it, may have members of the same names.
+/// Members in which marks stand. Elsewhere, in a tool's parameters or a call's arguments, members of these names may
+/// mean something else.
 const MARKED: [&str; 4] = ["system", "messages", "tools", "content"];
 
-/// The body without any mark, or with marks that say nothing of how long.
+/// Removes all marks (`whole`), or only their lifetimes.
 fn without_marks(body: &Node<'_>, whole: bool) -> Option<Bytes> {
     let mut json = Writer::with_capacity(body.raw().len());
     put_without_marks(&mut json, body, whole).then(|| json.into_bytes())

@@ -1,8 +1,9 @@
-//! How long an answer may be at most, for an upstream whose models say less than a client of another dialect asks for.
+//! Lowers the output limit of a request, for an upstream whose models answer with fewer tokens than the client asks
+//! for.
 //!
-//! Claude Code asks for 32,000 tokens, whatever the model; OpenAI's older models say 16,384 at most and refuse more. The
-//! refusals name the bound ("This model supports at most 16384 completion tokens", "200000 > 64000, which is the maximum
-//! allowed number", "from 1 (inclusive) to 65537 (exclusive)").
+//! Claude Code asks for 32,000 tokens, whatever the model; OpenAI's older models answer with 16,384 at most and refuse
+//! more. The refusals name the bound ("This model supports at most 16384 completion tokens", "200000 > 64000, which is
+//! the maximum allowed number", "from 1 (inclusive) to 65537 (exclusive)").
 
 use bytes::Bytes;
 
@@ -12,10 +13,11 @@ use super::gemini::member;
 use super::tree::Node;
 
 const NAMES: [&str; 4] = ["max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"];
-/// Smaller numbers are other things: versions of models, the lower end of a range.
+/// The smallest number taken for a bound, in tokens; smaller ones are other things: versions of models, the lower end
+/// of a range.
 const LEAST: u64 = 256;
 
-/// The bound that a refusal of a limit names.
+/// Returns the bound, in tokens, that the refusal of a limit names.
 pub fn bound(message: &str) -> Option<u64> {
     let said = message.to_ascii_lowercase();
     if !NAMES.iter().any(|name| said.contains(name)) {
@@ -27,7 +29,8 @@ pub fn bound(message: &str) -> Option<u64> {
     Some(if said.contains("(exclusive)") { least - 1 } else { least })
 }
 
-/// The body with that bound as its limit; `None` when it asks for no more than that, or thinks longer.
+/// Returns the body with `bound` as its limit; `None` when it asks for no more than that, or its thinking budget is not
+/// below it.
 pub fn lowered(dialect: Dialect, body: &Node<'_>, bound: u64) -> Option<Bytes> {
     let limit = bound.to_string();
     let is_more = |node: &Node<'_>| node.u64().is_some_and(|asked| asked > bound);

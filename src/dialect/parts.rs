@@ -1,23 +1,24 @@
-//! How many parts and calls a request has, counted before anything is built of it.
+//! Counts the parts and calls of a request before anything is built of it.
 //!
-//! Each part costs a conversion some hundred bytes and some look-ups, however short it is, so that a body of tiny ones
-//! is dearer than its length tells. What is counted are the elements of the lists that a reader walks through: turns,
-//! their parts, calls and results, tools, instructions. What is passed on as it is, a schema or the arguments of a call,
-//! may be as long as it likes.
+//! Each part costs a conversion some hundred bytes and some look-ups, however short it is, so a body of tiny parts
+//! costs more than its length suggests. The elements of the lists that a reader walks through are counted: turns, their
+//! parts, calls and results, tools, instructions. Text that is passed on as it is, such as a schema or the arguments of
+//! a call, may be of any length.
 
 use super::Dialect;
 use super::canonical::ConversionError;
 use super::json::{Scan, Stopped};
 
-/// No object of a dialect has as many members: those beyond count as parts, too.
+/// The number of members of an object that do not count as parts: no object of a dialect has more, and those beyond
+/// count.
 const MEMBERS: usize = 64;
-/// Members that hold lists of parts in an object between.
+/// Members whose object, in turn, has members with lists of parts.
 const WRAPPERS: [&str; 4] =
     ["functionResponse", "function_response", "systemInstruction", "system_instruction"];
-/// The least that an element of a list takes, with its comma.
+/// The shortest element of a list, in bytes, with its comma.
 const SHORTEST: usize = 2;
 
-/// Refuses a body with more than `most` parts and calls. One that is no JSON is left to its reader.
+/// Refuses a body with more than `most` parts and calls. A body that is not JSON is left to its reader.
 pub fn check(dialect: Dialect, body: &str, most: usize) -> Result<(), ConversionError> {
     if body.len() / SHORTEST <= most || count(body) <= most {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The rules by which an operator has request bodies rewritten on their way to an upstream: what they may
-//! say, here; what they do, in [`apply`].
+//! The rules by which an operator has request bodies rewritten on their way to an upstream: this module validates them,
+//! [`apply`] applies them.
 //!
 //! ```text
 //! default, defaultRaw      set a path that the body lacks       { models, params: {path: value} }
@@ -17,10 +17,10 @@ use serde_json::{Map, Value, json};
 
 pub use apply::{PayloadRules, Target};
 
-/// No array of a request is longer; a rule may not pad one beyond this.
+/// The largest array index in a path: no array of a request is longer, and a rule may not pad one beyond this.
 const MAX_INDEX: usize = 4095;
 
-/// The sections in the order they apply, with another spelling that is understood.
+/// The sections in the order they apply, each with a second spelling where one is understood.
 const SECTIONS: [(&str, Option<&str>); 5] = [
     ("default", None),
     ("defaultRaw", Some("default-raw")),
@@ -29,8 +29,7 @@ const SECTIONS: [(&str, Option<&str>); 5] = [
     ("filter", None),
 ];
 
-/// Reads rules as sent, and gives them with all five sections. The error names section, rule (from 1)
-/// and path.
+/// Reads rules as sent, and returns them with all five sections. The error names section, rule (from 1) and path.
 pub fn normal(value: &Value) -> Result<Value, String> {
     let empty = Map::new();
     let given = match value {
@@ -60,8 +59,8 @@ pub fn normal(value: &Value) -> Result<Value, String> {
     Ok(rules.into())
 }
 
-/// Reads stored rules, and gives them with all five sections. A rule that cannot be read is left out:
-/// it must not cost the others.
+/// Reads stored rules, and returns them with all five sections. A rule that cannot be read is left out, so that the
+/// others still work.
 pub fn usable(value: &Value) -> Option<Value> {
     let given = value.as_object()?;
     let readable = |(section, alias): (&'static str, Option<&'static str>)| {
@@ -119,12 +118,12 @@ fn values(params: &Value, raw: bool) -> Result<Value, String> {
     Ok(params.clone().into())
 }
 
-/// A path without blanks around it; leading dots mean nothing.
+/// Returns a path without the blanks around it and without leading dots, which mean nothing.
 fn trimmed(path: &str) -> &str {
     path.trim().trim_start_matches('.')
 }
 
-/// The parts of a path: names of members, and indexes of arrays.
+/// Splits a path into its parts: names of members, and indexes of arrays.
 fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').map(str::trim).filter(|segment| !segment.is_empty())
 }

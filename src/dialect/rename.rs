@@ -1,8 +1,8 @@
-//! Answers under another name: that of the model which the client asked for, where an operator wants it, and an id of
-//! ours in place of an upstream's.
+//! Answers under another name: that of the model which the client asked for, where an operator wants it, or one of our
+//! ids in place of an upstream's.
 //!
-//! Bytes go in as they come, cut anywhere, and come out the same but for one string. What holds it back
-//! is only that string, from its first quote to its last: nothing waits for the end of an event.
+//! Bytes go in as they come, cut anywhere, and come out the same but for one string. Only that string is held back,
+//! from its first quote to its last: nothing waits for the end of an event.
 //!
 //! | dialect | the string that names the model |
 //! |---|---|
@@ -11,31 +11,31 @@
 //! | messages | `model`; in events `message.model` |
 //! | gemini | `modelVersion` |
 //!
-//! A walk knows where it is by depth and key, so nothing that a model writes can look like its name.
-//! A name that is the wanted one already stays as it is written, however that is.
+//! The walk knows its place by depth and key, so nothing that a model writes can be taken for its name. A name that
+//! equals the wanted one stays as it is written, escapes included.
 
 use super::{Dialect, json};
 
-/// No model's name is as long, in bytes: a longer string passes as it is.
+/// The longest string that is read as a model's name, in bytes; a longer one passes unchanged.
 const LONGEST_NAME: usize = 1024;
-/// No key that is looked for is as long, in bytes, however it is escaped.
+/// The longest key that is compared, in bytes: no key that is looked for is longer, however it is escaped.
 const LONGEST_KEY: usize = 128;
 
-/// Renames the model of one answer, or the answer itself.
+/// Replaces the name of the model, or the id, in one answer.
 #[derive(Debug)]
 pub struct Renamer {
     walk: Walk,
-    /// `None` where the answer is one object and no stream of events.
+    /// The place in the line; `None` where the answer is one object and not a stream of events.
     line: Option<Line>,
 }
 
-/// Where a stream of events is in its line.
+/// The place of a stream of events within its line.
 #[derive(Debug)]
 struct Line {
     state: LineState,
-    /// The last chunk ended in CR: a LF now belongs to it.
+    /// Whether the last chunk ended in CR: a LF that follows now belongs to it.
     after_cr: bool,
-    /// No line has begun: a byte order mark may still come.
+    /// Whether no line has begun: a byte order mark may still come.
     fresh: bool,
 }
 
@@ -51,7 +51,8 @@ const DATA: &[u8] = b"data:";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Renamer {
-    /// For an answer in `dialect`, which is to name `model`; `None` where the dialect's answers name none.
+    /// Creates a renamer for an answer in `dialect`, which is to name `model`; `None` where the dialect's answers name
+    /// none.
     pub fn new(dialect: Dialect, model: &str, is_stream: bool) -> Option<Self> {
         let (member, holder) = match dialect {
             Dialect::Chat | Dialect::Completions | Dialect::Embeddings => ("model", ""),
@@ -63,7 +64,7 @@ impl Renamer {
         Some(Self::of(Walk::new(member, holder, model), is_stream))
     }
 
-    /// For an answer of the responses dialect, which is to have this id.
+    /// Creates a renamer for an answer of the responses dialect, which is to have this id.
     pub fn of_response(id: &str, is_stream: bool) -> Self {
         Self::of(Walk::new("id", "response", id), is_stream)
     }
@@ -81,12 +82,12 @@ impl Renamer {
         }
     }
 
-    /// The answer is over: what was held back passes.
+    /// Ends the answer: what was held back passes.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.walk.stop(out);
     }
 
-    /// Nothing is held back.
+    /// Whether nothing is held back.
     pub fn is_idle(&self) -> bool {
         self.walk.held.is_empty()
     }
@@ -117,7 +118,7 @@ impl Line {
         }
     }
 
-    /// Takes more of a line.
+    /// Reads more of a line.
     fn take(&mut self, walk: &mut Walk, mut line: &[u8], out: &mut Vec<u8>) {
         if std::mem::take(&mut self.fresh)
             && let Some(after) = line.strip_prefix(BYTE_ORDER_MARK)
@@ -140,7 +141,7 @@ impl Line {
         }
     }
 
-    /// A line ends, and with a blank one its event. No string goes on behind the end of a line.
+    /// Ends a line, and after a blank one its event. A string does not continue on the next line.
     fn end(&mut self, walk: &mut Walk, out: &mut Vec<u8>) {
         let state = std::mem::replace(&mut self.state, LineState::Begins(0));
         if state == LineState::Begins(0) {
@@ -151,26 +152,26 @@ impl Line {
     }
 }
 
-/// The way through one JSON object.
+/// The walk through one JSON object.
 #[derive(Debug)]
 struct Walk {
     member: &'static str,
-    /// The member whose own `member` counts as well; empty where there is none.
+    /// The member whose value may have `member` as well; empty where there is none.
     holder: &'static str,
     name: String,
     /// The name as a JSON string.
     literal: String,
     place: JsonPlace,
     depth: usize,
-    /// The value of `holder` is being read.
+    /// Whether the value of `holder` is being read.
     is_held: bool,
-    /// The key that the next value belongs to is on its way, or the value is.
+    /// What is expected next: a key, or the value of the key that was read.
     wants: Wants,
     string: Option<StringKind>,
-    /// The next byte of the string is escaped.
+    /// Whether the next byte of the string is escaped.
     escaped: bool,
     key: Vec<u8>,
-    /// The value that may be replaced, as far as it has come.
+    /// The value that may be replaced, as far as it has been read.
     held: Vec<u8>,
 }
 
@@ -178,11 +179,11 @@ struct Walk {
 enum JsonPlace {
     Before,
     Inside,
-    /// Behind the object, or in something else.
+    /// After the object, or in something that is not an object.
     Over,
 }
 
-/// What comes next, where keys matter.
+/// What comes next in an object whose keys matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wants {
     Key,
@@ -216,7 +217,7 @@ impl Walk {
         }
     }
 
-    /// Another object follows.
+    /// Prepares for another object.
     fn begin(&mut self) {
         self.place = JsonPlace::Before;
         self.depth = 0;
@@ -226,7 +227,7 @@ impl Walk {
         self.escaped = false;
     }
 
-    /// Lets pass what was held back, and all that follows.
+    /// Lets what was held back and everything that follows pass.
     fn stop(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.held);
         self.string = None;
@@ -255,7 +256,7 @@ impl Walk {
         }
     }
 
-    /// Reads on in a string, to its end or that of the bytes; gives how far it came.
+    /// Reads on in a string, to its end or that of the bytes; returns the number of bytes read.
     fn string(&mut self, kind: StringKind, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         let mut at = usize::from(std::mem::take(&mut self.escaped));
         let mut ends = false;
@@ -320,7 +321,7 @@ impl Walk {
         }
     }
 
-    /// Reads a byte that belongs to no string.
+    /// Reads a byte outside of strings.
     fn structure(&mut self, byte: u8) {
         let keys_matter = self.depth == 1 || (self.depth == 2 && self.is_held);
         match byte {
@@ -359,7 +360,7 @@ impl Walk {
     }
 }
 
-/// The text of a string literal.
+/// Returns the text of a string literal.
 fn text(literal: &[u8]) -> Option<String> {
     json::string(std::str::from_utf8(literal).ok()?)
 }

@@ -11,7 +11,7 @@ fn renamed(dialect: Dialect, is_stream: bool, chunks: &[&[u8]]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// In one piece and byte by byte.
+/// Renames the text in one piece and byte by byte, and compares it with `wanted`.
 #[track_caller]
 fn check(dialect: Dialect, is_stream: bool, text: &str, wanted: &str) {
     let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
@@ -77,12 +77,12 @@ fn events_are_renamed_one_by_one_however_their_lines_end() {
     }
     let marked = |model: &str| format!("\u{feff}{}", event(model));
     check(Dialect::Chat, true, &marked(r#""y""#), &marked(name));
-    // An object may be told in several lines, and a line that breaks a string ends it.
+    // An object may span several lines, and a line end within a string ends it.
     let lines = |model: &str| format!("data: {{\"id\":1,\ndata: \"model\":\ndata: {model}}}\n\n");
     check(Dialect::Chat, true, &lines(r#""y""#), &lines(name));
     let broken = "data: {\"model\":\"y\ndata: z\"}\n\ndata: x\n\n";
     check(Dialect::Chat, true, broken, broken);
-    // Nor does what breaks off behind a backslash say anything of the next event.
+    // A string that breaks off behind a backslash does not affect the next event.
     let broken = |model: &str| format!("data: {{\"a\":\"x\\\n\ndata: {{\"\":1,\"model\":{model}}}\n\n");
     check(Dialect::Chat, true, &broken(r#""y""#), &broken(name));
 }

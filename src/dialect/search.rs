@@ -1,13 +1,13 @@
-//! Searches of the web that an upstream ran itself.
+//! Web searches that an upstream ran itself.
 //!
-//! | | the search | what it found |
+//! | | the search | its results |
 //! |---|---|---|
-//! | responses | a `web_search_call` item, whose `action` tells the query | `action.sources`, for who asks |
+//! | responses | a `web_search_call` item, whose `action` holds the query | `action.sources`, if the client asks for them |
 //! | messages | a `server_tool_use` block, whose input is the query | the `web_search_tool_result` block behind it |
 //! | gemini | `groundingMetadata.webSearchQueries` | |
 //!
-//! Chat has no place for one. In requests there are none: what was found is known to the model that
-//! searched, and is text, if anything, for every other.
+//! Chat has no place for one. In requests there are none: the model that searched knows the results already, and for
+//! every other they are text, if anything.
 
 use super::literal::Text;
 
@@ -15,17 +15,17 @@ use super::literal::Text;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Search<'a> {
     pub id: Text<'a>,
-    /// Empty when nobody tells it.
+    /// The query; empty when it is not known.
     pub query: Text<'a>,
-    /// `None` when the answer ended before the search did.
+    /// The outcome; `None` when the answer ended before the search did.
     pub found: Option<Found<'a>>,
 }
 
-/// How a search ended.
+/// The outcome of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found<'a> {
     Pages(Vec<Page<'a>>),
-    /// With the reason in the words of messages (`max_uses_exceeded`, …).
+    /// The reason of a failure, in the words of messages (`max_uses_exceeded`, …).
     Failure(Text<'a>),
 }
 

@@ -1,5 +1,5 @@
-//! Which service tier may be asked of an upstream of the responses dialect, and of one of chat by a client of
-//! responses: the tiers that all of them know, and what an operator's rules say of each.
+//! Decides which service tier may be asked of an upstream of the responses dialect, and of one of chat by a client of
+//! responses: by the tiers that all of them know, and by an operator's rules.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::json;
 /// The service tiers that every responses upstream takes.
 const KNOWN: [&str; 4] = ["auto", "default", "flex", "priority"];
 
-/// An operator's rules; the first that is about a request decides.
+/// An operator's rules; the first that applies to a request decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TierRules(Vec<Rule>);
 
@@ -25,41 +25,41 @@ struct Rule {
 enum Action {
     /// The tier stays, known or not.
     Pass,
-    /// The request goes without it.
+    /// The request is sent without the tier.
     Filter,
-    /// The request does not go.
+    /// The request is not sent.
     Block,
 }
 
 /// Words in lower case; `None` means every word.
 type Words = Option<Vec<String>>;
 
-/// Whom a request is for.
+/// The upstream and the account that a request is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The identifier of the site's platform.
     pub platform: &'a str,
-    /// The vendor itself, which may know other tiers than are listed here.
+    /// Whether the upstream is the vendor itself, which may know other tiers than are listed here.
     pub is_vendor: bool,
-    /// The model's name there, and as the client asked for it.
+    /// The model's name at the upstream, and the name that the client asked for.
     pub models: [&'a str; 2],
     /// `apikey`, `session` or `oauth`.
     pub account_type: &'a str,
 }
 
-/// What becomes of the tier of a body.
+/// The decision about the tier of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Kept,
-    /// As this word.
+    /// The tier is sent under this name.
     Renamed(&'static str),
     LeftOut,
     Blocked(String),
 }
 
 impl TierRules {
-    /// Reads a list of `{action, tiers, models, platforms, accountTypes}`, or an object with such a list
-    /// in `rules`. A list that is missing or holds `*` means all. The error names the rule (from 1).
+    /// Reads a list of `{action, tiers, models, platforms, accountTypes}`, or an object with such a list in `rules`. A
+    /// member that is missing or holds `*` means all. The error names the rule (from 1).
     pub fn read(value: &Value) -> Result<Self, String> {
         let rules = value.get("rules").unwrap_or(value).as_array().ok_or("they are not a list")?;
         let numbered = rules.iter().enumerate();
@@ -67,7 +67,7 @@ impl TierRules {
         Ok(Self(numbered.map(read).collect::<Result<_, _>>()?))
     }
 
-    /// What becomes of the tier that a body names, if it names one.
+    /// Decides about the tier that a body names, if it names one.
     pub fn judge(&self, body: &str, target: Target<'_>) -> Verdict {
         let Some(given) = json::member(body, "service_tier").filter(|tier| *tier != "null") else {
             return Verdict::Kept;

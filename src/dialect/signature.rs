@@ -1,9 +1,8 @@
-//! Signatures of thinking, and how they travel through a client of another dialect.
+//! Signatures of thinking, and how they pass through a client of another dialect.
 //!
-//! A provider signs or encrypts what its model thought, and wants it back unchanged with the next
-//! request. A client of another dialect has one string to keep it in: there it becomes a tag,
-//! `sy1:<provider>:<base64url of JSON>`, and is unpacked on the way back. Nothing of one provider
-//! is ever sent to another.
+//! A provider signs or encrypts its model's thinking, and wants it back unchanged with the next request. A client of
+//! another dialect has one string to keep it in: there it becomes a tag, `sy1:<provider>:<base64url of JSON>`, and is
+//! unpacked on the way back. Nothing of one provider is ever sent to another.
 
 use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE_NO_PAD};
@@ -13,19 +12,19 @@ use super::literal::Text;
 use super::tree::Node;
 use super::writer::Writer;
 
-/// Tags of ours begin with this.
+/// The beginning of our tags.
 const PREFIX: &str = "sy1:";
-/// That beginning in base64, as far as it does not depend on what follows.
+/// The beginning of our tags in base64, as far as it does not depend on the rest.
 pub const PREFIX_IN_BYTES: &str = "c3kxO";
-/// Tags that other software gave out; what follows is the bare signature.
+/// The beginnings of tags that other software gave out; the bare signature follows.
 const OLD_PREFIXES: [(&str, Provider); 3] = [
     ("metapi:anthropic-signature:", Provider::Anthropic),
     ("metapi:openai-encrypted-reasoning:", Provider::OpenAi),
     ("metapi:gemini-thought-signature:", Provider::Gemini),
 ];
-/// Stands for the signature of a call that gemini did not sign (Google's documentation of thought signatures).
+/// The placeholder for the signature of a call that gemini did not sign (Google's documentation of thought signatures).
 pub const NO_GEMINI_SIGNATURE: &str = "skip_thought_signature_validator";
-/// Clients may pad it or not.
+/// Base64 that clients may have padded or not.
 const TOLERANT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -33,7 +32,7 @@ const TOLERANT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Who signed.
+/// The provider that signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     Anthropic,
@@ -62,7 +61,7 @@ pub enum Signature<'a> {
     OpenAi { id: Option<Text<'a>>, encrypted: Text<'a>, summary: Vec<Text<'a>> },
     /// The `thoughtSignature` of a part.
     Gemini(Text<'a>),
-    /// A string of which nobody can tell who signed it.
+    /// A string whose provider cannot be told.
     Unknown(Text<'a>),
 }
 
@@ -91,15 +90,15 @@ impl Signature<'_> {
     }
 }
 
-/// The tag that carries thinking of one provider: each piece as its text and its signature. `None` when
-/// there is no signature, or nobody knows whose it is. Of several providers the first counts.
+/// Builds the tag that carries thinking of one provider: each piece as its text and its signature. `None` when no
+/// signature has a known provider. If there are several providers, only the first one's pieces are kept.
 pub fn tag(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
     let provider = pieces.iter().find_map(|(_, signature)| signature.provider())?;
     let mut json = Writer::new();
     let mut of_provider = pieces.iter().filter(|(_, signature)| signature.provider() == Some(provider));
     match provider {
         Provider::Anthropic => json.list(|list| of_provider.for_each(|piece| put(list, piece))),
-        // One item stands alone, several make a list.
+        // A single item stands alone, several make a list.
         _ => match (of_provider.next(), of_provider.next()) {
             (Some(first), Some(second)) => json.list(|list| {
                 [first, second].into_iter().chain(of_provider).for_each(|piece| put(list, piece));
@@ -128,13 +127,13 @@ fn put(json: &mut Writer, (text, signature): &(Text<'_>, Signature<'_>)) {
     });
 }
 
-/// The tag as clients of gemini carry it: their signatures are bytes in base64, which SDKs decode and encode anew.
+/// Builds the tag for clients of gemini: their signatures are bytes in base64, which SDKs decode and encode again.
 pub fn tag_in_bytes(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
     tag(pieces).map(|tag| Text::of(&STANDARD.encode(tag.literal())))
 }
 
-/// What a tag carries that a client of gemini sends back, in either alphabet of base64. `None` when it is no tag: then it
-/// is gemini's own.
+/// Unpacks a tag that a client of gemini sends back, in either alphabet of base64. `None` when it is not a tag: then it
+/// is gemini's own signature.
 pub fn untag_bytes(proof: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'static>)>> {
     let proof = proof.decode();
     if !proof.starts_with(PREFIX_IN_BYTES) {
@@ -145,8 +144,8 @@ pub fn untag_bytes(proof: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'st
     Some(plain.and_then(|plain| untag(&Text::of(&plain))).unwrap_or_default())
 }
 
-/// What a tag carries: pieces of thinking with their signatures. `None` when the string is no tag.
-/// A damaged tag of ours carries nothing.
+/// Unpacks a tag into pieces of thinking with their signatures. `None` when the string is not a tag. A damaged tag of
+/// ours gives no pieces.
 pub fn untag(tag: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'static>)>> {
     let tag = tag.decode();
     for (prefix, provider) in OLD_PREFIXES {

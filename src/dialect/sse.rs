@@ -1,20 +1,21 @@
 //! An incremental reader of server-sent events.
 //!
-//! Chunks go in as the network cut them, events come out. Lines end in LF, CRLF or CR, comments and
-//! unknown fields are skipped, several `data` lines are joined, a byte order mark is ignored, and a
-//! last event needs no blank line. Everything is bytes: a character split over two chunks is whole
-//! again in its event. An event that lies inside one chunk is handed out without a copy.
+//! Chunks go in as the network cut them, events come out. Lines end in LF, CRLF or CR, comments and unknown fields are
+//! skipped, several `data` lines are joined, a byte order mark is ignored, and a last event needs no blank line.
+//! Everything is bytes: a character split over two chunks is whole again in its event. An event that lies inside one
+//! chunk is handed out without a copy.
 //!
-//! Memory is bounded: of an event longer than the limit only the beginning and the end are kept,
-//! and it is marked as cut.
+//! Memory is bounded: only the beginning and the end of an event longer than the limit are kept, and it is marked as
+//! cut.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A comment that says no more than that the stream goes on. Readers of events pass over it.
+/// A comment that only shows that the stream goes on. Readers of events skip it.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// The data of an event as text; what is no UTF-8 in it becomes U+FFFD. Nearly all of it is, and is found so at once.
+/// Returns the data of an event as text; invalid UTF-8 becomes U+FFFD. Nearly all data is valid, and is then not
+/// copied.
 pub fn text(data: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(data) {
         Ok(text) => Cow::Borrowed(text),
@@ -29,11 +30,11 @@ pub struct Event<'a> {
     pub name: &'a [u8],
     /// The `data` lines, joined by LF.
     pub data: &'a [u8],
-    /// Where the event began in the chunk being read; `None` when in an earlier one.
+    /// Offset in the chunk being read where the event began; `None` when that was in an earlier chunk.
     pub start: Option<usize>,
-    /// Where it ended in the chunk being read, its blank line included.
+    /// Offset in the chunk being read where the event ended, its blank line included.
     pub end: usize,
-    /// The middle of `data` is missing.
+    /// Whether the middle of `data` is missing.
     pub cut: bool,
 }
 
@@ -48,7 +49,7 @@ impl Event<'_> {
     }
 }
 
-/// An event could not be held whole: what was left out may have been the middle of a picture.
+/// The error for an event that could not be held whole: what was left out may have been the middle of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
@@ -58,27 +59,27 @@ impl fmt::Display for TooLong {
     }
 }
 
-/// Reads events from chunks.
+/// A reader of events from chunks.
 #[derive(Debug)]
 pub struct Scanner {
     limit: usize,
     /// A line whose end has not come yet.
     line: Vec<u8>,
-    /// What earlier chunks, or earlier lines, said of the event being read.
+    /// The fields of the event being read that came in earlier chunks, or earlier lines.
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
     cut: bool,
-    /// Some line of the event being read has begun in an earlier chunk.
+    /// Whether some line of the event being read has begun in an earlier chunk.
     begun: bool,
-    /// The last chunk ended in CR: a LF now belongs to it.
+    /// Whether the last chunk ended in CR: a LF that follows now belongs to it.
     after_cr: bool,
-    /// No line has been read yet: a byte order mark may still come.
+    /// Whether no line has been read yet: a byte order mark may still come.
     fresh: bool,
 }
 
 impl Scanner {
-    /// A reader that keeps at most about `limit` bytes of one event.
+    /// Creates a reader that keeps at most about `limit` bytes of one event.
     pub fn new(limit: usize) -> Self {
         Self {
             limit: limit.max(64),
@@ -93,7 +94,7 @@ impl Scanner {
         }
     }
 
-    /// No event is half read: a comment or an event of one's own may be put here.
+    /// Whether no event is half read, so that a comment or an event of our own may be put here.
     pub fn between_events(&self) -> bool {
         !self.begun
     }
@@ -130,14 +131,14 @@ impl Scanner {
         self.hold(&chunk[at..], &block, at);
     }
 
-    /// The stream is over: hands out an event that no blank line ended.
+    /// Ends the stream: hands out an event that no blank line ended.
     pub fn finish(&mut self, mut each: impl FnMut(Event<'_>)) {
         self.take_held_line();
         self.dispatch(&Block { start: None, name: None, data: None }, 0, &mut each);
     }
 
-    /// Reads the next chunk of a stream of which the data of each event are written anew by `put`; events without data
-    /// are left out. A comment between events, which keeps a connection awake, becomes `awake`.
+    /// Reads the next chunk of a stream and writes it with the data of each event rewritten by `put`; events without
+    /// data are left out. A comment between events, which keeps a connection awake, becomes `awake`.
     ///
     /// # Errors
     /// An event was too long to be held. The others have been written.
@@ -156,7 +157,7 @@ impl Scanner {
         written
     }
 
-    /// As [`rewrite`](Self::rewrite), now that the stream is over.
+    /// Ends a stream that was rewritten by [`rewrite`](Self::rewrite) and writes its last event.
     pub fn rewrite_last(
         &mut self,
         out: &mut Vec<u8>,
@@ -184,7 +185,7 @@ impl Scanner {
         false
     }
 
-    /// Reads the line held back from earlier chunks, now that its end has come.
+    /// Reads the line held back from earlier chunks, now that its end has come; true when it is blank.
     fn take_held_line(&mut self) -> bool {
         let line = std::mem::take(&mut self.line);
         match self.field(&line) {
@@ -240,7 +241,7 @@ impl Scanner {
         self.begun = false;
     }
 
-    /// Keeps what the next chunk will continue.
+    /// Keeps the unfinished line and event, which the next chunk will continue.
     fn hold(&mut self, rest: &[u8], block: &Block<'_>, at: usize) {
         if let Some(name) = block.name {
             self.name = name.to_vec();
@@ -254,7 +255,7 @@ impl Scanner {
     }
 }
 
-/// Where the last event ends that is whole in these bytes, its blank line included; `None` when none is.
+/// Returns where the last whole event in these bytes ends, its blank line included; `None` when there is none.
 pub fn last_end(bytes: &[u8]) -> Option<usize> {
     let ends = bytes.windows(2).rposition(|pair| matches!(pair, b"\n\n" | b"\r\r" | b"\n\r"))?;
     let end = ends + 2;
@@ -262,7 +263,7 @@ pub fn last_end(bytes: &[u8]) -> Option<usize> {
     Some(if splits_crlf { end + 1 } else { end })
 }
 
-/// What the chunk being read says of the event being read.
+/// The fields of the event being read that stand in the chunk being read.
 struct Block<'c> {
     start: Option<usize>,
     name: Option<&'c [u8]>,
@@ -276,8 +277,8 @@ enum Field<'c> {
     Other,
 }
 
-/// Cuts the middle out of what has outgrown the limit. What is left is small enough that the next
-/// cut is far away, so that a long line costs no more than its length.
+/// Cuts the middle out of bytes that exceed the limit; returns whether it did. What is left is small enough that the
+/// next cut is far away, so that a long line costs no more than its length.
 fn shorten(bytes: &mut Vec<u8>, limit: usize) -> bool {
     if bytes.len() <= limit {
         return false;

@@ -1,4 +1,4 @@
-//! Blocks that name a file of our own store, and what stands in their place once it has been read.
+//! Blocks that name a file of our own store, and the blocks that replace them once the file has been read.
 //!
 //! | the file is | chat | responses | messages |
 //! |---|---|---|---|
@@ -7,8 +7,8 @@
 //! | text, Markdown, JSON | `text`, its name above it | `input_file` | `document` of text |
 //! | anything else | `file` | `input_file` | `document` |
 //!
-//! Ids of others stay: the upstream may know them. Where a block has several sources, data counts before an
-//! address, and both before an id. Everything around such a block stays as it was written.
+//! Ids of others stay: the upstream may know them. Where a block has several sources, data counts before an address,
+//! and both before an id. Everything around such a block stays as it was written.
 
 mod inline;
 
@@ -24,12 +24,12 @@ use super::writer::Writer;
 
 pub use inline::{NotTaken, with_media_blocks};
 
-/// How our ids begin: those we give, and those of the gateway that others come from.
+/// The beginnings of our ids: of those we give, and of those of the gateway that others come from.
 const PREFIXES: [&str; 2] = ["file-sy-", "file-metapi-"];
-/// What a block keeps beside its source has another name than these.
+/// The members of a block that are replaced with its source; all others are kept.
 const REPLACED: [&str; 9] =
     ["type", "file", "file_id", "file_data", "file_url", "filename", "mime_type", "image_url", "source"];
-/// Where a block says what it is a block of.
+/// The types of blocks that may name a file.
 const BLOCKS: [&str; 6] = ["file", "input_file", "input_image", "image_url", "image", "document"];
 
 /// A file that has been read.
@@ -40,7 +40,7 @@ pub struct StoredFile {
     pub content: Content,
 }
 
-/// Its bytes, as the blocks of its kind carry them.
+/// A file's bytes, in the form that the blocks of its kind carry.
 #[derive(Clone, Debug)]
 pub enum Content {
     Base64(String),
@@ -50,29 +50,29 @@ pub enum Content {
 /// Files by their ids.
 pub type StoredFiles = HashMap<String, StoredFile>;
 
-/// Whether files of the type are carried as text in a dialect.
+/// Whether files of this type are carried as text in a dialect.
 pub fn is_carried_as_text(dialect: Dialect, mime_type: &str) -> bool {
     let is_text = mime_type.starts_with("text/") || mime_type == "application/json";
     is_text && dialect != Dialect::Responses
 }
 
-/// Whether the body of a request may name such a file, or carry one: some string in it begins like an id, or
-/// is the key of a file's data.
+/// Whether the body of a request may name a file of ours, or carry a file: some string in it begins like an id, or is
+/// the key of a file's data.
 pub fn may_be_resolved(dialect: Dialect, marks: Marks) -> bool {
     let carries = marks.file_data && matches!(dialect, Dialect::Chat | Dialect::Responses);
     carries || may_occur(dialect, marks)
 }
 
-/// Whether it may name one.
+/// Whether the body of a request may name a file of ours.
 pub fn may_occur(dialect: Dialect, marks: Marks) -> bool {
     marks.files && matches!(dialect, Dialect::Chat | Dialect::Responses | Dialect::Messages)
 }
 
-/// Where strings in a body begin like an id of ours. Found in one walk: whether a part of the body names such a file is
-/// asked on every level.
+/// The places where strings in a body begin like an id of ours. They are found in one walk, because on every level it
+/// is asked whether a part of the body names such a file.
 struct Places<'b> {
     body: &'b str,
-    /// In order.
+    /// Byte offsets, in order.
     ids: Vec<usize>,
 }
 
@@ -86,7 +86,7 @@ impl<'b> Places<'b> {
         Self { body, ids }
     }
 
-    /// Whether any stands in this part of the body.
+    /// Whether a string that begins like an id stands in this part of the body.
     fn are_in(&self, part: &Node<'_>) -> bool {
         let Some(begin) = (part.raw().as_ptr() as usize).checked_sub(self.body.as_ptr() as usize) else {
             return false;
@@ -96,15 +96,15 @@ impl<'b> Places<'b> {
     }
 }
 
-/// The ids of the files that the blocks of a body want, as often as they occur; `None` where no block
-/// names a file of ours at all.
+/// Returns the ids of the files that the blocks of a body want, as often as they occur; `None` where no block names a
+/// file of ours at all.
 pub fn wanted(body: &Node<'_>) -> Option<Vec<String>> {
     let mut ids = None;
     collect(body, &Places::of(body.raw()), &mut ids);
     ids
 }
 
-/// The body with the files in the place of their ids.
+/// Returns the body with the files in place of their ids.
 pub fn inlined(dialect: Dialect, body: &Node<'_>, files: &StoredFiles) -> String {
     let mut out = Writer::with_capacity(body.raw().len());
     Inlining { dialect, files, places: Places::of(body.raw()) }.put(body, &mut out);
@@ -114,9 +114,9 @@ pub fn inlined(dialect: Dialect, body: &Node<'_>, files: &StoredFiles) -> String
 /// A block that names a file of ours.
 struct Reference<'n, 'a> {
     id: String,
-    /// The object that has the id.
+    /// The object that holds the id.
     holder: &'n Node<'a>,
-    /// The block has a source that counts before the id.
+    /// Whether the block has a source that counts before the id.
     is_idle: bool,
 }
 
@@ -134,7 +134,7 @@ fn reference<'n, 'a>(node: &'n Node<'a>) -> Option<Reference<'n, 'a>> {
     is_ours.then(|| Reference { id: id.into_owned(), holder, is_idle })
 }
 
-/// Whether the node is a call: what the model gave the tool are arguments, whatever they look like.
+/// Whether the node is a call: the model's input for a tool is arguments, whatever it looks like.
 fn is_call(node: &Node<'_>) -> bool {
     node.get("type").and_then(Node::str).is_some_and(|kind| kind.ends_with("tool_use"))
 }
@@ -159,7 +159,7 @@ fn collect(node: &Node<'_>, places: &Places<'_>, ids: &mut Option<Vec<String>>) 
     }
 }
 
-/// Files on their way into a body.
+/// The writing of files into a body.
 struct Inlining<'b> {
     dialect: Dialect,
     files: &'b StoredFiles,
@@ -167,7 +167,7 @@ struct Inlining<'b> {
 }
 
 impl Inlining<'_> {
-    /// Writes a value; where no such file occurs in it, as it was written.
+    /// Writes a value with its files; one that names no file of ours is written unchanged.
     fn put(&self, node: &Node<'_>, out: &mut Writer) {
         if !self.places.are_in(node) {
             return out.item(node.json());
@@ -198,7 +198,7 @@ impl Inlining<'_> {
     }
 }
 
-/// The block as it is, less the id that nobody but us knows.
+/// Writes the block without the id, which only this gateway knows.
 fn put_without_id(node: &Node<'_>, reference: &Reference<'_, '_>, out: &mut Writer) {
     let is_nested = !std::ptr::addr_eq(node, reference.holder);
     out.object(|o| {
@@ -216,7 +216,7 @@ fn put_without_id(node: &Node<'_>, reference: &Reference<'_, '_>, out: &mut Writ
     });
 }
 
-/// The block with the file in the place of its id.
+/// Writes the block with the file in place of its id.
 fn put_file(
     dialect: Dialect,
     node: &Node<'_>,
@@ -244,7 +244,7 @@ fn put_file(
     });
 }
 
-/// A file as its block is about to be written.
+/// A file that is about to be written as a block.
 struct NamedFile<'f> {
     file: &'f StoredFile,
     /// The name the client gives it, or the one it was stored under.
@@ -312,7 +312,7 @@ impl NamedFile<'_> {
     }
 }
 
-/// What OpenAI's dialects call a sound's format.
+/// Returns the name of an audio format in OpenAI's dialects.
 fn audio_format(mime_type: &str, filename: &str) -> String {
     let known = match mime_type.strip_prefix("audio/").unwrap_or_default() {
         "mpeg" | "mp3" => "mp3",

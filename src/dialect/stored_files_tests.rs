@@ -105,7 +105,7 @@ fn a_file_becomes_the_block_of_its_kind() {
         let body = json!({"messages": [{"role": "user", "content": [block]}], "n": 1});
         let expected = json!({"messages": [{"role": "user", "content": [expected]}], "n": 1});
         assert_eq!(resolved(dialect, &body, name, mime), expected, "{dialect:?} {name}");
-        // A block alone counts as a list of one.
+        // A lone block counts as a list of one.
         let body = json!({"input": block});
         assert_eq!(resolved(dialect, &body, name, mime)["input"], expected["messages"][0]["content"][0]);
     }

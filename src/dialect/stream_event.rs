@@ -1,4 +1,4 @@
-//! One event of a streamed answer, parsed once for everybody who works on it.
+//! One event of a streamed answer, parsed once for all its readers.
 //!
 //! ```text
 //! bytes ─▶ sse::Scanner ─▶ StreamEvent ─┬▶ events             how far the answer has come, what it consumed
@@ -6,7 +6,7 @@
 //!                                       └▶ …::Accumulator, TurnOutput    the whole answer in its own dialect
 //! ```
 //!
-//! A container in the JSON is taken apart by whoever looks into it first.
+//! A container in the JSON is taken apart by the first reader that looks into it.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -19,27 +19,27 @@ use super::{Dialect, sse};
 /// An event of a streamed answer.
 #[derive(Debug)]
 pub struct StreamEvent<'a> {
-    /// Its SSE name; empty when it has none.
+    /// The SSE name; empty when it has none.
     name: &'a [u8],
     kind: Cow<'a, str>,
     data: Data<'a>,
     usage: OnceCell<Option<Usage>>,
 }
 
-/// What the data of an event is.
+/// The data of an event.
 #[derive(Debug)]
 pub enum Data<'a> {
     Json(Node<'a>),
-    /// `[DONE]`, by which some dialects end a stream, and some sites every one.
+    /// `[DONE]`, with which some dialects end a stream, and some sites every stream.
     Done,
     /// Anything else, without blanks around it.
     Words(&'a str),
-    /// It was too long to be held: its middle is missing.
+    /// Data too long to be held: the middle is missing.
     Cut(&'a str),
 }
 
 impl<'a> StreamEvent<'a> {
-    /// Reads an event, of which this is the text.
+    /// Reads an event with its text.
     pub fn of(event: &sse::Event<'a>, text: &'a str) -> Self {
         if !event.cut {
             return Self::new(event.name, text);
@@ -48,7 +48,7 @@ impl<'a> StreamEvent<'a> {
         Self { name: event.name, kind, data, usage: OnceCell::new() }
     }
 
-    /// Reads an event of this name, which may be empty, and these data.
+    /// Reads an event with this name, which may be empty, and this data.
     pub fn new(name: &'a [u8], data: &'a str) -> Self {
         let data = match data.trim() {
             "[DONE]" => Data::Done,
@@ -81,23 +81,23 @@ impl<'a> StreamEvent<'a> {
         matches!(self.data, Data::Done)
     }
 
-    /// An `event: error` is an error in every dialect.
+    /// Whether it is an `event: error`, which is an error in every dialect.
     pub fn is_named_error(&self) -> bool {
         self.name == b"error"
     }
 
-    /// The `type` of its JSON, which some sites only give as its name.
+    /// Returns the `type` of the JSON, or else the event's name, where some sites give it alone.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The usage that it reports, as the upstream's dialect counts.
+    /// Returns the usage that the event reports, as the upstream's dialect counts.
     pub fn usage(&self, dialect: Dialect) -> Option<Usage> {
         *self.usage.get_or_init(|| usage::of_event(dialect, self.json()?))
     }
 
-    /// What an event without JSON tells of what went wrong: it is an error in words, or what it said is lost, so that
-    /// the answer cannot be whole. Words that never meant to be JSON say nothing and are passed over.
+    /// Returns the error that an event without JSON stands for: it is an error in words, or its content is lost, so
+    /// that the answer cannot be whole. Words that were never meant to be JSON are not an error and are skipped.
     pub fn failure(&self) -> Option<UpstreamError> {
         match self.data {
             Data::Words("") if self.is_named_error() => Some(UpstreamError::unsaid()),

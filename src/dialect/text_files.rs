@@ -1,4 +1,4 @@
-//! Files that are text: where a dialect takes no such file, what it holds is said as text.
+//! Files that are text: where a dialect takes no such file, its content is sent as text.
 
 use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
@@ -26,14 +26,14 @@ const TEXT_TYPES: [&str; 12] = [
     "application/x-sh",
     "application/x-sql",
 ];
-/// How the names of text files end.
+/// The endings of the names of text files.
 const TEXT_ENDINGS: [&str; 38] = [
     "txt", "md", "markdown", "csv", "tsv", "json", "jsonl", "ndjson", "xml", "yaml", "yml", "toml", "html",
     "htm", "log", "tex", "css", "js", "mjs", "ts", "py", "rb", "php", "rs", "go", "java", "kt", "swift", "c",
     "h", "cc", "cpp", "cs", "sh", "sql", "ini", "diff", "patch",
 ];
 
-/// Whether the file is text by its type, or by its name where that says nothing.
+/// Whether the file is text by its type, or by its name where the type is unknown.
 fn is_text(file: &File<'_>, mime: &str) -> bool {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     is_text_type(&essence)
@@ -48,18 +48,18 @@ pub fn is_text_type(essence: &str) -> bool {
         || TEXT_TYPES.contains(&essence)
 }
 
-/// Whether a media type says nothing.
+/// Whether a media type does not tell the kind of file.
 pub(super) fn is_unknown(mime: &str) -> bool {
     matches!(mime, "" | "application/octet-stream")
 }
 
-/// Whether a file is text by what its name ends in.
+/// Whether a file is text by the ending of its name.
 pub fn is_text_name(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     ending.is_some_and(|ending| TEXT_ENDINGS.contains(&ending.as_str()))
 }
 
-/// What a file in base64 holds, where it is text; `None` for any other file, and for one that is not UTF-8.
+/// Returns the content of a file in base64 where it is text; `None` for any other file, and for one that is not UTF-8.
 pub(super) fn inline_text(file: &File<'_>) -> Option<Text<'static>> {
     let Source::Inline { mime, data } = &file.source else { return None };
     if !is_text(file, &mime.decode()) {

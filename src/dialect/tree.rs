@@ -1,15 +1,15 @@
 //! A JSON text as a tree of slices of itself.
 //!
-//! For bodies that must be understood. Nothing is decoded while the tree is made: strings stay
-//! [`Text`], numbers their spelling, objects keep the order of their members and every value
-//! knows the text it came from, so that what is only passed on is copied as written. Of members
-//! with the same key the last one counts, as it does for the parsers of clients and upstreams.
+//! For bodies that must be understood. Nothing is decoded while the tree is made: strings stay [`Text`], numbers keep
+//! their spelling, objects the order of their members, and every value knows the text it came from, so that a value
+//! that is only passed on is copied as written. The last of several members with the same key counts, as it does for
+//! the parsers of clients and upstreams.
 //!
-//! The whole text is checked at once, and the outermost object taken apart meanwhile, since everybody looks into it. A
-//! container in it is only taken apart when somebody looks into that one: schemas and arguments of tools, which are most of
-//! the values of many requests, are passed on as they are, and the tree takes no memory for what is in them. Of a short
-//! text, as the events of a stream are, all is taken apart in one walk: another one through a container in a container
-//! would cost more than what nobody looks into.
+//! The whole text is checked at once, and its outermost object taken apart meanwhile, since it is always looked into. A
+//! container in it is only taken apart when it is looked into: schemas and arguments of tools, which are most of the
+//! values of many requests, are passed on as they are, and the tree takes no memory for their contents. A short text,
+//! such as an event of a stream, is taken apart entirely in one walk: another one through a container in a container
+//! would cost more than it saves.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -21,19 +21,19 @@ use super::literal::{Json, Text};
 /// A value and the text it was read from.
 #[derive(Clone)]
 pub struct Node<'a> {
-    /// Valid JSON without blanks around it, so that the first byte tells what it is.
+    /// Valid JSON without blanks around it, so that the first byte tells its kind.
     raw: &'a str,
     held: OnceCell<Held<'a>>,
 }
 
 type Member<'a> = (Cow<'a, str>, Node<'a>);
 
-/// The longest text that is taken apart at once, in bytes.
+/// The longest text that is taken apart entirely at once, in bytes.
 const SHORT: usize = 1024;
-/// Most objects of short texts have no more members.
+/// The number of members that most objects of short texts do not exceed.
 const USUAL_MEMBERS: usize = 8;
 
-/// What a container holds, once it has been taken apart.
+/// The contents of a container that has been taken apart.
 #[derive(Clone)]
 enum Held<'a> {
     Items(Vec<Node<'a>>),
@@ -41,8 +41,7 @@ enum Held<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Reads a whole text. Fails where it stops being JSON, or nests deeper than
-    /// [`MAX_DEPTH`](super::json::MAX_DEPTH).
+    /// Reads a whole text. Fails where it is not JSON, or nests deeper than [`MAX_DEPTH`](super::json::MAX_DEPTH).
     pub fn parse(text: &'a str) -> Result<Self, SyntaxError> {
         let mut scan = Scan::new(text);
         scan.blanks();
@@ -51,17 +50,17 @@ impl<'a> Node<'a> {
         node.map_err(|Stopped| scan.error())
     }
 
-    /// As written.
+    /// Returns the value as written.
     pub fn raw(&self) -> &'a str {
         self.raw
     }
 
-    /// As written, to be passed on.
+    /// Returns the value as written, to be passed on.
     pub fn json(&self) -> Json<'a> {
         Json::checked(self.raw)
     }
 
-    /// The members of an object that is taken apart; none of anything else.
+    /// Takes an object apart into its members; none for anything else.
     pub fn into_members(self) -> Vec<Member<'a>> {
         self.members();
         match self.held.into_inner() {
@@ -70,7 +69,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The elements of an array that is taken apart; none of anything else.
+    /// Takes an array apart into its elements; none for anything else.
     pub fn into_items(self) -> Vec<Node<'a>> {
         self.items();
         match self.held.into_inner() {
@@ -103,22 +102,22 @@ impl<'a> Node<'a> {
         self.raw.as_bytes().first() == Some(&byte)
     }
 
-    /// The member called `key`, unless it is null: most clients write null for what they do not set.
+    /// Returns the member called `key`, unless it is null: most clients write null for what they do not set.
     pub fn get(&self, key: &str) -> Option<&Node<'a>> {
         self.member(key).filter(|node| !node.is_null())
     }
 
-    /// The member called `key`, null or not.
+    /// Returns the member called `key`, null or not.
     pub fn member(&self, key: &str) -> Option<&Node<'a>> {
         self.members().iter().rev().find(|(name, _)| name == key).map(|(_, node)| node)
     }
 
-    /// Down through objects; `None` where one is missing, null, or no object.
+    /// Descends through objects by these keys; `None` where a member is missing or null, or a value is not an object.
     pub fn path(&self, keys: &[&str]) -> Option<&Node<'a>> {
         keys.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// The elements of an array; none for anything else.
+    /// Returns the elements of an array; none for anything else.
     pub fn items(&self) -> &[Node<'a>] {
         match self.is_array().then(|| self.held.get_or_init(|| Held::Items(items_of(self.raw)))) {
             Some(Held::Items(items)) => items,
@@ -126,7 +125,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The members of an object in their order, duplicates included; none for anything else.
+    /// Returns the members of an object in their order, duplicates included; none for anything else.
     pub fn members(&self) -> &[Member<'a>] {
         match self.is_object().then(|| self.held.get_or_init(|| Held::Members(members_of(self.raw)))) {
             Some(Held::Members(members)) => members,
@@ -134,12 +133,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The string it is.
+    /// Returns the literal of a string.
     pub fn text(&self) -> Option<Text<'a>> {
         self.is_string().then(|| Text::inside(&self.raw[1..self.raw.len() - 1]))
     }
 
-    /// The text of the string that it is.
+    /// Returns the decoded text of a string.
     pub fn str(&self) -> Option<Cow<'a, str>> {
         if !self.is_string() {
             return None;
@@ -164,7 +163,7 @@ impl<'a> Node<'a> {
         self.is_number().then(|| self.raw.parse().ok()).flatten()
     }
 
-    /// A whole number that is not negative; a fraction is cut off.
+    /// Returns a non-negative number as an integer; a fraction is cut off.
     pub fn u64(&self) -> Option<u64> {
         if !self.is_number() {
             return None;
@@ -175,14 +174,14 @@ impl<'a> Node<'a> {
         })
     }
 
-    // The members most often asked for by kind.
+    // The members most often asked for, by kind.
 
-    /// The string at `key`.
+    /// Returns the literal of the string at `key`.
     pub fn text_at(&self, key: &str) -> Option<Text<'a>> {
         self.get(key)?.text()
     }
 
-    /// The text of the string at `key`; empty when there is none.
+    /// Returns the decoded text of the string at `key`; empty when there is none.
     pub fn str_at(&self, key: &str) -> Cow<'a, str> {
         self.get(key).and_then(Node::str).unwrap_or_default()
     }
@@ -199,13 +198,13 @@ impl<'a> Node<'a> {
         self.get(key).map_or(&[], Node::items)
     }
 
-    /// The value at `key`, to be passed on.
+    /// Returns the value at `key`, to be passed on.
     pub fn json_at(&self, key: &str) -> Option<Json<'a>> {
         self.get(key).map(Node::json)
     }
 }
 
-/// Values are equal that are written alike.
+/// Values are equal if they are written alike.
 impl PartialEq for Node<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.raw == other.raw
@@ -218,7 +217,7 @@ impl fmt::Debug for Node<'_> {
     }
 }
 
-/// How much of a value is taken apart.
+/// The levels of a value that are taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     None,
@@ -227,13 +226,13 @@ enum Depth {
 }
 
 impl Depth {
-    /// That of the values in a container which is taken apart so far.
+    /// Returns the depth for the values in a container that is taken apart to this depth.
     fn inside(self) -> Self {
         if self == Self::All { Self::All } else { Self::None }
     }
 }
 
-/// The value that comes next, `level` containers deep.
+/// Reads the value that comes next, `level` containers deep.
 fn read<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<Node<'a>, Stopped> {
     let start = scan.place();
     let held = match scan.peek() {
@@ -249,15 +248,15 @@ fn read<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<Node<'a>,
     Ok(Node { raw: scan.since(start), held })
 }
 
-/// What has been checked with all around it cannot stop the walk: it ends where the container does.
+/// Reads the members of an object that has been checked already, so that the walk cannot fail.
 fn members_of(object: &str) -> Vec<Member<'_>> {
     let read = read_members(&mut Scan::new(object), 1, Depth::None);
     debug_assert!(read.is_ok(), "an object");
     read.unwrap_or_default()
 }
 
-/// The members of the object that comes next. The list of a long text's object is as long as it needs to be, since such a
-/// tree has many short ones.
+/// Reads the members of the object that comes next. In the tree of a long text, which has many short lists, the list is
+/// shrunk to its length.
 fn read_members<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<Vec<Member<'a>>, Stopped> {
     let is_short = depth == Depth::All;
     let mut members = if is_short && level == 1 { Vec::with_capacity(USUAL_MEMBERS) } else { Vec::new() };
@@ -309,7 +308,7 @@ mod tests {
         assert_eq!(node.get("b").unwrap().raw(), "{\"n\":null,\"t\":true}");
     }
 
-    /// What is found in a value, container by container.
+    /// Describes the contents of a value, container by container.
     fn found(node: &Node<'_>) -> String {
         let members = node.members().iter().map(|(key, value)| format!("{key}={}", found(value)));
         let items = node.items().iter().map(found);

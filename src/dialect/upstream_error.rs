@@ -1,4 +1,4 @@
-//! Reads what an upstream says when it refuses.
+//! Reads the error that an upstream answers with.
 //!
 //! ```text
 //! JSON   error.message, error as text, message, detail    else type/code
@@ -9,20 +9,21 @@
 use super::tree::Node;
 use std::time::Duration;
 
-/// How much of an error body is looked at.
+/// The part of an error body that is read, in bytes.
 const MAX_BODY: usize = 64 * 1024;
-/// How much of a plain text is shown, in characters.
+/// The longest plain text shown, in characters.
 const MAX_TEXT: usize = 400;
-/// A message that an API wrote on purpose may be longer: validation errors name what they want.
+/// The longest message of an error object, in characters. An API wrote it on purpose: validation errors name what they
+/// want.
 pub const MAX_MESSAGE: usize = 2000;
-/// How much of a name (`type`, `code`, `param`) is kept, in characters.
+/// The longest name (`type`, `code`, `param`) kept, in characters.
 pub const MAX_NAME: usize = 128;
-/// No upstream is believed to be away for longer.
+/// The longest wait that an upstream is believed to ask for.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30 * 86_400);
-/// Ends a text that was cut.
+/// The end of a text that was cut.
 pub const CUT: &str = "...(truncated)";
 
-/// Causes of `google.api.ErrorReason` that speak of a key, its project or its billing.
+/// Causes of `google.api.ErrorReason` that are about a key, its project or its billing.
 const OF_KEY: [&str; 18] = [
     "API_KEY_INVALID",
     "API_KEY_SERVICE_BLOCKED",
@@ -44,10 +45,10 @@ const OF_KEY: [&str; 18] = [
     "USER_PROJECT_DENIED",
 ];
 
-/// What an upstream's error says, fit to be shown to a client.
+/// An upstream's error, fit to be shown to a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamError {
-    /// Never empty, bounded, one line, without addresses or keys.
+    /// The message: never empty, bounded, one line, without addresses or keys.
     pub message: String,
     /// `error.type`
     pub kind: Option<String>,
@@ -55,28 +56,29 @@ pub struct UpstreamError {
     pub code: Option<String>,
     /// `error.param`
     pub param: Option<String>,
-    /// Google gives a cause beside a code that says no more than a bad request: our key, or what stands behind it.
+    /// Whether Google's details name our key, its project or its billing as the cause; its code says only that the
+    /// request is bad.
     pub is_about_our_key: bool,
-    /// When the body says it: how long until a retry makes sense.
+    /// The time until a retry makes sense, when the body states it.
     pub retry_after: Option<Duration>,
 }
 
 impl UpstreamError {
-    /// The kind of error that is ours: the upstream did not say that its stream broke.
+    /// The kind of our own error for a stream that broke without an error from the upstream.
     pub const BROKEN_STREAM: &str = "stream_error";
 
-    /// An error that we state ourselves.
+    /// Creates an error that the gateway states itself.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// An error in a stream that does not say what it is.
+    /// Creates the error for an upstream's error in a stream that has no message.
     pub fn unsaid() -> Self {
         Self::new("Upstream reported an error in the stream")
     }
 
-    /// `error.code` of a failed response, a closed set in the SDKs: what an upstream says in words of that
-    /// kind, else the nearest of them.
+    /// Returns the `error.code` of a failed response, a closed set in the SDKs: the upstream's code if it is spelled
+    /// like one of them, else the nearest of them.
     pub fn response_code(&self) -> &str {
         let is_word = |code: &&str| code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         match (self.code.as_deref().filter(is_word), self.kind.as_deref()) {
@@ -86,8 +88,8 @@ impl UpstreamError {
         }
     }
 
-    /// Takes an error object (or text) as it stands in a body or in a stream's event: `error` itself
-    /// or what contains it. `None` when it says nothing at all.
+    /// Reads an error object (or text) as it stands in a body or in a stream's event: `error` itself or its container.
+    /// `None` when it has no message, type or code.
     pub fn of(value: &Node<'_>) -> Option<Self> {
         // Some Google surfaces wrap the body in an array.
         let root = value.items().first().unwrap_or(value);
@@ -104,7 +106,7 @@ impl UpstreamError {
             .filter_map(Node::str)
             .map(|text| clean(&text, MAX_MESSAGE))
             .find(|text| !text.is_empty());
-        // Some put what a framework says of the request there, as an object.
+        // Some put a framework's description of the request there, as an object.
         let structured = || {
             let holder = [error, root].into_iter().filter_map(|holder| holder.get("message"));
             let mut said = holder.filter(|said| !said.members().is_empty() || !said.items().is_empty());
@@ -120,21 +122,22 @@ impl UpstreamError {
         Some(Self { message, kind, code, param: named("param"), is_about_our_key, retry_after })
     }
 
-    /// What the upstream calls the error, by names of its program.
+    /// Returns the names by which the upstream's program identifies the error: its type, its code, and a cause about
+    /// our key.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         let cause = self.is_about_our_key.then_some(OF_KEY[0]);
         [self.kind.as_deref(), self.code.as_deref(), cause].into_iter().flatten()
     }
 
-    /// Takes out of everything it says what `hide` takes out of a text.
+    /// Applies `hide`, which removes secrets from a text, to the message and every name of the error.
     pub fn hide(&mut self, hide: impl FnMut(&mut String)) {
         let fields = [&mut self.kind, &mut self.code, &mut self.param];
         fields.into_iter().flatten().chain([&mut self.message]).for_each(hide);
     }
 }
 
-/// Whether the value of an `error` member states an error: `null`, `""` and `{}` do not, nor does an
-/// object of nothing but these and zeros.
+/// Whether the value of an `error` member states an error: `null`, `""` and `{}` do not, nor does an object that
+/// contains only these and zeros.
 pub(super) fn is_error(value: &Node<'_>) -> bool {
     let is_text = |value: &Node<'_>| value.text().is_some_and(|text| !text.is_blank());
     let says = |value: &Node<'_>| match value.raw().as_bytes() {
@@ -147,7 +150,7 @@ pub(super) fn is_error(value: &Node<'_>) -> bool {
     is_text(value) || value.members().iter().any(|(_, value)| says(value))
 }
 
-/// Reads an error body as an upstream sent it; the message is the detail alone.
+/// Reads an error body as an upstream sent it; the message is the detail without the status.
 pub fn read(status: u16, body: &[u8]) -> UpstreamError {
     let body = &body[..body.len().min(MAX_BODY)];
     let text = String::from_utf8_lossy(body);
@@ -161,10 +164,10 @@ pub fn read(status: u16, body: &[u8]) -> UpstreamError {
     UpstreamError::new(detail)
 }
 
-/// The text for log and judges: `[upstream:<path>] Upstream returned HTTP <status>: <detail>`.
+/// Returns the text for the log and the judges: `[upstream:<path>] Upstream returned HTTP <status>: <detail>`.
 pub fn upstream_text(path: &str, status: u16, detail: &str) -> String {
     let prefix = format!("[upstream:{path}] Upstream returned HTTP {status}");
-    // An empty body's detail is that sentence already.
+    // The detail of an empty body is that sentence already.
     if detail.is_empty() || prefix.ends_with(detail) { prefix } else { format!("{prefix}: {detail}") }
 }
 
@@ -176,7 +179,7 @@ fn name(value: Option<&Node<'_>>) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// `retry_after` and `resets_in_seconds` in seconds, `retry_after_ms`, and Google's
+/// Reads the wait from `retry_after` or `resets_in_seconds` in seconds, `retry_after_ms`, or Google's
 /// `details[].retryDelay: "12s"`; at most 30 days.
 fn retry_after(error: &Node<'_>, root: &Node<'_>) -> Option<Duration> {
     let at = |holder: &Node<'_>, key: &str| holder.get(key).and_then(Node::f64);
@@ -193,14 +196,14 @@ fn retry_after(error: &Node<'_>, root: &Node<'_>) -> Option<Duration> {
 
 // === HTML ===
 
-/// Whether a body is a page and not an answer.
+/// Whether a body is an HTML page.
 pub(super) fn looks_like_html(text: &str) -> bool {
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let start = start.get(..start.len().min(15)).unwrap_or_default().to_ascii_lowercase();
     ["<!doctype html", "<html", "<head", "<body", "<title"].iter().any(|tag| start.starts_with(tag))
 }
 
-/// What an HTML page is about: Cloudflare's code and reason, else its title, else its first heading.
+/// Returns the subject of an HTML page: Cloudflare's code and reason, else its title, else its first heading.
 pub(super) fn html_detail(status: u16, page: &str) -> String {
     let lower = page.to_ascii_lowercase();
     let title = element(page, &lower, "title");
@@ -230,7 +233,7 @@ fn cloudflare(status: u16, title: Option<&str>, lower: &str) -> String {
     format!("Cloudflare {code}: {reason}")
 }
 
-/// The text of the first element of that name. `lower` is `page` in lower case, byte for byte.
+/// Returns the text of the first element of this name. `lower` is `page` in lower case, byte for byte.
 fn element(page: &str, lower: &str, name: &str) -> Option<String> {
     let start = lower.find(&format!("<{name}"))?;
     let start = start + lower[start..].find('>')? + 1;
@@ -251,11 +254,11 @@ fn element(page: &str, lower: &str, name: &str) -> Option<String> {
 
 // === cleaning ===
 
-/// One line, no addresses or keys, at most `limit` characters.
+/// Reduces a text to one line of at most `limit` characters, without addresses or keys.
 fn clean(text: &str, limit: usize) -> String {
     let mut out = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        // Cutting happens below; this only bounds the work.
+        // The text is cut below; this only bounds the work.
         if out.len() > limit * 4 + 4 {
             break;
         }
@@ -274,7 +277,7 @@ fn clean(text: &str, limit: usize) -> String {
     }
 }
 
-/// A word without the address or key in it.
+/// Removes the address or key from a word.
 fn without_secrets(word: &str) -> std::borrow::Cow<'_, str> {
     if let Some(at) = word.find("://") {
         let scheme = word[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && !"+.-".contains(c));

@@ -8,8 +8,8 @@
 //! | embeddings, images, audio | `usage` | `usage` |
 //! | gemini | `usageMetadata` | the same, cumulative |
 //!
-//! Only these places count: a tool result may hold the same words. Inside them every known spelling
-//! is understood, because sites mix them.
+//! Only these places count: a tool result may hold the same words. Inside them every known spelling is understood,
+//! because sites mix them.
 
 use super::{
     Dialect,
@@ -18,27 +18,27 @@ use super::{
 };
 use serde_json::Value;
 
-/// What an answer says it consumed. `None` is unknown, zero is zero.
+/// The tokens that an answer says it consumed. `None` is unknown, zero is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Input tokens as the dialect counts them: with cached ones on chat and responses, without on messages.
+    /// Input tokens as the dialect counts them: with cached ones on chat and responses, without them on messages.
     pub prompt: Option<u64>,
     pub completion: Option<u64>,
     /// At least `prompt` and `completion` together.
     pub total: Option<u64>,
     pub cache_read: Option<u64>,
     pub cache_creation: Option<u64>,
-    /// Part of `completion`.
+    /// Reasoning tokens, which are part of `completion`.
     pub reasoning: Option<u64>,
-    /// Audio tokens of both sides together; parts of `prompt` and `completion`.
+    /// Audio tokens of input and output together; they are part of `prompt` and `completion`.
     pub audio: Option<u64>,
-    /// Whether `prompt` counts the cached tokens too; `None` when the answer does not tell.
+    /// Whether `prompt` counts the cached tokens too; `None` when the answer does not say.
     pub prompt_includes_cache: Option<bool>,
 }
 
 impl Usage {
-    /// Takes in a later report of the same stream. Reports are cumulative but may be partial, so each
-    /// field keeps its largest value.
+    /// Takes in a later report of the same stream. Reports are cumulative but may be partial, so each field keeps its
+    /// largest value.
     pub fn merge(&mut self, later: Usage) {
         self.prompt = self.prompt.max(later.prompt);
         self.completion = self.completion.max(later.completion);
@@ -51,8 +51,8 @@ impl Usage {
         self.settle_total();
     }
 
-    /// Counts what was read from caches and written to them as input too, where a site counts it apart
-    /// as messages does. The total of some sites knows of it already.
+    /// Adds the tokens read from caches and written to them to `prompt`, where a site counts them apart as messages
+    /// does. The total of some sites includes them already.
     pub(super) fn count_cache_in(&mut self) {
         if self.prompt_includes_cache == Some(false) {
             let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
@@ -62,7 +62,8 @@ impl Usage {
         self.prompt_includes_cache = Some(true);
     }
 
-    /// Input (with what caches took part in), output, read from caches, written to caches; 0 is also unknown.
+    /// Returns the tokens of the input (with cached ones), of the output, read from caches and written to caches; an
+    /// unknown count is 0.
     pub fn by_kind(&self) -> [u64; 4] {
         let mut all = *self;
         all.count_cache_in();
@@ -77,30 +78,29 @@ impl Usage {
     }
 }
 
-/// The usage of a complete answer; `None` when it has none or is no JSON object.
+/// Returns the usage of a complete answer; `None` when it has none or is not a JSON object.
 pub fn of_reply(dialect: Dialect, body: &[u8]) -> Option<Usage> {
     of_text(dialect, json::member(std::str::from_utf8(body).ok()?, member_of(dialect))?)
 }
 
-/// The member of an answer that holds the usage record.
+/// Returns the name of an answer's member that holds the usage record.
 pub(super) fn member_of(dialect: Dialect) -> &'static str {
     if dialect == Dialect::Gemini { "usageMetadata" } else { "usage" }
 }
 
-/// Reads a usage record as it is written in an answer; `None` when it is no object or says nothing known.
+/// Reads a usage record as it is written in an answer; `None` when it is not an object or has no known count.
 pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
     read(dialect, &mut Scan::new(record), 0).ok()?
 }
 
-/// As [`of_text`], for the value that comes next, at the depth of what holds it.
+/// Reads the usage record that comes next in the scan, like [`of_text`]; `depth` is that of the value that contains it.
 pub(super) fn read(dialect: Dialect, scan: &mut Scan<'_>, depth: usize) -> Result<Option<Usage>, Stopped> {
     let mut tally = Tally::default();
     each_of(scan, depth, |scan, key, depth| tally.take(&key.name(), scan, depth))?;
     Ok(tally.settle(dialect))
 }
 
-/// The usage of an answer, or event, of which only the end is at hand: dialects put it last or
-/// nearly so.
+/// Reads the usage of an answer, or event, of which only the end is at hand: dialects put it last or nearly so.
 pub fn of_tail(dialect: Dialect, tail: &[u8]) -> Option<Usage> {
     let key = format!("\"{}\"", member_of(dialect));
     let at = memchr::memmem::rfind(tail, key.as_bytes())? + key.len();
@@ -109,13 +109,13 @@ pub fn of_tail(dialect: Dialect, tail: &[u8]) -> Option<Usage> {
     of_record(dialect, &record)
 }
 
-/// The usage that one event of a stream reports.
+/// Returns the usage that one event of a stream reports.
 pub fn of_event(dialect: Dialect, event: &Node<'_>) -> Option<Usage> {
     let record = match dialect {
         Dialect::Responses => event.path(&["response", "usage"]),
         Dialect::Messages => event.get("usage").or_else(|| event.path(&["message", "usage"])),
         Dialect::Gemini => {
-            // As Google's CLI endpoints send it, it is in an envelope.
+            // Google's CLI endpoints send the answer in an envelope.
             let answer = event.get("response").filter(|answer| answer.is_object()).unwrap_or(event);
             answer.get("usageMetadata").or_else(|| answer.get("usage_metadata"))
         }
@@ -129,22 +129,23 @@ pub fn of_event(dialect: Dialect, event: &Node<'_>) -> Option<Usage> {
     of_text(dialect, record?.raw())
 }
 
-/// Reads a usage record of a tree. One in a stream is worth writing it out once more.
+/// Reads a usage record from a tree. It is serialized again for that, which is affordable for the one record of a
+/// stream.
 pub fn of_record(dialect: Dialect, record: &Value) -> Option<Usage> {
     of_text(dialect, &record.as_object().map(|_| record.to_string())?)
 }
 
-/// What the members of a record add up to. A record may hold one quantity under several names, of
-/// which some sites fill only one and set the others to zero: the largest counts.
+/// The counts of a record's members. A record may hold one quantity under several names, of which some sites fill only
+/// one and set the others to zero: the largest counts.
 #[derive(Default)]
 struct Tally {
     usage: Usage,
-    /// Gemini counts thoughts beside the candidates; elsewhere they are within the output.
+    /// Gemini's tokens of the candidates. Its thoughts are counted beside them; elsewhere they are part of the output.
     candidates: Option<u64>,
     thoughts: Option<u64>,
-    /// What Google's own tools have read counts beside the prompt.
+    /// Tokens that Google's own tools have read, counted beside the prompt.
     tool_use: Option<u64>,
-    /// The sides as the sums of their details.
+    /// The input and the output as the sums of their details.
     input_parts: Option<u64>,
     output_parts: Option<u64>,
     cache_apart: bool,
@@ -152,12 +153,12 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes a member, whose value comes next.
+    /// Takes in a member, whose value comes next.
     fn take(&mut self, key: &str, scan: &mut Scan<'_>, depth: usize) -> Result<(), Stopped> {
         match key {
             "prompt_tokens_details"
             | "input_tokens_details"
-            // So on the realtime and audio surfaces.
+            // The realtime and audio surfaces spell it this way.
             | "input_token_details"
             | "promptTokensDetails"
             | "inputTokensDetails" => {
@@ -252,7 +253,7 @@ impl Tally {
                 add(&mut self.usage.audio, value);
                 add(&mut self.input_parts, value);
             }
-            // The cached part lies within these and adds nothing.
+            // Cached tokens are part of these and add nothing.
             "text_tokens" | "textTokens" | "image_tokens" | "imageTokens" => {
                 add(&mut self.input_parts, value);
             }
@@ -302,10 +303,11 @@ impl Tally {
 
 const NULL: &str = "null";
 
-/// No request has more tokens. What is said to have is not known, and the sums of a log stay within what a database counts.
+/// The largest count that is believed: no request has more tokens. A larger one is treated as unknown, so that the sums
+/// of a log stay within what a database can count.
 const MAX_COUNT: u64 = 1_000_000_000;
 
-/// The members of the value that comes next, where it is an object; anything else has none and is passed over.
+/// Visits the members of the value that comes next if it is an object; skips any other value.
 fn each_of<'a>(
     scan: &mut Scan<'a>,
     depth: usize,
@@ -324,7 +326,7 @@ fn add(slot: &mut Option<u64>, value: &str) {
     }
 }
 
-/// A count as sites write it: some send whole numbers as floats, some less than nothing.
+/// Reads a count as sites write it: some send whole numbers as floats, some negative numbers (read as 0).
 fn count(value: &str) -> Option<u64> {
     let as_float = || value.parse::<f64>().ok().map(|number| number.round().max(0.0) as u64);
     let number = value.parse::<u64>().ok().or_else(as_float)?;

@@ -1,6 +1,6 @@
 //! Video objects of upstreams: their id, a snapshot of their state, and the same object under another id.
 //!
-//! Only what stands in the outermost object counts, and everything but the id stays as it was written.
+//! Only the outermost object's members count, and everything but the id stays as it was written.
 
 use std::fmt::Write;
 
@@ -8,20 +8,20 @@ use bytes::Bytes;
 
 use super::json;
 
-/// Longer ids are refused.
+/// The longest id accepted, in bytes.
 const MAX_ID: usize = 512;
 /// The members of a snapshot: the state of a video, never its prompt.
 const SNAPSHOT_FIELDS: [&str; 9] =
     ["object", "status", "progress", "created_at", "completed_at", "expires_at", "seconds", "size", "error"];
-/// Longer values are left out.
+/// The longest value in a snapshot, in bytes; longer ones are left out.
 const MAX_FIELD: usize = 2048;
 
-/// The id: a string, or a number as it is written. `None` where there is none, or one that could not stand
-/// in a path.
+/// Returns the id: a string, or a number as it is written. `None` where there is none, or one that could not stand in a
+/// path.
 pub fn id(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let mut id = None;
-    // The last of equal names counts, as for most readers.
+    // The last of several members with the same name counts, as for most readers.
     json::members(text, |member| {
         if member.key == "id" {
             id = Some(member.value);
@@ -35,8 +35,8 @@ pub fn id(body: &[u8]) -> Option<String> {
     is_name.then_some(id)
 }
 
-/// The body with this id in place of its own, every other byte as it was; a body without one gets it. What
-/// is no object stays as it is.
+/// Returns the body with this id in place of its own and every other byte as it was; a body without an id gets one. A
+/// body that is not an object stays as it is.
 pub fn with_id(body: &Bytes, id: &str) -> Bytes {
     let Ok(text) = std::str::from_utf8(body) else { return body.clone() };
     let (mut count, mut places) = (0, Vec::new());
@@ -66,7 +66,7 @@ pub fn with_id(body: &Bytes, id: &str) -> Bytes {
     Bytes::from(out)
 }
 
-/// The state of the video as a JSON object of its own.
+/// Returns the state of the video as a JSON object of its own; `None` when the body is not an object.
 pub fn snapshot(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let mut out = String::from("{");

@@ -1,24 +1,24 @@
 //! The calls of a conversation, and which of them still wait for their results.
 //!
-//! Dialects differ in what a result names: the id of its call, its function, or nothing. What they share is the
-//! look-up. It takes the same time however many calls there are: a conversation may have thousands, and every
-//! result looks among all of them.
+//! Dialects differ in what a result names: the id of its call, its function, or nothing. They share the look-up, which
+//! takes the same time however many calls there are: a conversation may have thousands, and every result is looked up
+//! among all of them.
 
 use std::collections::HashMap;
 
 use super::literal::Text;
 
-/// The calls so far, in order. A call is known by its place among them.
+/// The calls so far, in order. A call is identified by its place among them.
 #[derive(Debug, Default)]
 pub(super) struct WaitingCalls<'a> {
     ids: Vec<Text<'a>>,
     /// Whether the result of each has come.
     answered: Vec<bool>,
-    /// No call before this place waits.
+    /// The first place at which a call may still wait.
     settled: usize,
     by_id: HashMap<Text<'a>, Places>,
     by_name: HashMap<Text<'a>, Places>,
-    /// Those that their client gave no id.
+    /// The places of the calls to which their client gave no id, by the names of their functions.
     unnamed: HashMap<Text<'a>, Places>,
 }
 
@@ -26,37 +26,37 @@ pub(super) struct WaitingCalls<'a> {
 #[derive(Debug, Default)]
 struct Places {
     all: Vec<usize>,
-    /// How many of them, from the first, do not wait.
+    /// How many of them, from the first, no longer wait.
     settled: usize,
 }
 
 impl<'a> WaitingCalls<'a> {
-    /// Adds a call that waits, to be found by its id.
+    /// Adds a waiting call, to be found by its id.
     pub(super) fn push(&mut self, id: Text<'a>) {
         self.by_id.entry(id.clone()).or_default().all.push(self.ids.len());
         self.ids.push(id);
         self.answered.push(false);
     }
 
-    /// Adds a call that waits, to be found by its id or by the name of its function.
+    /// Adds a waiting call, to be found by its id or by the name of its function.
     pub(super) fn push_named(&mut self, id: Text<'a>, name: Text<'a>) {
         self.by_name.entry(name).or_default().all.push(self.ids.len());
         self.push(id);
     }
 
-    /// Adds a call that waits and that its client gave no id. Results without one belong to such calls first.
+    /// Adds a waiting call to which its client gave no id. Results without an id belong to such calls first.
     pub(super) fn push_unnamed(&mut self, id: Text<'a>, name: Text<'a>) {
         self.unnamed.entry(name.clone()).or_default().all.push(self.ids.len());
         self.push_named(id, name);
     }
 
-    /// The names of the calls so far are theirs no longer: they are found by their ids alone.
+    /// Forgets the names of the calls so far: from now on these are found by their ids alone.
     pub(super) fn forget_names(&mut self) {
         self.by_name.clear();
         self.unnamed.clear();
     }
 
-    /// The calls of this id wait no longer.
+    /// Marks the calls of this id as no longer waiting.
     pub(super) fn abandon(&mut self, id: &Text<'_>) {
         let Some(places) = self.by_id.get_mut(id.literal()) else { return };
         for place in places.all.iter().skip(places.settled) {
@@ -67,28 +67,28 @@ impl<'a> WaitingCalls<'a> {
         places.settled = places.all.len();
     }
 
-    /// How many calls there are.
+    /// Returns the number of calls.
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// How many calls have this id.
+    /// Returns the number of calls with this id.
     pub(super) fn count(&self, id: &Text<'_>) -> usize {
         self.by_id.get(id.literal()).map_or(0, |places| places.all.len())
     }
 
-    /// The place of the last call of this id, whether it waits or not.
+    /// Returns the place of the last call of this id, whether it waits or not.
     pub(super) fn last(&self, id: &Text<'_>) -> Option<usize> {
         self.by_id.get(id.literal())?.all.last().copied()
     }
 
-    /// The first call of this id that waits. It does so no longer.
+    /// Answers the first waiting call of this id, which then waits no longer, and returns its place.
     pub(super) fn answer(&mut self, id: &Text<'_>) -> Option<usize> {
         let place = self.by_id.get_mut(id.literal())?.first(&self.answered)?;
         self.settle(place)
     }
 
-    /// The id of the first call of this function that waits. It does so no longer.
+    /// Answers the first waiting call of this function, which then waits no longer, and returns its id.
     pub(super) fn answer_named(&mut self, name: &Text<'_>) -> Option<Text<'a>> {
         let waiting = |places: &mut HashMap<Text<'a>, Places>| {
             places.get_mut(name.literal()).and_then(|places| places.first(&self.answered))
@@ -97,7 +97,7 @@ impl<'a> WaitingCalls<'a> {
         self.settle(place).and_then(|place| self.ids.get(place)).cloned()
     }
 
-    /// The id of the first call of all that waits. It does so no longer.
+    /// Answers the first of all waiting calls, which then waits no longer, and returns its id.
     pub(super) fn answer_next(&mut self) -> Option<Text<'a>> {
         while self.answered.get(self.settled) == Some(&true) {
             self.settled += 1;

@@ -17,11 +17,11 @@ use bytes::Bytes;
 
 use super::literal::{Json, Text};
 
-/// A JSON text in the making. Commas come by themselves.
+/// A JSON text that is being written. Commas are added automatically.
 #[derive(Debug, Default)]
 pub struct Writer {
     out: String,
-    /// A value stands before: another needs a comma.
+    /// Whether a value stands before, so that another needs a comma.
     comma: bool,
 }
 
@@ -30,51 +30,51 @@ impl Writer {
         Self::default()
     }
 
-    /// With room for about `capacity` bytes.
+    /// Creates a writer with room for about `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { out: String::with_capacity(capacity), comma: false }
     }
 
-    /// An object as the next value: the whole text, or an element of the array being written.
+    /// Writes an object as the next value: the whole text, or an element of the array being written.
     pub fn object(&mut self, inside: impl FnOnce(&mut Self)) {
         self.separate();
         self.enclosed('{', inside, '}');
     }
 
-    /// A value as the next value.
+    /// Writes a value as the next value.
     pub fn item(&mut self, value: impl Put) {
         self.separate();
         value.put(&mut self.out);
         self.comma = true;
     }
 
-    /// A member of the object being written.
+    /// Writes a member of the object being written.
     pub fn field(&mut self, key: &str, value: impl Put) {
         self.key(key);
         value.put(&mut self.out);
         self.comma = true;
     }
 
-    /// A member, when there is a value for it.
+    /// Writes a member, when there is a value for it.
     pub fn field_if(&mut self, key: &str, value: Option<impl Put>) {
         if let Some(value) = value {
             self.field(key, value);
         }
     }
 
-    /// A member that is an object.
+    /// Writes a member that is an object.
     pub fn object_at(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
         self.key(key);
         self.enclosed('{', inside, '}');
     }
 
-    /// A member that is an array.
+    /// Writes a member that is an array.
     pub fn array(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
         self.key(key);
         self.enclosed('[', inside, ']');
     }
 
-    /// A member whose value `inside` writes, whatever it is.
+    /// Writes a member whose value, of any kind, `inside` writes.
     pub fn value_at(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
         self.key(key);
         self.comma = false;
@@ -82,13 +82,13 @@ impl Writer {
         self.comma = true;
     }
 
-    /// An array as the next value.
+    /// Writes an array as the next value.
     pub fn list(&mut self, inside: impl FnOnce(&mut Self)) {
         self.separate();
         self.enclosed('[', inside, ']');
     }
 
-    /// A member that is a string put together from pieces of literals.
+    /// Writes a member that is a string joined from pieces of literals.
     pub fn joined(&mut self, key: &str, pieces: &[&str]) {
         self.key(key);
         self.out.push('"');
@@ -143,7 +143,7 @@ pub fn append_object(out: &mut String, members: impl FnOnce(&mut Writer)) {
     *out = json.out;
 }
 
-/// The bytes that stand for themselves in a string.
+/// The bytes that need no escape in a string.
 const IS_PLAIN: [bool; 256] = {
     let (mut table, mut byte) = ([true; 256], 0);
     while byte < 256 {
@@ -153,7 +153,7 @@ const IS_PLAIN: [bool; 256] = {
     table
 };
 
-/// What can stand as a JSON value.
+/// A value that can be written as JSON.
 pub trait Put {
     fn put(&self, out: &mut String);
 }
@@ -164,7 +164,7 @@ impl<T: Put + ?Sized> Put for &T {
     }
 }
 
-/// A plain string: escaped where it must be.
+/// Writes a plain string, escaped where necessary.
 impl Put for str {
     fn put(&self, out: &mut String) {
         out.push('"');
@@ -217,7 +217,7 @@ impl Put for bool {
 
 impl Put for u64 {
     fn put(&self, out: &mut String) {
-        // Writing into a text does not fail.
+        // Writing into a `String` does not fail.
         let _ = write!(out, "{self}");
     }
 }
@@ -228,14 +228,14 @@ impl Put for i64 {
     }
 }
 
-/// `null`.
+/// Writes `null`.
 impl Put for () {
     fn put(&self, out: &mut String) {
         out.push_str("null");
     }
 }
 
-/// The value, or `null`.
+/// Writes the value, or `null`.
 impl<T: Put> Put for Option<T> {
     fn put(&self, out: &mut String) {
         match self {

@@ -1,15 +1,15 @@
-//! What an upstream's words say about its failure, whatever their case.
+//! Classifies an upstream's failure by its words, in any case of letters.
 //!
-//! | class | says |
+//! | class | meaning |
 //! |---|---|
 //! | model | this channel does not have the model |
-//! | protocol | this channel does not take this kind of request |
+//! | protocol | this channel does not accept this kind of request |
 //! | validation | the request itself is wrong |
-//! | timeout, transient | the upstream is unwell right now |
-//! | credential, limit | what we come with does not do, or not any more |
+//! | timeout, transient | the upstream is in trouble right now |
+//! | credential, limit | our credential or our quota is not accepted, or not any more |
 //!
-//! A text may be of several classes; who asks decides which comes first. Words that stand in the request count
-//! for nothing: upstreams quote what they refuse, and a client must not speak for its upstream.
+//! A text may be of several classes; the caller decides which comes first. Words that also stand in the request do
+//! not count: upstreams quote what they refuse, and a client must not speak for its upstream.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -35,7 +35,7 @@ const MODEL: &[&str] = &[
     "模型不存在",
     "模型已下线",
 ];
-/// Speak of the model as well, but say nothing of how well the upstream works.
+/// Phrases that are about the model as well, but say nothing of how well the upstream works.
 const MODEL_ELSEWHERE: &[&str] = &[
     "model_not_found",
     "not have access to the model",
@@ -46,20 +46,20 @@ const MODEL_ELSEWHERE: &[&str] = &[
     "ratio or price not set",
     "倍率或价格未配置",
 ];
-/// Google, where a model has no free machine in one of its regions.
+/// Google's phrase when a model has no free machine in one of its regions.
 const NO_CAPACITY: &[&str] = &["no capacity available"];
-/// Anthropic's own, which has the name of the model and nothing else: `model: claude-9`, with the type.
+/// Anthropic's own message, which has the name of the model and nothing else: `model: claude-9`, and its type.
 const MODEL_IS_ALL: (&str, &str) = ("model: ", "not_found_error");
-/// A start and, somewhere behind it, an end.
+/// Pairs of a start and an end that stands somewhere after it.
 const MODEL_AROUND_NAME: &[(&str, &str)] =
     &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
-/// Words for what such a text is about; every request names it.
+/// The subjects of texts about a model, which every request names.
 const SUBJECTS: &[&str] = &["model", "模型"];
-/// What follows the name of a model, with little between: "model x is not supported".
+/// Phrases that follow the name of a model, with little between: "model x is not supported".
 const MODEL_LACKING: &[&str] = &["not supported", "not found", "not available"];
-/// Before "model" these say that something else is lacking: "max_tokens for model x is not supported".
+/// Words that, before "model", show that something else is lacking: "max_tokens for model x is not supported".
 const OF_MODEL: &[&str] = &["with", "for", "on", "by", "in", "of", "from", "to"];
-/// What a request asks of a model. Where one of these stands, no name does: "model tools not supported".
+/// What a request asks of a model. Where one of these words stands, it is not a name: "model tools not supported".
 const ASKED_OF_MODEL: &[&str] = &[
     "audio",
     "feature",
@@ -84,7 +84,7 @@ const ASKED_OF_MODEL: &[&str] = &[
     "video",
     "vision",
 ];
-/// How hubs and vendors refuse a path, whoever is asked.
+/// Phrases with which hubs and vendors alike refuse a path.
 const PROTOCOL: &[&str] = &[
     "unsupported legacy protocol",
     "please use /v1/responses",
@@ -96,7 +96,8 @@ const PROTOCOL: &[&str] = &[
     "unrecognized request url",
     "no route matched",
 ];
-/// These refuse a dialect as well, but may come from further up: from what a hub asks in its turn.
+/// Phrases that refuse a dialect as well, but may come from further up: from the upstream that a hub asks in its
+/// turn.
 const DIALECT: &[&str] = &[
     "convert_request_failed",
     "endpoint_not_found",
@@ -113,14 +114,15 @@ const DIALECT: &[&str] = &[
     "operationnotsupported",
     "completions api is only available",
 ];
-/// Refuse a dialect, or something else.
+/// Phrases that refuse a dialect, or something else.
 const PERHAPS_DIALECT: &[&str] = &["not found", "not_found", "does not exist"];
-/// OpenAI names its surfaces without the slash before. Hubs that convert name the member that they miss.
+/// Phrases that name the surface of responses. OpenAI names its surfaces without the leading slash; hubs that convert
+/// name the member that they miss.
 const RESPONSES: &[&str] = &["v1/responses", "input is required"];
 const MESSAGES: &[&str] = &["v1/messages", "messages is required"];
 const CHAT: &[&str] = &["v1/chat/completions"];
 const OTHER_BODY: &[&str] = &["messages is required", "input is required"];
-/// OpenAI and hubs, of an earlier answer that they do not have.
+/// Phrases of OpenAI and of hubs about an earlier answer that they do not have.
 const FORGOTTEN: &[&str] = &["previous_response_not_found", "previous response with id"];
 const PROTOCOL_AROUND_PATH: &[(&str, &str)] = &[("does not allow /v1/", "dispatch")];
 const VALIDATION: &[&str] = &[
@@ -137,10 +139,10 @@ const VALIDATION: &[&str] = &[
     "cannot parse",
     "unsupported media type",
 ];
-/// The bare word timeout does not count: it may be a parameter.
+/// Phrases of a timeout. The bare word does not count: it may be a parameter.
 const TIMEOUT: &[&str] =
     &["request timed out", "connection timed out", "read timeout", "first byte timeout", "timed out"];
-/// Gateways and balancers on the way, and vendors under load.
+/// Phrases of gateways and balancers on the way, and of vendors under load.
 const UNWELL: &[&str] = &[
     "bad gateway",
     "gateway time-out",
@@ -153,7 +155,7 @@ const UNWELL: &[&str] = &[
     "负载过高",
     "负载已饱和",
 ];
-/// Names of system errors, as Node passes them on.
+/// Names of system errors as Node passes them on.
 const CONNECTION_ERRORS: &[&str] = &["econnreset", "econnrefused"];
 const CREDENTIAL: &[&str] = &[
     "invalid api key",
@@ -167,7 +169,7 @@ const CREDENTIAL: &[&str] = &[
     "user location is not supported",
 ];
 const TOO_MUCH: &[&str] = &["rate limit", "too many requests", "quota"];
-/// As OpenAI and Anthropic also put it, and hubs in Chinese: too little is left, or a bill is unpaid.
+/// Further phrases of OpenAI, Anthropic and Chinese hubs: too little is left, or a bill is unpaid.
 const LIMIT: &[&str] = &[
     "rate_limit",
     "credit balance is too low",
@@ -178,31 +180,31 @@ const LIMIT: &[&str] = &[
     "余额不足",
     "欠费",
 ];
-/// With the status of an unwell upstream.
+/// Further phrases of a busy upstream, which count only beside a status that says so.
 const BUSY: &[&str] = &["429", "timed out", "first byte timeout"];
 const USED_UP: &[&str] =
     &["usage_limit_reached", "quota exceeded", "insufficient_quota", "exceeded your current quota"];
 
-/// The words of a failure, ready to be asked.
+/// The words of a failure, ready to be classified.
 #[derive(Debug, Default)]
 pub struct ErrorText {
-    /// The message, then the names.
+    /// The message, then the names, in lower case.
     text: String,
-    /// Where the names begin.
+    /// The position in `text` at which the names begin.
     names_at: usize,
-    /// What the client sent, in pieces. The text is compared with it when it has a phrase that counts.
+    /// The request of the client, in pieces. The text is compared with it once it has a phrase that counts.
     request: Vec<Bytes>,
     echo: OnceLock<Echo>,
 }
 
 impl ErrorText {
-    /// A message of an upstream, in which only ASCII has a case.
+    /// Creates the text of an upstream's message, in which only ASCII letters are put into lower case.
     pub fn new(message: &str) -> Self {
         let text = message.to_ascii_lowercase();
         Self { names_at: text.len(), text, ..Self::default() }
     }
 
-    /// The names (`type`, `code`) that the upstream gave the error beside the message. No client writes these.
+    /// Adds the names (`type`, `code`) that the upstream gave the error beside the message. No client writes these.
     pub fn named<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         for name in names {
             self.text.push(' ');
@@ -211,22 +213,22 @@ impl ErrorText {
         self
     }
 
-    /// It is the answer to this request, whose words count for nothing.
+    /// Sets the request that this text answers; words that stand in the request do not count.
     pub fn answers(&mut self, request: Vec<Bytes>) {
         (self.request, self.echo) = (request, OnceLock::new());
     }
 
-    /// All of it, in lower case.
+    /// Returns the whole text, in lower case.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The channel does not have the model.
+    /// Returns whether the channel does not have the model.
     pub fn is_about_model(&self) -> bool {
         self.says(MODEL) || self.says_around(MODEL_AROUND_NAME)
     }
 
-    /// Another channel may have the model.
+    /// Returns whether another channel may have the model.
     pub fn sends_model_elsewhere(&self) -> bool {
         self.is_about_model()
             || self.says(MODEL_ELSEWHERE)
@@ -234,57 +236,58 @@ impl ErrorText {
             || self.says_model_alone()
     }
 
-    /// It refuses the dialect or the path, not the request.
+    /// Returns whether the text refuses the dialect or the path, not the request.
     pub fn is_about_protocol(&self) -> bool {
         self.says(PROTOCOL) || self.says_around(PROTOCOL_AROUND_PATH)
     }
 
-    /// It refuses the dialect, whatever its status.
+    /// Returns whether the text refuses the dialect, whatever its status.
     pub fn refuses_dialect(&self) -> bool {
         self.says(PROTOCOL) || self.says(DIALECT)
     }
 
-    /// It refuses the dialect, or something in the request.
+    /// Returns whether the text refuses the dialect, or something in the request.
     pub fn may_refuse_dialect(&self) -> bool {
         self.says(PERHAPS_DIALECT)
     }
 
-    /// It wants the body of another dialect.
+    /// Returns whether the text requires the body of another dialect.
     pub fn wants_other_body(&self) -> bool {
         self.says(OTHER_BODY)
     }
 
-    /// It names the surface of responses.
+    /// Returns whether the text names the surface of responses.
     pub fn names_responses(&self) -> bool {
         self.says(RESPONSES)
     }
 
-    /// It names the surface of messages.
+    /// Returns whether the text names the surface of messages.
     pub fn names_messages(&self) -> bool {
         self.says(MESSAGES)
     }
 
-    /// It names the surface of chats.
+    /// Returns whether the text names the surface of chat.
     pub fn names_chat(&self) -> bool {
         self.says(CHAT)
     }
 
-    /// A relay does not hand requests of this dialect on.
+    /// Returns whether a relay does not pass requests of this dialect on.
     pub fn is_about_dispatch(&self) -> bool {
         self.says(&["dispatch"])
     }
 
-    /// Something is not supported: a dialect, a member, a value.
+    /// Returns whether something is not supported: a dialect, a member, a value.
     pub fn says_unsupported(&self) -> bool {
         self.says(&["unsupported"])
     }
 
-    /// What is not supported is named first, as in "not supported in the v1/completions endpoint".
+    /// Returns whether something is or is not supported. It may be named before that word, as in "not supported in
+    /// the v1/completions endpoint".
     pub fn says_supported(&self) -> bool {
         self.says(&["supported"])
     }
 
-    /// It serves the dialect to a vendor's own program alone.
+    /// Returns whether the upstream serves the dialect only to a vendor's own program.
     pub fn is_for_a_cli(&self) -> bool {
         let words = self.text.as_str();
         let named = words.contains("claude code")
@@ -292,67 +295,67 @@ impl ErrorText {
         named && has(words, &["only", "restrict", "allowed"])
     }
 
-    /// It calls something unsupported, whoever wrote that.
+    /// Returns whether the text calls something unsupported, even in words of the client.
     pub fn names_unsupported(&self) -> bool {
         self.text.contains("unsupported")
     }
 
-    /// It speaks of a model, whoever wrote that.
+    /// Returns whether the text is about a model, even in words of the client.
     pub fn names_model(&self) -> bool {
         self.text.contains("model")
     }
 
-    /// It has forgotten the answer that the request goes on from, or never had it.
+    /// Returns whether the upstream does not have the earlier answer that the request continues, or not any more.
     pub fn has_forgotten_answer(&self) -> bool {
         has(&self.text, FORGOTTEN)
     }
 
-    /// The upstream is overloaded or cannot be reached: another dialect would fare no better.
+    /// Returns whether the upstream is overloaded or cannot be reached: another dialect would fare no better.
     pub fn is_exhausted(&self) -> bool {
         self.says(UNWELL) || self.says(TOO_MUCH) || self.says(BUSY)
     }
 
-    /// Nothing serves the model at this address for the moment.
+    /// Returns whether nothing serves the model at this address for the moment.
     pub fn names_no_capacity(&self) -> bool {
         self.says(NO_CAPACITY)
     }
 
-    /// It refuses a value of the request.
+    /// Returns whether the text refuses a value of the request.
     pub fn is_about_validation(&self) -> bool {
         self.says(VALIDATION)
     }
 
-    /// Something took too long.
+    /// Returns whether something took too long.
     pub fn is_timeout(&self) -> bool {
         self.says(TIMEOUT)
     }
 
-    /// Another try a little later may succeed.
+    /// Returns whether another try a little later may succeed.
     pub fn is_transient(&self) -> bool {
         self.says(UNWELL) || self.says(CONNECTION_ERRORS) || self.is_timeout()
     }
 
-    /// It refuses our credential at the upstream.
+    /// Returns whether the text refuses our credential at the upstream.
     pub fn is_about_credential(&self) -> bool {
         self.says(CREDENTIAL)
     }
 
-    /// Too many requests or tokens, now or for a longer time.
+    /// Returns whether there were too many requests or tokens, now or over a longer time.
     pub fn is_about_limit(&self) -> bool {
         self.says(TOO_MUCH) || self.says(LIMIT)
     }
 
-    /// A 429 says that something is used up, not that requests come too fast.
+    /// Returns whether a 429 says that something is used up, not that requests come too fast.
     pub fn is_used_up(&self) -> bool {
         self.says(USED_UP) || self.occurrences("limit").any(|at| self.is_word(at, "limit"))
     }
 
-    /// One of these phrases is the upstream's own.
+    /// Returns whether one of these phrases is among the upstream's own words.
     fn says(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| self.occurrences(phrase).next().is_some())
     }
 
-    /// It quotes something of the request: `no item 'x'`.
+    /// Returns whether the text quotes something of the request, as in `no item 'x'`.
     pub fn quotes_the_request(&self) -> bool {
         let mut quotes = self.text[..self.names_at].match_indices(['\'', '"', '`']).map(|(at, _)| at);
         let Some(mut open) = quotes.next() else { return false };
@@ -363,8 +366,8 @@ impl ErrorText {
         })
     }
 
-    /// "model", at most its name and "is", and then that it is lacking. A text that speaks of a
-    /// parameter of a model, or of what it is to do, is not meant: the request is wrong there.
+    /// Returns whether "model" is followed by a phrase that it is lacking, with at most its name and "is" between. A
+    /// text about a parameter of a model, or about what a model is to do, does not count: there the request is wrong.
     fn names_lacking_model(&self) -> bool {
         self.text.match_indices("model").any(|(at, model)| {
             let before = &self.text[..at];
@@ -399,7 +402,7 @@ impl ErrorText {
         })
     }
 
-    /// Where the phrase stands in the upstream's own words. The subject of a text is not expected to be its own.
+    /// Returns the places of the phrase in the upstream's own words. A subject counts even where the client wrote it.
     fn occurrences<'t>(&'t self, phrase: &'t str) -> impl Iterator<Item = usize> + 't {
         let is_subject = SUBJECTS.contains(&phrase);
         let found = self.text.match_indices(phrase).map(|(at, _)| at);
@@ -423,12 +426,12 @@ impl ErrorText {
     }
 }
 
-/// How near a word the model must be named for a text to be about it, in characters.
+/// The distance from a word within which a text must name the model to be about it, in characters.
 const NEAR: usize = 60;
-/// Deny a model by themselves.
+/// Phrases that deny a model by themselves.
 const NO_MODEL: &[&str] =
     &["no such model", "unknown model", "unsupported model", "invalid model", "not a valid model"];
-/// Deny what is named near them.
+/// Phrases that deny what is named near them.
 const DENIAL: &[&str] = &[
     "not exist",
     "not found",
@@ -440,7 +443,8 @@ const DENIAL: &[&str] = &[
 ];
 const CHINESE_DENIAL: &[&str] = &["不存在", "不可用", "不支持", "无效", "禁用", "未开通", "无权"];
 
-/// Whether the answer to a request that asks nothing else says for certain that its model is not there, or not for us.
+/// Returns whether the answer to a request that only tests a model says for certain that the model does not exist, or
+/// that we may not use it.
 pub fn denies_model(answer: &str) -> bool {
     let spaced = answer.chars().map(|c| if matches!(c, '_' | '-') { ' ' } else { c });
     let text = spaced.collect::<String>().to_lowercase();
@@ -457,7 +461,8 @@ pub fn denies_model(answer: &str) -> bool {
         || CHINESE_DENIAL.iter().any(|word| near(word, "模型"))
 }
 
-/// In the singular or the plural. What stands in quotes is a name.
+/// Returns whether a word, in the singular or the plural, is something that a request asks of a model. A word in
+/// quotes is a name.
 fn is_asked_of_model(word: &str) -> bool {
     let word = word.trim_end_matches([',', ';', ':', '.']);
     let one = word.strip_suffix('s').unwrap_or(word);

@@ -1,7 +1,7 @@
 use super::*;
 
-/// The classes of a text, by their first letters: Model, (model) Elsewhere, Protocol, Validation,
-/// tImeout, Transient, Credential, Limit.
+/// Returns the classes of a text by their letters: Model, (model) Elsewhere, Protocol, Validation, tImeout,
+/// Transient, Credential, Limit.
 fn classes_of(text: &ErrorText) -> String {
     [
         (text.is_about_model(), 'M'),

@@ -1,6 +1,6 @@
-//! What sites say of a daily check-in. Sites agree on nothing but the words: status and codes tell little. The
-//! sources are the sites of the new-api family, whose texts come in Chinese and English, and the shields before
-//! them. Texts are in lower case.
+//! Classifies what sites say about a daily check-in. Sites agree on nothing but the words: status and codes tell
+//! little. The phrases come from the sites of the new-api family, whose texts are Chinese and English, and from the
+//! bot shields before them. Texts must be in lower case.
 
 use super::has;
 use super::sites::is_token_over;
@@ -29,11 +29,11 @@ const UNSUPPORTED: [&str; 8] = [
     "签到功能未启用",
 ];
 const PATHS: [&str; 2] = ["/api/user/checkin", "/api/user/check_in"];
-/// What stands beside the name of Cloudflare's Turnstile when its token is asked for.
+/// Words that stand beside the name of Cloudflare's Turnstile when its token is asked for.
 const TURNSTILE: [&str; 3] = ["token", "校验", "验证"];
-/// A code in a picture, which newer sites of the family want.
+/// Phrases for a code in a picture, which newer sites of the family require.
 const CAPTCHA: [&str; 2] = ["captcha", "验证码"];
-/// Cloudflare's and Alibaba Cloud's pages; the last is how our own messages call them.
+/// Phrases of Cloudflare's and Alibaba Cloud's pages; the last is from our own messages about them.
 const CHALLENGE: [&str; 6] = [
     "cloudflare",
     "cf challenge",
@@ -42,57 +42,57 @@ const CHALLENGE: [&str; 6] = [
     "just a moment",
     "as bot shields send",
 ];
-/// Cloudflare, of a tunnel whose other end is gone.
+/// Cloudflare's phrases for a tunnel whose other end is gone.
 const TUNNEL: [&str; 3] = ["cloudflare tunnel", "error 1033", "http 530"];
 const NO_SESSION: [&str; 6] =
     ["jwt expired", "http 401", "session expired", "未登录", "not login", "not logged"];
 const TIMEOUT: [&str; 4] = ["timeout", "timed out", "answer within", "超时"];
 const UPSTREAM: [&str; 8] =
     ["http 4", "http 5", "bad gateway", "connect", "refused", "not json", "internal error", "服务器"];
-/// Our own words for a site that is switched off.
+/// Our own phrases for a site that is switched off.
 const SITE_DISABLED: [&str; 3] = ["site disabled", "site is disabled", "site_disabled"];
 
-/// It was done before, today.
+/// Returns whether the check-in was done before, today.
 pub fn is_already_done(text: &str) -> bool {
     has(text, &ALREADY)
 }
 
-/// The site has no check-in.
+/// Returns whether the site has no check-in.
 pub fn is_unsupported(text: &str) -> bool {
     has(text, &UNSUPPORTED) || (text.contains("http 404") && has(text, &PATHS))
 }
 
-/// The site wants a human.
+/// Returns whether the site requires a human.
 pub fn wants_human(text: &str) -> bool {
     text.contains("turnstile") && has(text, &TURNSTILE) || has(text, &CAPTCHA)
 }
 
-/// A guard against robots answered in the site's place.
+/// Returns whether a bot shield answered in the site's place.
 pub fn is_challenge(text: &str) -> bool {
     !is_tunnel(text) && has(text, &CHALLENGE)
 }
 
-/// The tunnel to the site is down.
+/// Returns whether the tunnel to the site is down.
 pub fn is_tunnel(text: &str) -> bool {
     has(text, &TUNNEL)
 }
 
-/// The session is over, or there was none.
+/// Returns whether the session is over, or there was none.
 pub fn is_expired(text: &str) -> bool {
     has(text, &NO_SESSION) || is_token_over(text)
 }
 
-/// No answer in time.
+/// Returns whether no answer came in time.
 pub fn is_timeout(text: &str) -> bool {
     has(text, &TIMEOUT)
 }
 
-/// The site is in trouble.
+/// Returns whether the site is in trouble.
 pub fn is_trouble(text: &str) -> bool {
     has(text, &UPSTREAM)
 }
 
-/// The operator has switched the site off.
+/// Returns whether the operator has switched the site off.
 pub fn is_of_disabled_site(text: &str) -> bool {
     has(text, &SITE_DISABLED)
 }

@@ -1,12 +1,12 @@
-//! Which words of an error text its client wrote.
+//! Finds the words of an error text that its client wrote.
 //!
 //! Upstreams quote the value that they refuse, and a value may read like a verdict on the upstream ("quota
-//! exceeded"). So of each place in the text it is found out how long a piece ends there that stands in the
-//! request as well. An [`Index`] of all pieces of the text (a suffix automaton) is walked once along the request:
-//! the time is linear in both, and only the text, which is short, takes room.
+//! exceeded"). So for each place in the text the length of the longest piece is computed that ends there and also
+//! stands in the request. An [`Index`] of all pieces of the text (a suffix automaton) is walked once along the
+//! request: the time is linear in both, and only the text, which is short, takes memory.
 //!
-//! A request is compared as its upstream may have read and repeated it: whatever the case, with JSON's escapes
-//! resolved (also of JSON inside of strings), and with one blank for any space.
+//! A request is compared as its upstream may have read and repeated it: in any case, with JSON's escapes resolved
+//! (also those of JSON inside of strings), and with one blank for any space.
 
 use std::ops::Range;
 
@@ -19,7 +19,8 @@ pub struct Echo {
 // === impl Echo ===
 
 impl Echo {
-    /// `text` in lower case, with one blank between words; bytes beyond [`Index::MOST`] are nobody's echo.
+    /// Compares a text with the pieces of a request. `text` is in lower case, with one blank between words; bytes
+    /// beyond [`Index::MOST`] never count as an echo.
     pub fn of<'r>(text: &str, request: impl IntoIterator<Item = &'r [u8]>) -> Self {
         let mut index = Index::of(text.as_bytes());
         for piece in request {
@@ -28,23 +29,23 @@ impl Echo {
         Self { longest: index.longest() }
     }
 
-    /// Whether the words at this place of the text stand in the request.
+    /// Returns whether the words at this place of the text stand in the request.
     pub fn covers(&self, place: Range<usize>) -> bool {
         let last = place.end.checked_sub(1).and_then(|last| self.longest.get(last));
         last.is_some_and(|longest| usize::from(*longest) >= place.len())
     }
 }
 
-/// All pieces of a text. A state stands for the pieces that end at the same places; the shorter of them are those
-/// of the state it is linked to.
+/// All pieces of a text, as a suffix automaton. A state stands for the pieces that end at the same places; its link
+/// leads to the state of their shorter endings.
 struct Index {
     states: Vec<AutomatonState>,
-    /// The state of each beginning of the text.
+    /// The states of the beginnings of the text, the shortest first.
     beginnings: Vec<u16>,
 }
 
 struct AutomatonState {
-    /// By the next byte; 0 is none, because nothing leads back to the first state.
+    /// The next state by the next byte; 0 is none, because nothing leads back to the first state.
     next: [u16; 256],
     link: u16,
     /// The length of its longest piece.
@@ -56,7 +57,7 @@ struct AutomatonState {
 // === impl Index ===
 
 impl Index {
-    /// How much of a text is indexed: there are up to two states a byte.
+    /// The number of bytes of a text that are indexed: there are up to two states for each byte.
     const MOST: usize = 1024;
 
     fn of(text: &[u8]) -> Self {
@@ -71,7 +72,7 @@ impl Index {
         index
     }
 
-    /// Adds the byte behind the text that ends in `last`; gives the state of the longer text.
+    /// Adds the byte that follows the text which ends in `last`; returns the state of the longer text.
     fn push(&mut self, last: u16, byte: u8) -> u16 {
         let whole = self.add([0; 256], self.state(last).length + 1);
         let mut at = last;
@@ -89,7 +90,7 @@ impl Index {
         whole
     }
 
-    /// Parts the pieces of up to this length from the state that `byte` leads to.
+    /// Splits the pieces up to this length off the state that `byte` leads to; returns their new state.
     fn split(&mut self, mut at: u16, byte: u8, length: u16) -> u16 {
         let known = self.next(at, byte);
         let shorter = self.add(self.state(known).next, length);
@@ -118,7 +119,7 @@ impl Index {
         self.state(at).next[usize::from(byte)]
     }
 
-    /// Notes in each state the longest of its pieces that stands in this part of the request.
+    /// Notes in each state the length of its longest piece that stands in this part of the request.
     fn walk(&mut self, request: &[u8]) {
         let (mut at, mut length) = (0, 0);
         as_repeated(request, |byte| {
@@ -135,11 +136,11 @@ impl Index {
         });
     }
 
-    /// For each byte of the text, the longest piece found that ends there.
+    /// Returns, for each byte of the text, the length of the longest piece found that ends there.
     fn longest(mut self) -> Vec<u16> {
         let mut order: Vec<u16> = (1..self.states.len() as u16).collect();
         order.sort_unstable_by_key(|at| self.state(*at).length);
-        // What ends in a piece that was found was found, too.
+        // If a piece was found, each of its endings was found as well.
         for at in order.iter().rev() {
             let AutomatonState { link, found, .. } = *self.state(*at);
             if found > 0 && link != 0 {
@@ -156,10 +157,10 @@ impl Index {
     }
 }
 
-/// Gives a request's bytes as an error text may repeat them.
+/// Passes on a request's bytes in the form in which an error text may repeat them.
 fn as_repeated(request: &[u8], emit: impl FnMut(u8)) {
     let mut plain = Plain { emit, is_blank: false };
-    // Inside of an escape: its backslashes, or what follows the `u`.
+    // The state inside of an escape: whether a backslash came, and the digits after `u`.
     let (mut is_escaped, mut hex) = (false, None::<String>);
     for chunk in request.utf8_chunks() {
         let invalid = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
@@ -193,7 +194,7 @@ fn as_repeated(request: &[u8], emit: impl FnMut(u8)) {
 
 struct Plain<F> {
     emit: F,
-    /// The last was a blank.
+    /// Whether the last character was a blank.
     is_blank: bool,
 }
 

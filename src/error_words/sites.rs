@@ -1,18 +1,19 @@
-//! What sites say of sessions and of who asks, on their management APIs. The sources are those of the new-api family,
-//! whose texts come in Chinese and English, of sub2api, and the pages of the shields before them.
+//! Classifies what sites say on their management APIs about sessions and callers. The phrases come from the sites of
+//! the new-api family, whose texts are Chinese and English, from sub2api, and from the pages of the bot shields
+//! before them.
 //!
-//! Of the meanings of a text the first that fits counts: the user's number is wrong, it is missing, a bot shield
-//! answered instead of the site, the session is over. A wrong or missing number comes with 401 too and ends no
+//! The first meaning that fits a text counts: the user's number is wrong, it is missing, a bot shield answered
+//! instead of the site, the session is over. A wrong or missing number comes with 401 too but does not end the
 //! session, so it is looked for first.
 
 use super::has;
 
-/// What a site's words mean.
+/// The meaning of a site's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// The user's number is not that of the credential.
     InvalidUserId,
-    /// The site wants the user's number.
+    /// The site requires the user's number.
     NeedsUserId,
     /// A bot shield answered instead of the site.
     Shield,
@@ -32,38 +33,38 @@ const USER_ID_WORDS: [&str; 8] = [
 ];
 const MISMATCH_WORDS: [&str; 6] =
     ["mismatch", "not match", "invalid user id", "wrong user id", "不匹配", "格式错误"];
-/// What the oldest forks say of another user's number, without naming the header.
+/// The phrase of the oldest forks for another user's number, which does not name the header.
 const OTHER_USER: &str = "与登录用户不匹配";
-/// Where the user's number is called by name; the headers that carry it are the first five of [`USER_ID_WORDS`].
+/// Phrases that name the missing user's number; the headers that carry it are the first five of [`USER_ID_WORDS`].
 const MISSING_WORDS: [&str; 2] = ["requires user id", "missing user id"];
 const ABSENT_WORDS: [&str; 2] = ["not provided", "未提供"];
 
-/// What the pages of bot shields carry.
+/// Marks in the pages of bot shields.
 const SHIELD_MARKS: [&str; 3] = ["var arg1", "acw_sc__v2", "cdn_sec_tc"];
 const SHIELD_WORDS: [&str; 5] = ["shield", "challenge", "captcha", "acw_sc__v2", "arg1"];
 
-/// Said by a site to which no credential came: that says nothing about the credential.
+/// Phrases of a site that received no credential, which say nothing about the credential.
 const NO_CREDENTIAL: [&str; 3] =
     ["未登录且未提供", "not logged in and no access token", "not login and no access token"];
 const EXPIRED: [&str; 3] = ["jwt expired", "token expired", "access token is invalid"];
 const TOKEN: [&str; 2] = ["token", "令牌"];
 const OVER: [&str; 4] = ["invalid", "无效", "expired", "过期"];
-/// The new-api family, of an access token that it does not know.
+/// Phrases of the new-api family about an access token that it does not know.
 const INVALID_TOKEN: [&str; 4] =
     ["access token 无效", "access token is invalid", "invalid access token", "token 无效"];
-/// Any management API, of a call by nobody it knows.
+/// Phrases of any management API about a call by someone it does not know.
 const NO_LOGIN: [&str; 7] =
     ["access token", "new-api-user", "unauthorized", "forbidden", "not login", "not logged", "未登录"];
-/// What a site makes of a token that it was to read as something else, and JSON readers of its answer.
+/// Phrases of a site that could not read a token in this form, and of JSON readers about its answer.
 const NOT_UNDERSTOOD: [&str; 6] =
     ["unexpected token", "not valid json", "not the json", "web page", "<html", "未提供"];
-/// Any API, of a key that it does not accept.
+/// Phrases of any API about a key that it does not accept.
 const REFUSED_KEY: [&str; 4] = ["invalid", "unauthorized", "无效", "未登录"];
 /// Codes of sub2api and of the newest new-api.
 const EXPIRED_CODES: [&str; 5] =
     ["token_expired", "invalid_token", "auth_token_expired", "auth_session_revoked", "auth_unauthorized"];
 
-/// Reads the words of a failure, of any case; `has_user_id` says whether the call carried a number.
+/// Reads the words of a failure, in any case; `has_user_id` tells whether the call carried a number.
 pub fn meaning(text: &str, status: Option<u16>, has_user_id: bool) -> Option<Meaning> {
     let text = text.to_lowercase();
     user_id(&text, has_user_id)
@@ -94,8 +95,8 @@ fn user_id(text: &str, has_user_id: bool) -> Option<Meaning> {
     }
 }
 
-/// Whether a web page, in lower case, is a bot shield's. A page with a script where JSON was asked for
-/// is one, unless the server says itself that it is down.
+/// Returns whether a web page, in lower case, is a bot shield's. A page with a script where JSON was asked for is
+/// one, unless the server itself says that it is down.
 pub fn is_shield_page(page: &str, status: Option<u16>) -> bool {
     SHIELD_MARKS.iter().chain(&SHIELD_WORDS).any(|mark| page.contains(mark))
         || (page.contains("<script") && status.is_none_or(|status| status < 500))
@@ -106,11 +107,11 @@ fn is_shield_text(text: &str, status: Option<u16>) -> bool {
     has(text, &SHIELD_WORDS) || (is_page && is_shield_page(text, status))
 }
 
-/// Whether the session is over. `text` is in lower case.
+/// Returns whether the session is over. `text` is in lower case.
 fn is_expired(text: &str, status: Option<u16>) -> bool {
     let is_dispatch =
         text.contains("dispatch denied") || (text.contains("does not allow") && text.contains("dispatch"));
-    // A path that the site does not know may well be called /api/token.
+    // A path that the site does not know may itself be `/api/token`.
     let is_missing = matches!(status, Some(404 | 405)) || names_no_route(text);
     let is_elsewhere = is_missing || status == Some(403) || status.is_some_and(|status| status >= 500);
     if is_dispatch || is_elsewhere || has(text, &NO_CREDENTIAL) {
@@ -119,14 +120,14 @@ fn is_expired(text: &str, status: Option<u16>) -> bool {
     if status == Some(401) || says_http_401(text) {
         return true;
     }
-    // Not the session's token but the answer to the site's own riddle.
+    // The token is then not the session's but that of the site's bot check.
     if text.contains("turnstile") {
         return false;
     }
     has(text, &EXPIRED) || has(text, &EXPIRED_CODES) || is_token_over(text)
 }
 
-/// 401 named as the status, not as any number of a sentence.
+/// Returns whether 401 is named as the status, not as any number in a sentence.
 fn says_http_401(text: &str) -> bool {
     ["http 401", "http/1.1 401", "status 401", "status code 401", "status: 401"].iter().any(|form| {
         text.match_indices(form)
@@ -134,32 +135,32 @@ fn says_http_401(text: &str) -> bool {
     })
 }
 
-/// A token is called invalid or expired. `text` is in lower case, as it is below.
+/// Returns whether a token is called invalid or expired. `text` is in lower case, here and below.
 pub fn is_token_over(text: &str) -> bool {
     has(text, &TOKEN) && has(text, &OVER)
 }
 
-/// The access token is not the user's (any more).
+/// Returns whether the access token is not the user's, or not any more.
 pub fn is_invalid_token(text: &str) -> bool {
     has(text, &INVALID_TOKEN)
 }
 
-/// A new login may help: the site does not know who asks.
+/// Returns whether a new login may help because the site does not know the caller.
 pub fn wants_login(text: &str) -> bool {
     has(text, &NO_LOGIN) || text.contains("veloera-user")
 }
 
-/// The credential may be understood when it is sent in another way.
+/// Returns whether the credential may be understood when it is sent in another way.
 pub fn has_not_understood(text: &str) -> bool {
     has(text, &NO_LOGIN) || has(text, &NOT_UNDERSTOOD)
 }
 
-/// The key is not accepted. What is said of JSON is about the request.
+/// Returns whether the key is not accepted. A text about JSON is about the request.
 pub fn refuses_key(text: &str) -> bool {
     has(text, &REFUSED_KEY) && !text.contains("json")
 }
 
-/// The site has no such route.
+/// Returns whether the site has no such route.
 pub fn names_no_route(text: &str) -> bool {
     text.contains("invalid url (")
 }
@@ -187,7 +188,7 @@ mod tests {
             ("Rix-Api-User required", None, true, Some(NeedsUserId)),
             ("check the user id", None, false, Some(NeedsUserId)),
             ("check the user id", None, true, Some(InvalidUserId)),
-            // 9: shields
+            // a bot shield answered
             ("<html><script>var arg1='00'</script></html>", None, false, Some(Shield)),
             ("Captcha required", None, false, Some(Shield)),
             ("cf challenge", Some(403), false, Some(Shield)),

@@ -1,13 +1,13 @@
-//! What upstreams say of the token of a connected account that has run out. The sources are the refusals of ChatGPT's
-//! backend, of Anthropic's API and of Google's.
+//! Classifies what upstreams say about the token of a connected account that has run out. The phrases come from
+//! refusals of ChatGPT's backend, Anthropic's API and Google's.
 
 use super::has;
 
-/// One of these stands in a refusal that is about the token; one that is about a plan or a region has none.
+/// Words of which a refusal has one if it is about the token; a refusal about a plan or a region has none.
 const OF_TOKEN: [&str; 6] =
     ["invalid_token", "expired", "invalid", "unauthorized", "account mismatch", "authentication"];
 
-/// Whether a refusal may be about the token. In lower case.
+/// Returns whether a refusal, in lower case, may be about the token.
 pub fn may_be_about_token(text: &str) -> bool {
     has(text, &OF_TOKEN)
 }

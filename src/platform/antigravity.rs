@@ -1,4 +1,5 @@
-//! The upstream of Antigravity, which a Google sign-in opens: the API of Gemini's command line with rules of its own.
+//! The upstream of Antigravity, for accounts with a Google sign-in: the API of Gemini's command line with rules of
+//! its own.
 
 use super::gemini_cli;
 use super::profile::{CodeAssist, Profile};
@@ -23,7 +24,7 @@ pub(super) const PROFILE: Profile = Profile {
     ..gemini_cli::PROFILE
 };
 
-/// Anthropic's models there, and some of Google's.
+/// Returns whether a model answers only with a stream: Anthropic's models there, and some of Google's.
 fn streams_only(model: &str) -> bool {
     let model = model.to_ascii_lowercase();
     ["claude", "gemini-3-pro", "gemini-3.1-flash-image"].into_iter().any(|name| model.contains(name))

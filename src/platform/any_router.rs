@@ -1,4 +1,4 @@
-//! AnyRouter: a new-api that relays to Claude Code and Codex first of all.
+//! AnyRouter: a new-api that relays mainly to Claude Code and Codex.
 
 use super::profile::{Profile, Title, UsageLog};
 use super::{new_api, relay};

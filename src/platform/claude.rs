@@ -1,4 +1,4 @@
-//! Anthropic, and who is asked like it.
+//! Anthropic, and upstreams that are asked like it.
 
 use super::profile::{LoginHeaders, ModelList, PriceList, Profile};
 use crate::dialect::Dialect;

@@ -1,4 +1,4 @@
-//! CLIProxyAPI, which offers the sign-ins of vendors' own programs as an API.
+//! CLIProxyAPI, which offers sign-ins of the vendors' own programs as an API.
 
 use super::profile::{ModelList, OwnPages, Page, PageAnswer, PriceList, Profile};
 use super::relay;
@@ -43,7 +43,7 @@ pub(super) const PROFILE: Profile = Profile {
     tokens_per_usd: 500_000.0,
 };
 
-/// On which it listens unless told otherwise.
+/// The port on which it listens by default.
 const PORT: u16 = 8317;
 const HEADERS: [&str; 3] = ["x-cpa-version", "x-cpa-commit", "x-cpa-build-date"];
 

@@ -1,4 +1,4 @@
-//! The upstream of Codex, which a ChatGPT sign-in opens.
+//! The upstream of Codex, for accounts with a ChatGPT sign-in.
 
 use super::profile::{BodyEdit, LoginHeaders, ModelList, Profile};
 use crate::dialect::Dialect;

@@ -56,7 +56,7 @@ fn is_official(at: &Address<'_>) -> bool {
         || at.is_in_domain("googleapis.com") && at.is_under("/v1beta/openai")
 }
 
-/// Its own dialect also where the compatible address is not served.
+/// Returns the dialects; its own is always one of them, for where the OpenAI-compatible address is not served.
 fn dialects(client: Dialect, _model: &str) -> &'static [Dialect] {
     if client == Gemini { &[Gemini, Chat] } else { &[Chat, Gemini] }
 }

@@ -1,4 +1,4 @@
-//! The upstream of Gemini's command line, which a Google sign-in opens.
+//! The upstream of Gemini's command line, for accounts with a Google sign-in.
 
 use super::profile::{CodeAssist, ModelList, Profile};
 use crate::dialect::Dialect;

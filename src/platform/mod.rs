@@ -1,14 +1,14 @@
-//! The kinds of upstream that a site can be, and what is so of each of them.
+//! The platforms, which are the kinds of upstream that a site can be, and the facts about each.
 //!
-//! A platform is a file here, with a [`Profile`] in which every field has its answer, its own or that of what it was
-//! forked from, and a line of the list below. The rest of the program does not ask which platform it has to do with: it
-//! asks for the field.
+//! A platform is a file here and a line in the list below. Its file has a [`Profile`] with a value for every field,
+//! its own or that of the platform that it was forked from. The rest of the program does not ask which platform it
+//! deals with: it asks for the field.
 //!
 //! | file | |
 //! |---|---|
-//! | `profile` | what has to be known of a platform |
+//! | `profile` | the facts that a platform must state |
 //! | `oauth` | the providers whose accounts are connected by a login in a browser |
-//! | `relay` | what those have in common that offer several vendors' models in several dialects |
+//! | `relay` | the facts shared by platforms that offer several vendors' models in several dialects |
 //! | the others | one platform each |
 //!
 //! These are facts, without I/O. [`upstream::platforms`](crate::upstream::platforms) calls the sites.
@@ -40,20 +40,21 @@ pub use profile::{
 };
 pub use relay::names_claude;
 
-/// Makes the list: no platform can be on it without a profile, or have one and not be on it.
+/// Defines the platforms and their profiles from one list, so that no platform can lack a profile or be missing from
+/// the list.
 macro_rules! platforms {
     ($($name:ident: $file:ident,)*) => {
-        /// What answers behind a site's address.
+        /// The kind of upstream at a site's address.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Platform {
             $($name,)*
         }
 
         impl Platform {
-            /// Where an address or a page names several, the first of them is meant.
+            /// All platforms; where an address or a page fits several, the first one is meant.
             pub const ALL: [Self; [$(Self::$name,)*].len()] = [$(Self::$name,)*];
 
-            /// What is so of it.
+            /// Returns the facts about it.
             pub fn profile(self) -> &'static Profile {
                 match self {
                     $(Self::$name => &$file::PROFILE,)*
@@ -63,7 +64,7 @@ macro_rules! platforms {
     };
 }
 
-// Forks stand before what they were forked from: they still have much of it.
+// Forks stand before what they were forked from, because they still share much of it.
 platforms! {
     AnyRouter: any_router,
     Veloera: veloera,
@@ -91,18 +92,18 @@ impl Platform {
         })
     }
 
-    /// The one spelling that is stored and shown.
+    /// Returns the only spelling that is stored and shown.
     pub fn id(self) -> &'static str {
         self.profile().id
     }
 
-    /// What a session can be used for.
+    /// Returns what a session can be used for.
     pub fn abilities(self) -> Abilities {
         self.profile().abilities()
     }
 
-    /// The platform whose address this is, as far as host and path alone tell. A query says nothing, since anybody may
-    /// write a vendor's name there.
+    /// Returns the platform whose address this is, as far as host and path alone tell. A query tells nothing, because
+    /// anybody may write a vendor's name there.
     pub fn at(address: &Address<'_>) -> Option<Self> {
         let is_official = |platform: &Self| (platform.profile().is_official)(address);
         let is_named =

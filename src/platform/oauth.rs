@@ -1,8 +1,9 @@
-//! The providers whose accounts are connected by a login in a browser (OAuth 2.0, RFC 6749), and what is so of each.
+//! The providers whose accounts are connected by a login in a browser (OAuth 2.0, RFC 6749), and the facts about
+//! each.
 
 use super::Platform;
 
-/// Who lets an account in. The identifiers are those of the admin API and of `accounts.oauth_provider`.
+/// A provider of logins. The identifiers are those of the admin API and of `accounts.oauth_provider`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OAuthProvider {
     Codex,
@@ -11,40 +12,40 @@ pub enum OAuthProvider {
     Antigravity,
 }
 
-/// What has to be known of a provider.
+/// The facts that must be stated about a provider.
 pub struct OAuthProfile {
-    /// The one spelling that is stored and shown.
+    /// The only spelling of its identifier that is stored and shown.
     pub id: &'static str,
-    /// For people.
+    /// The name that people read.
     pub label: &'static str,
     pub platform: Platform,
-    /// The letter of its environment variables: `PROVIDER_A_…`.
+    /// The letter in the names of its environment variables: `PROVIDER_A_…`.
     pub letter: char,
-    /// The accepted other beginning of the names of its client's variables: `CODEX_CLIENT_ID`.
+    /// The other prefix that is accepted for the environment variables of its client: `CODEX_CLIENT_ID`.
     pub alias: &'static str,
     /// The client that the vendor publishes for programs on a user's machine; `None` where the operator brings one.
     pub client_id: Option<&'static str>,
-    /// Its token endpoint wants the client's secret.
+    /// Whether its token endpoint requires the client's secret.
     pub wants_client_secret: bool,
     pub site_name: &'static str,
     pub site_url: &'static str,
     pub authorization_url: &'static str,
     pub token_url: &'static str,
-    /// In the order in which they are asked for.
+    /// The scopes, in the order in which they are asked for.
     pub scopes: &'static [&'static str],
-    /// Where the browser is sent back to, on `localhost`.
+    /// The port of the address on `localhost` to which the browser is sent back.
     pub callback_port: u16,
     pub callback_path: &'static str,
-    /// A login works better with a Google Cloud project named.
+    /// Whether a login works better with a Google Cloud project named.
     pub requires_project_id: bool,
-    /// How long before its end a token is renewed, in seconds.
+    /// The time before its end at which a token is renewed, in seconds.
     pub refresh_lead_seconds: u64,
 }
 
 // === impl OAuthProvider ===
 
 impl OAuthProvider {
-    /// In the order of lists.
+    /// All providers, in the order of lists.
     pub const ALL: [Self; 4] = [Self::Codex, Self::Claude, Self::GeminiCli, Self::Antigravity];
 
     /// Reads an identifier, in any case and with blanks around it.
@@ -53,12 +54,12 @@ impl OAuthProvider {
         Self::ALL.into_iter().find(|provider| provider.id().eq_ignore_ascii_case(name))
     }
 
-    /// The one spelling that is stored and shown.
+    /// Returns the only spelling that is stored and shown.
     pub fn id(self) -> &'static str {
         self.profile().id
     }
 
-    /// What is so of it.
+    /// Returns the facts about it.
     pub fn profile(self) -> &'static OAuthProfile {
         match self {
             Self::Codex => &CODEX,

@@ -1,4 +1,4 @@
-//! OpenAI, and who is asked like it.
+//! OpenAI, and upstreams that are asked like it.
 
 use super::profile::{ModelList, PriceList, Profile};
 use super::relay;

@@ -1,17 +1,17 @@
-//! What those platforms have in common that offer several vendors' models in several dialects.
+//! The facts shared by platforms that offer several vendors' models in several dialects.
 
 use crate::dialect::Dialect::{self, Chat, Messages, Responses};
 
-/// Every dialect that is passed on and never converted to.
+/// All dialects that are passed on and never converted to.
 pub(super) const UNCONVERTED: &[Dialect] =
     &[Dialect::Completions, Dialect::Embeddings, Dialect::Images, Dialect::Audio];
 
-/// Whether a model is one of Anthropic's, by its name.
+/// Returns whether a model is one of Anthropic's, by its name.
 pub fn names_claude(model: &str) -> bool {
     model.to_ascii_lowercase().contains("claude")
 }
 
-/// Claude's models in their own dialect, others in the client's.
+/// Returns the dialects, the best first: for Claude's models their own, for others the client's.
 pub(super) fn dialects(client: Dialect, model: &str) -> &'static [Dialect] {
     match client {
         _ if names_claude(model) => &[Messages, Chat, Responses],
@@ -21,7 +21,8 @@ pub(super) fn dialects(client: Dialect, model: &str) -> &'static [Dialect] {
     }
 }
 
-/// Chat is the dialect in which a document is taken least.
+/// Returns the dialects for a request with a document; chat is the last, because it is the one that accepts documents
+/// least.
 pub(super) fn document_dialects(_client: Dialect, model: &str) -> Option<[Dialect; 3]> {
     Some(if names_claude(model) { [Messages, Responses, Chat] } else { [Responses, Messages, Chat] })
 }

@@ -1,4 +1,4 @@
-//! sub2api, which shares subscriptions of several vendors, each at a surface of its own.
+//! sub2api, which shares subscriptions of several vendors, each on a surface of its own.
 
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ pub(super) const PROFILE: Profile = Profile {
     tokens_per_usd: 500_000.0,
 };
 
-/// Its public settings.
+/// Returns whether an answer has its public settings.
 fn is_settings(answer: &PageAnswer<'_>) -> bool {
     answer.json.is_some_and(|settings| {
         settings.get("code") == Some(&Value::from(0))
@@ -68,7 +68,7 @@ fn is_settings(answer: &PageAnswer<'_>) -> bool {
     })
 }
 
-/// The way it answers, or refuses those who show nothing.
+/// Returns whether an answer has its form, or its words for a request without a credential.
 fn is_own_answer(answer: &Value) -> bool {
     let code = answer.get("code");
     let message = answer.get("message").and_then(Value::as_str).unwrap_or_default().to_lowercase();

@@ -1,4 +1,4 @@
-//! Answers in the form of no dialect, whole and streamed.
+//! Answers in the canonical form, whole and streamed.
 
 use super::super::Dialect;
 use super::super::citation::Citation;
@@ -11,7 +11,7 @@ use super::super::upstream_error::UpstreamError;
 use super::super::usage::Usage;
 use super::{CallKind, Part};
 
-/// The most answers that OpenAI gives to one request; what an upstream sends beyond is not read.
+/// The most answers that OpenAI gives to one request; those that an upstream sends beyond are not read.
 pub const MAX_CHOICES: usize = 128;
 
 /// A complete answer.
@@ -23,7 +23,7 @@ pub struct Reply<'a> {
     pub created: Option<u64>,
     /// Usually one; several when the client asked for them.
     pub candidates: Vec<Candidate<'a>>,
-    /// Its `prompt` counts all input, what was read from caches and written to them included.
+    /// The usage, whose `prompt` counts all input, including tokens read from caches and written to them.
     pub usage: Option<Usage>,
 }
 
@@ -31,7 +31,7 @@ pub struct Reply<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Candidate<'a> {
     pub parts: Vec<Part<'a>>,
-    /// Where the texts among the parts come from, each with the place of its part, in the order of the parts.
+    /// The sources of the texts among the parts, each with the place of its part, in the order of the parts.
     pub citations: Vec<(usize, Citation<'a>)>,
     /// The tokens of the texts, each with the place of its part, in the order of the parts.
     pub logprobs: Vec<(usize, Token<'a>)>,
@@ -39,35 +39,35 @@ pub struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// The citations of the part in that place.
+    /// Returns the citations of the part at that place.
     pub fn citations_of(&self, place: usize) -> impl Iterator<Item = &Citation<'a>> {
         of_part(&self.citations, place)
     }
 
-    /// The tokens of the part in that place.
+    /// Returns the tokens of the part at that place.
     pub fn tokens_of(&self, place: usize) -> impl Iterator<Item = &Token<'a>> {
         of_part(&self.logprobs, place)
     }
 }
 
-/// Those of one part among entries in the order of their parts.
+/// Returns the entries of one part; the entries are in the order of their parts.
 fn of_part<T>(entries: &[(usize, T)], place: usize) -> impl Iterator<Item = &T> {
     let start = entries.partition_point(|(part, _)| *part < place);
     entries[start..].iter().take_while(move |(part, _)| *part == place).map(|(_, entry)| entry)
 }
 
-/// Why the model stopped.
+/// The reason why the model stopped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Stop<'a> {
     #[default]
     End,
-    /// With the sequence, when it is known.
+    /// A stop sequence, which is given when it is known.
     Sequence(Option<Text<'a>>),
     ToolCall,
     OutputLimit,
     ContextFull,
     Filtered,
-    /// A server-side tool loop paused; the client sends the same again.
+    /// A server-side tool loop paused; the client sends the same request again.
     Paused,
 }
 
@@ -97,7 +97,7 @@ pub enum Event<'a> {
         model: Text<'a>,
         created: Option<u64>,
     },
-    /// The model's name, of an upstream that tells it when its answer has begun.
+    /// The model's name, from an upstream that gives it only after its answer has begun.
     Model(Text<'a>),
     PartStart {
         key: u32,
@@ -108,17 +108,17 @@ pub enum Event<'a> {
         key: u32,
         text: Text<'a>,
     },
-    /// The tokens of what the next delta of the part says, or of what has been said of it.
+    /// The tokens of the text in the part's next delta, or in deltas that have come.
     Logprobs {
         key: u32,
         tokens: Vec<Token<'a>>,
     },
-    /// Where the text of the part, or what of it has come, is taken from.
+    /// The source of the part's text, or of as much of it as has come.
     Cite {
         key: u32,
         citation: Citation<'a>,
     },
-    /// How the search ended whose query the part says.
+    /// The outcome of the search whose query is the part's text.
     Found {
         key: u32,
         found: Found<'a>,
@@ -131,7 +131,7 @@ pub enum Event<'a> {
     PartStop {
         key: u32,
     },
-    /// What has been consumed so far, counted as in [`Reply::usage`]; later ones are merged field by field.
+    /// The tokens consumed so far, counted as in [`Reply::usage`]; later reports are merged field by field.
     Usage(Usage),
     Finish(Stop<'a>),
     Fail(UpstreamError),
@@ -139,22 +139,23 @@ pub enum Event<'a> {
     End,
 }
 
-/// The most parts of a streamed answer that may stand open at once, or wait for their beginning: a model makes some
-/// dozens of calls side by side.
+/// The most parts of a streamed answer that may be open at once, or wait for their beginning: a model makes some dozens
+/// of calls side by side.
 pub const MAX_OPEN_PARTS: usize = 4096;
 
-/// What ends a stream that has more.
+/// Builds the error that ends a stream with more open parts.
 pub fn too_many_parts() -> UpstreamError {
     UpstreamError::new(format!("Upstream's answer has more than {MAX_OPEN_PARTS} parts at once"))
 }
 
-/// What a part of a streamed answer is, as known at its start.
+/// The kind of a part of a streamed answer, as known at its start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartKind<'a> {
     Text,
     Thinking,
     Refusal,
-    /// Its name is known; a reader holds a call back until it is. Its signature is here when it came with it.
+    /// A call, whose name is known: a reader holds a call back until it is. The signature is here when it came with the
+    /// call.
     Call {
         id: Text<'a>,
         name: Text<'a>,
@@ -166,38 +167,38 @@ pub enum PartKind<'a> {
     },
 }
 
-/// What the writer of an answer must know of the request it answers.
+/// The facts of a request that the writer of its answer needs.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyContext {
-    /// The client wants a trailing usage chunk (chat, completions).
+    /// Whether the client wants a trailing usage chunk (chat, completions).
     pub usage_chunk: bool,
-    /// What every answer begins with, as the client wants its prompt back (completions).
+    /// The text that every answer begins with, because the client wants its prompt back (completions).
     pub echo_text: Option<Text<'static>>,
-    /// Names that were shortened for the upstream, with the client's own.
+    /// The names that were changed for the upstream, with the client's own.
     pub names: Names,
     /// Tools the client knows as custom ones, sent upstream as functions with one `input` string; sorted.
     pub custom_tools: Vec<String>,
-    /// The client knows calls in their legacy form alone (chat): one in an answer, as its `function_call`.
+    /// Whether the client knows calls in their legacy form alone (chat): one call in an answer, as its `function_call`.
     pub legacy_calls: bool,
-    /// Several answers may come in one stream, as the client asked for them.
+    /// Whether several answers may come in one stream, as the client asked for them.
     pub several: bool,
-    /// Stop sequences that the upstream could not be sent (responses knows none).
+    /// The stop sequences that could not be sent to the upstream (responses has none).
     pub stop: Vec<String>,
-    /// What an answer in the responses dialect repeats of its request: member name and JSON value.
+    /// The members that an answer in the responses dialect repeats from its request: name and JSON value.
     pub echo: Vec<(&'static str, String)>,
     /// Seconds since 1970, for answers that must have a time and whose upstream gave none.
     pub now: u64,
-    /// What names an answer of the responses dialect and its items, where they are not to have the upstream's
-    /// name: 32 hex digits that nothing else has.
+    /// The name of an answer of the responses dialect and its items, where they are not to have the upstream's: 32 hex
+    /// digits that are used only once.
     pub answer_id: Option<String>,
-    /// For ids where the upstream gave none: the request's id.
+    /// The request's id, from which ids are made where the upstream gave none.
     pub fallback_id: String,
-    /// For answers whose upstream names no model, or not yet: the one that the upstream was asked for.
+    /// The model that the upstream was asked for, for answers whose upstream names none, or not yet.
     pub model: String,
 }
 
 impl Dialect {
-    /// Those that can be converted from and to.
+    /// The dialects that can be converted from and to.
     pub const CONVERTIBLE: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini];
 
     /// Whether it can be converted from and to.
@@ -205,8 +206,7 @@ impl Dialect {
         Self::CONVERTIBLE.contains(&self)
     }
 
-    /// Whether its clients can be answered by upstreams of the dialects that are converted, and in another
-    /// form than an upstream's own.
+    /// Whether its clients can be answered by upstreams of other, convertible dialects.
     pub fn is_answerable(self) -> bool {
         self.is_convertible() || self == Self::Completions
     }

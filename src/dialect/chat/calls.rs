@@ -1,12 +1,12 @@
-//! Calls of tools, whole or in pieces.
+//! Reads calls of tools, complete or in pieces.
 
 use crate::dialect::canonical::{Call, CallKind};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::tree::Node;
 
-/// An element of `tool_calls`, or a legacy `function_call`. In a stream it may hold any part of the
-/// call; what it does not say is empty.
+/// An element of `tool_calls`, or a legacy `function_call`. In a stream it may hold any part of the call; the members
+/// that it lacks are empty.
 #[derive(Debug, Default)]
 pub(super) struct Piece<'a> {
     pub index: Option<u64>,
@@ -20,7 +20,7 @@ pub(super) struct Piece<'a> {
 impl<'a> Piece<'a> {
     pub(super) fn read(piece: &Node<'a>) -> Self {
         let custom = piece.get("custom");
-        // The members of a legacy call stand in the open.
+        // A legacy call has its members at the top level.
         let inner = custom.or(piece.get("function")).unwrap_or(piece);
         Self {
             index: piece.u64_at("index"),
@@ -37,22 +37,23 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// All calls that a message, or a delta, holds.
+/// Reads all calls of a message or a delta.
 pub(super) fn of_message<'n, 'a>(message: &'n Node<'a>) -> impl Iterator<Item = Piece<'a>> + use<'n, 'a> {
     message.items_at("tool_calls").iter().chain(message.get("function_call")).map(Piece::read)
 }
 
-/// Some sites number their calls.
+/// Reads the id of a call, which is a number on some sites.
 fn id<'a>(id: &Node<'a>) -> Option<Text<'a>> {
     id.text().or_else(|| id.u64().map(|number| Text::of(&number.to_string())))
 }
 
-/// Arguments are a string that holds JSON; some send the JSON itself.
+/// Reads the input of a call. Arguments are a string that holds JSON, but some upstreams send the JSON itself.
 fn input<'a>(input: &Node<'a>) -> Text<'a> {
     input.text().unwrap_or_else(|| Text::of(&input.json().compact()))
 }
 
-/// Where gemini's signature stands in the chat dialect: Google's own place, and that of a widespread proxy.
+/// Reads Gemini's signature of a call, from Google's own place in the chat dialect or from that of a widespread
+/// proxy.
 pub(super) fn signature<'a>(call: &Node<'a>) -> Option<Signature<'a>> {
     let google = call.path(&["extra_content", "google", "thought_signature"]);
     let other = || call.path(&["provider_specific_fields", "thought_signature"]);

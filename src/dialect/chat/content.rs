@@ -1,12 +1,12 @@
-//! The content of a message: a string, or a list of parts.
+//! Reads the content of a message: a string, or a list of parts.
 
 use crate::dialect::cache_marks;
 use crate::dialect::canonical::{File, Image, Part, Source, Thinking};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
-/// Reads `content`. A part alone counts as a list of one, as some clients send it. `None` when it
-/// is neither text nor parts, or when a part lacks what its type promises.
+/// Reads `content`. A single part counts as a list of one, as some clients send it. `None` when it is neither text
+/// nor parts, or when a part lacks a member that its type requires.
 pub(super) fn read<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
     if content.is_array() {
         content.items().iter().map(part).collect()
@@ -15,12 +15,12 @@ pub(super) fn read<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
     }
 }
 
-/// The pictures that OpenRouter and LiteLLM put beside the text of an answer.
+/// Returns the pictures that OpenRouter and LiteLLM put beside the text of an answer.
 pub(super) fn pictures<'a>(message: &Node<'a>) -> impl Iterator<Item = Image<'a>> {
     message.items_at("images").iter().filter_map(image)
 }
 
-/// Reads the `content` of a request, and where its prompt is to be cached.
+/// Reads the `content` of a request, with the marks up to which its prompt is to be cached.
 pub(super) fn read_marked<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
     let blocks = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
     let mut parts = Vec::with_capacity(blocks.len());
@@ -55,7 +55,7 @@ fn part<'a>(part: &Node<'a>) -> Option<Part<'a>> {
     }
 }
 
-/// The text of a part that holds a string, or a list of text parts.
+/// Returns the text of a node that is a string or a list of text parts.
 fn shown<'a>(node: &Node<'a>) -> Text<'a> {
     node.text().unwrap_or_else(|| {
         let texts: Vec<_> = node.items().iter().filter_map(|part| part.text_at("text")).collect();
@@ -63,14 +63,14 @@ fn shown<'a>(node: &Node<'a>) -> Text<'a> {
     })
 }
 
-/// `image_url` is an object with the address and the detail; older clients send the address alone.
+/// Reads a picture. `image_url` is an object with the address and the detail; older clients send the address alone.
 fn image<'a>(part: &Node<'a>) -> Option<Image<'a>> {
     let url = part.get("image_url")?;
     let (url, holder) = if url.is_string() { (url, part) } else { (url.get("url")?, url) };
     Some(Image { source: source(literal(url)?), detail: holder.text_at("detail") })
 }
 
-/// Reads a file; where it names several sources, data counts before an address, and both before an id.
+/// Reads a file. If it names several sources, data is preferred to an address, and an address to an id.
 fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
     let name = file.text_at("filename");
     let source = if let Some(data) = file.get("file_data") {
@@ -90,12 +90,12 @@ fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
     Some(File { source, name })
 }
 
-/// What stands between the quotes of a string.
+/// Returns the text between the quotes of a JSON string, as it is escaped there.
 fn literal<'a>(node: &Node<'a>) -> Option<&'a str> {
     node.is_string().then(|| &node.raw()[1..node.raw().len() - 1])
 }
 
-/// A data URL is the data itself; any other address stays one.
+/// Returns the inline data of a base64 data URL; any other address stays an address.
 fn source(literal: &str) -> Source<'_> {
     let data_url = literal.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"));
     let parts = data_url.and_then(|_| literal[5..].split_once(','));
@@ -108,7 +108,8 @@ fn source(literal: &str) -> Source<'_> {
     Source::Url(Text::inside(literal))
 }
 
-/// The media type of bare base64 data, by the name of its file. PDF is what the API is used for.
+/// Returns the media type of bare base64 data, by the name of its file. PDF is the default, because that is what the
+/// API is used for.
 fn mime_of(name: Option<&Text<'_>>) -> Text<'static> {
     let name = name.map(|name| name.decode().to_ascii_lowercase()).unwrap_or_default();
     Text::plain(match name.rsplit_once('.').map_or("", |(_, extension)| extension) {

@@ -1,12 +1,11 @@
-//! Thinking that a model writes into its answer: `<think>…</think>` at the very start.
+//! Finds thinking that a model writes into its answer: `<think>…</think>` at the very start.
 //!
-//! The tags may be cut anywhere by the chunks of a stream, and their letters may be written as
-//! escapes. What could become a tag is held back, and let go when it does not. Later in an answer
-//! the same tags are what the model says, and stay.
+//! The chunks of a stream may cut the tags anywhere, and their letters may be written as escapes. Text that may
+//! become a tag is held back, and released when it does not. Later in an answer such tags are ordinary text and stay.
 
 const OPEN: &[u8] = b"<think>";
 const CLOSE: &[u8] = b"</think>";
-/// Bytes of blanks before the tag that are held back.
+/// The most bytes of blanks before the tag that are held back.
 const MAX_BLANKS: usize = 64;
 
 /// The kind of a piece of an answer.
@@ -17,13 +16,13 @@ pub(super) enum TextKind {
     Refusal,
 }
 
-/// Tells thinking from the rest of a text that comes in pieces.
+/// Separates thinking from the rest of a text that comes in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Inline {
     place: TagPlace,
-    /// May be the beginning of a tag.
+    /// Text that may be the beginning of a tag.
     held: String,
-    /// How many letters of the tag have been seen.
+    /// The number of letters of the tag that have been seen.
     matched: usize,
 }
 
@@ -36,7 +35,7 @@ enum TagPlace {
 }
 
 impl Inline {
-    /// Takes the next piece of the text, as a literal.
+    /// Takes the next piece of the text, as a JSON literal.
     pub(super) fn feed(&mut self, literal: &str, each: &mut dyn FnMut(TextKind, &str)) {
         let mut rest = literal;
         while !rest.is_empty() {
@@ -52,19 +51,19 @@ impl Inline {
         }
     }
 
-    /// Thinking has come in its own place: from now on all is text.
+    /// Treats everything from now on as text, because thinking has come in a member of its own.
     pub(super) fn settle(&mut self) {
         self.place = TagPlace::After;
     }
 
-    /// The text is over: lets go what is held.
+    /// Releases what is held at the end of the text.
     pub(super) fn finish(&mut self, each: &mut dyn FnMut(TextKind, &str)) {
         let kind = if self.place == TagPlace::Inside { TextKind::Thinking } else { TextKind::Text };
         self.release(kind, each);
         self.place = TagPlace::After;
     }
 
-    /// Whether a whole text may begin with thinking.
+    /// Returns whether a complete text may begin with thinking.
     pub(super) fn may_begin(literal: &str) -> bool {
         let mut rest = literal;
         while let Some((letter, length)) = first_letter(rest) {
@@ -97,7 +96,7 @@ impl Inline {
     }
 
     fn inside<'l>(&mut self, literal: &'l str, each: &mut dyn FnMut(TextKind, &str)) -> &'l str {
-        // The tag begins at `tag`, or in what is held.
+        // The closing tag begins at `tag`, or in what is held.
         let (mut at, mut tag) = (0, 0);
         while let Some((letter, length)) = first_letter(&literal[at..]) {
             if is_next(CLOSE, self.matched, letter) {
@@ -112,7 +111,7 @@ impl Inline {
                     return &literal[at..];
                 }
             } else if self.matched > 0 {
-                // No tag after all; this letter may begin one.
+                // Not the tag after all; this letter may begin one.
                 self.release(TextKind::Thinking, each);
             } else {
                 at += length;
@@ -142,7 +141,7 @@ fn is_next(tag: &[u8], matched: usize, letter: char) -> bool {
     tag.get(matched).is_some_and(|wanted| char::from(*wanted) == letter.to_ascii_lowercase())
 }
 
-/// The first letter of a literal, and how long it is written.
+/// Returns the first character of a literal, and the number of bytes that it is written with.
 fn first_letter(literal: &str) -> Option<(char, usize)> {
     let first = literal.chars().next()?;
     if first != '\\' {

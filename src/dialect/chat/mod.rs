@@ -4,17 +4,17 @@
 //! |---|---|
 //! | `request_read`, `turns_read`, `tools_read` | a request body, its messages, its tools |
 //! | `request_write`, `turns_write`, `tools_write` | the same, written for an upstream |
-//! | `native` | what must leave a body that is not converted |
-//! | `own_usage` | usage that the gateway asks for, and keeps from a client that did not |
+//! | `native` | what must be removed from, or added to, a body that is not converted |
+//! | `own_usage` | usage that the gateway asks for, and hides from a client that did not ask |
 //! | `reply_read`, `reply_write` | a complete answer |
-//! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the habits of upstreams |
+//! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the peculiarities of upstreams |
 //! | `stream_write` | a streamed answer, written for a client |
-//! | `replay`, `unknown_members` | an answer that changes its form, and not its dialect |
-//! | `content`, `calls`, `thinking`, `stop`, `usage` | what all of them consist of |
+//! | `replay`, `unknown_members` | an answer that changes between complete and streamed, but not its dialect |
+//! | `content`, `calls`, `thinking`, `stop`, `usage` | the pieces that requests and answers consist of |
 //!
-//! The dialect is spoken by more vendors than any other, and by each a little differently. Readers
-//! take every spelling in use; what is written is what OpenAI documents, and beyond that only
-//! `reasoning_content`, which other vendors require, and `reasoning_signature`, which is ours.
+//! More vendors speak this dialect than any other, each a little differently. Readers accept every spelling in use.
+//! Writers write what OpenAI documents and, beyond that, only `reasoning_content`, which other vendors require, and
+//! `reasoning_signature`, which is ours.
 
 mod calls;
 mod content;

@@ -1,9 +1,9 @@
-//! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
+//! Adapts bodies that go from a client of this dialect to an upstream of this dialect without conversion.
 //!
-//! A conversation may have begun on another provider, whose signatures the client sends back as tags of
-//! ours. No chat upstream can read them, and nothing of one provider is sent to another: they are taken out, and every
-//! other message stays as it was written. Models of Google want the signatures back that their calls came with; where
-//! one is missed, the call gets a placeholder.
+//! A conversation may have begun with another provider, whose signatures the client sends back as tags of ours. No
+//! chat upstream can read them, and data of one provider is not sent to another, so they are removed; every other
+//! message stays as it was written. Google's models require the signatures that their calls came with; a call without
+//! one gets a placeholder.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use crate::dialect::writer::Writer;
 use super::calls;
 use super::turns_write::put_gemini_signature;
 
-/// The body without tagged signatures; `None` when there is none in it.
+/// Returns the body without tagged signatures; `None` when it has none.
 pub fn without_foreign_signatures(body: &Node<'_>) -> Option<Bytes> {
     let is_tagged = |message: &&Node<'_>| {
         message.text_at("reasoning_signature").is_some_and(|proof| signature::untag(&proof).is_some())
@@ -36,8 +36,8 @@ pub fn without_foreign_signatures(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(out))
 }
 
-/// The body with a placeholder for each signature of gemini's that is missing; `None` when none is. The first call of a
-/// message has one for all of them.
+/// Returns the body with a placeholder for each missing Gemini signature; `None` when none is missing. The signature
+/// of the first call of a message stands for all its calls.
 pub fn with_placeholders(body: &Node<'_>) -> Option<Bytes> {
     let unsigned = |message: &Node<'_>| {
         let first = message.items_at("tool_calls").first();

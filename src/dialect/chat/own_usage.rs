@@ -1,7 +1,7 @@
-//! Usage that a client did not ask for and the gateway needs: asked for on the way out, and kept from the client.
+//! Asks for usage that the client did not ask for but the gateway needs, and hides it from the client.
 //!
-//! OpenAI tells what a stream has used only when asked (`stream_options.include_usage`), in an event of its own behind the
-//! answer: without choices, before `[DONE]`.
+//! OpenAI reports the usage of a stream only on request (`stream_options.include_usage`), in an event of its own
+//! after the answer: without choices, before `[DONE]`.
 //! <https://platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options>
 
 use std::ops::Range;
@@ -16,15 +16,16 @@ use crate::dialect::tree::Node;
 
 const OPTIONS: &str = "stream_options";
 const INCLUDE: &str = "include_usage";
-/// No event that tells usage alone is as long, in bytes.
+/// The longest event that is checked for usage, in bytes: no event with usage alone is as long.
 const LONGEST: usize = 16 * 1024;
 
-/// Whether the request asks for the usage of its stream, or has options that are none.
+/// Returns whether the request does not ask for the usage of its stream; false where its options are not an object.
 pub fn leaves_usage_open(body: &str) -> bool {
     options(body).is_some_and(|options| options.get(INCLUDE) != Some(&Value::Bool(true)))
 }
 
-/// The request with its stream's usage asked for; `None` where it is already, or cannot be.
+/// Returns the request with its stream's usage asked for; `None` where it is already, or where the options are not an
+/// object.
 pub fn with_usage(body: &str) -> Option<String> {
     let mut options = options(body)?;
     if options.insert(INCLUDE.to_owned(), Value::Bool(true)) == Some(Value::Bool(true)) {
@@ -34,7 +35,7 @@ pub fn with_usage(body: &str) -> Option<String> {
     Some(edit(body, &[(OPTIONS, &options)], &[]).into_owned())
 }
 
-/// `None` where they are no object.
+/// Reads `stream_options`; `None` where they are not an object.
 fn options(body: &str) -> Option<Map<String, Value>> {
     match json::member(body, OPTIONS).map_or(Ok(Value::Null), serde_json::from_str) {
         Ok(Value::Null) => Some(Map::new()),
@@ -43,7 +44,7 @@ fn options(body: &str) -> Option<Map<String, Value>> {
     }
 }
 
-/// Finds the events of a stream that tell its usage and nothing else.
+/// Finds the events of a stream that report usage and nothing else.
 #[derive(Debug)]
 pub struct UsageEvents(Scanner);
 
@@ -54,7 +55,8 @@ impl Default for UsageEvents {
 }
 
 impl UsageEvents {
-    /// Takes the next bytes and appends all but such events to `out`. One that began in earlier bytes has passed.
+    /// Takes the next bytes and appends them to `out`, without such events. An event that began in earlier bytes is
+    /// not removed.
     pub fn leave_out(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut kept: Range<usize> = 0..bytes.len();
         self.0.feed(bytes, |event| {

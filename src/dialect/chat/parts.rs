@@ -1,9 +1,8 @@
-//! The parts of a streamed answer, as its chunks open them.
+//! Builds the parts of a streamed answer from its chunks.
 //!
-//! A chunk only says what is new; which part that belongs to, and when a part is over, is worked out
-//! here. Text, thinking and refusal close one another, and calls close them. Calls stay open side by
-//! side to the end, because their pieces may alternate; text after the calls waits until they are
-//! closed.
+//! A chunk says only what is new; the part that it belongs to, and the end of a part, are worked out here. Text,
+//! thinking and refusal close one another, and calls close them. Calls stay open side by side to the end, because
+//! their pieces may alternate; text after the calls waits until they are closed.
 
 use std::collections::HashMap;
 
@@ -15,9 +14,9 @@ use crate::dialect::literal::Text;
 use crate::dialect::logprobs::Token;
 use crate::dialect::signature::Signature;
 
-/// Bytes of what follows the calls that wait for them; then the calls are taken for complete.
+/// The most bytes of text that wait for open calls; beyond that the calls are taken as complete.
 const MAX_LATE: usize = 32 * 1024;
-/// Bytes of a call that are held while its name or its id is unknown.
+/// The most bytes of a call's input that are held while its name or its id is unknown.
 const MAX_NAMELESS: usize = 32 * 1024;
 
 #[derive(Debug, Default)]
@@ -25,20 +24,22 @@ pub(super) struct Parts {
     next_key: u32,
     open: Option<(u32, TextKind)>,
     calls: Vec<OpenCall>,
-    /// The last of the calls of each index and of each id,
+    /// The last call of each index.
     by_index: HashMap<u64, usize>,
+    /// The last call of each id.
     by_id: HashMap<Text<'static>, usize>,
-    /// and whether any of them has a name.
+    /// Whether any call has a name.
     named: bool,
-    /// Text that came while calls were open, and how many bytes it has.
+    /// Text that came while calls were open, and its kinds.
     late: Vec<(TextKind, String)>,
+    /// The number of bytes in `late`.
     late_bytes: usize,
     called: bool,
     /// The log probabilities of the text that comes next.
     tokens: Vec<Token<'static>>,
-    /// Characters of text so far,
+    /// The number of characters of text so far.
     characters: u64,
-    /// and before the open part.
+    /// The number of characters of text before the open part.
     characters_before: u64,
 }
 
@@ -47,32 +48,32 @@ struct OpenCall {
     id: Text<'static>,
     name: Text<'static>,
     kind: CallKind,
-    /// Unknown until it has been announced.
+    /// The key of the call's part; `None` until the part has been announced.
     key: Option<u32>,
     /// Input that came before the announcement.
     held: Text<'static>,
-    /// Some of its input has come.
+    /// Whether any of its input has come.
     has_input: bool,
     signature: Option<Signature<'static>>,
 }
 
 impl Parts {
-    /// Whether any part has been announced.
+    /// Returns whether any part has been announced.
     pub(super) fn any(&self) -> bool {
         self.next_key > 0
     }
 
-    /// How many calls stand open, announced or not.
+    /// Returns the number of open calls, announced or not.
     pub(super) fn open_calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether a call has been announced.
+    /// Returns whether a call has been announced.
     pub(super) fn called(&self) -> bool {
         self.called
     }
 
-    /// More text, thinking or refusal, as a literal.
+    /// Adds text, thinking or refusal, as a JSON literal.
     pub(super) fn push(&mut self, kind: TextKind, literal: &str, each: &mut dyn FnMut(Event<'_>)) {
         if literal.is_empty() {
             return;
@@ -98,7 +99,7 @@ impl Parts {
         each(Event::Delta { key, text });
     }
 
-    /// The log probabilities of the text in the same chunk.
+    /// Adds the log probabilities of the text in the same chunk.
     pub(super) fn push_logprobs(&mut self, tokens: Vec<Token<'_>>) {
         self.tokens.extend(tokens.into_iter().map(Token::into_owned));
     }
@@ -109,14 +110,14 @@ impl Parts {
         }
     }
 
-    /// A source of the text. It is dropped when the text part is closed already.
+    /// Adds a citation of the text. It is dropped when the text part is closed already.
     pub(super) fn push_citation(&mut self, citation: Citation<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if let Some((key, TextKind::Text)) = self.open {
             each(Event::Cite { key, citation: citation.counted_from(self.characters_before) });
         }
     }
 
-    /// The signatures of the thinking before.
+    /// Adds the signatures of the preceding thinking.
     pub(super) fn push_signatures(
         &mut self,
         signatures: Vec<Signature<'static>>,
@@ -124,7 +125,7 @@ impl Parts {
     ) {
         for signature in signatures {
             if matches!(signature, Signature::AnthropicRedacted(_)) {
-                // Thinking that is not shown is a part of its own.
+                // Redacted thinking is a part of its own.
                 self.close_open(each);
                 let key = self.open_part(TextKind::Thinking, each);
                 each(Event::Signature { key, signature });
@@ -136,7 +137,7 @@ impl Parts {
         }
     }
 
-    /// A piece of a call.
+    /// Adds a piece of a call.
     pub(super) fn push_call(&mut self, piece: Piece<'_>, each: &mut dyn FnMut(Event<'_>)) {
         let at = match self.find(&piece) {
             Some(at) => at,
@@ -172,21 +173,21 @@ impl Parts {
         if !is_long || !call.name.is_empty() {
             call.held.push(&piece.input);
         }
-        // The id may come last; a call that never gets one is given one at its end.
+        // The id may come last; a call that never gets one is announced without it at the end.
         if !call.name.is_empty() && (!call.id.is_empty() || is_long) {
             self.start_call(at, each);
         }
     }
 
-    /// The answer is over: closes everything.
+    /// Closes everything at the end of the answer.
     pub(super) fn finish(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         self.close_open(each);
         self.close_calls(each);
         self.push_late(each);
     }
 
-    /// Which call a piece belongs to: that of its index, else of its id, else the last. Upstreams
-    /// that number all calls 0 tell them apart by their ids, and those without ids by their names.
+    /// Finds the call that a piece belongs to: by its index, else by its id, else the last one. Upstreams that number
+    /// all calls 0 tell them apart by their ids, and upstreams without ids by their names.
     fn find(&self, piece: &Piece<'_>) -> Option<usize> {
         let at = if let Some(index) = piece.index {
             self.by_index.get(&index).copied()
@@ -218,7 +219,7 @@ impl Parts {
         }
     }
 
-    /// Calls without a name cannot be called, and are left out.
+    /// Closes all calls. Calls without a name cannot be called, and are left out.
     fn close_calls(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         for at in 0..self.calls.len() {
             let waits = |call: &OpenCall| call.key.is_none() && !call.name.is_empty();
@@ -242,7 +243,7 @@ impl Parts {
         self.close_open(each);
     }
 
-    /// The key of the open part of that kind, which is opened if need be.
+    /// Returns the key of the open part of that kind; opens one if there is none.
     fn open_part(&mut self, kind: TextKind, each: &mut dyn FnMut(Event<'_>)) -> u32 {
         if let Some((key, open)) = self.open
             && open == kind

@@ -1,7 +1,7 @@
 //! Replays a complete answer of this dialect as a stream, for a client of this dialect that asked for one.
 //!
-//! Nothing is read but where each member belongs, so that what only this dialect has comes through:
-//! log probabilities, annotations, audio, further choices, members nobody knows.
+//! Each member is only moved to its place, so that everything that only this dialect has is kept: log probabilities,
+//! annotations, audio, further choices, unknown members.
 
 use super::reply_write::id;
 use super::{calls, stop};
@@ -13,7 +13,7 @@ use crate::dialect::writer::Writer;
 /// Members of the message that are replayed before its text, in this order.
 const THOUGHTS: [&str; 5] =
     ["reasoning_content", "reasoning", "thinking", "reasoning_details", "reasoning_signature"];
-/// Members of an answer that its chunks have in a form of their own.
+/// Members of an answer for which chunks have a form of their own.
 const OF_THE_ANSWER: [&str; 6] = ["id", "object", "created", "model", "choices", "usage"];
 
 /// Appends the chunks of the answer.
@@ -30,7 +30,7 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     out.push_str("data: [DONE]\n\n");
 }
 
-/// What all chunks begin with.
+/// Builds the beginning of every chunk.
 fn head(answer: &Node<'_>, context: &ReplyContext) -> String {
     let mut json = Writer::new();
     json.object(|o| {
@@ -53,14 +53,14 @@ struct Chunks {
 }
 
 impl Chunks {
-    /// A chunk with one choice, of which `inside` writes the members after the index.
+    /// Builds a chunk with one choice; `inside` writes the members after the index.
     fn choice(&self, index: u64, inside: &dyn Fn(&mut Writer)) -> String {
         let mut choice = Writer::new();
         choice.object(|o| {
             o.field("index", index);
             inside(o);
         });
-        // Who asked for usage gets the member in every chunk, and its value in the last.
+        // A client that asked for usage gets the member in every chunk, and its value in the last.
         let tail = if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" };
         [self.head.as_str(), choice.as_str(), tail].concat()
     }
@@ -112,7 +112,7 @@ fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
     let is_legacy = message.items_at("tool_calls").is_empty();
     out.push_str(&chunk(&|o| {
         o.object_at("delta", |_| {});
-        // Sites say `stop` beside calls, too; a client that reads it carries none of them out.
+        // Some sites say `stop` although there are calls; a client that reads that runs none of them.
         let is_call = called && matches!(&*choice.str_at("finish_reason"), "" | "stop");
         match choice.get("finish_reason") {
             Some(reason) if !is_call => put(o, "finish_reason", reason),
@@ -121,7 +121,7 @@ fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
     }));
 }
 
-/// A member as it was written, in one line.
+/// Writes a member as it came, on one line.
 fn put(o: &mut Writer, key: &str, value: &Node<'_>) {
     o.field(key, Json::checked(&compact(value.raw())));
 }

@@ -55,13 +55,13 @@ fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     let citations = citations(message, &parts);
     let said = parts.iter().position(|part| matches!(part, Part::Text(_)));
     let tokens = choice.get("logprobs").map(|logprobs| logprobs::read(logprobs.items_at("content")));
-    // They are those of the content, which is one text but for odd upstreams.
+    // The log probabilities are those of the content, which is one text with all but odd upstreams.
     let logprobs = said.map(|said| tokens.into_iter().flatten().map(|token| (said, token)).collect());
     let logprobs = logprobs.unwrap_or_default();
     Ok(Candidate { parts, citations, logprobs, stop: stop::read(&reason, called) })
 }
 
-/// They count the characters of the whole content, thinking at its beginning included.
+/// Reads the citations. They count the characters of the whole content, including thinking at its beginning.
 fn citations<'a>(message: &Node<'a>, parts: &[Part<'_>]) -> Vec<(usize, Citation<'a>)> {
     let annotations = message.items_at("annotations");
     if annotations.is_empty() {
@@ -75,11 +75,11 @@ fn citations<'a>(message: &Node<'a>, parts: &[Part<'_>]) -> Vec<(usize, Citation
     let said: u64 = texts.iter().map(|(_, letters)| letters).sum();
     let content = message.text_at("content").map_or(said, |content| content.letters());
     let annotations = annotations.iter().filter_map(Citation::of_annotation);
-    // What was taken out of the content stood before the rest.
+    // The thinking that was taken out of the content stood before the rest.
     citation::spread(annotations.map(|it| it.counted_from(content.saturating_sub(said))), &texts)
 }
 
-/// Takes the thinking out of a text that begins with it.
+/// Adds a text, taking out the thinking that it begins with.
 fn push_text<'a>(text: Text<'a>, thought: bool, parts: &mut Vec<Part<'a>>) {
     if thought || !Inline::may_begin(text.literal()) {
         if !text.is_empty() {

@@ -1,4 +1,4 @@
-//! A complete answer, written for a client.
+//! Writes a complete answer for a client.
 
 use bytes::Bytes;
 
@@ -40,12 +40,12 @@ pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &Unknow
     json.into_bytes()
 }
 
-/// The upstream's id, or one of our own.
+/// Returns the upstream's id, or one of our own.
 pub(super) fn id<'t>(id: &'t Text<'_>, context: &ReplyContext) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("chatcmpl-{}", context.fallback_id)) } else { id.borrowed() }
 }
 
-/// The id of a call, or one made of its number.
+/// Returns the id of a call, or one made from its number.
 pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }
@@ -69,7 +69,7 @@ fn write_choice(
         Some(logprobs) => o.object_at("logprobs", |o| logprobs.put(o)),
         None => put_logprobs(o, candidate.logprobs.iter().map(|(_, token)| token)),
     }
-    // Whatever the chunks called it: their calls are in the message in the one form there is.
+    // The reason for calls depends on the form that they have in this message, whatever the chunks called it.
     match left.and_then(ChoiceMembers::reason).filter(|_| candidate.stop != Stop::ToolCall) {
         Some(reason) => o.field("finish_reason", reason),
         None => o.field("finish_reason", stop::word(&candidate.stop, legacy_calls)),
@@ -77,7 +77,7 @@ fn write_choice(
     left.iter().for_each(|left| left.put(o));
 }
 
-/// They count the characters of the whole content.
+/// Collects the citations of all texts. They count the characters of the whole content.
 fn all_citations<'c>(candidate: &'c Candidate<'_>) -> Vec<Citation<'c>> {
     let mut from = 0;
     let mut all = Vec::new();
@@ -94,7 +94,7 @@ fn all_citations<'c>(candidate: &'c Candidate<'_>) -> Vec<Citation<'c>> {
     all
 }
 
-/// Null where there are none.
+/// Writes `logprobs`; null where there are none.
 pub(super) fn put_logprobs<'t>(o: &mut Writer, tokens: impl Iterator<Item = &'t Token<'t>>) {
     let tokens: Vec<_> = tokens.cloned().collect();
     if tokens.is_empty() {
@@ -145,7 +145,7 @@ fn write_message(o: &mut Writer, parts: &[Part<'_>], legacy_calls: bool) {
         _ => None,
     });
     if legacy_calls {
-        // There is a place for one.
+        // The legacy form has a place for only one call.
         if let Some(call) = calls.next() {
             o.object_at("function_call", |o| put_function(o, &call.name, &call.input));
         }

@@ -6,7 +6,7 @@ use crate::dialect::canonical::{ConversionError, Effort, Format, Reasoning, Requ
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
-/// Members that responses has too, with the same meaning.
+/// Members that the responses dialect has too, with the same meaning.
 const SHARED: [&str; 6] = [
     "prompt_cache_retention",
     "truncation",
@@ -64,7 +64,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     Ok(request)
 }
 
-/// The messages of a body of another dialect that has them: its instructions and its turns.
+/// Reads the messages of a body of another dialect that has them, as instructions and turns.
 pub fn read_messages<'a>(body: &Node<'a>) -> Result<(Vec<Text<'a>>, Vec<Turn<'a>>), ConversionError> {
     all_messages(body).map(|messages| (messages.system, messages.turns))
 }
@@ -88,7 +88,7 @@ fn messages_of<'n, 'a>(body: &'n Node<'a>) -> Result<&'n [Node<'a>], ConversionE
     }
 }
 
-/// The stop sequences of a body of OpenAI's: a string or a list of them.
+/// Reads the stop sequences of an OpenAI body: a string or a list of strings.
 pub fn read_stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, ConversionError> {
     let Some(stop) = body.get("stop") else { return Ok(Vec::new()) };
     let all = if stop.is_array() { stop.items() } else { std::slice::from_ref(stop) };
@@ -96,7 +96,8 @@ pub fn read_stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, ConversionError> 
     texts.ok_or_else(|| ConversionError::invalid("stop", "must be a string or a list of strings"))
 }
 
-/// `reasoning_effort`; `reasoning` and `thinking` are objects of aggregators and of other vendors.
+/// Reads the wish for thinking: `reasoning_effort`, or the objects `reasoning` and `thinking` of aggregators and
+/// other vendors.
 fn reasoning<'a>(body: &Node<'a>) -> Reasoning<'a> {
     let effort = body.get("reasoning_effort").or(body.path(&["reasoning", "effort"]));
     let effort = effort.and_then(Node::str).and_then(|word| Effort::parse(&word));
@@ -113,7 +114,7 @@ fn reasoning<'a>(body: &Node<'a>) -> Reasoning<'a> {
         summary: summary.and_then(Node::text),
         off,
         dynamic: false,
-        // Who asks for thinking is shown it with its signature, and may send both along next time.
+        // A client that asks for thinking is shown it with its signature, and may send both along next time.
         encrypted: wanted && !off,
     }
 }
@@ -136,7 +137,7 @@ fn format<'a>(body: &Node<'a>) -> Option<Format<'a>> {
     }
 }
 
-/// Spoken answers are had in this dialect alone.
+/// Names the members that ask for spoken answers, which only this dialect has.
 fn native(body: &Node<'_>) -> Vec<&'static str> {
     let speaks =
         body.items_at("modalities").iter().any(|modality| modality.str().as_deref() == Some("audio"));

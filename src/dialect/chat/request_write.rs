@@ -9,9 +9,9 @@ use crate::dialect::literal::{Json, Text};
 use crate::dialect::writer::Writer;
 use crate::hex;
 
-/// OpenAI takes no longer name of a user.
+/// The longest `user` that OpenAI accepts, in characters.
 const MAX_USER: usize = 64;
-/// OpenAI takes no more stop sequences.
+/// The most stop sequences that OpenAI accepts.
 const MAX_STOPS: usize = 4;
 
 /// Writes a request body.
@@ -88,7 +88,7 @@ fn write_advice(o: &mut Writer, request: &Request<'_>) {
     o.field_if("safety_identifier", request.safety_identifier.as_ref());
     o.field_if("prompt_cache_key", request.cache_key.as_ref());
     o.field_if("prompt_cache_retention", shared(request, "prompt_cache_retention"));
-    // A word of the messages dialect, which this one refuses.
+    // `standard_only` belongs to the messages dialect; this dialect refuses it.
     let tier = request.service_tier.as_ref().filter(|tier| !tier.is("standard_only"));
     o.field_if("service_tier", tier);
 }
@@ -99,7 +99,7 @@ fn write_stream(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
     }
     o.field("stream", true);
     o.object_at("stream_options", |o| {
-        // Asked for on our own account; clients that did not ask are not shown it.
+        // The gateway needs it; clients that did not ask for it are not shown it.
         o.field("include_usage", true);
         if target.vendor == Vendor::OpenAi {
             o.field_if("include_obfuscation", shared(request, "include_obfuscation"));
@@ -107,12 +107,12 @@ fn write_stream(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
     });
 }
 
-/// A member that responses has too.
+/// Returns a member that the responses dialect has too.
 fn shared<'r, 'a>(request: &'r Request<'a>, key: &str) -> Option<&'r Json<'a>> {
     request.openai.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
-/// The name of a user, or its hash where it is too long.
+/// Returns the name of a user, or its hash where the name is too long.
 fn short_user<'t>(user: &'t Text<'_>) -> Text<'t> {
     let name = user.decode();
     if name.chars().count() <= MAX_USER {

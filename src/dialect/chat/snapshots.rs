@@ -1,17 +1,17 @@
-//! Upstreams that send with every chunk the whole text so far.
+//! Handles upstreams that send the whole text so far with every chunk.
 //!
-//! Nothing marks them, and a text may well repeat itself: only when each of the first four chunks
-//! begins with all of the one before, has more than it, and the first is not short, are they taken
-//! for snapshots. While that is open, the chunks in question are held.
+//! Nothing marks such snapshots, and an ordinary text may repeat itself. So chunks are taken for snapshots only when
+//! the first is not short and each of the first four begins with the whole previous one and is longer. Until that is
+//! decided, the chunks after the first are held.
 
 use std::hash::{DefaultHasher, Hasher};
 
-/// A first chunk shorter than this proves nothing, in characters.
+/// The shortest first chunk that can prove snapshots, in characters.
 const MIN_CHARS: usize = 24;
-/// This many chunks prove that they are snapshots.
+/// The number of chunks that prove snapshots.
 const PROOF: usize = 4;
 
-/// Makes pieces of snapshots, and leaves pieces alone.
+/// Turns snapshots into pieces, and leaves pieces as they are.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots(SnapshotState);
 
@@ -19,7 +19,8 @@ pub(super) struct Snapshots(SnapshotState);
 enum SnapshotState {
     #[default]
     Fresh,
-    /// The longest chunk so far, and where the chunks before it end in it. The first has been handed on.
+    /// The longest chunk so far, and the lengths of all chunks so far, each of which it begins with. The first has
+    /// been handed on.
     Unsure {
         longest: String,
         ends: Vec<usize>,
@@ -28,7 +29,7 @@ enum SnapshotState {
     Snapshots(Prefix),
 }
 
-/// The text handed on, by its length and hash.
+/// The text that has been handed on, by its length and hash.
 #[derive(Debug, Default)]
 struct Prefix {
     length: usize,
@@ -41,7 +42,7 @@ impl Prefix {
         self.hash.write(text.as_bytes());
     }
 
-    /// What a text has beyond it; the whole of a text that does not begin with it.
+    /// Returns what follows this prefix in a text; all of a text that does not begin with it.
     fn rest<'t>(&self, text: &'t str) -> &'t str {
         let Some((known, rest)) = text.split_at_checked(self.length) else { return text };
         let mut hash = DefaultHasher::new();
@@ -51,7 +52,7 @@ impl Prefix {
 }
 
 impl Snapshots {
-    /// Takes the next chunk, as a literal, and hands on what is new in it.
+    /// Takes the next chunk, as a JSON literal, and hands on what is new in it.
     pub(super) fn feed(&mut self, literal: &str, each: &mut dyn FnMut(&str)) {
         if literal.is_empty() {
             return;
@@ -91,7 +92,7 @@ impl Snapshots {
         }
     }
 
-    /// The text is over: what is held was no snapshots.
+    /// Hands on the held chunks as they came, because the text is over and they were no snapshots.
     pub(super) fn finish(&mut self, each: &mut dyn FnMut(&str)) {
         if let SnapshotState::Unsure { longest, ends } = &self.0 {
             ends.iter().skip(1).for_each(|end| each(&longest[..*end]));

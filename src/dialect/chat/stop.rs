@@ -1,11 +1,11 @@
-//! Why a model stopped, and how an upstream says that it failed.
+//! The reason why a model stopped, and the error that an upstream reports in an answer.
 
 use crate::dialect::canonical::Stop;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
-/// Reads a `finish_reason`, tolerantly: vendors pass on the words of other dialects. Limits and
-/// filters count before calls.
+/// Reads a `finish_reason`, tolerantly: vendors pass on the words of other dialects. Limits and filters take
+/// precedence over calls.
 pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
     let reason = reason.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
@@ -26,7 +26,7 @@ pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
     }
 }
 
-/// The `finish_reason` for it.
+/// Returns the `finish_reason` for a stop.
 pub(super) fn word(stop: &Stop<'_>, legacy_calls: bool) -> &'static str {
     match stop {
         Stop::ToolCall if legacy_calls => "function_call",
@@ -37,8 +37,8 @@ pub(super) fn word(stop: &Stop<'_>, legacy_calls: bool) -> &'static str {
     }
 }
 
-/// What an answer, or a chunk, says when it is a failure: `{"error":…}`, or a bare error in the
-/// place of choices.
+/// Returns the error of an answer or a chunk that is a failure: `{"error":…}`, or a bare error in the place of
+/// choices.
 pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
     let stated = answer.get("error").is_some_and(is_error) || answer.str_at("type") == "error";
     let bare = || {
@@ -48,12 +48,13 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
     (stated || bare()).then(|| error_of(answer))
 }
 
-/// What something that is known to be an error says.
+/// Reads the error from a node that is known to be one.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
     UpstreamError::of(error).unwrap_or_else(unexplained)
 }
 
-/// What a choice says whose reason to end is an error. Its `message` is what was said until then.
+/// Reads the error of a choice whose reason to end is an error. Its `message` is the answer up to then, not the
+/// error.
 pub(super) fn error_of_choice(choice: &Node<'_>) -> UpstreamError {
     match choice.get("error") {
         Some(_) => error_of(choice),

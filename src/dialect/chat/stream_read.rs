@@ -21,7 +21,7 @@ use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 
-/// Reads a streamed answer, event by event. Of several choices the first that comes.
+/// Reads a streamed answer, event by event. If there are several choices, it reads the one that comes first.
 #[derive(Debug, Default)]
 pub struct StreamReader {
     progress: Progress,
@@ -32,7 +32,7 @@ pub struct StreamReader {
     thinking_snapshots: Snapshots,
     inline: Inline,
     parts: Parts,
-    /// Pictures are not told in words: somebody else keeps them as they came.
+    /// Whether pictures are left out, because someone else keeps them as they came.
     leaves_pictures: bool,
 }
 
@@ -40,18 +40,18 @@ pub struct StreamReader {
 enum Progress {
     #[default]
     Reading,
-    /// A finish_reason was seen: only usage counts any more.
+    /// A `finish_reason` was seen; from here on only usage counts.
     Finished,
     Over,
 }
 
 impl StreamReader {
-    /// Reads the choice of that index, and no other.
+    /// Creates a reader of the choice with that index.
     pub fn of_choice(index: u64) -> Self {
         Self { choice: Some(index), ..Self::default() }
     }
 
-    /// Leaves out the pictures from here on.
+    /// Leaves out pictures from now on.
     pub fn leave_pictures(&mut self) {
         self.leaves_pictures = true;
     }
@@ -86,7 +86,8 @@ impl StreamReader {
         }
     }
 
-    /// The upstream's body is over. Only after a finish_reason the answer is known to be whole.
+    /// Ends the stream at the end of the upstream's body. The answer is known to be complete only after a
+    /// `finish_reason`.
     pub fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         match self.progress {
             Progress::Reading => self.release(each),
@@ -178,7 +179,7 @@ impl StreamReader {
         let together = delta.items_at("tool_calls").len() > 1;
         for (place, piece) in calls::of_message(delta).enumerate() {
             self.release(each);
-            // Calls that come together without an index are distinguished by their place.
+            // Calls that come together without an index are distinguished by their position.
             let place = together.then_some(place as u64);
             self.parts.push_call(Piece { index: piece.index.or(place), ..piece }, each);
         }
@@ -208,7 +209,7 @@ impl StreamReader {
         self.parts.push(TextKind::Text, text.literal(), each);
     }
 
-    /// Lets go everything that was held back in doubt.
+    /// Releases everything that was held back in doubt.
     fn release(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         let Self { text_snapshots, thinking_snapshots, inline, parts, .. } = self;
         thinking_snapshots.finish(&mut |new| parts.push(TextKind::Thinking, new, each));

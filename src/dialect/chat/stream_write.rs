@@ -4,7 +4,7 @@
 //! {role} {reasoning_content}… {reasoning_signature} {content}… {tool_calls}… {finish_reason} usage? [DONE]
 //! ```
 //!
-//! Each of several answers has a writer of its own, and one of them concludes the stream.
+//! Each of several answers has a writer of its own, and one of these writers concludes the stream.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct StreamWriter {
     id: Text<'static>,
     model: Text<'static>,
     created: Option<u64>,
-    /// What all chunks begin with; empty until the first has been written.
+    /// The beginning of every chunk; empty until the first has been written.
     head: String,
     usage_chunk: bool,
     legacy_calls: bool,
@@ -38,26 +38,26 @@ pub struct StreamWriter {
     /// The parts that are open, by their keys.
     open: BTreeMap<u32, OpenPart>,
     calls: u64,
-    /// Thinking with its signature, so far.
+    /// The thinking that has a signature, so far.
     signatures: Vec<(Text<'static>, Signature<'static>)>,
-    /// How many of them have been written.
+    /// The number of `signatures` that have been written.
     signatures_written: usize,
     /// The log probabilities of the next delta.
     tokens: Vec<Token<'static>>,
-    /// The characters of the content so far.
+    /// The number of characters of the content so far.
     said: u64,
-    /// The sources of the content: SDKs take them once, so they are written after the last text.
+    /// The citations of the content. SDKs accept them once, so they are written after the last text.
     citations: Vec<Citation<'static>>,
     over: bool,
 }
 
-/// A part that is open.
+/// An open part.
 #[derive(Debug)]
 enum OpenPart {
-    /// Where it begins in the content, and its sources.
+    /// The position in the content where the text begins, and its citations.
     Text(u64, Vec<Citation<'static>>),
     Refusal,
-    /// What was thought is kept: the signature is handed out together with it.
+    /// The thought and its signature. The thought is kept because the signature is written together with it.
     Thinking(Text<'static>, Option<Signature<'static>>),
     Call {
         number: u64,
@@ -67,13 +67,13 @@ enum OpenPart {
 }
 
 impl StreamWriter {
-    /// Writes the choice of that index.
+    /// Creates a writer of the choice with that index.
     pub fn of_choice(choice: u64, context: &ReplyContext) -> Self {
         let (usage_chunk, legacy_calls) = (context.usage_chunk, context.legacy_calls);
         Self { choice, usage_chunk, legacy_calls, ..Self::default() }
     }
 
-    /// Appends to `out` the SSE events that say it. Nothing is written before the first part.
+    /// Appends to `out` the SSE events for one canonical event. Nothing is written before the first part.
     pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.over {
             return;
@@ -88,7 +88,7 @@ impl StreamWriter {
                 self.model = model.clone().into_owned();
                 self.put_head(context);
             }
-            // There is no place for one here.
+            // This dialect has no place for a search.
             Event::PartStart { part: PartKind::Search { .. }, .. } | Event::Found { .. } => {}
             Event::PartStart { key, part } => {
                 self.begin(context, out);
@@ -117,7 +117,7 @@ impl StreamWriter {
         }
     }
 
-    /// The first chunk, which names the speaker.
+    /// Writes the first chunk, which names the role.
     fn begin(&mut self, context: &ReplyContext, out: &mut String) {
         if !self.head.is_empty() {
             return;
@@ -169,7 +169,7 @@ impl StreamWriter {
                 o.field("name", name);
                 o.field(input, "");
             });
-            // Vercel's AI SDK looks for it in no later piece.
+            // Vercel's AI SDK looks for the signature in the first piece only.
             if let Some(Signature::Gemini(proof)) = signature {
                 put_gemini_signature(o, proof);
             }
@@ -204,7 +204,7 @@ impl StreamWriter {
             (OpenPart::Call { number, kind, .. }, Signature::Gemini(proof)) if !self.legacy_calls => {
                 let (number, (word, input)) = (*number, words(*kind));
                 self.call(number, out, |o| {
-                    // OpenAI's SDK takes no piece of a call without it.
+                    // OpenAI's SDK accepts no piece of a call without this member.
                     o.object_at(word, |o| o.field(input, ""));
                     put_gemini_signature(o, proof);
                 });
@@ -226,7 +226,7 @@ impl StreamWriter {
             }
             OpenPart::Thinking(thought, Some(proof)) => self.signatures.push((thought, proof)),
             OpenPart::Call { number, kind: CallKind::Function, has_input: false } => {
-                // Clients parse what they have got, and nothing is no JSON.
+                // Clients parse the arguments, and an empty string is not JSON.
                 self.input(number, CallKind::Function, &Text::plain("{}"), out);
             }
             _ => {}
@@ -255,13 +255,14 @@ impl StreamWriter {
         }
     }
 
-    /// Appends what follows the last of several answers.
+    /// Appends the end of the stream, after the last of several answers.
     pub fn conclude(&self, out: &mut String) {
         conclude(&self.head, self.usage.filter(|_| self.usage_chunk), out);
     }
 
-    /// The signatures so far as one tag. Mostly all thinking comes first, and so this is done once; a later tag repeats
-    /// the signatures before, for clients that keep the last. So there is one only when they have doubled, and at the end.
+    /// Writes all signatures so far as one tag. Usually all thinking comes first, so there is one tag. A later tag
+    /// repeats the earlier signatures, for clients that keep the last tag, so one is written only when their number
+    /// has doubled, and at the end.
     fn write_signatures(&mut self, out: &mut String) {
         if self.signatures_written == self.signatures.len() {
             return;
@@ -280,7 +281,7 @@ impl StreamWriter {
         self.call(number, out, |o| o.object_at(word, |o| o.field(input, text)));
     }
 
-    /// In the legacy form there is a place for one call.
+    /// Writes a piece of a call in the legacy form, which has a place for only one call.
     fn legacy_call(&self, number: u64, out: &mut String, inside: impl FnOnce(&mut Writer)) {
         if number == 0 {
             self.delta(out, |o| o.object_at("function_call", inside));
@@ -305,7 +306,7 @@ impl StreamWriter {
         });
     }
 
-    /// A delta with the log probabilities of its text.
+    /// Writes a delta with the log probabilities of its text.
     fn delta_with_logprobs(&mut self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
         let tokens = std::mem::take(&mut self.tokens);
         if tokens.is_empty() {
@@ -318,7 +319,7 @@ impl StreamWriter {
         });
     }
 
-    /// A chunk with one choice, of which `inside` writes the members after the index.
+    /// Writes a chunk with one choice; `inside` writes the members after the index.
     fn chunk(&self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
         out.push_str(&self.head);
         append_object(out, |o| {
@@ -329,7 +330,7 @@ impl StreamWriter {
     }
 }
 
-/// What all chunks of a stream begin with, up to their choices, from these members.
+/// Builds the beginning of every chunk of a stream from these members, up to the choices.
 pub(in crate::dialect) fn chunk_head(members: impl FnOnce(&mut Writer)) -> String {
     let mut json = Writer::new();
     json.object(members);
@@ -337,13 +338,13 @@ pub(in crate::dialect) fn chunk_head(members: impl FnOnce(&mut Writer)) -> Strin
     format!("data: {members},\"choices\":[")
 }
 
-/// What a chunk ends with behind its choices. Who asked for usage gets the member in every chunk, and its value in the
-/// last.
+/// Returns the end of a chunk, after its choices. A client that asked for usage gets the member in every chunk, and
+/// its value in the last.
 pub(in crate::dialect) fn chunk_tail(tells_usage: bool) -> &'static str {
     if tells_usage { "],\"usage\":null}\n\n" } else { "]}\n\n" }
 }
 
-/// Ends a stream of chunks with this head; usage has a chunk of its own.
+/// Ends a stream whose chunks have this head; usage has a chunk of its own.
 pub(in crate::dialect) fn conclude(head: &str, usage: Option<Usage>, out: &mut String) {
     if let Some(usage) = usage {
         let mut json = Writer::new();
@@ -354,7 +355,7 @@ pub(in crate::dialect) fn conclude(head: &str, usage: Option<Usage>, out: &mut S
     out.push_str("data: [DONE]\n\n");
 }
 
-/// What a call of that kind, and its input, are called.
+/// Returns the member names of a call of that kind and of its input.
 fn words(kind: CallKind) -> (&'static str, &'static str) {
     match kind {
         CallKind::Function => ("function", "arguments"),

@@ -1,4 +1,4 @@
-//! Thinking, for which the chat dialect has no word of its own: `reasoning_content` is the most
+//! Reads and writes thinking, for which the chat dialect has no standard member: `reasoning_content` is the most
 //! common one, and the string beside it, `reasoning_signature`, carries the signatures.
 
 use crate::dialect::canonical::{Part, Thinking};
@@ -6,7 +6,7 @@ use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
-/// What a message, or a delta, says of the model's thoughts, under any of the names in use.
+/// Returns the thinking in a message or a delta, under any of the names in use.
 pub(super) fn text<'a>(message: &Node<'a>) -> Option<Text<'a>> {
     let named = ["reasoning_content", "reasoning", "thinking"];
     let plain = named.iter().filter_map(|name| message.text_at(name)).find(|text| !text.is_empty());
@@ -17,8 +17,8 @@ pub(super) fn text<'a>(message: &Node<'a>) -> Option<Text<'a>> {
     })
 }
 
-/// The thinking of a message with its signatures. A tag knows which text each signature belongs to; one that
-/// is damaged leaves the text.
+/// Returns the thinking of a message with its signatures. A tag tells which text each signature belongs to; if the
+/// tag is damaged, only the text is left.
 pub(super) fn pieces<'a>(message: &Node<'a>) -> Vec<Thinking<'a>> {
     let text = text(message);
     let proof = message.text_at("reasoning_signature").filter(|proof| !proof.is_empty());
@@ -28,7 +28,7 @@ pub(super) fn pieces<'a>(message: &Node<'a>) -> Vec<Thinking<'a>> {
     }
     let alone = signed.len() == 1;
     let piece = |(own, signature): (Text<'static>, Signature<'static>)| {
-        // Signatures that came without their text belong to all that is shown.
+        // A single signature without a text of its own belongs to all the thinking that is shown.
         let lacks_text = alone && own.is_empty() && !matches!(signature, Signature::AnthropicRedacted(_));
         let text = if lacks_text { text.clone().unwrap_or_default() } else { own };
         Thinking { text, signature: Some(signature) }
@@ -36,13 +36,13 @@ pub(super) fn pieces<'a>(message: &Node<'a>) -> Vec<Thinking<'a>> {
     signed.into_iter().map(piece).collect()
 }
 
-/// What a `reasoning_signature` says: the pieces of a tag, or a signature nobody knows.
+/// Reads a `reasoning_signature`: the pieces of a tag, or a signature of an unknown provider.
 pub(super) fn from_member(proof: &Text<'_>) -> Vec<(Text<'static>, Signature<'static>)> {
     signature::untag(proof)
         .unwrap_or_else(|| vec![(Text::EMPTY, Signature::Unknown(proof.clone().into_owned()))])
 }
 
-/// All thinking among the parts, in one text.
+/// Joins all thinking among the parts into one text.
 pub(super) fn joined<'p>(parts: impl Iterator<Item = &'p Part<'p>>) -> Text<'static> {
     let texts = parts.filter_map(|part| match part {
         Part::Thinking(thinking) => Some(&thinking.text),
@@ -51,8 +51,8 @@ pub(super) fn joined<'p>(parts: impl Iterator<Item = &'p Part<'p>>) -> Text<'sta
     Text::join(texts, "")
 }
 
-/// The `reasoning_signature` for signatures and the texts they belong to: a tag, or the one signature that
-/// nobody knows, as it came.
+/// Builds the `reasoning_signature` for signatures and their texts: a tag, or a signature of an unknown provider as
+/// it came.
 pub(super) fn to_member(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
     let unknown = pieces.iter().find_map(|(_, signature)| match signature {
         Signature::Unknown(proof) => Some(proof.clone().into_owned()),

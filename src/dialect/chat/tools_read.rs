@@ -1,4 +1,4 @@
-//! The tools of a request, and which of them the model may call.
+//! Reads the tools of a request, and which of them the model may call.
 
 use crate::dialect::cache_marks;
 use crate::dialect::canonical::{CallKind, CustomFormat, Tool, ToolChoice, WebSearch};
@@ -6,7 +6,7 @@ use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// `tools`, the legacy `functions`, and `web_search_options`.
+/// Reads `tools`, the legacy `functions`, and `web_search_options`.
 pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
     let mut tools: Vec<_> = body.items_at("tools").iter().filter_map(tool).collect();
     tools.extend(body.items_at("functions").iter().filter_map(function));
@@ -17,12 +17,12 @@ pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
     tools
 }
 
-/// Whether the client offers its tools in the legacy form alone, and so looks for a call in that form.
+/// Returns whether the client offers its tools only in the legacy form, and therefore expects calls in that form.
 pub fn offers_functions(body: &Node<'_>) -> bool {
     !body.items_at("functions").is_empty() && body.items_at("tools").is_empty()
 }
 
-/// Where the tools are to be cached, by their places in [`tools`].
+/// Returns the cache marks of the tools, each with the position of its tool in [`tools`].
 pub(super) fn cache_marks<'a>(body: &Node<'a>) -> Vec<(usize, Json<'a>)> {
     let offered = body.items_at("tools").iter().filter(|node| tool(node).is_some()).enumerate();
     let mark = |node: &Node<'a>| cache_marks::of(node).or_else(|| cache_marks::of(node.get("function")?));
@@ -41,7 +41,7 @@ fn tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
     }
 }
 
-/// Tools without a name cannot be called: left out.
+/// Reads the name of a tool. A tool without a name cannot be called, and is left out.
 fn name<'a>(tool: &Node<'a>) -> Option<Text<'a>> {
     tool.text_at("name").filter(|name| !name.is_blank())
 }
@@ -50,7 +50,7 @@ fn function<'a>(function: &Node<'a>) -> Option<Tool<'a>> {
     Some(Tool::Function {
         name: name(function)?,
         description: function.text_at("description"),
-        // Cursor offers tools as messages has them.
+        // Cursor sends tools in the form of the messages dialect.
         parameters: (function.get("parameters").or(function.get("input_schema")))
             .filter(|schema| schema.is_object())
             .map(Node::json),
@@ -75,7 +75,7 @@ fn web_search<'a>(options: &Node<'a>) -> WebSearch<'a> {
     }
 }
 
-/// Here the place stands within `approximate`; in the canonical form beside the type.
+/// Moves the location out of `approximate`; the canonical form has it beside the type.
 fn flat_location<'a>(location: &Node<'a>) -> Json<'a> {
     let Some(place) = location.get("approximate") else { return location.json() };
     let mut json = Writer::new();
@@ -86,7 +86,7 @@ fn flat_location<'a>(location: &Node<'a>) -> Json<'a> {
     Json::checked(json.as_str()).into_owned()
 }
 
-/// `tool_choice`, or the legacy `function_call`.
+/// Reads `tool_choice`, or the legacy `function_call`.
 pub(super) fn choice<'a>(body: &Node<'a>) -> Option<ToolChoice<'a>> {
     let choice = body.get("tool_choice").or(body.get("function_call"))?;
     if choice.is_string() {

@@ -1,7 +1,7 @@
-//! The tools of a request, and which of them may be called, written for an upstream.
+//! Writes the tools of a request, and which of them may be called, for an upstream.
 //!
-//! Of the tools that an upstream runs itself this dialect knows only the web search, on the models
-//! that are made for it. The others are left out as long as tools remain without them.
+//! Among the tools that an upstream runs itself, this dialect has only the web search, on models that are made for
+//! it. The others are left out, unless no tool would be left.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Whether any tool is left of those that were offered.
+/// Checks that leaving out the upstream's own tools leaves any tool.
 pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     let hosted = request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
     let others = request.tools.iter().any(|tool| !matches!(tool, Tool::Hosted(_)));
@@ -35,8 +35,8 @@ pub(super) fn write(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) 
     o.field_if("parallel_tool_calls", request.parallel);
 }
 
-/// Tells the model which tools it may call, in words: only OpenAI knows a choice of several. `None` where all may be
-/// called, or where a choice says it.
+/// Returns an instruction that names the tools that may be called, because only OpenAI has a choice of several.
+/// `None` where all may be called, or where `tool_choice` says it.
 pub(super) fn only_allowed(request: &Request<'_>, vendor: Vendor) -> Option<Text<'static>> {
     let choice = request.tool_choice.as_ref().filter(|_| vendor != Vendor::OpenAi)?;
     let allowed = choice.allowed()?;
@@ -96,7 +96,7 @@ fn write_format(o: &mut Writer, format: &CustomFormat<'_>) {
     });
 }
 
-/// In the canonical form the place stands beside the type; here within `approximate`.
+/// Writes the search options. The canonical form has the location beside the type; here it is within `approximate`.
 fn write_search(o: &mut Writer, search: &WebSearch<'_>) {
     o.field_if("search_context_size", search.context_size.as_ref());
     let location = search.user_location.as_ref().and_then(|location| Node::parse(location.as_str()).ok());
@@ -111,7 +111,7 @@ fn write_search(o: &mut Writer, search: &WebSearch<'_>) {
     }
 }
 
-/// A choice must name a tool that is there.
+/// Writes `tool_choice`, which may only name tools that are offered.
 fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[&Tool<'_>], vendor: Vendor) {
     let names: HashSet<&str> = tools.iter().filter_map(|tool| name_of(tool)).map(Text::literal).collect();
     let exists = |name: &Text<'_>| names.contains(name.literal());

@@ -1,4 +1,4 @@
-//! The messages of a request.
+//! Reads the messages of a request.
 
 use super::{calls, content, thinking};
 use crate::dialect::cache_marks;
@@ -8,18 +8,19 @@ use crate::dialect::marked_turns;
 use crate::dialect::tree::Node;
 use crate::dialect::waiting_calls::WaitingCalls;
 
-/// What calls without an id are found by.
+/// The name under which calls without an id are kept.
 const UNNAMED: Text<'static> = Text::EMPTY;
 
-/// What the messages read so far say.
+/// The contents of the messages that have been read so far.
 #[derive(Debug, Default)]
 pub(super) struct Messages<'a> {
     pub system: Vec<Text<'a>>,
-    /// Where the system texts are to be cached, by their places.
+    /// The cache marks of the system texts, each with the position of its text.
     pub system_marks: Vec<(usize, Json<'a>)>,
     pub turns: Vec<Turn<'a>>,
-    /// Every call before, and of which kind each is.
+    /// The calls so far.
     calls: WaitingCalls<'a>,
+    /// The kind of each call in `calls`.
     kinds: Vec<CallKind>,
 }
 
@@ -37,13 +38,14 @@ impl<'a> Messages<'a> {
                 ConversionError::invalid(field("content"), "must be a string or a list of content parts")
             })?,
         };
-        // Some clients mark the message and not its last part.
+        // Some clients mark the message instead of its last part.
         let mark = cache_marks::of(message);
         match &*message.str_at("role") {
             role @ ("system" | "developer") => {
                 let mark = mark.or(marked_turns::taken(&mut parts));
                 let Some(text) = joined(parts) else { return Ok(()) };
-                // Later ones stay where they are: a prompt that begins otherwise with every turn is never cached.
+                // Later ones stay where they are: if the beginning of a prompt changes with every turn, it is never
+                // cached.
                 if self.turns.is_empty() {
                     self.system_marks.extend(mark.map(|mark| (self.system.len(), mark)));
                     self.system.push(text);
@@ -76,7 +78,8 @@ impl<'a> Messages<'a> {
         Ok(())
     }
 
-    /// Thinking, content, refusal, calls: the order in which a model says them.
+    /// Reads a message of the assistant. The parts are in the order in which a model produces them: thinking,
+    /// content, refusal, calls.
     fn assistant(
         &mut self,
         index: usize,
@@ -99,7 +102,7 @@ impl<'a> Messages<'a> {
                 return Err(ConversionError::invalid(field, "must be a string that is not empty"));
             }
             if call.id.is_empty() {
-                // Deterministic, so that the next request of the conversation reads alike.
+                // Deterministic, so that the next request of the conversation gives the same id.
                 let number = self.calls.len();
                 call.id = if legacy { call.name.clone() } else { Text::of(&format!("call_{number}")) };
                 self.calls.push_named(call.id.clone(), UNNAMED);
@@ -118,8 +121,8 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// The call that a result answers: the one it names, else the first that waits for one, of those without an
-    /// id before the others.
+    /// Returns the id of the call that a result answers: the one it names, else the first that still waits, calls
+    /// without an id before the others.
     fn answered(&mut self, id: Option<Text<'a>>) -> Option<Text<'a>> {
         match id.as_ref().filter(|id| !id.is_empty()) {
             Some(named) => {
@@ -141,7 +144,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Parts, of which the last bears the mark of all. Its own counts before that.
+/// Puts the mark of a whole message behind its last part, unless that has a mark of its own.
 fn marked<'a>(mut parts: Vec<Part<'a>>, mark: Option<Json<'a>>) -> Vec<Part<'a>> {
     if !matches!(parts.last(), None | Some(Part::CacheMark(_))) {
         parts.extend(mark.map(Part::CacheMark));
@@ -149,7 +152,7 @@ fn marked<'a>(mut parts: Vec<Part<'a>>, mark: Option<Json<'a>>) -> Vec<Part<'a>>
     parts
 }
 
-/// One text of all the text parts; none where there is no text.
+/// Joins all text parts into one text; `None` where there is no text.
 fn joined<'a>(parts: Vec<Part<'a>>) -> Option<Text<'a>> {
     let texts = parts.into_iter().filter_map(|part| match part {
         Part::Text(text) if !text.is_empty() => Some(text),

@@ -1,8 +1,8 @@
-//! The messages of a request, written for an upstream.
+//! Writes the messages of a request for an upstream.
 //!
-//! A chat message cannot hold everything in its place: an assistant's has one text and then its
-//! calls; the results of those must follow at once, one message each and text alone, before
-//! anything else the user says. So the pictures of a result, and the rest of its turn, come after.
+//! A chat message cannot hold everything in its place. An assistant's message has one text and then its calls. The
+//! results must follow at once, one message each with nothing but text, before anything else that the user says. So
+//! the pictures of a result, and the rest of its turn, come after the results.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::dialect::signature::{NO_GEMINI_SIGNATURE, Signature};
 use crate::dialect::text_files;
 use crate::dialect::writer::Writer;
 
-/// Whether all that was said can be said here; if not, names what cannot.
+/// Checks that every part can be written in this dialect; names the first that cannot.
 pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), ConversionError> {
     for part in request.all_parts() {
         match part {
@@ -38,7 +38,7 @@ pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), Convers
 /// Writes all messages into the list being written.
 pub(super) fn write(list: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
     let vendor = target.vendor;
-    // From the third generation on a call without its signature is refused.
+    // From the third generation on, Gemini refuses a call without its signature.
     let signs = vendor == Vendor::Gemini && may_be_third_gemini(target.model);
     let to = Reader { vendor, signs };
     if !request.system.is_empty() {
@@ -65,7 +65,7 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, target: &Target<'_
     }
 }
 
-/// Instructions at their place, a message for each.
+/// Writes instructions at their place, one message for each turn.
 fn write_instructions(list: &mut Writer, run: &[Turn<'_>], role: &str) {
     for turn in run {
         list.object(|o| {
@@ -78,7 +78,7 @@ fn write_instructions(list: &mut Writer, run: &[Turn<'_>], role: &str) {
     }
 }
 
-/// Instructions that hold for this request alone, behind all that the next one repeats.
+/// Writes instructions for this request alone, after everything that the next request repeats.
 pub(super) fn write_last_words(list: &mut Writer, words: &Text<'_>) {
     list.object(|o| {
         o.field("role", "system");
@@ -86,16 +86,16 @@ pub(super) fn write_last_words(list: &mut Writer, words: &Text<'_>) {
     });
 }
 
-/// Who reads the messages.
+/// The upstream that reads the messages.
 #[derive(Clone, Copy)]
 struct Reader {
     vendor: Vendor,
-    /// Wants a signature with the first call of a turn.
+    /// Whether it requires a signature with the first call of a turn.
     signs: bool,
 }
 
-/// Nothing may stand between calls and their results: what the assistant said after its calls joins
-/// the same message.
+/// Writes consecutive turns of the assistant. Nothing may stand between calls and their results, so what the
+/// assistant said after its calls joins the same message.
 fn write_assistant_run(list: &mut Writer, run: &[Turn<'_>], to: Reader) {
     let mut message: Vec<&Part<'_>> = Vec::new();
     let mut calls = false;
@@ -133,7 +133,7 @@ fn write_assistant(list: &mut Writer, parts: &[&Part<'_>], to: Reader) {
     list.object(|o| {
         o.field("role", "assistant");
         o.field("content", Text::join(texts, ""));
-        // Several vendors want the thoughts of a running tool loop back; OpenAI refuses the member.
+        // Several vendors require the thoughts of a running tool loop; OpenAI refuses the member.
         let thought = thinking::joined(parts.iter().copied());
         if to.vendor != Vendor::OpenAi && !calls.is_empty() && !thought.is_empty() {
             o.field("reasoning_content", thought);
@@ -154,7 +154,7 @@ fn write_calls(list: &mut Writer, calls: &[&Call<'_>], to: Reader) {
         list.object(|o| {
             o.field("id", &call.id);
             put_call(o, call.kind, &call.name, &call.input);
-            // Gemini wants a signature with the first call of a turn, also where a later one has its own.
+            // Gemini requires a signature with the first call of a turn, even where a later one has its own.
             let made_up = (to.signs && index == 0).then_some(Text::plain(NO_GEMINI_SIGNATURE));
             if let Some(proof) = signature_of(call).or(made_up) {
                 put_gemini_signature(o, &proof);
@@ -163,7 +163,7 @@ fn write_calls(list: &mut Writer, calls: &[&Call<'_>], to: Reader) {
     }
 }
 
-/// The members of a call beside its id. Arguments are JSON, and no arguments are an empty object.
+/// Writes the members of a call other than its id. A function without arguments gets an empty object.
 pub(super) fn put_call(o: &mut Writer, kind: CallKind, name: &Text<'_>, input: &Text<'_>) {
     match kind {
         CallKind::Function => {
@@ -180,7 +180,7 @@ pub(super) fn put_call(o: &mut Writer, kind: CallKind, name: &Text<'_>, input: &
     }
 }
 
-/// The name and the arguments of a function that is called.
+/// Writes the name and the arguments of a function call.
 pub(super) fn put_function(o: &mut Writer, name: &Text<'_>, input: &Text<'_>) {
     o.field("name", name);
     match input.is_empty() {
@@ -189,12 +189,13 @@ pub(super) fn put_function(o: &mut Writer, name: &Text<'_>, input: &Text<'_>) {
     }
 }
 
-/// Google's own place for it in the chat dialect.
+/// Writes the signature at Google's own place in the chat dialect.
 pub(super) fn put_gemini_signature(o: &mut Writer, proof: &Text<'_>) {
     o.object_at("extra_content", |o| o.object_at("google", |o| o.field("thought_signature", proof)));
 }
 
-/// All results first; a result without its call is refused upstream, and left out.
+/// Writes consecutive turns of the user, all results first. Upstreams refuse a result without its call, so it is left
+/// out.
 fn write_user_run(list: &mut Writer, run: &[Turn<'_>], called: &HashSet<&str>) {
     let answers = |part: &&Part<'_>| match part {
         Part::Result(result) => called.contains(result.call_id.literal()),
@@ -274,7 +275,7 @@ fn write_part(list: &mut Writer, part: &Part<'_>) {
             });
         }),
         Part::File(file) => list.object(|o| match text_files::inline_text(file) {
-            // The API takes no file but a PDF.
+            // The API accepts PDF as the only kind of file.
             Some(text) => {
                 o.field("type", "text");
                 o.field("text", Text::join(file.name.iter().chain([&text]), "\\n"));

@@ -1,5 +1,5 @@
-//! What the canonical form cannot hold of a streamed answer of this dialect: it is gathered beside it,
-//! for a client of this dialect that wanted no stream.
+//! Collects the parts of a streamed answer of this dialect that the canonical form cannot hold, for a client of this
+//! dialect that did not ask for a stream.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::dialect::members::{Members, lengthen};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Members that are read, or made, where the answer is.
+/// Members that are read or made elsewhere.
 const OF_CHUNK: [&str; 6] = ["id", "object", "created", "model", "choices", "usage"];
 const OF_CHOICE: [&str; 6] = ["index", "delta", "message", "text", "finish_reason", "logprobs"];
 const OF_DELTA: [&str; 10] = [
@@ -24,7 +24,7 @@ const OF_DELTA: [&str; 10] = [
     "reasoning_details",
     "reasoning_signature",
 ];
-/// Members of objects in deltas that come in pieces; the others come whole.
+/// Members of objects in deltas that come in pieces; all others come whole.
 const IN_PIECES: [&str; 2] = ["data", "transcript"];
 
 /// The members of all chunks that are not read into the canonical form.
@@ -40,12 +40,12 @@ pub struct UnknownMembers {
 pub(super) struct ChoiceMembers {
     members: Members,
     message: Vec<(String, MessageMember)>,
-    /// `content`, `refusal`: each a list that comes in pieces.
+    /// The lists `content` and `refusal`, which come in pieces.
     logprobs: Members,
     reason: Option<String>,
 }
 
-/// A member of a message: an object grows by members, a list by elements, and all else is replaced.
+/// A member of a message: objects grow by members, lists by elements, and everything else is replaced.
 #[derive(Debug)]
 enum MessageMember {
     Json(String),
@@ -69,7 +69,7 @@ impl UnknownMembers {
         }
     }
 
-    /// The unknown members of the choice in that place.
+    /// Returns the unknown members of the choice in that position.
     pub(super) fn choice(&self, place: usize) -> Option<&ChoiceMembers> {
         self.choices.values().nth(place)
     }
@@ -102,7 +102,7 @@ impl ChoiceMembers {
         }
     }
 
-    /// What has been said under that name.
+    /// Returns the member of the message with that name; adds it if there is none.
     fn message_member(&mut self, key: &str) -> &mut MessageMember {
         let at = self.message.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
             self.message.push((key.to_owned(), MessageMember::Json(String::new())));
@@ -115,7 +115,7 @@ impl ChoiceMembers {
         Some(&self.logprobs).filter(|logprobs| !logprobs.is_empty())
     }
 
-    /// As the upstream put it: this dialect's clients may know the word.
+    /// Returns the finish reason in the upstream's words, which clients of this dialect may know.
     pub(super) fn reason(&self) -> Option<Json<'_>> {
         self.reason.as_deref().map(Json::checked)
     }

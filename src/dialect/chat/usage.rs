@@ -1,4 +1,4 @@
-//! The usage record of an answer.
+//! Reads and writes the usage record of an answer.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::MAX_CHOICES;
@@ -6,7 +6,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::writer::Writer;
 
-/// The usage that an answer, or a chunk, reports, wherever its vendor puts it; all input counted.
+/// Reads the usage of an answer or a chunk, wherever its vendor puts it; cached input is counted as input.
 pub(super) fn read(answer: &Node<'_>) -> Option<Usage> {
     let choices = answer.items_at("choices").iter().take(MAX_CHOICES);
     let record = answer
@@ -28,7 +28,8 @@ pub(in crate::dialect) fn write(o: &mut Writer, usage: &Usage) {
         o.field("total_tokens", usage.total.unwrap_or(0).max(prompt.saturating_add(completion)));
         o.object_at("prompt_tokens_details", |o| {
             o.field("cached_tokens", usage.cache_read.unwrap_or(0));
-            // OpenAI's own name and that of others, so only where there is something to say.
+            // OpenAI and others name this member differently; it is written under both names, and only when it is not
+            // zero.
             let written = usage.cache_creation.filter(|written| *written > 0);
             o.field_if("cache_write_tokens", written);
             o.field_if("cache_creation_tokens", written);

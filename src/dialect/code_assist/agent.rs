@@ -1,4 +1,4 @@
-//! Requests of an agent, as Antigravity's are: what they say of themselves, and the forms that they must have.
+//! Requests of an agent such as Antigravity: what they say of the agent, and the form that they must have.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,12 @@ use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// The newer name of a function's parameters, which is not known there, nor is what JSON Schema has beyond Google's.
+/// The newer name of a function's parameters. Agent requests do not know it, nor what JSON Schema has beyond Google's
+/// schema.
 const JSON_SCHEMA: &str = "parametersJsonSchema";
 const PARAMETERS: &str = "parameters";
 
-/// What a request says of its agent, beside itself.
+/// The members that describe the agent, beside the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Agent<'a> {
     pub name: &'a str,
@@ -32,9 +33,9 @@ impl Agent<'_> {
     }
 }
 
-/// The request as it is taken there: without safety settings, with plain schemas, and with the name of its session where
-/// it `has_session`. Models of Anthropic have their calls validated; all others are not told how long an answer may be.
-/// `random` names the session of a request that says nothing.
+/// Returns the request in the form that is accepted for agents: without safety settings, with plain schemas, and with
+/// the name of its session if it `has_session`. For Anthropic's models calls are validated; for all others the limit
+/// of the answer is removed. `random` names the session of a request without any text.
 pub fn fit(body: &str, is_claude: bool, has_session: bool, random: u64) -> String {
     let plain = with_plain_schemas(body);
     let body = plain.as_deref().unwrap_or(body);
@@ -58,7 +59,7 @@ pub fn fit(body: &str, is_claude: bool, has_session: bool, random: u64) -> Strin
     edit(body, &set, &removed).into_owned()
 }
 
-/// What the client's side says first.
+/// Returns the first text of the user.
 fn first_words<'a>(request: &Node<'a>) -> Option<Cow<'a, str>> {
     let mut contents = request.items_at("contents").iter();
     let first = contents.find(|content| content.get("role").is_none_or(|role| role.raw() == "\"user\""))?;
@@ -66,13 +67,13 @@ fn first_words<'a>(request: &Node<'a>) -> Option<Cow<'a, str>> {
     texts.into_iter().find(|text| !text.is_empty())
 }
 
-/// Gives every request of a conversation one number: they all begin with these words.
+/// Returns one number for all requests of a conversation, because they all begin with these words.
 fn hash(words: &str) -> u64 {
     let digest = digest(&SHA256, words.as_bytes());
     digest.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The tool configuration with validated calls, and what else was in it.
+/// Returns the tool configuration with validated calls and everything else that was in it.
 fn validated(config: Option<&Node<'_>>) -> String {
     let raw = config.filter(|config| config.is_object()).map_or("{}", Node::raw);
     let calling = config.and_then(|config| Some((member::key(config, "functionCallingConfig")?, config)));
@@ -86,8 +87,8 @@ fn validated(config: Option<&Node<'_>>) -> String {
     edit(raw, &[(key, &inner)], &[]).into_owned()
 }
 
-/// The request with the older name and form for the parameters of its functions; `None` where no newer one is used. A count may
-/// be asked for a whole request.
+/// Returns the request with the older name and form for the parameters of its functions; `None` where no newer one is
+/// used. A request to count tokens may contain a whole request.
 pub fn with_plain_schemas(body: &str) -> Option<String> {
     let uses = |name: &str| memchr::memmem::find(body.as_bytes(), name.as_bytes()).is_some();
     if !uses(JSON_SCHEMA) && !uses("parameters_json_schema") {

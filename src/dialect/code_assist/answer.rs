@@ -1,4 +1,5 @@
-//! An answer in its envelope. Streams are events; what is no answer, an error or a count, has no envelope.
+//! Puts answers into their envelope and takes them out of it. A stream consists of events. An error or a token count
+//! is not an answer and has no envelope.
 
 use bytes::Bytes;
 
@@ -10,10 +11,10 @@ use crate::dialect::tree::Node;
 const RESPONSE: &str = "response";
 const OPEN: &[u8] = b"{\"response\":";
 const CLOSE: &[u8] = b"}";
-/// The longest whole answer that is taken out of its envelope.
+/// The longest complete answer that is taken out of its envelope, in bytes.
 const MAX_WHOLE: usize = 64 << 20;
 
-/// Takes an answer out of its envelope while it arrives.
+/// Takes an answer out of its envelope as it arrives.
 #[derive(Debug, Default)]
 pub struct Opener {
     form: Form,
@@ -25,14 +26,14 @@ enum Form {
     #[default]
     Unknown,
     Events(Scanner),
-    /// One object, a list of them, or a page. Nothing is told before its end.
+    /// One object, a list of objects, or a page. Nothing is passed on before its end.
     Whole(Vec<u8>),
 }
 
 // === impl Opener ===
 
 impl Opener {
-    /// Takes the next bytes and appends what they tell to `out`.
+    /// Takes the next bytes and appends to `out` what can be passed on.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TooLong> {
         if matches!(self.form, Form::Unknown) {
             self.form = match bytes.trim_ascii_start().first() {
@@ -52,7 +53,7 @@ impl Opener {
         }
     }
 
-    /// The answer is over: appends what is still to be told.
+    /// Appends what is left at the end of the answer.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TooLong> {
         match std::mem::take(&mut self.form) {
             Form::Unknown => Ok(()),
@@ -68,12 +69,12 @@ impl Opener {
     }
 }
 
-/// What is in the envelope; a text without one is all there is.
+/// Returns the content of the envelope; a text without an envelope is returned as it is.
 fn opened(text: &str) -> &str {
     json::member(text, RESPONSE).filter(|response| response.starts_with('{')).unwrap_or(text)
 }
 
-/// A whole answer. A stream whose upstream does not send events is a list of envelopes.
+/// Opens a complete answer. A stream from an upstream that does not send events is a list of envelopes.
 fn opened_whole(text: &str) -> std::borrow::Cow<'_, str> {
     let list = Node::parse(text).ok().filter(Node::is_array);
     let Some(list) = list else { return opened(text).into() };
@@ -81,7 +82,7 @@ fn opened_whole(text: &str) -> std::borrow::Cow<'_, str> {
     format!("[{}]", items.join(",")).into()
 }
 
-/// An event out of its envelope.
+/// Writes an event without its envelope.
 fn put_opened(data: &[u8], out: &mut Vec<u8>) {
     let inner = std::str::from_utf8(data).map_or(data, |text| opened(text).as_bytes());
     put_data(&[inner], out);
@@ -89,22 +90,22 @@ fn put_opened(data: &[u8], out: &mut Vec<u8>) {
 
 // === the other way ===
 
-/// A whole answer in an envelope.
+/// Puts a complete answer into an envelope.
 pub fn seal_whole(answer: &[u8]) -> Bytes {
     Bytes::from([OPEN, answer, CLOSE].concat())
 }
 
-/// The bytes that go before and behind an answer that is not there as a whole.
+/// The bytes before and after an answer that is passed on in pieces.
 pub const AROUND: [&[u8]; 2] = [OPEN, CLOSE];
 
-/// An event in an envelope; one that tells a failure is no answer.
+/// Puts an event into an envelope. An event with a failure is not an answer and gets none.
 pub fn seal_event(data: &[u8], out: &mut Vec<u8>) {
     let text = std::str::from_utf8(data).unwrap_or_default();
     let is_failure = json::member(text, "error").is_some();
     if is_failure { put_data(&[data], out) } else { put_data(&[OPEN, data, CLOSE], out) }
 }
 
-/// One event of these bytes. Lines of one event are one object.
+/// Writes one event of these bytes on one line: the lines of an event together are one object.
 fn put_data(pieces: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(b"data: ");
     for piece in pieces {
@@ -117,7 +118,7 @@ fn put_data(pieces: &[&[u8]], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// What comes of an answer that arrives in these pieces.
+    /// Returns what comes of an answer that arrives in these pieces.
     fn told(pieces: &[&str]) -> String {
         let (mut opener, mut out) = (Opener::default(), Vec::new());
         pieces.iter().for_each(|piece| opener.feed(piece.as_bytes(), &mut out).expect("short"));

@@ -1,4 +1,5 @@
-//! The envelope of Google's Code Assist API, `/v1internal:{action}`: requests and answers of gemini's dialect travel in it.
+//! The envelope of Google's Code Assist API, `/v1internal:{action}`, around requests and answers of the gemini
+//! dialect.
 //!
 //! ```text
 //! {"model":"m","project":"p","request":{…}}    around a request
@@ -8,13 +9,13 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `request` | a request put in, and taken out |
-//! | `answer` | an answer put in, and taken out |
-//! | `agent` | what the requests of an agent say besides, and what must not be in them |
-//! | `schema` | the parameters of a function in the form that an agent's requests have |
+//! | `request` | puts a request into its envelope, and takes it out |
+//! | `answer` | puts an answer into its envelope, and takes it out |
+//! | `agent` | what requests of an agent have in addition, and what must not be in them |
+//! | `schema` | the parameters of functions in the form that requests of an agent have |
 //!
-//! Clients that speak it (Gemini's command line) are served as clients of gemini; upstreams that speak it are asked as
-//! upstreams of gemini. What counts tokens, and what failed, is answered without an envelope.
+//! Clients with this envelope (Gemini's command line) are served like clients of gemini, and upstreams with it are
+//! asked like upstreams of gemini. Token counts and failures are answered without an envelope.
 
 mod agent;
 mod answer;

@@ -1,4 +1,4 @@
-//! A request in its envelope.
+//! Puts requests into their envelope and takes them out of it.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use crate::dialect::edit::edit;
 use crate::dialect::json;
 use crate::dialect::writer::Writer;
 
-/// Names the command line's session, inside the request. Google's API refuses names that it does not know.
+/// The member of a request that names the command line's session. Google's API refuses names that it does not know.
 const SESSION: &str = "session_id";
 
-/// What a count of tokens reads of a request. Google's API refuses names that it does not know here, too.
+/// The members that a request to count tokens may have. Google's API refuses unknown names here, too.
 const COUNTED: [&str; 7] = [
     "model",
     "contents",
@@ -22,17 +22,17 @@ const COUNTED: [&str; 7] = [
     "generationConfig",
     "generation_config",
 ];
-/// A client of gemini may put a whole request into what it wants counted.
+/// The members in which a client of gemini may send a whole request whose tokens are to be counted.
 const WHOLE: [&str; 2] = ["generateContentRequest", "generate_content_request"];
 
-/// What stands around a request.
+/// The members around a request.
 pub struct Envelope<'a> {
     pub model: &'a str,
     pub project: Option<&'a str>,
     pub agent: Option<Agent<'a>>,
 }
 
-/// A request out of its envelope.
+/// A request that was taken out of its envelope.
 pub struct Opened {
     pub model: String,
     pub body: Bytes,
@@ -41,7 +41,7 @@ pub struct Opened {
 // === impl Envelope ===
 
 impl Envelope<'_> {
-    /// The request, which comes in pieces, in its envelope.
+    /// Puts the request, which comes in pieces, into its envelope.
     pub fn seal(&self, request: [Bytes; 3]) -> [Bytes; 3] {
         let mut head = Writer::with_capacity(192);
         head.object(|o| {
@@ -51,7 +51,7 @@ impl Envelope<'_> {
                 agent.put(o);
             }
         });
-        // The request is the last member: it is not copied.
+        // The request is the last member, so that it is not copied.
         let mut head = head.into_string();
         head.truncate(head.len() - 1);
         head.push_str(",\"request\":");
@@ -64,7 +64,8 @@ impl Envelope<'_> {
     }
 }
 
-/// A request whose tokens are to be counted, in its envelope: that has the model within, and nothing else around it.
+/// Puts a request whose tokens are to be counted into its envelope, with the model inside the request and nothing
+/// around it.
 pub fn seal_count(model: &str, request: &str) -> String {
     let whole = WHOLE.iter().find_map(|name| json::member(request, name)).unwrap_or(request);
     let mut others = Vec::new();
@@ -73,14 +74,14 @@ pub fn seal_count(model: &str, request: &str) -> String {
             others.push(member.key.into_owned());
         }
     };
-    // What is no object has no members to leave out.
+    // Anything but an object has no members to leave out.
     let _ = json::members(whole, collect);
     let others: Vec<&str> = others.iter().map(String::as_str).collect();
     let name = serde_json::Value::from(format!("models/{model}")).to_string();
     format!(r#"{{"request":{}}}"#, edit(whole, &[("model", &name)], &others))
 }
 
-/// Opens the envelope; says what is wrong with one that cannot be opened, and with which field.
+/// Opens the envelope; the error has the field that is wrong and a message for the client.
 pub fn open(body: &Bytes) -> Result<Opened, (Option<&'static str>, &'static str)> {
     let text = std::str::from_utf8(body).map_err(|_| (None, "The request body is not valid UTF-8"))?;
     let (mut model, mut request) = (None, None);
@@ -92,7 +93,7 @@ pub fn open(body: &Bytes) -> Result<Opened, (Option<&'static str>, &'static str)
     read.map_err(|_| (None, "The request body is not a JSON object"))?;
     let request = request.filter(|(_, request)| request.starts_with('{'));
     let (at, request) = request.ok_or((Some("request"), "request is required and must be an object"))?;
-    // Who counts tokens names the model inside.
+    // A request to count tokens names the model inside.
     let model = model.or_else(|| json::member(request, "model").and_then(json::string)).unwrap_or_default();
     let name = model.trim().strip_prefix("models/").unwrap_or(model.trim());
     if name.is_empty() {

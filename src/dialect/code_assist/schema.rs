@@ -1,14 +1,14 @@
-//! JSON Schema as Google's `Schema`, the part of OpenAPI 3.0 that is in the Gemini API reference: every name that it does not
-//! have is refused, and so is an `enum` of anything but texts.
+//! Converts JSON Schema to Google's `Schema`, the part of OpenAPI 3.0 that the Gemini API reference describes. Google
+//! refuses every name that is not in it, and an `enum` of anything but strings.
 //!
 //! | JSON Schema | becomes |
 //! |---|---|
-//! | `$ref` to a place within | what stands there; an object where that leads in a circle |
+//! | `$ref` within the schema | the schema that it refers to; an object where references form a circle |
 //! | `type: [T, "null"]` | `type: T` and `nullable` |
-//! | `anyOf`, `oneOf` | the branch that says the most; `nullable` where another is for null |
-//! | `allOf` | its branches together |
-//! | `const` | an `enum` of one |
-//! | bounds, formats, any other name | nothing: what they say is checked by whom the call is for |
+//! | `anyOf`, `oneOf` | the branch that says the most; `nullable` where another branch is null |
+//! | `allOf` | all its branches together |
+//! | `const` | an `enum` of one value |
+//! | bounds, formats, any other name | nothing: whoever runs the call checks them |
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,7 +17,8 @@ use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Schemas may refer to others many times over: from so many on, no more is said than that there is an object.
+/// The most schemas that are written, because schemas may refer to others many times over; each one beyond is written
+/// as an object without members.
 const MAX_SCHEMAS: usize = 2_000;
 
 /// Writes a schema in Google's form.
@@ -27,12 +28,12 @@ pub(super) fn put_plain(json: &mut Writer, schema: &Node<'_>) {
 
 struct Plain<'n, 'a> {
     root: &'n Node<'a>,
-    /// What is referred to around the place that is written: it is not gone into again.
+    /// The schemas referred to around the place that is being written; they are not entered again.
     open: Vec<&'n Node<'a>>,
     left: usize,
 }
 
-/// The schemas that hold together in one place.
+/// The schemas that apply together in one place.
 #[derive(Default)]
 struct Place<'n, 'a> {
     parts: Vec<&'n Node<'a>>,
@@ -88,7 +89,7 @@ impl<'n, 'a> Plain<'n, 'a> {
     }
 
     fn put_items(&mut self, o: &mut Writer, place: &Place<'n, 'a>) {
-        // The first item of a tuple stands for all.
+        // The first item of a tuple stands for all its items.
         let of = |part: &'n Node<'a>, key: &str| {
             let items = part.get(key)?;
             if items.is_array() { items.items().first() } else { Some(items) }
@@ -101,7 +102,7 @@ impl<'n, 'a> Plain<'n, 'a> {
         }
     }
 
-    /// Finds what holds in the place of a schema.
+    /// Collects the schemas that apply where this schema stands.
     fn gather(&mut self, schema: &'n Node<'a>, place: &mut Place<'n, 'a>) {
         if !schema.is_object() {
             return;
@@ -121,7 +122,7 @@ impl<'n, 'a> Plain<'n, 'a> {
         }
         for branches in ["anyOf", "oneOf"].map(|key| schema.items_at(key)) {
             place.nullable |= branches.iter().any(is_null);
-            // The first of those that say as much.
+            // Takes the first of several branches with the same weight.
             let best =
                 branches.iter().rev().filter(|branch| !is_null(branch)).max_by_key(|branch| weight(branch));
             if let Some(branch) = best {
@@ -130,7 +131,7 @@ impl<'n, 'a> Plain<'n, 'a> {
         }
     }
 
-    /// The place that `#/$defs/name` names.
+    /// Finds the schema that a reference such as `#/$defs/name` names.
     fn find(&self, reference: &str) -> Option<&'n Node<'a>> {
         let path = reference.strip_prefix('#')?;
         let names = path.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
@@ -173,7 +174,7 @@ fn is_null(schema: &Node<'_>) -> bool {
     schema.str_at("type") == "null"
 }
 
-/// How much a branch says.
+/// Ranks a branch by how much it says.
 fn weight(schema: &Node<'_>) -> u8 {
     let kind = schema.str_at("type");
     match kind.as_ref() {

@@ -1,5 +1,5 @@
-//! An answer that changes its form and not its dialect, for clients that are not answered in the one they
-//! asked for.
+//! Changes an answer between complete and streamed, but not its dialect, for clients whose upstream answered in the
+//! other form.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 use crate::dialect::writer::Writer;
 
-/// A complete answer as a stream: its chunks have the same form, so that one is enough.
+/// Turns a complete answer into a stream; its chunks have the same form, so one chunk is enough.
 pub fn replay(answer: &str) -> String {
     format!("data: {}\n\ndata: [DONE]\n\n", compact(answer))
 }
 
-/// A stream as a complete answer.
+/// Collects a stream into a complete answer.
 #[derive(Debug, Default)]
 pub struct Accumulator {
-    /// The first chunk.
+    /// The first chunk, as JSON.
     begun: Option<String>,
     usage: Option<String>,
     choices: BTreeMap<u64, Choice>,
@@ -31,7 +31,7 @@ pub struct Accumulator {
 #[derive(Debug, Default)]
 struct Choice {
     text: Text<'static>,
-    /// `tokens`, `token_logprobs` and what else there is: each a list that comes in pieces.
+    /// `tokens`, `token_logprobs` and the other lists, which come in pieces.
     logprobs: Members,
     reason: Option<String>,
 }
@@ -65,7 +65,7 @@ impl Accumulator {
         self.begun.get_or_insert_with(|| chunk.raw().to_owned());
     }
 
-    /// The answer; an error when the stream failed or never ended.
+    /// Returns the answer as JSON; an error when the stream failed or never ended.
     pub fn finish(self) -> Result<String, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);

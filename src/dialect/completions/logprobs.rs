@@ -1,4 +1,4 @@
-//! How probable each token of a choice was: lists of the same length, side by side.
+//! The log probabilities of the tokens of a choice: lists of equal length.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::dialect::logprobs::Token;
 use crate::dialect::writer::Writer;
 
-/// Writes the member, null where there are no tokens. `from` is the place in the text at which the first
+/// Writes `logprobs`, null where there are no tokens. `from` is the position in the text at which the first token
 /// begins, in characters.
 pub(super) fn put(o: &mut Writer, tokens: &[&Token<'_>], from: u64) {
     if tokens.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn put(o: &mut Writer, tokens: &[&Token<'_>], from: u64) {
     });
 }
 
-/// The most probable tokens in its place by their text, and always the token itself.
+/// Writes the most probable tokens in the place of this one, by their text, and always the token itself.
 fn put_others(list: &mut Writer, token: &Token<'_>) {
     let mut named: HashSet<Cow<'_, str>> = HashSet::new();
     list.object(|o| {

@@ -1,15 +1,14 @@
-//! Legacy completions: passed on where an upstream has them, and bridged to the dialects
-//! of chats where none has.
+//! Legacy completions: passed on to an upstream that has them, or else converted to the chat dialects.
 //!
 //! | module | |
 //! |---|---|
 //! | `request_read` | a request body, as the question of one user |
 //! | `reply_write`, `stream_write` | a complete and a streamed answer, written for a client |
-//! | `logprobs` | the tokens of both |
-//! | `accumulator` | an answer that changes its form, and not its dialect |
+//! | `logprobs` | the log probabilities of both |
+//! | `accumulator` | an answer that changes between complete and streamed, but not its dialect |
 //!
-//! No upstream is asked in this dialect for a client of another: there is no way to write a request here,
-//! and none to read an answer.
+//! No upstream is asked in this dialect for a client of another one, so nothing here writes a request or reads an
+//! answer.
 
 mod accumulator;
 mod logprobs;

@@ -1,4 +1,4 @@
-//! A complete answer, written for a client.
+//! Writes a complete answer for a client.
 
 use bytes::Bytes;
 
@@ -25,7 +25,7 @@ pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     json.into_bytes()
 }
 
-/// What an answer and all its chunks begin with.
+/// Writes the members that an answer and each of its chunks begin with.
 pub(super) fn put_head(
     o: &mut Writer,
     (id, model, created): (&Text<'_>, &Text<'_>, Option<u64>),
@@ -37,7 +37,7 @@ pub(super) fn put_head(
     o.field("model", model);
 }
 
-/// The upstream's id as this dialect writes one, or one of our own.
+/// Returns the upstream's id in the form of this dialect, or one of our own.
 fn own_id(id: &Text<'_>, context: &ReplyContext) -> String {
     let id = id.decode();
     let source = if id.is_empty() { &context.fallback_id } else { id.as_ref() };
@@ -45,7 +45,7 @@ fn own_id(id: &Text<'_>, context: &ReplyContext) -> String {
     format!("cmpl-{}", own.unwrap_or(source))
 }
 
-/// The `finish_reason` for it.
+/// Returns the `finish_reason` for a stop.
 pub(super) fn reason(stop: &Stop<'_>) -> &'static str {
     match stop {
         Stop::End | Stop::Sequence(_) | Stop::Paused | Stop::ToolCall => "stop",

@@ -1,16 +1,16 @@
-//! A request body, read as the question of one user.
+//! Reads a request body as the question of one user.
 //!
-//! What goes on with a text and not about it (several prompts at once, tokens, a suffix, the probabilities
-//! of a prompt, the best of several answers) nobody but a completions upstream can do.
+//! Only a completions upstream can treat the prompt as a text to continue, so some requests cannot be converted:
+//! several prompts at once, tokens, a suffix, the probabilities of a prompt, the best of several answers.
 
 use crate::dialect::canonical::{ConversionError, Part, Request, Role, Turn};
 use crate::dialect::chat;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
-/// Longest answer in tokens where a client sets no limit, as OpenAI has it.
+/// The longest answer where a client sets no limit, in tokens, as OpenAI has it.
 const DEFAULT_LIMIT: u64 = 16;
-/// How a prompt is sent that is more than one text.
+/// The form of a prompt that is more than one text, for the error.
 const SEVERAL: &str = "as a list of several texts or of tokens";
 
 /// Reads a request body.
@@ -36,7 +36,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         temperature: number("temperature"),
         top_p: number("top_p"),
         top_k: number("top_k"),
-        // The end of a line is what most of them end at.
+        // The end of a line is the most common stop sequence.
         stop: chat::read_stop(body)?.into_iter().filter(|text| !text.is_empty()).collect(),
         user: body.text_at("user"),
         seed: number("seed"),
@@ -50,7 +50,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     })
 }
 
-/// What every answer begins with: the prompt, where the client wants it back.
+/// Returns the text that every answer begins with: the prompt, where the client wants it back.
 pub fn echoed(body: &Node<'_>) -> Option<Text<'static>> {
     let prompt = is_echoed(body).then(|| prompt(body).ok())??;
     Some(prompt.into_owned())
@@ -60,7 +60,7 @@ fn is_echoed(body: &Node<'_>) -> bool {
     body.bool_at("echo") == Some(true)
 }
 
-/// A text, or a list of one.
+/// Reads the prompt: a string, or a list of one string.
 fn prompt<'a>(body: &Node<'a>) -> Result<Text<'a>, ConversionError> {
     let Some(prompt) = body.get("prompt") else {
         return Err(ConversionError::invalid("prompt", "is required"));
@@ -76,8 +76,8 @@ fn prompt<'a>(body: &Node<'a>) -> Result<Text<'a>, ConversionError> {
     }
 }
 
-/// Whether the tokens of the answer are to be weighed, and beside how many others each. Some vendors take
-/// a mere yes.
+/// Reads whether log probabilities are wanted, and of how many other tokens in each place. Some vendors accept a
+/// plain `true`.
 fn logprobs<'n, 'a>(body: &'n Node<'a>) -> (bool, Option<&'n Node<'a>>) {
     match body.get("logprobs") {
         Some(count) if count.f64().is_some() => (true, Some(count).filter(|count| count.u64() != Some(0))),

@@ -1,4 +1,4 @@
-//! A streamed answer, written for a client: chunks of the form of the answer, each with the new text.
+//! Writes a streamed answer for a client: chunks in the form of the answer, each with the new text.
 
 use std::collections::HashSet;
 
@@ -19,25 +19,26 @@ pub struct StreamWriter {
     id: Text<'static>,
     model: Text<'static>,
     created: Option<u64>,
-    /// What all chunks begin with; empty until the first has been written.
+    /// The beginning of every chunk; empty until the first has been written.
     head: String,
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
-    /// The open parts whose text is that of the answer.
+    /// The open parts whose text belongs to the answer.
     said: HashSet<u32>,
-    /// The tokens of what comes next, and how many characters those before them have.
+    /// The log probabilities of the next text.
     tokens: Vec<Token<'static>>,
+    /// The number of characters in the tokens before `tokens`.
     offset: u64,
     over: bool,
 }
 
 impl StreamWriter {
-    /// Writes the choice of that index.
+    /// Creates a writer of the choice with that index.
     pub fn of_choice(choice: u64) -> Self {
         Self { choice, ..Self::default() }
     }
 
-    /// Appends to `out` the SSE events that say it. Nothing is written before the first text.
+    /// Appends to `out` the SSE events for one canonical event. Nothing is written before the first text.
     pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.over {
             return;
@@ -84,12 +85,12 @@ impl StreamWriter {
                     self.conclude(context, out);
                 }
             }
-            // Thoughts, calls, searches and sources have no place here.
+            // This dialect has no place for thoughts, calls, searches and citations.
             _ => {}
         }
     }
 
-    /// Appends what follows the last of several answers.
+    /// Appends the end of the stream, after the last of several answers.
     pub fn conclude(&self, context: &ReplyContext, out: &mut String) {
         chat::conclude(&self.head, self.usage.filter(|_| context.usage_chunk), out);
     }

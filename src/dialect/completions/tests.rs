@@ -30,7 +30,7 @@ fn usage() -> Usage {
     Usage { prompt: Some(5), completion: Some(2), total: Some(7), ..Usage::default() }
 }
 
-/// The data of a stream.
+/// Returns the data of a stream's events.
 fn data(stream: &str) -> Vec<Value> {
     let data = stream.lines().filter_map(|line| line.strip_prefix("data: "));
     data.map(|data| serde_json::from_str(data).unwrap_or_else(|_| json!(data))).collect()
@@ -175,7 +175,7 @@ fn tokens_stand_side_by_side() {
     assert_eq!(told(&reply), wanted);
 }
 
-/// A stream of two words, as readers tell it.
+/// Returns the events of a stream of two words.
 fn events() -> Vec<Event<'static>> {
     let delta = |key, text: &'static str| Event::Delta { key, text: Text::plain(text) };
     let weighed = |text, logprob| Event::Logprobs { key: 1, tokens: vec![token(text, logprob, Vec::new())] };
@@ -225,7 +225,7 @@ fn a_stream_has_the_form_of_the_answer() {
     wanted.insert(0, chunk("zero ", Value::Null, Value::Null));
     assert_eq!(written(&events(), &echoing), wanted);
 
-    // Who did not ask for usage is not shown it.
+    // A client that did not ask for usage is not shown it.
     let quiet = written(&events(), &ReplyContext { usage_chunk: false, ..context() });
     assert_eq!(quiet.len(), 5);
     assert!(quiet[..4].iter().all(|chunk| chunk.get("usage").is_none()), "{quiet:?}");

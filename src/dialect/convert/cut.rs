@@ -1,10 +1,10 @@
-//! Stop sequences for upstreams of the responses dialect, which has none.
+//! Stop sequences for upstreams that take none, such as those of the responses dialect.
 //!
-//! The text is searched as it passes, and ends before the first sequence. Text that may be the beginning of one is
-//! held back until it is known. What follows is read to its end for the usage, and dropped.
+//! The text is searched as it passes, and ends before the first sequence. Text that may be the beginning of one is held
+//! back until it is known. The rest of the stream is read to its end for the usage, and dropped.
 //!
-//! Each byte of an answer is looked at once for each sequence (Knuth, Morris and Pratt), and a request may have only so
-//! many of them: OpenAI takes 4 and Google 5, Anthropic names no limit.
+//! Each byte of an answer is looked at once for each sequence (Knuth, Morris and Pratt), and their number is limited:
+//! OpenAI takes 4 and Google 5, Anthropic names no limit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::dialect::canonical::{Candidate, ConversionError, Event, Part, PartKin
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Text, looks};
 
-/// The most sequences of a request,
+/// The largest number of stop sequences in a request.
 const MAX_STOPS: usize = 16;
-/// and of each the most bytes.
+/// The longest stop sequence, in bytes.
 const MAX_LENGTH: usize = 1024;
 
-/// Refuses sequences that are too many, or too long, to be searched for here.
+/// Refuses stop sequences that are too many, or too long, to be searched for here.
 pub(super) fn check(stops: &[String]) -> Result<(), ConversionError> {
     if stops.len() > MAX_STOPS {
         return Err(ConversionError::unsupported_form("stop", "with more than 16 sequences"));
@@ -29,7 +29,7 @@ pub(super) fn check(stops: &[String]) -> Result<(), ConversionError> {
     }
 }
 
-/// Ends a complete answer at the first sequence.
+/// Ends a complete answer at the first stop sequence.
 pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
     let sequences = Sequences::of(stops);
     let found = candidate.parts.iter().enumerate().find_map(|(at, part)| match part {
@@ -58,12 +58,12 @@ pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
     candidate.stop = Stop::Sequence(Some(Text::of(stop)));
 }
 
-/// Ends a stream at the first sequence.
+/// Ends a stream at the first stop sequence.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
-    /// Made of the sequences when the first text begins.
+    /// The sequences, prepared when the first part begins.
     sequences: Option<Arc<Sequences>>,
-    /// The parts that are open: of a text what of it is held back, and how far that is a sequence.
+    /// The open parts; for a text, what is held back of it and the search in it.
     open: BTreeMap<u32, Option<(String, Search)>>,
     found: Option<Text<'static>>,
 }
@@ -130,14 +130,14 @@ fn emit_text(key: u32, plain: &str, each: &mut dyn FnMut(Event<'_>)) {
     }
 }
 
-/// The sequences to search for.
+/// The stop sequences to search for.
 #[derive(Debug, Default)]
 struct Sequences(Vec<Sequence>);
 
 #[derive(Debug)]
 struct Sequence {
     bytes: Vec<u8>,
-    /// For each of its beginnings, how long the longest shorter one is that it ends with.
+    /// For each beginning of the sequence, the length of the longest shorter one that it ends with.
     shorter: Vec<usize>,
 }
 
@@ -158,7 +158,7 @@ impl Sequence {
         sequence
     }
 
-    /// How much of it has been said, where so much had been before the byte.
+    /// Returns how many bytes of the sequence the text ends with after this byte, where it ended with `said` before.
     fn longer(&self, mut said: usize, byte: u8) -> usize {
         looks::count();
         while said > 0 && self.bytes.get(said) != Some(&byte) {
@@ -169,11 +169,11 @@ impl Sequence {
     }
 }
 
-/// A text that is searched piece by piece.
+/// The search through a text that comes piece by piece.
 #[derive(Debug)]
 struct Search {
     sequences: Arc<Sequences>,
-    /// How much of each sequence the text ends with.
+    /// How many bytes of each sequence the text ends with.
     said: Vec<usize>,
 }
 
@@ -182,13 +182,13 @@ impl Search {
         Self { sequences: sequences.clone(), said: vec![0; sequences.0.len()] }
     }
 
-    /// Reads a whole text: where the sequence begins that ends first, and which it is.
+    /// Searches a whole text; returns where the sequence that ends first begins, and the index of that sequence.
     fn feed(&mut self, text: &str) -> Option<(usize, usize)> {
         self.feed_from(0, text)
     }
 
-    /// Reads the next piece of a text that has so many bytes before it. Of sequences that end together the longest
-    /// counts.
+    /// Searches the next piece of a text, with `before` bytes in front of it. Among sequences that end together the
+    /// longest counts.
     fn feed_from(&mut self, before: usize, piece: &str) -> Option<(usize, usize)> {
         for (at, byte) in piece.bytes().enumerate() {
             let mut found: Option<(usize, usize)> = None;
@@ -206,7 +206,7 @@ impl Search {
         None
     }
 
-    /// How many bytes at the end of the text may be the beginning of a sequence.
+    /// Returns how many bytes at the end of the text may be the beginning of a sequence.
     fn begun(&self) -> usize {
         self.said.iter().copied().max().unwrap_or(0)
     }
@@ -249,7 +249,7 @@ mod tests {
             ("END", &["END"], "", Some("END")),
             ("plain", &[], "plain", None),
             ("abcabcabd", &["abcabd", "zz"], "abc", Some("abcabd")),
-            // The one that ends first, and of two that end together the longer.
+            // The sequence that ends first is taken, and the longer of two that end together.
             ("xaby", &["abyz", "b"], "xa", Some("b")),
             ("xaby", &["b", "ab"], "x", Some("ab")),
             ("eé\u{e8}é!", &["é!"], "eé\u{e8}", Some("é!")),
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn twice_the_text_and_the_sequences_are_twice_the_steps() {
         let steps = |size: usize| {
-            // Each `a` may be the beginning of every sequence, and none is ever there.
+            // Each `a` may be the beginning of every sequence, but no sequence ever occurs.
             let stops: Vec<_> = (0..MAX_STOPS).map(|at| format!("{}{at}", "a".repeat(size))).collect();
             let stops: Vec<_> = stops.iter().map(String::as_str).collect();
             let text = format!("{}b", "a".repeat(2 * size)).repeat(2);

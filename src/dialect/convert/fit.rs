@@ -1,5 +1,5 @@
-//! Makes a request fit what its target takes, before it is written: names of tools, ids of calls,
-//! custom tools. What is changed here is changed back in the answer ([`restore`](super::restore)).
+//! Makes a request fit what its target takes, before it is written: names of tools, ids of calls, custom tools. The
+//! changes are reversed in the answer ([`restore`](super::restore)).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,20 +16,20 @@ use crate::dialect::names::{self, Names};
 use crate::dialect::waiting_calls::WaitingCalls;
 use crate::hex;
 
-/// The schema of a custom tool where only functions are known.
+/// The schema of a custom tool for a target that has only functions.
 const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
-/// OpenAI endpoints take no longer id of a call.
+/// The longest id of a call that OpenAI's endpoints take, in characters.
 const MAX_ID: usize = 64;
 
-/// What was changed and must be changed back.
+/// The changes that must be reversed in the answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fitted {
     pub names: Names,
-    /// The client's names of tools that went upstream as functions, sorted.
+    /// The client's names of custom tools that went upstream as functions, sorted.
     pub custom_tools: Vec<String>,
 }
 
-/// Fits a request to a dialect of a vendor.
+/// Fits a request to a dialect of a vendor; returns what must be reversed in the answer.
 pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     instructions::place(request, to, vendor);
     settle_ids(request, to);
@@ -91,9 +91,10 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     Fitted { names, custom_tools }
 }
 
-/// All dialects but chat want a question. Where a conversation has only instructions, the last of them becomes
-/// what the user asks; where a user spoke, if only in blanks, they stay the operator's. At messages the user
-/// speaks first, if only a dot before the first word of an assistant that began; at gemini where it began with a call.
+/// Gives the request a question, which all dialects but chat require. Where a conversation has only instructions, the
+/// last of them becomes the user's question; where there is a turn of the user, even a blank one, they stay the
+/// operator's. Messages wants the user to speak first, and gemini does where the assistant began with a call: a user's
+/// turn of one dot is put in front.
 pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     let says = |part: &Part<'_>| match (part, to) {
         (Part::CacheMark(_), _) => false,
@@ -124,7 +125,8 @@ pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     }
 }
 
-/// Claude goes on from what the assistant has said last, and takes no blanks at its end.
+/// Removes blanks from the end of the assistant's last words: Claude continues from these, and refuses blanks at their
+/// end.
 pub(super) fn trim_end(request: &mut Request<'_>) {
     let last = request.turns.last_mut().filter(|turn| turn.role == Role::Assistant);
     if let Some(Part::Text(text)) = last.and_then(|turn| turn.parts.last_mut()) {
@@ -136,14 +138,14 @@ pub(super) fn trim_end(request: &mut Request<'_>) {
     }
 }
 
-/// OpenAI's API gives JSON only to those who speak of it: in any message of chat, and in the input of responses,
-/// where instructions do not count. Gemini's clients need not. Comes after [`put_a_question`], which would take
-/// our words for the question.
+/// Adds a mention of JSON to a request for a JSON object. OpenAI's API requires one: in any message of chat, and in the
+/// input of responses, where instructions do not count. Gemini's clients need not write it. Comes after
+/// [`put_a_question`], which would take our words for the question.
 pub(super) fn name_json(request: &mut Request<'_>, to: Dialect) {
     if request.format != Some(Format::JsonObject) || !matches!(to, Dialect::Chat | Dialect::Responses) {
         return;
     }
-    // Only in what stays as it is while the conversation goes on, or our words would come and go.
+    // Only what stays the same as the conversation goes on is searched, or our words would come and go.
     let said = request.turns.first().into_iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,
@@ -159,7 +161,7 @@ pub(super) fn name_json(request: &mut Request<'_>, to: Dialect) {
     }
 }
 
-/// Every name of a tool that is offered, and of one that is called.
+/// Returns the names of the tools that are offered, and of those that are called.
 fn tool_names<'t>(request: &'t Request<'_>) -> (Vec<Cow<'t, str>>, Vec<Cow<'t, str>>) {
     let offered = request.tools.iter().filter_map(|tool| match tool {
         Tool::Function { name, .. } | Tool::Custom { name, .. } => Some(name.decode()),
@@ -178,13 +180,13 @@ fn rename(name: &mut Text<'_>, names: &Names) {
     }
 }
 
-/// The free text of a custom call as the arguments of a function.
+/// Turns the free text of a custom call into the arguments of a function.
 fn wrap(call: &mut Call<'_>) {
     call.kind = CallKind::Function;
     call.input = Text::of(&format!("{{\"input\":\"{}\"}}", call.input.literal()));
 }
 
-/// The free text in the arguments of a function that stands for a custom tool; they themselves when
+/// Returns the free text in the arguments of a function that stands for a custom tool; the arguments themselves when
 /// the model did not keep to the schema.
 pub(super) fn unwrap(arguments: &Text<'_>) -> Text<'static> {
     let json = arguments.decode();
@@ -194,9 +196,9 @@ pub(super) fn unwrap(arguments: &Text<'_>) -> Text<'static> {
     input.unwrap_or_else(|| arguments.clone().into_owned())
 }
 
-/// Gives a call without an id one of its place, and where a dialect wants every call to have its own
-/// (messages) those that repeat one. A result belongs to the first call of its id that waits for one, of those
-/// that the assistant made in the same turn.
+/// Gives a call without an id one made from its place and, where a dialect wants every call to have its own (messages),
+/// replaces repeated ids. A result belongs to the first call of its id that waits for one, among those that the
+/// assistant made in the same turn.
 fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     let mut seen = HashSet::new();
     let is_settled = request.turns.iter().flat_map(|turn| &turn.parts).all(|part| match part {
@@ -208,10 +210,10 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     if is_settled {
         return;
     }
-    // It is made from the calls before alone: a later one changes no id, so that the conversation begins as before.
+    // An id is made from the earlier calls alone: a later call changes none, so that the conversation begins as before.
     let mut taken: HashSet<String> = HashSet::new();
     let mut made: HashSet<String> = HashSet::new();
-    // How far each stem has been counted: the numbers before are taken.
+    // The next number to try for each stem: the numbers before it are taken.
     let mut counted: HashMap<String, usize> = HashMap::new();
     let mut free = |taken: &mut HashSet<String>, stem: &str, from: usize| {
         let next = counted.entry(stem.to_owned()).or_default();
@@ -224,7 +226,7 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     };
     let mut calls = WaitingCalls::default();
     let mut settled: Vec<Text<'_>> = Vec::new();
-    // In which turn each call was made.
+    // The number of the turn in which each call was made.
     let mut made_in: Vec<usize> = Vec::new();
     let (mut turns, mut last) = (0, None);
     let parts = request.turns.iter_mut().flat_map(|turn| {
@@ -263,8 +265,8 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     }
 }
 
-/// Ids stay as they are, so that the next request finds its call; where the target forbids one, it
-/// becomes another, the same wherever it occurs.
+/// Replaces an id that the target forbids by its hash, the same wherever it occurs. Other ids stay as they are, so that
+/// the next request finds its call.
 fn fit_id(id: &mut Text<'_>, to: Dialect) {
     let plain = id.decode();
     let fits = match to {

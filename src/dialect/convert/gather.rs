@@ -1,7 +1,8 @@
-//! A streamed answer gathered into a complete one, for a client that wanted no stream.
+//! Gathers a streamed answer into a complete one, for a client that did not ask for a stream.
 //!
-//! Within a dialect nothing is lost that only this dialect has: its own accumulator takes the events. Between two an
-//! answer is put together from what its reader says; of chat always so, with what the canonical form cannot hold beside it.
+//! Within one dialect everything that only this dialect has is kept: its own accumulator takes the events. Between two
+//! dialects an answer is put together from the events of its reader; from chat to chat as well, with the members that
+//! the canonical form cannot hold beside it.
 
 use super::{Answer, Reader, answers_in, restore, whole, write};
 use crate::dialect::canonical::{MAX_CHOICES, Reply, ReplyContext};
@@ -11,7 +12,7 @@ use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::{Dialect, chat, completions, gemini, messages, responses, usage};
 
-/// Takes the chunks of a stream, and gives the answer when that is over.
+/// Takes the chunks of a stream, and returns the answer at its end.
 #[derive(Debug)]
 pub struct StreamGatherer {
     to: Dialect,
@@ -33,24 +34,24 @@ enum Gathered {
 #[derive(Debug)]
 struct Answers {
     from: Dialect,
-    /// What the form cannot hold of a stream of chat, for a client of chat.
+    /// The members of a chat stream that the canonical form cannot hold, for a client of chat.
     unknown: Option<chat::UnknownMembers>,
-    /// Whether the stream may hold several.
+    /// Whether the stream may hold several answers.
     several: bool,
-    /// Never empty: the first also takes what belongs to no single answer.
+    /// The answers. Never empty: the first also takes what belongs to no single answer.
     all: Vec<GatheredAnswer>,
 }
 
 #[derive(Debug)]
 struct GatheredAnswer {
-    /// Known when a chunk of it has come.
+    /// The index of the answer, known once a chunk of it has come.
     index: Option<u64>,
     reader: Reader,
     accumulator: whole::Accumulator,
 }
 
 impl StreamGatherer {
-    /// For an upstream and a client of these dialects. `longest` is the most bytes that an event may have.
+    /// Creates a gatherer for an upstream and a client of these dialects. `longest` is the longest event, in bytes.
     pub fn new(from: Dialect, to: Dialect, context: &ReplyContext, longest: usize) -> Self {
         let gathered = match (from, to) {
             (Dialect::Responses, Dialect::Responses) => Gathered::Responses(Default::default()),
@@ -68,12 +69,12 @@ impl StreamGatherer {
         scanner.feed(chunk, |event| gathered.take(&event, progress));
     }
 
-    /// How far the answer has come, and what it consumed as its upstream counts.
+    /// Returns how far the answer has come, and what it consumed as its upstream counts.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// The answer, now that nothing more comes.
+    /// Returns the answer, now that nothing more comes.
     ///
     /// # Errors
     /// The stream failed, or never ended.
@@ -93,7 +94,7 @@ impl StreamGatherer {
     }
 }
 
-/// Gathers a stream that is all there.
+/// Gathers a stream that has been received completely.
 pub fn accumulated(
     from: Dialect,
     to: Dialect,
@@ -135,7 +136,7 @@ impl Answers {
     }
 
     fn add(&mut self, index: Option<u64>, mut reader: Reader) {
-        // Those of chat are among its unknown members.
+        // From chat to chat, pictures are kept among the unknown members.
         if self.unknown.is_some() {
             reader.leave_pictures();
         }
@@ -156,7 +157,7 @@ impl Answers {
         }
     }
 
-    /// Makes way for an answer of which this may be the first chunk.
+    /// Prepares for an answer of which this may be the first chunk.
     fn open(&mut self, index: u64) {
         match self.all.as_mut_slice() {
             [first] if first.index.is_none() => first.index = Some(index),

@@ -1,18 +1,18 @@
-//! Characters that an upstream cuts in two.
+//! Joins characters that an upstream cuts in two.
 //!
-//! A character outside the Basic Multilingual Plane is two escapes in JSON (RFC 8259 section 7), and some upstreams end a
-//! piece of a stream between them. Clients that decode each piece by itself would get two halves of nothing: the first
-//! half waits for the second. A half that stays alone is U+FFFD.
+//! A character outside the Basic Multilingual Plane is two escapes in JSON (RFC 8259 section 7), and some upstreams end
+//! a piece of a stream between them. Clients that decode each piece by itself would get two invalid halves, so the
+//! first half waits for the second. A half that stays alone becomes U+FFFD.
 
 use std::collections::BTreeMap;
 
 use crate::dialect::canonical::Event;
 use crate::dialect::literal::Text;
 
-/// Puts the halves of one stream together.
+/// Joins the halves in one stream.
 #[derive(Debug, Default)]
 pub(super) struct Halves {
-    /// First halves at the end of what has come of a part.
+    /// The first half at the end of each part's text so far.
     held: BTreeMap<u32, Text<'static>>,
 }
 
@@ -76,7 +76,7 @@ mod tests {
             (&["a\\ud83d", "b"], &["a", "\u{fffd}b"]),
             (&["\\ud83d", "\\ud83d", "\\ude00"], &["\u{fffd}", "\\ud83d\\ude00"]),
             (&["\\ude00", "\\u00e9"], &["\u{fffd}", "\\u00e9"]),
-            // An escaped backslash, and letters behind it.
+            // An escaped backslash, with letters behind it.
             (&["\\\\ud83d", "\\\\ude00"], &["\\\\ud83d", "\\\\ude00"]),
         ] {
             assert_eq!(passed(pieces), wanted, "{pieces:?}");

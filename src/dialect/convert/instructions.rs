@@ -1,20 +1,20 @@
-//! Instructions of the operator in a conversation: which go to its head, and what becomes of the others.
+//! Places the operator's instructions of a conversation: at its head, or where they stand.
 //!
-//! Only those before the first word of either side go to the head. Later ones stay where they are: a provider
-//! bills what it has read before at a tenth, as long as the request begins with the same words, and a
-//! client tells something new in nearly every turn.
+//! Only those before the first word of either side go to the head. Later ones stay where they are: a provider bills the
+//! part it has read before at a tenth, as long as the request begins with the same words, and a client adds new
+//! instructions in nearly every turn.
 //!
 //! | towards | later instructions are |
 //! |---|---|
 //! | chat, responses | messages of their own |
-//! | messages, gemini | texts of the user's, in a tag that tells them from the user's own words |
+//! | messages, gemini | texts of the user, in a tag that sets them apart from the user's own words |
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Part, Request, Role, Turn, Vendor};
 use crate::dialect::literal::Text;
 use crate::dialect::marked_turns;
 
-/// In what the clients of Anthropic wrap such texts, and what its models are trained to read.
+/// The tag in which Anthropic's clients wrap such texts, and which its models are trained to read.
 const TAG: Text<'static> = Text::plain("<system-reminder>");
 const END_TAG: Text<'static> = Text::plain("</system-reminder>");
 
@@ -43,7 +43,8 @@ fn is_instruction(turn: &Turn<'_>) -> bool {
     matches!(turn.role, Role::System | Role::Developer)
 }
 
-/// Chat has a message for each, also at the beginning.
+/// Moves the instructions before the first word of either side to the head. Chat has no need of it: it has a message
+/// for each, also at the beginning.
 fn move_first_to_head(request: &mut Request<'_>) {
     let speaks = |turn: &Turn<'_>| !is_instruction(turn) && !turn.parts.is_empty();
     let first = request.turns.iter().position(speaks).unwrap_or(request.turns.len());
@@ -54,10 +55,11 @@ fn move_first_to_head(request: &mut Request<'_>) {
     }));
 }
 
-/// Nothing may stand between a call and its result, not even instructions.
+/// Moves instructions behind the results that follow them: nothing may stand between a call and its result, not even
+/// instructions.
 fn put_behind_results(turns: &mut Vec<Turn<'_>>) {
     let mut placed: Vec<Turn<'_>> = Vec::with_capacity(turns.len());
-    // What the side of the user has said from its first instruction on.
+    // The turns of the user's side from its first instruction on, without their results.
     let mut behind = Vec::new();
     for Turn { role, parts, listed } in turns.drain(..) {
         if role == Role::Assistant {
@@ -81,7 +83,7 @@ fn put_behind_results(turns: &mut Vec<Turn<'_>>) {
     *turns = placed;
 }
 
-/// The results among the parts, and the others. A mark stays behind what it marks.
+/// Separates the results from the other parts. A cache mark stays behind the part that it marks.
 fn parted<'a>(parts: Vec<Part<'a>>) -> (Vec<Part<'a>>, Vec<Part<'a>>) {
     let (mut results, mut others) = (Vec::new(), Vec::new());
     let mut is_result = false;
@@ -97,7 +99,7 @@ fn ends_with_result(parts: &[Part<'_>]) -> bool {
     matches!(last, Some(Part::Result(_)))
 }
 
-/// One text of the user's side, which says whose words these are.
+/// Turns an instruction into one text of the user's side, with a tag that says whose words these are.
 fn remind(turn: &mut Turn<'_>) {
     let mark = marked_turns::taken(&mut turn.parts);
     let texts: Vec<Text<'_>> = std::mem::take(&mut turn.parts)
@@ -146,7 +148,7 @@ mod tests {
         Turn::new(Role::User, vec![Part::Result(result)])
     }
 
-    /// Who says what, in short.
+    /// Describes in short who says what.
     fn told(turns: &[Turn<'_>]) -> Vec<String> {
         let said = |part: &Part<'_>| match part {
             Part::Text(text) => text.literal().to_owned(),

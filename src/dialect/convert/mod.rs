@@ -1,4 +1,4 @@
-//! From one dialect to another: the two halves put together, and what all pairs share.
+//! Conversion from one dialect to another: each pair is a reader and a writer, with the steps that all pairs share.
 //!
 //! ```text
 //! request   read ─▶ names, ids, custom tools and results fitted to the target ─▶ write
@@ -40,13 +40,13 @@ pub use gather::{StreamGatherer, accumulated};
 pub use signatures::CallSignature;
 pub use stream::{MAX_EVENT, StreamConverter};
 
-/// A request in the upstream's dialect.
+/// A request converted to the upstream's dialect.
 #[derive(Debug)]
 pub struct Converted {
     pub body: Bytes,
-    /// The names of the client's members that nobody knows, and that were left out.
+    /// The names of the client's members that are unknown and were left out.
     pub unknown: Vec<String>,
-    /// What the writer of the answer must know.
+    /// The facts of the request that the writer of the answer needs.
     pub context: ReplyContext,
 }
 
@@ -55,11 +55,11 @@ pub struct Converted {
 pub struct Answer {
     pub body: Bytes,
     pub usage: Option<Usage>,
-    /// The signatures of calls that the client may come back without.
+    /// The signatures of calls, which the client may leave out when it sends the calls back.
     pub signatures: Vec<CallSignature>,
 }
 
-/// Converts a request body, valid JSON.
+/// Converts a request body, which must be valid JSON.
 pub fn request(
     from: Dialect,
     to: Dialect,
@@ -69,7 +69,7 @@ pub fn request(
     request_with(from, to, body, target, |_| None)
 }
 
-/// As [`request`]; `signature_of` gives the signature of a call by its id.
+/// Converts a request like [`request`]; `signature_of` gives the signature of a call by its id.
 pub fn request_with(
     from: Dialect,
     to: Dialect,
@@ -82,7 +82,8 @@ pub fn request_with(
     if to != Dialect::Messages {
         marked_turns::remove(&mut request);
     }
-    // What refers to a conversation elsewhere may bring nothing that is read here: it is refused for that, further down.
+    // A request that refers to a conversation stored elsewhere may be empty here; it is refused for that reference
+    // further down.
     let is_empty = request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty());
     if is_empty && request.native.is_empty() {
         return Err(named::in_words_of(
@@ -108,15 +109,15 @@ pub fn request_with(
     if to == Dialect::Messages {
         fit::trim_end(&mut request);
     }
-    // Who speaks chat has said it where chat looks.
+    // Clients of other dialects have mentioned JSON where the chat API looks for it.
     if from == Dialect::Gemini || to == Dialect::Responses {
         fit::name_json(&mut request, to);
     }
     if matches!(to, Dialect::Messages | Dialect::Gemini) {
         results::settle(&mut request);
     }
-    // Responses knows no sequences to stop at, nor do OpenAI's models that reason; messages takes no blank ones: a line
-    // ends here.
+    // Responses has no stop sequences, nor do OpenAI's reasoning models take any; messages refuses blank ones, such as
+    // a line end of completions.
     let is_untold = |stop: &Text<'_>| match to {
         Dialect::Responses => true,
         Dialect::Chat => target.vendor == Vendor::OpenAi && effort::reasons_at_openai(target.model),
@@ -135,13 +136,13 @@ pub fn request_with(
     Ok(Converted { body, unknown: named::unknown(from, &node), context })
 }
 
-/// How much a request asks the model to think; `None` where it does not say, or is not valid.
+/// Returns how much a request asks the model to think; `None` where it does not say, or is not valid.
 pub fn wanted_effort(dialect: Dialect, body: &str) -> Option<Effort> {
     let node = Node::parse(body).ok()?;
     read_request(dialect, &node).ok()?.reasoning.wanted_effort()
 }
 
-/// The context of the answer to a request that needed no conversion.
+/// Returns the context of the answer to a request that needed no conversion.
 pub fn context_of(dialect: Dialect, body: &str) -> ReplyContext {
     Node::parse(body).map(|node| context(dialect, &node)).unwrap_or_default()
 }
@@ -166,7 +167,7 @@ pub fn reply(
     Ok(write(to, read_reply(from, &node)?, context))
 }
 
-/// Plain text in place of an answer, replayed as a stream.
+/// Replays plain text, which an upstream sent in place of an answer, as a stream.
 pub fn replayed_text(to: Dialect, text: &str, context: &ReplyContext) -> Answer {
     let parts = vec![Part::Text(Text::of(text))];
     let candidates = vec![Candidate { parts, ..Candidate::default() }];
@@ -175,7 +176,7 @@ pub fn replayed_text(to: Dialect, text: &str, context: &ReplyContext) -> Answer 
     Answer { body: written_as_stream(to, &reply, context), usage: None, signatures: Vec::new() }
 }
 
-/// The stream that a client is written of an answer, of each of several in turn.
+/// Writes an answer as the client's stream; several candidates are written one after the other.
 fn written_as_stream(to: Dialect, reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     let answers = if context.several { reply.candidates.len().clamp(1, MAX_CHOICES) } else { 1 };
     let mut out = String::new();
@@ -189,7 +190,7 @@ fn written_as_stream(to: Dialect, reply: &Reply<'_>, context: &ReplyContext) -> 
     Bytes::from(out)
 }
 
-/// A complete answer replayed as a stream. Within a dialect nothing is lost that only this dialect has.
+/// Replays a complete answer as a stream. Within one dialect everything that only this dialect has is kept.
 pub fn replayed(
     from: Dialect,
     to: Dialect,
@@ -215,7 +216,7 @@ pub fn replayed(
         replay(&node, context, &mut out);
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: Vec::new() });
     }
-    // Streams tell them so to all writers; that of gemini makes pictures of them.
+    // Stream readers give pictures to all writers as texts; the writer of gemini turns them into pictures again.
     gemini::tell_pictures(&mut reply);
     restore::reply(&mut reply, context);
     let body = written_as_stream(to, &reply, context);
@@ -235,7 +236,7 @@ fn lost_signatures(to: Dialect, reply: &Reply<'_>) -> Vec<CallSignature> {
     if signatures::may_be_lost(to) { signatures::of_reply(reply) } else { Vec::new() }
 }
 
-/// Reads a request. An error names what the client sent.
+/// Reads a request. An error names the member that the client sent.
 fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     match dialect {
         Dialect::Chat => chat::read_request(body),
@@ -247,7 +248,7 @@ fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, Co
     }
 }
 
-/// Writes a request. An error names what chat clients send.
+/// Writes a request. An error names the member as chat clients send it.
 fn write_request(
     dialect: Dialect,
     request: &Request<'_>,
@@ -284,7 +285,7 @@ fn write_reply(dialect: Dialect, reply: &Reply<'_>, context: &ReplyContext) -> B
     }
 }
 
-/// Reads a stream.
+/// The stream reader of a dialect.
 #[derive(Debug)]
 enum Reader {
     Chat(Box<chat::StreamReader>),
@@ -303,7 +304,7 @@ impl Reader {
         }
     }
 
-    /// Reads one of several answers in a stream: the one with this index.
+    /// Creates the reader of one of several answers in a stream: the one with this index.
     fn of_answer(index: u64, dialect: Dialect) -> Self {
         match dialect {
             Dialect::Chat => Self::Chat(Box::new(chat::StreamReader::of_choice(index))),
@@ -312,7 +313,7 @@ impl Reader {
         }
     }
 
-    /// Leaves out the pictures of a stream of chat.
+    /// Makes the reader of a chat stream skip pictures.
     fn leave_pictures(&mut self) {
         if let Self::Chat(reader) = self {
             reader.leave_pictures();
@@ -338,7 +339,7 @@ impl Reader {
     }
 }
 
-/// The indexes of the answers that a chunk is about, where a stream may hold several.
+/// Returns the indexes of the answers that a chunk is about, where a stream may hold several.
 fn answers_in<'n>(from: Dialect, chunk: &'n Node<'_>) -> impl Iterator<Item = u64> + 'n {
     let list = match from {
         Dialect::Chat => "choices",
@@ -348,7 +349,7 @@ fn answers_in<'n>(from: Dialect, chunk: &'n Node<'_>) -> impl Iterator<Item = u6
     chunk.items_at(list).iter().take(MAX_CHOICES).map(|answer| answer.u64_at("index").unwrap_or(0))
 }
 
-/// Writes a stream.
+/// The stream writer of a dialect.
 #[derive(Debug)]
 enum Writer {
     Chat(Box<chat::StreamWriter>),
@@ -359,7 +360,8 @@ enum Writer {
 }
 
 impl Writer {
-    /// Writes the answer with this index, where a stream may hold several; dialects that know one write the first.
+    /// Creates the writer of the answer with this index, where a stream may hold several; dialects with only one answer
+    /// ignore the index.
     fn of_answer(index: u64, dialect: Dialect, context: &ReplyContext) -> Self {
         match dialect {
             Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(context))),

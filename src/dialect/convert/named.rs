@@ -1,14 +1,14 @@
-//! What a client calls the field that stands in the way, and what it sent that nobody knows.
+//! Names the field at fault as the client calls it, and finds the client's members that are unknown.
 //!
-//! A writer that cannot say something does not know in which dialect it was asked: it names the field as
-//! chat does. A client of another dialect sent no such field, and reads its own word for it.
+//! A writer that cannot express something does not know the client's dialect: it names the field as chat does. A client
+//! of another dialect sent no such field, so the error names that dialect's own.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::responses::included;
 use crate::dialect::tree::Node;
 
-/// An error about a request of a client of `from`.
+/// Returns an error about a request with the field's name in the client's dialect, `from`.
 pub(super) fn in_words_of(from: Dialect, body: &Node<'_>, unfit: ConversionError) -> ConversionError {
     match unfit {
         ConversionError::Unsupported { field, form } => {
@@ -45,7 +45,7 @@ fn word(from: Dialect, body: &Node<'_>, field: String) -> String {
     own.to_owned()
 }
 
-/// Responses has two ways to ask for probabilities.
+/// Whether a responses request asks for log probabilities by `include`, one of its two ways.
 fn includes_logprobs(body: &Node<'_>) -> bool {
     included(body).iter().any(|word| word.is("message.output_text.logprobs"))
 }
@@ -169,15 +169,15 @@ const GEMINI: [&str; 12] = [
     "model",
 ];
 
-/// The outermost members of a body that its dialect does not have. No other dialect has them either, so
-/// that a conversion leaves them out.
+/// Returns the outermost members of a body that its dialect does not have. No other dialect has them either, so a
+/// conversion leaves them out.
 pub(super) fn unknown(from: Dialect, body: &Node<'_>) -> Vec<String> {
     let is_known = |key: &str| match from {
         Dialect::Chat => OPENAI.contains(&key) || CHAT.contains(&key),
         Dialect::Responses => OPENAI.contains(&key) || RESPONSES.contains(&key),
         Dialect::Messages => MESSAGES.contains(&key),
         Dialect::Completions => COMPLETIONS.contains(&key) || key == "top_k",
-        // Camel case or snake case.
+        // Google accepts camel case and snake case.
         _ => GEMINI.contains(&key.replace('_', "").to_ascii_lowercase().as_str()),
     };
     let unknown = body.members().iter().filter(|(key, _)| !is_known(key));

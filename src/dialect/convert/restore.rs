@@ -1,5 +1,5 @@
-//! Gives an answer back the names and the kinds of tools that its client knows, and ends it where the
-//! client wants, if its upstream does not.
+//! Restores in an answer the names and the kinds of tools that its client knows, and ends it at the client's stop
+//! sequences if its upstream does not.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ impl Restorer {
 
     fn uncut(&mut self, event: Event<'_>, context: &ReplyContext, each: &mut dyn FnMut(Event<'_>)) {
         if let Event::Start { id, model, created } = &event {
-            // What tells of itself only at its end has got an id and a time already.
+            // An upstream that names itself only at its end has been given an id and a time already.
             if std::mem::replace(&mut self.started, true) {
                 if !model.is_empty() {
                     each(Event::Model(model.borrowed()));
@@ -102,8 +102,8 @@ impl Restorer {
     }
 }
 
-/// The id of a call; one that came without is named after the request and its place in the answer, so that calls of later
-/// turns are not taken for it.
+/// Returns the id of a call. A call without one gets an id made from the request and the call's place in the answer, so
+/// that calls of later turns are not taken for it.
 fn named<'t>(id: Text<'t>, place: u32, context: &ReplyContext) -> Text<'t> {
     let request = &context.fallback_id;
     if !id.is_empty() || request.is_empty() {

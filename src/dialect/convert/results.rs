@@ -1,44 +1,44 @@
-//! Every call of a conversation with its result right behind it, as messages and gemini want it: one that
-//! has none is an error there, and the conversation could never go on.
+//! Puts a result right behind every call of a conversation, as messages and gemini require: a call without one is an
+//! error there, and the conversation could never go on.
 //!
-//! A call that was not answered before the assistant spoke again, because the client stopped it or lost what
-//! came, is answered with an error that says so: without the call the model would not know what it had done,
-//! and the thinking before it would not be its own any more. The last turn waits for no answer yet, and stays
-//! as it is. A result that comes later is told in words where it comes: the request before had the error
-//! behind the call, and a prompt that begins otherwise is not cached. A result of no call, or a second one, is
-//! left out; where the user's side says nothing else, it is told in words too, since a conversation that ends
-//! with the assistant asks for more of its own words.
+//! A call that was not answered before the assistant spoke again, because the client stopped it or lost the result, is
+//! answered with an error that says so: without the call the model would not know what it had done, and the thinking
+//! before it would no longer be its own. Calls of the last turn need no answer yet, and stay as they are. A result that
+//! comes later is put in words where it comes: the earlier request had the error behind the call, and a prompt that
+//! begins differently is not cached. A result without a call, or a second one, is left out; where the user's side says
+//! nothing else, it is put in words too, since a conversation that ends with the assistant asks it to continue its own
+//! words.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::dialect::canonical::{Call, Part, Request, Role, ToolResult, Turn};
 use crate::dialect::literal::Text;
 
-/// What the model reads in place of a result.
+/// The text that the model reads in place of a result.
 const NO_RESULT: &str = "No result was given for this call.";
 
-/// What the model reads before a result of no call that waits.
+/// The text before a result that no call waits for.
 const STRAY: &str = "A result has come that no call waits for:";
 
-/// Where a part stands.
+/// The place of a part: the index of its turn, and its index in it.
 type PartPlace = (usize, usize);
 
-/// What becomes of a result.
+/// The treatment of a result.
 enum Fate<'a> {
     /// It answers a call of the turn before.
     Kept,
-    /// It answers an earlier call of that function.
+    /// It answers an earlier call of the function with this name.
     Late(Text<'a>),
-    /// It answers no call that waits, and nothing else is said.
+    /// It answers no waiting call, and the user's side says nothing else.
     Stray,
 }
 
 /// Puts a result behind each call.
 pub(super) fn settle<'a>(request: &mut Request<'a>) {
     let mut fates: HashMap<PartPlace, Fate<'a>> = HashMap::new();
-    // The answers of ours, each with the place of the turn that it is to begin, in order.
+    // Our own results, each with the place of the turn before which it is inserted, in order.
     let mut missing: Vec<(usize, Part<'a>)> = Vec::new();
-    // The calls that have such an answer, by their ids, and what they called.
+    // The ids of the calls that have such a result, with the names of their functions.
     let mut unanswered: HashMap<&str, Text<'a>> = HashMap::new();
     let mut calls: Vec<&Call<'a>> = Vec::new();
     let mut from = 0;
@@ -97,7 +97,7 @@ fn is_more(part: &Part<'_>) -> bool {
     }
 }
 
-/// Where the results of each id stand in a run of turns that begins at that place, in order.
+/// Returns the places of the results of each id, in order, in a run of turns that begins at `begin`.
 fn places<'r>(run: &'r [Turn<'_>], begin: usize) -> HashMap<&'r str, VecDeque<PartPlace>> {
     let mut places: HashMap<&str, VecDeque<PartPlace>> = HashMap::new();
     for (turn, parts) in run.iter().map(|turn| &turn.parts).enumerate() {
@@ -120,7 +120,7 @@ fn no_result<'a>(call: &Call<'a>) -> Part<'a> {
     })
 }
 
-/// Leaves of the results those that answer a call, and tells the late ones in words.
+/// Keeps the results that answer a call, puts late and stray ones in words, and drops the others.
 fn tell<'a>(turns: &mut [Turn<'a>], mut fates: HashMap<PartPlace, Fate<'a>>) {
     for (index, turn) in turns.iter_mut().enumerate() {
         if !turn.parts.iter().any(|part| matches!(part, Part::Result(_))) {
@@ -141,13 +141,14 @@ fn tell<'a>(turns: &mut [Turn<'a>], mut fates: HashMap<PartPlace, Fate<'a>>) {
     }
 }
 
-/// What has come of an earlier call of that function, in words.
+/// Puts the late result of an earlier call of this function in words.
 fn late<'a>(name: &Text<'_>, result: ToolResult<'a>) -> impl Iterator<Item = Part<'a>> {
     let how = if result.is_error { " failed:" } else { " has come to its result:" };
     in_words(Text::join([&Text::plain("The earlier call of "), name, &Text::plain(how)], ""), result)
 }
 
-/// A result as what the user's side says: its texts as one, after those words, then its pictures and files.
+/// Turns a result into words of the user's side: its texts as one, after the words of `begin`, then its pictures and
+/// files.
 fn in_words<'a>(begin: Text<'_>, result: ToolResult<'a>) -> impl Iterator<Item = Part<'a>> {
     let said = result.parts.iter().filter_map(Part::as_text);
     let text = Text::join(&[begin].into_iter().chain(said).collect::<Vec<_>>(), "\\n");

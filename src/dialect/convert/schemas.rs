@@ -1,14 +1,14 @@
-//! The schemas of a request as its target takes them: those of what tools are given, and that of the answer.
+//! Fits the schemas of a request to its target: those of tools' arguments, and that of the answer.
 //!
 //! | the target | refuses | and gets |
 //! |---|---|---|
-//! | chat, responses | an object that says nothing of its `properties`, a list that says nothing of its `items` | empty ones |
-//! | these, messages | `anyOf` and the like in the outermost place | the members of all branches, none of them required |
+//! | chat, responses | an object without `properties`, a list without `items` | empty ones |
+//! | chat, responses, messages | `anyOf` and the like at the top of arguments | all branches' members, none required |
 //! | chat, responses | a strict function whose schema leaves anything open | the function, not strict |
-//! | chat, responses | an answer that is no object | the schema in words |
+//! | chat, responses | an answer that is not an object | the schema in words |
 //!
-//! The rules are those of "Structured outputs" and "Function calling" at OpenAI, and of "Tool use" at Anthropic. A schema
-//! within them stays as it is, to the letter.
+//! The rules are those of "Structured outputs" and "Function calling" at OpenAI, and of "Tool use" at Anthropic. A
+//! schema that keeps them stays as it is, to the letter.
 
 use std::collections::HashSet;
 
@@ -19,14 +19,14 @@ use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Not taken in the outermost place of what a tool is given.
+/// Keywords with branches, which are refused at the top of the schema of a tool's arguments.
 const BRANCHES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const NOT_OUTERMOST: [&str; 5] = ["allOf", "anyOf", "oneOf", "enum", "not"];
 
 /// Fits the schemas of a request that was read from one dialect to another.
 pub(super) fn fit(request: &mut Request<'_>, from: Dialect, to: Dialect) {
     let to_openai = matches!(to, Dialect::Chat | Dialect::Responses);
-    // Who writes for OpenAI's API writes by its rules.
+    // Clients of OpenAI's API keep its rules already.
     let by_other_rules = to_openai && matches!(from, Dialect::Messages | Dialect::Gemini);
     if by_other_rules || to == Dialect::Messages {
         for tool in &mut request.tools {
@@ -49,7 +49,7 @@ pub(super) fn fit(request: &mut Request<'_>, from: Dialect, to: Dialect) {
     }
 }
 
-/// The schema of what a tool is given; `None` where it may stay.
+/// Returns the fitted schema of a tool's arguments; `None` where it may stay as it is.
 fn parameters_for(schema: &Node<'_>, to_openai: bool) -> Option<String> {
     if schema.members().is_empty() {
         return None;
@@ -82,7 +82,7 @@ fn parameters_for(schema: &Node<'_>, to_openai: bool) -> Option<String> {
     changed.then(|| json.into_string())
 }
 
-/// The members of an object, and those that it has in a branch.
+/// Returns the members of an object, and those of its branches.
 fn properties_of<'n, 'a>(schema: &'n Node<'a>) -> Vec<(&'n str, &'n Node<'a>)> {
     let branches = BRANCHES.iter().flat_map(|key| schema.items_at(key));
     let places = std::iter::once(schema).chain(branches);
@@ -90,7 +90,7 @@ fn properties_of<'n, 'a>(schema: &'n Node<'a>) -> Vec<(&'n str, &'n Node<'a>)> {
     named.map(|(name, value)| (name.as_ref(), value)).collect()
 }
 
-/// Writes a schema; where wanted, its lists say what they hold.
+/// Writes a schema; if `with_items`, a list that lacks `items` gets empty ones.
 fn put(json: &mut Writer, schema: &Node<'_>, with_items: bool, changed: &mut bool) {
     if schema.is_array() {
         return json.list(|list| schema.items().iter().for_each(|item| put(list, item, with_items, changed)));
@@ -125,7 +125,7 @@ fn put_member(o: &mut Writer, key: &str, value: &Node<'_>, with_items: bool, cha
     }
 }
 
-/// Whether all objects of a schema are closed and require all that they have.
+/// Whether all objects of a schema are closed and require all their members.
 fn is_strict(schema: &Node<'_>) -> bool {
     if schema.is_array() {
         return schema.items().iter().all(is_strict);

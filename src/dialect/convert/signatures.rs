@@ -1,6 +1,6 @@
-//! Gemini signs calls, and wants its signatures back with them. Clients of responses and messages have no place for
-//! one, and many of chat do not look where Google puts them (`extra_content`), so that they are kept here, by the id of
-//! the call. Who keeps them, and for how long, is decided elsewhere.
+//! Collects gemini's signatures of calls, which it wants back with the calls. Clients of responses and messages have no
+//! place for one, and many of chat do not look where Google puts them (`extra_content`), so that they are kept by the
+//! gateway, by the id of the call. Where they are kept, and for how long, is decided elsewhere.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use crate::dialect::signature::Signature;
 /// The id of a call, and its signature.
 pub type CallSignature = (String, String);
 
-/// Whether clients of a dialect may come back without the signature of a call.
+/// Whether clients of a dialect may send a call back without its signature.
 pub(super) fn may_be_lost(to: Dialect) -> bool {
     matches!(to, Dialect::Chat | Dialect::Responses | Dialect::Messages)
 }
 
-/// The signatures of the calls of a complete answer.
+/// Returns the signatures of the calls of a complete answer.
 pub(super) fn of_reply(reply: &Reply<'_>) -> Vec<CallSignature> {
     let parts = reply.candidates.iter().flat_map(|candidate| &candidate.parts);
     let proof = |part: &Part<'_>| match part {
@@ -36,7 +36,7 @@ fn found(id: &Text<'_>, signature: &Signature<'_>) -> Option<CallSignature> {
     }
 }
 
-/// Collects those of a stream.
+/// Collects the signatures of the calls of a stream.
 #[derive(Debug, Default)]
 pub(super) struct SignatureCollector {
     calls: HashMap<u32, Text<'static>>,

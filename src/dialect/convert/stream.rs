@@ -1,4 +1,4 @@
-//! A stream on its way from one dialect to another.
+//! Converts a stream from one dialect to another.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 
-/// The longest event that is converted: a whole image may come as one. A longer one ends the stream.
+/// The longest event that is converted, in bytes: a whole image may come as one. A longer one ends the stream.
 pub const MAX_EVENT: usize = 16 << 20;
-/// The longest stream that becomes one of responses, whose last event holds the whole answer.
+/// The longest stream that is converted to responses, whose last event holds the whole answer, in bytes.
 const MAX_KEPT: usize = 64 << 20;
 
-/// Takes the chunks of one dialect and gives those of another, as far as they go.
+/// Takes the chunks of one dialect and writes those of another as soon as they can be written.
 ///
-/// Several answers at once come in one stream, by the index of their choice or candidate, and leave so:
-/// each is converted on its own from its first chunk on.
+/// Several answers may come in one stream, told apart by the index of their choice or candidate, and leave the same
+/// way: each is converted on its own from its first chunk on.
 #[derive(Debug)]
 pub struct StreamConverter {
     scanner: Scanner,
     progress: Progress,
     choices: Choices,
-    /// The bytes that have come.
+    /// The number of bytes received.
     received: usize,
 }
 
@@ -37,15 +37,15 @@ struct Choices {
     from: Dialect,
     to: Dialect,
     context: Arc<ReplyContext>,
-    /// Never empty: the first also converts what belongs to no single answer.
+    /// The converters of the answers. Never empty: the first also converts what belongs to no single answer.
     all: Vec<Choice>,
-    /// The end of several answers has been written.
+    /// Whether the end of several answers has been written.
     concluded: bool,
 }
 
 #[derive(Debug)]
 struct Choice {
-    /// The index of its answer.
+    /// The index of the answer.
     index: u64,
     reader: Reader,
     halves: Halves,
@@ -54,15 +54,15 @@ struct Choice {
     written: Written,
 }
 
-/// An answer as far as it has been written.
+/// The state of an answer that is being written.
 #[derive(Debug)]
 struct Written {
     writer: Writer,
     failure: Option<UpstreamError>,
     ended: bool,
-    /// How many parts are open.
+    /// The number of open parts.
     open: usize,
-    /// Gathers the signatures of calls; `None` where the client's dialect has a place for them.
+    /// Collects the signatures of calls; `None` where the client's dialect has a place for them.
     signatures: Option<SignatureCollector>,
 }
 
@@ -81,8 +81,8 @@ impl StreamConverter {
         }
     }
 
-    /// Reads the next chunk and appends what it says to `out`. After a failure nothing more is
-    /// written; see [`failure`](Self::failure).
+    /// Reads the next chunk and appends its conversion to `out`. After a failure nothing more is written; see
+    /// [`failure`](Self::failure).
     pub fn feed(&mut self, chunk: &[u8], out: &mut String) {
         let Self { scanner, progress, choices, received } = self;
         *received = received.saturating_add(chunk.len());
@@ -92,13 +92,13 @@ impl StreamConverter {
         scanner.feed(chunk, |event| choices.take(&event, progress, out));
     }
 
-    /// The upstream's body is over: reads a last event that no blank line ended.
+    /// Reads a last event that no blank line ended, once the upstream's body is over.
     pub fn finish(&mut self, out: &mut String) {
         let Self { scanner, progress, choices, .. } = self;
         scanner.finish(|event| choices.take(&event, progress, out));
     }
 
-    /// Writes the rest, now that nothing more comes. True when the answer is complete.
+    /// Writes the rest, now that nothing more comes. Returns whether the answer is complete.
     pub fn close(&mut self, out: &mut String) -> bool {
         self.finish(out);
         self.choices.all.iter_mut().for_each(|choice| choice.close(out));
@@ -106,29 +106,29 @@ impl StreamConverter {
         self.is_ended()
     }
 
-    /// How far the answer has come, and what it consumed as its upstream counts.
+    /// Returns how far the answer has come, and what it consumed as its upstream counts.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// What the upstream said when its stream failed.
+    /// Returns the error when the stream failed.
     pub fn failure(&self) -> Option<&UpstreamError> {
         let of_choice = self.choices.all.iter().find_map(|choice| choice.written.failure.as_ref());
         of_choice.or_else(|| self.progress.failure())
     }
 
-    /// The signatures of calls that have come since, for which the client has no place.
+    /// Takes the signatures of calls, for which the client has no place, that have come since the last call.
     pub fn take_signatures(&mut self) -> Vec<CallSignature> {
         let signatures = self.choices.all.iter_mut().filter_map(|choice| choice.written.signatures.as_mut());
         signatures.flat_map(|signatures| std::mem::take(&mut signatures.found)).collect()
     }
 
-    /// The end of the stream has been written.
+    /// Whether the end of the stream has been written.
     pub fn is_ended(&self) -> bool {
         self.choices.all.iter().all(|choice| choice.written.ended)
     }
 
-    /// Several answers may come, and one may end long before another.
+    /// Whether several answers may come, of which one may end long before another.
     pub fn is_of_several(&self) -> bool {
         self.choices.context.several
     }
@@ -165,7 +165,8 @@ impl Choices {
         self.conclude(out);
     }
 
-    /// Ends the stream when each of several answers has ended. The first has seen all that is about none.
+    /// Ends the stream when each of several answers has ended. The first writer does so: it has seen all that belongs
+    /// to no single answer.
     fn conclude(&mut self, out: &mut String) {
         let all_ended = self.context.several && self.all.iter().all(|choice| choice.written.ended);
         if all_ended
@@ -176,7 +177,7 @@ impl Choices {
         }
     }
 
-    /// The answer is longer than may be held.
+    /// Fails the answers that are not over: they are longer than may be held.
     fn give_up(&mut self) {
         for written in
             self.all.iter_mut().map(|choice| &mut choice.written).filter(|written| !written.is_over())
@@ -185,7 +186,7 @@ impl Choices {
         }
     }
 
-    /// Makes way for answers of which this is the first chunk.
+    /// Starts the conversion of answers of which this is the first chunk.
     fn open_choices(&mut self, chunk: &Node<'_>) {
         for index in answers_in(self.from, chunk) {
             let is_new = !self.all.iter().any(|choice| choice.index == index);
@@ -223,7 +224,7 @@ impl Choice {
         self.pass(out, Reader::close);
     }
 
-    /// Writes the events that come of reading on.
+    /// Writes the events that result from reading on.
     fn pass(&mut self, out: &mut String, read: impl FnOnce(&mut Reader, &mut dyn FnMut(Event<'_>))) {
         let Self { reader, halves, restorer, context, written, .. } = self;
         if written.is_over() {

@@ -1,4 +1,4 @@
-//! A stream accumulated into a complete answer, and a complete answer replayed as a stream.
+//! Accumulates a stream into a complete answer, and replays a complete answer as a stream.
 
 use crate::dialect::canonical::{Call, Candidate, Event, Part, PartKind, Reply, Stop, Thinking};
 use crate::dialect::citation::Citation;
@@ -74,7 +74,7 @@ impl Accumulator {
         }
     }
 
-    /// Keys count parts in the order of their start.
+    /// Returns the place of the part with this key; keys count parts in the order of their start.
     fn place(&self, key: u32) -> Option<usize> {
         self.parts.binary_search_by_key(&key, |(own, _)| *own).ok()
     }
@@ -84,7 +84,7 @@ impl Accumulator {
         self.parts.get_mut(place).map(|(_, part)| part)
     }
 
-    /// The answer; an error when the stream failed or never ended.
+    /// Returns the answer; an error when the stream failed or never ended.
     pub(super) fn finish(mut self) -> Result<Reply<'static>, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -92,7 +92,7 @@ impl Accumulator {
         let Some(stop) = self.stop.filter(|_| self.ended) else {
             return Err(UpstreamError::new("Upstream closed the stream before its end"));
         };
-        // Parts may have been open side by side.
+        // The parts may have been open side by side.
         self.citations.sort_by_key(|(place, _)| *place);
         self.logprobs.sort_by_key(|(place, _)| *place);
         let mut reply = self.reply;
@@ -119,11 +119,11 @@ fn empty(part: PartKind<'_>) -> Part<'static> {
     }
 }
 
-/// Replays a complete answer as the events of a stream, one delta per part; of several candidates the one at that index.
+/// Replays a complete answer as the events of a stream, one delta per part; `answer` is the index of the candidate.
 pub(super) fn replay(reply: &Reply<'_>, answer: usize, each: &mut dyn FnMut(Event<'_>)) {
     each(Event::Start { id: reply.id.borrowed(), model: reply.model.borrowed(), created: reply.created });
     if let Some(usage) = reply.usage {
-        // Here it is known at the start, where messages wants it.
+        // The usage of a complete answer is known at the start, where messages wants it.
         each(Event::Usage(usage));
     }
     let none = Candidate::default();

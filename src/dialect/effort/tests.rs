@@ -155,7 +155,7 @@ fn one_reading_tells_the_generation_of_gemini() {
 
 #[test]
 fn a_models_name_tells_what_it_takes() {
-    // Name; thinks, adaptively, with hidden text and without sampling, schemas; tokens.
+    // Name; whether it thinks, does so adaptively, hides its text and refuses sampling, takes schemas; tokens.
     for (model, thinks, adaptive, newest, schemas, tokens) in [
         ("claude-2.1", false, false, false, false, 4096),
         ("claude-instant-1.2", false, false, false, false, 4096),

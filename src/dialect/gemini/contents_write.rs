@@ -1,4 +1,4 @@
-//! The contents of a request, written for an upstream.
+//! Writes the contents of a request for an upstream.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::dialect::signature::{NO_GEMINI_SIGNATURE, Signature};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Whether all that was said can be said here; if not, names what cannot.
+/// Checks that every part can be written in this dialect; names the first that cannot.
 pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     for part in request.all_parts() {
         match part {
@@ -25,11 +25,11 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     Ok(())
 }
 
-/// Writes all contents into the list being written. `signs` tells that the model wants a signature with
-/// the first call of a turn. Gives whether there were any.
+/// Writes all contents into the list being written. `signs` is set for a model that requires a signature with the
+/// first call of a turn. Returns whether there were any contents.
 pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) -> bool {
     let mut names: HashMap<&str, &Text<'_>> = HashMap::new();
-    // A turn of which nothing is left stands between no others: they are one content.
+    // A turn that ends up empty is left out, so the turns around it become one content.
     let mut contents: Vec<(Role, String)> = Vec::new();
     for run in request.turns.chunk_by(|one, next| one.role == next.role) {
         let role = run.first().map_or(Role::User, |turn| turn.role);
@@ -65,7 +65,7 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) -> bo
 
 fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
     let parts = || run.iter().flat_map(|turn| &turn.parts);
-    // Gemini wants a signature with the first call of a turn, also where a later one has its own.
+    // Gemini requires a signature with the first call of a turn, even where a later one has its own.
     let mut is_first_call = true;
     for part in parts() {
         match part {
@@ -89,7 +89,7 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
     }
 }
 
-/// Results come first; one without its call has no name, and is left out.
+/// Writes turns of the user, results first. A result without its call has no name, and is left out.
 fn write_user(list: &mut Writer, run: &[Turn<'_>], names: &HashMap<&str, &Text<'_>>) {
     let parts = || run.iter().flat_map(|turn| &turn.parts);
     let results = || {
@@ -133,7 +133,7 @@ fn write_content(list: &mut Writer, part: &Part<'_>) {
     }
 }
 
-/// An address comes with a media type: that of its extension, or a default.
+/// Writes a file. An address needs a media type: that of its extension, or the default.
 fn put_data(o: &mut Writer, source: &Source<'_>, usual: &'static str) {
     match source {
         Source::Inline { mime, data } => o.object_at("inlineData", |o| {
@@ -171,7 +171,7 @@ pub(super) fn put_thought(o: &mut Writer, text: &Text<'_>, proof: Option<&Text<'
     o.field_if("thoughtSignature", proof);
 }
 
-/// The arguments are an object in this dialect; any other value is put into one, as text.
+/// Writes a call. The arguments are an object in this dialect; any other value is put into one, as text.
 pub(super) fn put_call(o: &mut Writer, id: &Text<'_>, name: &Text<'_>, input: &Text<'_>) {
     o.object_at("functionCall", |o| {
         o.field_if("id", Some(id).filter(|id| !id.is_empty()));

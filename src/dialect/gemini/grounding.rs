@@ -1,12 +1,12 @@
-//! Where an answer comes from: `groundingMetadata` of a candidate.
+//! The sources of an answer: `groundingMetadata` of a candidate.
 //!
 //! ```text
 //! webSearchQueries     what was searched for                [query]
 //! groundingChunks      the pages                            [{web: {uri, title}}]
-//! groundingSupports    what of the answer comes from them   [{segment, groundingChunkIndices}]
+//! groundingSupports    what they support in the answer      [{segment, groundingChunkIndices}]
 //! ```
 //!
-//! A segment counts bytes, of the part it names or, in a stream, of all that was said.
+//! The offsets of a segment count bytes, of the part that it names or, in a stream, of the whole text.
 
 use std::collections::HashMap;
 
@@ -17,20 +17,22 @@ use crate::dialect::search::{Found, Page, Search};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// The words of pages that citations repeat at most, in bytes: so many, and so many for each of the metadata.
+/// The bytes of pages or of the answer that citations may repeat in any case.
 const MOST_WORDS: usize = 64 * 1024;
+/// The bytes that citations may repeat in addition, for each byte of the metadata or of the text.
 const MOST_TIMES: usize = 8;
+/// The most searches that are read from one answer.
 const MOST_QUERIES: usize = 32;
 
-/// Reads the metadata, into the order of the parts. `text_of` gives the text that a segment of that part is
-/// of, with its place.
+/// Reads the metadata into citations, in the order of their parts. `text_of` returns the position and the text of the
+/// part with that index.
 pub(super) fn read<'a, 't>(
     metadata: &Node<'a>,
     text_of: impl Fn(u64) -> Option<(usize, &'t CitedText<'t>)>,
 ) -> Vec<(usize, Citation<'a>)> {
     let pages: Vec<_> = member::items(metadata, "groundingChunks").iter().map(page).collect();
     let mut citations = Vec::new();
-    // Each index repeats the words of its page: what comes of them stays in proportion to what came.
+    // Each index repeats the address and the title of its page, so the output is limited in proportion to the input.
     let mut left = MOST_WORDS.saturating_add(metadata.raw().len().saturating_mul(MOST_TIMES));
     for support in member::items(metadata, "groundingSupports") {
         let segment = member::get(support, "segment");
@@ -55,15 +57,15 @@ pub(super) fn read<'a, 't>(
     if citations.is_empty()
         && let Some((part, _)) = text_of(0)
     {
-        // Nobody says what comes from which page.
+        // Nothing tells which page supports what, so every page is cited for the text as a whole.
         citations.extend(pages.into_iter().flatten().map(|page| (part, page)));
     }
     citations.sort_by_key(|(part, _)| *part);
     citations
 }
 
-/// The searches that were made, at most so many as a model makes. What was found stands with the first, because nobody says
-/// which of them found it.
+/// Returns the searches that were made, no more than a model makes. The results stand with the first search, because
+/// nothing tells which of them found which page.
 pub(super) fn searches<'a>(metadata: &Node<'a>) -> impl Iterator<Item = Search<'a>> {
     let queries = member::items(metadata, "webSearchQueries").iter().filter_map(Node::text);
     let queries: Vec<_> = queries.filter(|query| !query.is_blank()).take(MOST_QUERIES).collect();
@@ -87,10 +89,10 @@ fn page<'a>(chunk: &Node<'a>) -> Option<Citation<'a>> {
     })
 }
 
-/// A text that was said, where it stands in the answer, and where it comes from.
+/// A text of an answer, with its position and its citations.
 #[derive(Debug)]
 pub(super) struct Cited<'c> {
-    /// The place of its part; none in a stream, where segments are of all that was said.
+    /// The index of its part; `None` in a stream, where segments refer to the whole text.
     pub part: Option<u64>,
     pub text: &'c Text<'c>,
     pub citations: Vec<&'c Citation<'c>>,
@@ -126,10 +128,10 @@ pub(super) fn put(o: &mut Writer, queries: &[Text<'_>], texts: &[Cited<'_>]) {
     });
 }
 
-/// The pages that citations name, each once.
+/// The pages that citations name, each page once.
 struct Pages<'c> {
     list: Vec<&'c Citation<'c>>,
-    /// The places in the list by address.
+    /// The positions in the list, by address.
     places: HashMap<&'c Text<'c>, u64>,
 }
 
@@ -147,7 +149,7 @@ impl<'c> Pages<'c> {
 }
 
 impl Cited<'_> {
-    /// Writes a support for each span, in the order in which they are first named.
+    /// Writes a support for each span, in the order in which the spans are first named.
     fn put_supports(&self, list: &mut Writer, pages: &Pages<'_>) {
         if self.citations.is_empty() {
             return;
@@ -172,7 +174,7 @@ impl Cited<'_> {
                     o.field_if("startIndex", Some(start as u64).filter(|start| *start > 0));
                     o.field("endIndex", end as u64);
                     let words = text.as_str().get(start..end).unwrap_or_default();
-                    // Spans that lie over each other repeat them: in the end their places have to do.
+                    // Overlapping spans repeat the text: beyond the limit, only their offsets are written.
                     left = left.saturating_sub(words.len());
                     o.field_if("text", Some(words).filter(|_| left > 0));
                 });

@@ -4,16 +4,15 @@
 //! |---|---|
 //! | `request_read`, `tools_read` | a request body |
 //! | `request_write`, `contents_write` | the same, written for an upstream |
-//! | `whole` | an answer that changes its form, and not its dialect |
+//! | `whole` | an answer that changes between complete and streamed, but not its dialect |
 //! | `native` | what must change in a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
-//! | `grounding`, `probabilities`, `pictures` | where an answer comes from, its tokens, and what of it is no text |
-//! | `parts_read`, `member`, `stop` | what all of them consist of |
+//! | `grounding`, `probabilities`, `pictures` | an answer's sources, log probabilities and pictures |
+//! | `parts_read`, `member`, `stop` | the pieces that requests and answers consist of |
 //!
-//! The model, and whether the answer is streamed, stand in the path of a request and not in its
-//! body. What only Google has (cached content, answers in pictures or sound) makes a request unfit
-//! for anyone else; safety settings are dropped.
+//! The model, and whether the answer is streamed, stand in the path of a request, not in its body. A request for what
+//! only Google has (cached content, answers in pictures or sound) cannot be converted; safety settings are dropped.
 
 mod contents_write;
 mod grounding;
@@ -49,7 +48,7 @@ pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
 pub use whole::{Accumulator, replay};
 
-/// The elements of a streamed answer that came as one array, as events; `None` for anything else.
+/// Turns a streamed answer that came as one array into events, one for each element; `None` for anything else.
 pub fn events_of(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let array = Node::parse(text).ok().filter(|node| node.is_array() && !node.items().is_empty())?;

@@ -1,9 +1,8 @@
-//! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
+//! Adapts bodies that go from a client of this dialect to an upstream of this dialect without conversion.
 //!
-//! Some clients say in OpenAI's words how much is to be thought. Google refuses members it does not know,
-//! and has its own for that. Its newest models want the signatures back that their calls came
-//! with: calls of another provider had none, and get a placeholder once that is refused. Every other byte is
-//! kept.
+//! Some clients use OpenAI's members for the amount of thinking. Google refuses members that it does not know, and
+//! has its own for that. Its newest models require the signatures that their calls came with; calls of another
+//! provider had none, and get a placeholder once that is refused. Every other byte is kept.
 
 use bytes::Bytes;
 
@@ -17,14 +16,15 @@ use crate::dialect::signature::{NO_GEMINI_SIGNATURE, untag_bytes};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// What holds the words for thinking, in small letters and without its underscore.
+/// The key of the object with the thinking options, in lower case and without underscores.
 const CONFIG: &str = "generationconfig";
-/// The key of a request that is to be counted, in lower case and without underscores.
+/// The key of a request whose tokens are to be counted, in lower case and without underscores.
 const REQUEST: &str = "generatecontentrequest";
 /// The key of a signature, in lower case and without underscores.
 const SIGNATURE: &str = "thoughtsignature";
 
-/// The body with Google's words for how much `model` is to think; `None` when it has no others.
+/// Returns the body with Google's members for the thinking of `model` in place of OpenAI's; `None` when it has none
+/// of OpenAI's.
 pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
     OPENAI_WORDS.iter().find(|word| body.member(word).is_some())?;
     let wanted = openai_reasoning(body);
@@ -44,8 +44,8 @@ pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
     Some(edit(body.raw(), &[(key, json.as_str())], &OPENAI_WORDS).into_owned())
 }
 
-/// The body with a placeholder for each signature of a call that is missing; `None` when none is. The first
-/// call of a turn has one for all of them.
+/// Returns the body with a placeholder for each missing signature of a call; `None` when none is missing. The
+/// signature of the first call of a turn stands for all its calls.
 pub fn with_placeholders(body: &Node<'_>) -> Option<String> {
     let contents = member::get(body, "contents")?;
     let mut json = Writer::with_capacity(contents.raw().len() + 128);
@@ -84,10 +84,10 @@ pub fn with_placeholders(body: &Node<'_>) -> Option<String> {
     changed.then(|| edit(body.raw(), &[("contents", json.as_str())], &[]).into_owned())
 }
 
-/// The body without the thoughts of other providers' models, which we gave to the client in place of signatures; `None`
-/// when there are none. Google refuses what it did not sign.
+/// Returns the body without the thoughts of other providers' models, which we gave to the client in place of
+/// signatures; `None` when there are none. Google refuses what it did not sign.
 pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
-    // A count may be asked for a whole request.
+    // A request to count tokens may contain a whole request.
     let request = body.members().iter().find(|(key, _)| key.replace('_', "").eq_ignore_ascii_case(REQUEST));
     if let Some((key, request)) = request {
         let cleaned = without_foreign_thinking(request)?;
@@ -127,7 +127,7 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(edit(body.raw(), &[("contents", json.as_str())], &[]).into_owned()))
 }
 
-/// What to ask of the model, and whether that is not to think.
+/// Returns the thinking to ask of the model, and whether that is to switch it off.
 fn thinking_of(wanted: &Reasoning<'_>, model: &str) -> Option<(GeminiThinking, bool)> {
     let model = model.to_ascii_lowercase();
     let thinking = gemini_thinking(wanted, &model).filter(|_| thinks(&model))?;

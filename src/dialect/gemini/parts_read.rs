@@ -1,4 +1,4 @@
-//! The parts of a content, in requests and answers alike.
+//! Reads the parts of a content, in requests and in answers.
 
 use super::member;
 use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Source, Thinking, ToolResult};
@@ -6,7 +6,7 @@ use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
-/// A part as it stands; what it answers, and the id of a call without one, is left to the reader.
+/// A part as it was written. The caller finds the call of a result, and makes an id for a call without one.
 #[derive(Debug)]
 pub(super) enum Read<'a> {
     Part(Part<'a>),
@@ -14,14 +14,14 @@ pub(super) enum Read<'a> {
     Result(Text<'a>, ToolResult<'a>),
 }
 
-/// The thoughts of another provider's model that a part carries for its client.
+/// Returns the thoughts of another provider's model that a part carries as its signature.
 pub(super) fn carried<'a>(part: &Node<'_>) -> Vec<Part<'a>> {
     let proof = member::get(part, "thoughtSignature").and_then(Node::text);
     let pieces = proof.and_then(|proof| signature::untag_bytes(&proof)).unwrap_or_default().into_iter();
     pieces.map(|(text, signature)| Part::Thinking(Thinking { text, signature: Some(signature) })).collect()
 }
 
-/// Reads a part; `None` when it says nothing.
+/// Reads a part; `None` when it is empty.
 pub(super) fn read<'a>(part: &Node<'a>) -> Option<Read<'a>> {
     let proof = member::get(part, "thoughtSignature").and_then(Node::text);
     let proof = proof.filter(|proof| signature::untag_bytes(proof).is_none()).map(Signature::Gemini);
@@ -29,7 +29,7 @@ pub(super) fn read<'a>(part: &Node<'a>) -> Option<Read<'a>> {
         if part.bool_at("thought") == Some(true) {
             return Some(Read::Part(Part::Thinking(Thinking { text, signature: proof })));
         }
-        // Google does not want the signature of a plain text back.
+        // Google does not require the signature of plain text back.
         return (!text.is_empty()).then_some(Read::Part(Part::Text(text)));
     }
     if let Some(call) = member::get(part, "functionCall") {
@@ -54,7 +54,7 @@ pub(super) fn read<'a>(part: &Node<'a>) -> Option<Read<'a>> {
     Some(Read::Part(Part::Foreign(Text::of(name))))
 }
 
-/// A result is an object. The usual ones hold one text, under a name that tells how it went.
+/// Reads a result, which is an object. The usual ones hold one text, under a name that tells whether it is an error.
 fn result<'a>(response: &Node<'a>) -> ToolResult<'a> {
     let mut parts = Vec::new();
     let mut is_error = false;
@@ -93,12 +93,12 @@ fn inline<'a>(inline: &Node<'a>) -> Option<Part<'a>> {
     Some(Part::File(File { source, name }))
 }
 
-/// Base64 in the alphabet that everyone reads, padded. Google takes the one for addresses as well, and its SDK for Python
+/// Returns base64 in the standard alphabet, padded. Google also accepts the URL-safe alphabet, and its SDK for Python
 /// writes that.
 fn standard(data: Text<'_>) -> Text<'_> {
     let letters = data.literal().as_bytes();
     let missing = letters.len().wrapping_neg() % 4;
-    // Whatever has an escape is left alone: base64 has none but that of the slash.
+    // Text with an escape is left alone: base64 has no escape but that of the slash.
     if letters.contains(&b'\\') || (missing == 0 && memchr::memchr2(b'-', b'_', letters).is_none()) {
         return data;
     }
@@ -107,7 +107,7 @@ fn standard(data: Text<'_>) -> Text<'_> {
     Text::of(&standard)
 }
 
-/// The word for it on chat.
+/// Returns the name of an audio format in the chat dialect.
 fn audio_format(subtype: &str) -> &str {
     match subtype {
         "mpeg" | "mpga" => "mp3",
@@ -117,7 +117,8 @@ fn audio_format(subtype: &str) -> &str {
     }
 }
 
-/// A file at Google is had by Google alone; any other address by everyone.
+/// Reads a linked file. Only Google can read a file that is stored at Google; any other address can be sent to
+/// everyone.
 fn linked<'a>(file: &Node<'a>) -> Option<Part<'a>> {
     let uri = member::get(file, "fileUri")?.text()?;
     let address = uri.decode().into_owned();
@@ -128,7 +129,7 @@ fn linked<'a>(file: &Node<'a>) -> Option<Part<'a>> {
     let mime = member::get(file, "mimeType").and_then(Node::str).unwrap_or_default();
     Some(match mime.split_once('/').map_or("", |(kind, _)| kind) {
         "image" => Part::Image(Image { source, detail: None }),
-        // No other dialect fetches what is to be seen or heard.
+        // No other dialect fetches videos or sound.
         "video" | "audio" => Part::Foreign(Text::plain("fileData")),
         _ => Part::File(File { source, name: None }),
     })

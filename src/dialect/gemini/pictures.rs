@@ -1,7 +1,8 @@
-//! Pictures in answers of the model, for dialects whose answers hold text alone.
+//! Pictures in answers of the model, for dialects whose answers hold only text.
 //!
-//! There a picture is text in Markdown, with a data URL, as chat clients show it and as the hubs that offer these models write
-//! it: `![image](data:image/png;base64,…)`. A client sends it back in its next turn, where it becomes a picture again.
+//! There a picture is Markdown with a data URL, which chat clients can show and which the hubs that offer these
+//! models write, too: `![image](data:image/png;base64,…)`. A client sends it back in its next turn, where it becomes
+//! a picture again.
 
 use memchr::memmem;
 
@@ -12,7 +13,7 @@ use crate::dialect::writer::Writer;
 const BEGIN: &str = "![image](data:image/";
 const BASE64: &str = ";base64,";
 
-/// The text that stands for a picture; `None` for one that cannot be told so.
+/// Returns the text that stands for a picture; `None` for a picture that cannot be written as text.
 pub fn picture_as_text(image: &Image<'_>) -> Option<Text<'static>> {
     let (mime, data) = match &image.source {
         Source::Inline { mime, data } => (mime, data),
@@ -31,7 +32,7 @@ pub fn picture_as_text(image: &Image<'_>) -> Option<Text<'static>> {
     Some(text)
 }
 
-/// Puts texts in place of the pictures of an answer.
+/// Replaces the pictures of an answer by texts.
 pub fn tell_pictures(reply: &mut Reply<'_>) {
     for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
         if let Part::Image(image) = part
@@ -42,7 +43,7 @@ pub fn tell_pictures(reply: &mut Reply<'_>) {
     }
 }
 
-/// Writes the members of a part of an answer: of a picture where the text stands for one.
+/// Writes the members of a part of an answer: a picture, if the text stands for one.
 pub(super) fn put_said(o: &mut Writer, said: &Text<'_>) {
     let inner = said.literal().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(')'));
     let picture = inner.and_then(|inner| inner.split_once(BASE64));
@@ -59,7 +60,7 @@ fn put_picture(o: &mut Writer, kind: &str, data: &str) {
     });
 }
 
-/// Writes what the model has said, with the pictures that stand in it as parts of their own.
+/// Writes a text of the model, with the pictures in it as parts of their own.
 pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
     let mut rest = said.literal();
     let put_text = |list: &mut Writer, text: &str| {
@@ -70,7 +71,7 @@ pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
     let mut from = 0;
     while let Some(begin) = memmem::find(&rest.as_bytes()[from..], BEGIN.as_bytes()).map(|at| from + at) {
         let inner = &rest[begin + BEGIN.len()..];
-        // No picture goes beyond the beginning of the next one: each byte is looked at once.
+        // No picture extends beyond the beginning of the next one, so each byte is looked at once.
         let end = memchr::memchr2(b')', b'!', inner.as_bytes());
         let picture = end.filter(|end| inner.as_bytes()[*end] == b')').and_then(|end| {
             let (kind, data) = inner[..end].split_once(BASE64)?;

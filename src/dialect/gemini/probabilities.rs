@@ -1,5 +1,5 @@
-//! `logprobsResult` of a candidate: the tokens that were chosen and, in a list of the same length, the
-//! most probable ones in the place of each.
+//! `logprobsResult` of a candidate: the tokens that were chosen and, in a list of equal length, the most probable
+//! tokens in the place of each.
 
 use super::member;
 use crate::dialect::literal::Json;
@@ -7,7 +7,7 @@ use crate::dialect::logprobs::Token;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Reads those of a candidate, or of a chunk of one.
+/// Reads the tokens of a candidate, or of a chunk of one.
 pub(super) fn read<'a>(candidate: &Node<'a>) -> Vec<Token<'a>> {
     let Some(result) = member::get(candidate, "logprobsResult") else { return Vec::new() };
     let top = member::items(result, "topCandidates");
@@ -20,7 +20,7 @@ pub(super) fn read<'a>(candidate: &Node<'a>) -> Vec<Token<'a>> {
 }
 
 fn token<'a>(candidate: &Node<'a>) -> Option<Token<'a>> {
-    // What is certain has a probability of one, which Google leaves out.
+    // A certain token has the log probability 0, which Google leaves out.
     let logprob = match member::get(candidate, "logProbability") {
         Some(logprob) => logprob.f64().map(|_| logprob.json())?,
         None => Json::checked("0"),
@@ -28,7 +28,7 @@ fn token<'a>(candidate: &Node<'a>) -> Option<Token<'a>> {
     Some(Token { text: candidate.text_at("token")?, logprob, bytes: None, others: Vec::new() })
 }
 
-/// Writes both members of a candidate, when there is anything to say.
+/// Writes both members of a candidate, when there are any tokens.
 pub(super) fn put(o: &mut Writer, tokens: &[&Token<'_>]) {
     if tokens.is_empty() {
         return;

@@ -53,7 +53,7 @@ fn candidate<'a>(candidate: &Node<'a>) -> Candidate<'a> {
         let said: Vec<_> = said.collect();
         grounding::read(metadata, |index| {
             let own = said.binary_search_by_key(&index, |(own, ..)| *own).ok();
-            // Thoughts before the text are not counted by everyone.
+            // Some upstreams do not count thoughts before the text.
             let (_, place, text) = said.get(own.unwrap_or(0))?;
             Some((*place, text))
         })

@@ -1,4 +1,4 @@
-//! A complete answer, written for a client.
+//! Writes a complete answer for a client.
 
 use bytes::Bytes;
 
@@ -65,13 +65,13 @@ fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
     o.field("index", index as u64);
 }
 
-/// The id of a call, or one made of its number: clients send it back with the result.
+/// Returns the id of a call, or one made from its number: clients send it back with the result.
 pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }
 
-/// Writes a part. What another provider's model thought goes with the call that follows, where Google's own signatures
-/// stand and every client sends them back.
+/// Writes a part. The thoughts of another provider's model go with the call that follows, in the place of Google's
+/// own signatures, which every client sends back.
 fn write_part<'t>(
     list: &mut Writer,
     part: &'t Part<'_>,
@@ -109,18 +109,18 @@ fn write_part<'t>(
     }
 }
 
-/// Whether a signature is another provider's, which travels as a tag.
+/// Returns whether a signature is another provider's, which is carried as a tag.
 pub(super) fn is_carried(signature: &Signature<'_>) -> bool {
     matches!(signature.provider(), Some(Provider::Anthropic | Provider::OpenAi))
 }
 
-/// An empty text with a signature, as Google ends an answer that has no call.
+/// Writes an empty text with a signature, as Google does at the end of an answer without a call.
 pub(super) fn put_carrier(o: &mut Writer, tag: &Text<'_>) {
     o.field("text", "");
     o.field("thoughtSignature", tag);
 }
 
-/// Google's signature, which its clients take as it is.
+/// Returns Google's own signature, which its clients take as it is.
 pub(super) fn own_signature<'s, 'a>(signature: &'s Signature<'a>) -> Option<&'s Text<'a>> {
     match signature {
         Signature::Gemini(proof) => Some(proof),

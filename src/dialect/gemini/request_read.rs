@@ -1,4 +1,4 @@
-//! A request body, read.
+//! Reads a request body.
 
 use super::parts_read::{self, Read};
 use super::{member, tools_read};
@@ -62,9 +62,9 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
     };
     let mut calls = WaitingCalls::default();
     let mut turns = Vec::new();
-    // What the user's side says is one turn, in however many contents.
+    // Consecutive contents of the user are one turn.
     let mut is_users = false;
-    // A result without an id belongs to the last calls that were made.
+    // A result without an id belongs to the latest calls.
     let mut calls_anew = false;
     for (index, content) in contents.iter().enumerate() {
         let role = role_of(content).ok_or_else(|| {
@@ -117,8 +117,8 @@ fn parts_of<'n, 'a>(content: &'n Node<'a>) -> Option<&'n [Node<'a>]> {
     }
 }
 
-/// Gives the calls that the user's turn at the beginning of these contents answers by their ids their results: what is
-/// left waits for the results without an id, wherever those stand in the turn.
+/// Marks as answered every call whose id is named by a result of the user's turn that begins these contents. The
+/// remaining calls wait for the results without an id, wherever these stand in the turn.
 fn answer_named(contents: &[Node<'_>], calls: &mut WaitingCalls<'_>) {
     let turn = contents.iter().take_while(|content| role_of(content) == Some(Role::User));
     for part in turn.flat_map(|content| parts_of(content).unwrap_or_default()) {
@@ -129,7 +129,8 @@ fn answer_named(contents: &[Node<'_>], calls: &mut WaitingCalls<'_>) {
     }
 }
 
-/// Adds what was thought and said up to a call, or to the end. What a signature carries is what was shown as thoughts.
+/// Adds what was thought and said up to a call, or to the end. Thoughts that a signature carries replace those that
+/// were shown.
 fn say<'a>(said: &mut Vec<Part<'a>>, carried: &mut Vec<Part<'a>>, shown: &mut Vec<Part<'a>>) {
     if !carried.is_empty() {
         shown.retain(|part| !matches!(part, Part::Thinking(Thinking { signature: None, .. })));
@@ -138,8 +139,8 @@ fn say<'a>(said: &mut Vec<Part<'a>>, carried: &mut Vec<Part<'a>>, shown: &mut Ve
     said.append(shown);
 }
 
-/// Gives a call without an id one of its place, and a result without one that of the first call of
-/// its function that waits: of those without an id, then of the others.
+/// Gives a call without an id one made of its place. Gives a result without an id the id of the first waiting call of
+/// its function: of calls without an id first, then of the others.
 fn settle<'a>(part: Read<'a>, id: std::fmt::Arguments<'_>, calls: &mut WaitingCalls<'a>) -> Part<'a> {
     match part {
         Read::Part(Part::Call(mut call)) => {
@@ -162,14 +163,15 @@ fn settle<'a>(part: Read<'a>, id: std::fmt::Arguments<'_>, calls: &mut WaitingCa
     }
 }
 
-/// A list; some clients send one string.
+/// Reads the stop sequences: a list, or one string from some clients.
 fn stop<'a>(config: &Node<'a>) -> Vec<Text<'a>> {
     let Some(stop) = member::get(config, "stopSequences") else { return Vec::new() };
     let all = if stop.is_array() { stop.items() } else { std::slice::from_ref(stop) };
     all.iter().filter_map(Node::text).filter(|text| !text.is_empty()).collect()
 }
 
-/// A budget of -1 leaves it to the model; so does none beside the wish to see thoughts, which says that there shall be some.
+/// Reads `thinkingConfig`. A budget of -1 counts as none. Without a level and a budget, the wish to see thoughts asks
+/// for as much thinking as the model sees fit.
 fn reasoning<'a>(config: &Node<'a>) -> Option<Reasoning<'a>> {
     let thinking = member::get(config, "thinkingConfig")?;
     let level = member::get(thinking, "thinkingLevel").and_then(Node::str);
@@ -186,7 +188,7 @@ fn reasoning<'a>(config: &Node<'a>) -> Option<Reasoning<'a>> {
     })
 }
 
-/// What [`OPENAI_WORDS`](crate::dialect::effort::OPENAI_WORDS) say.
+/// Reads the members in [`OPENAI_WORDS`](crate::dialect::effort::OPENAI_WORDS).
 pub(super) fn openai_reasoning<'a>(body: &Node<'a>) -> Option<Reasoning<'a>> {
     let word = body.get("reasoning_effort").or_else(|| body.path(&["reasoning", "effort"]));
     let effort = word.and_then(Node::str).and_then(|word| Effort::parse(&word));
@@ -205,7 +207,7 @@ fn format<'a>(config: &Node<'a>) -> Option<Format<'a>> {
     (mime.as_deref() == Some("application/json")).then_some(Format::JsonObject)
 }
 
-/// Answers in pictures or sound, and content that lies at Google, are had in this dialect alone.
+/// Names the members that only this dialect has: answers in pictures or sound, and content stored at Google.
 fn native(body: &Node<'_>, config: Option<&Node<'_>>) -> Vec<&'static str> {
     let modalities = config.map_or(&[][..], |config| member::items(config, "responseModalities"));
     let is_text = |modality: &Node<'_>| modality.str().is_some_and(|word| word.eq_ignore_ascii_case("text"));

@@ -1,4 +1,4 @@
-//! A request body, written for an upstream.
+//! Writes a request body for an upstream.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::dialect::effort::{GeminiThinking, gemini_thinking, may_be_third_gemin
 use crate::dialect::literal::Text;
 use crate::dialect::writer::Writer;
 
-/// Google takes no more stop sequences.
+/// The most stop sequences that Google accepts.
 const MAX_STOPS: usize = 5;
 
 /// Writes a request body. The model and whether to stream stand in the path of the request.
@@ -47,7 +47,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             o.field("generationConfig", crate::dialect::literal::Json::checked(config.as_str()));
         }
     });
-    // Nothing is left of a conversation of empty texts, or of blank instructions.
+    // A conversation of nothing but empty texts or blank instructions ends up empty.
     if !says_something {
         return Err(ConversionError::unsupported("messages"));
     }
@@ -63,7 +63,7 @@ fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     contents_write::check(request)
 }
 
-/// Whether a model knows `thinkingConfig`. Names that tell nothing are aliases of current models.
+/// Returns whether a model knows `thinkingConfig`. A name that tells no version is an alias of a current model.
 pub(super) fn thinks(model: &str) -> bool {
     !["gemma", "claude", "gpt", "gemini-1", "gemini-2.0", "learnlm"].iter().any(|older| model.contains(older))
 }
@@ -111,8 +111,8 @@ fn write_format(o: &mut Writer, request: &Request<'_>) {
     }
 }
 
-/// The form of the answer in words, where it can be said no other way: before the third generation a model that may call
-/// functions is not held to a form.
+/// Describes the form of the answer in words, where it can be asked for in no other way: before the third generation,
+/// a model that may call functions is not held to a form.
 fn format_in_words(request: &Request<'_>, may_be_third: bool) -> Option<Text<'static>> {
     const OBJECT: &str = "Answer with one JSON object and nothing else, unless you call a function.";
     let calls = request.tools.iter().any(|tool| matches!(tool, Tool::Function { .. }));
@@ -123,7 +123,7 @@ fn format_in_words(request: &Request<'_>, may_be_third: bool) -> Option<Text<'st
     }
 }
 
-/// Before the third generation a model searches or calls functions, not both.
+/// Writes the tools. Before the third generation a model either searches or calls functions, not both.
 fn write_tools(o: &mut Writer, request: &Request<'_>, may_be_third: bool) {
     let searches = request.tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_)));
     let calls = request.tools.iter().any(|tool| matches!(tool, Tool::Function { .. }));
@@ -154,7 +154,7 @@ fn write_tool(list: &mut Writer, tool: &Tool<'_>) {
     });
 }
 
-/// A choice that names functions names some that are declared.
+/// Writes the tool choice. It names only functions that are declared.
 fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
     let declared = tools.iter().filter_map(|tool| match tool {
         Tool::Function { name, .. } => Some(name.literal()),
@@ -176,7 +176,7 @@ fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
     let names_some = !names.is_empty();
     names.retain(|name| declared.contains(name.literal()));
     let mode = match choice {
-        // Without names any function might be called.
+        // Without names, any function could be called.
         ToolChoice::Allowed { .. } if names.is_empty() => "NONE",
         _ if names_some && names.is_empty() => return,
         _ => mode,

@@ -1,4 +1,4 @@
-//! Why a model stopped, what it consumed, and how an upstream says that it failed.
+//! The reason why a model stopped, its usage, and the error that an upstream reports in an answer.
 
 use super::member;
 use crate::dialect::Dialect;
@@ -8,8 +8,8 @@ use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::writer::Writer;
 
-/// Reads a `finishReason`. A call that the model could not put together (`MALFORMED_FUNCTION_CALL`) ends the answer with
-/// what was said before it, as Google bills it; other dialects have no word for that.
+/// Reads a `finishReason`. A call that the model could not put together (`MALFORMED_FUNCTION_CALL`) ends the answer
+/// with the text before it, as Google bills it; other dialects have no word for that.
 pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
     match reason {
         "MAX_TOKENS" => Stop::OutputLimit,
@@ -21,7 +21,7 @@ pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
     }
 }
 
-/// The `finishReason` for it.
+/// Returns the `finishReason` for a stop.
 pub(super) fn word(stop: &Stop<'_>) -> &'static str {
     match stop {
         Stop::End | Stop::Sequence(_) | Stop::ToolCall | Stop::Paused => "STOP",
@@ -30,12 +30,12 @@ pub(super) fn word(stop: &Stop<'_>) -> &'static str {
     }
 }
 
-/// The answer within the envelope that Google's CLI endpoints put around it.
+/// Returns the answer inside the envelope of Google's CLI endpoints.
 pub(in crate::dialect) fn opened<'n, 'a>(answer: &'n Node<'a>) -> &'n Node<'a> {
     answer.get("response").filter(|response| response.is_object()).unwrap_or(answer)
 }
 
-/// A question that was refused has no candidates.
+/// Returns whether the question was refused, in which case there are no candidates.
 pub(super) fn is_blocked(answer: &Node<'_>) -> bool {
     member::path(answer, &["promptFeedback", "blockReason"]).is_some()
 }
@@ -47,23 +47,23 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
     Some(error_of(error))
 }
 
-/// What something that is known to be an error says.
+/// Reads the error from a node that is known to be one.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
     UpstreamError::of(error).unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }
 
-/// What an answer consumed.
+/// Reads the usage of an answer.
 pub(super) fn read_usage(answer: &Node<'_>) -> Option<Usage> {
     let record = member::get(answer, "usageMetadata")?;
     usage::of_text(Dialect::Gemini, record.raw()).map(with_cache)
 }
 
-/// The input counts here with what was read from a cache.
+/// Marks the input as including cached tokens, as this dialect counts it.
 pub(super) fn with_cache(usage: Usage) -> Usage {
     Usage { prompt_includes_cache: Some(true), ..usage }
 }
 
-/// Thoughts count beside the answer here, and within it everywhere else.
+/// Writes the usage. Thoughts count apart from the answer here, and as part of it in every other dialect.
 pub(super) fn write_usage(o: &mut Writer, usage: &Usage) {
     let (prompt, completion) = (usage.prompt.unwrap_or(0), usage.completion.unwrap_or(0));
     let thoughts = usage.reasoning.filter(|thoughts| *thoughts > 0);

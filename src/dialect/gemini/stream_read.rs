@@ -1,7 +1,7 @@
 //! Reads a streamed answer.
 //!
-//! Every chunk is an answer of its own with the new parts alone. Nothing marks the last one but its
-//! `finishReason`, and some models write that in every chunk: the end of the body is the end.
+//! Every chunk is an answer of its own with only the new parts. The last one is marked by nothing but its
+//! `finishReason`, which some models write in every chunk, so the answer ends with the body.
 
 use super::parts_read::{self, Read};
 use super::{grounding, member, pictures, probabilities, stop};
@@ -14,7 +14,7 @@ use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 
-/// Reads a streamed answer, event by event. Of several candidates the first that comes.
+/// Reads a streamed answer, event by event. If there are several candidates, it reads the one that comes first.
 #[derive(Debug, Default)]
 pub struct StreamReader {
     started: bool,
@@ -25,17 +25,19 @@ pub struct StreamReader {
     /// The open part, and whether it is thinking.
     open: Option<(u32, bool)>,
     calls: usize,
-    /// All that was said, how many characters that is, and how many before the open part; and where it
-    /// comes from.
+    /// The whole text so far.
     said: Text<'static>,
+    /// The number of characters of `said`.
     letters: u64,
+    /// The number of characters of `said` before the open part.
     before: u64,
+    /// The latest grounding metadata, as JSON.
     grounding: Option<String>,
     stop: Option<Stop<'static>>,
 }
 
 impl StreamReader {
-    /// Reads the candidate of that index, and no other.
+    /// Creates a reader of the candidate with that index.
     pub fn of_candidate(index: u64) -> Self {
         Self { candidate: Some(index), ..Self::default() }
     }
@@ -72,7 +74,7 @@ impl StreamReader {
         }
     }
 
-    /// The upstream's body is over, which ends an answer that has said why it stops.
+    /// Ends the stream at the end of the upstream's body; the answer is complete only if it has told why it stops.
     pub fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         if std::mem::replace(&mut self.over, true) {
             return;
@@ -158,7 +160,7 @@ impl StreamReader {
         }
     }
 
-    /// The key of the open part of that kind, which is opened if need be.
+    /// Returns the key of the open part of that kind; opens one if there is none.
     fn open_part(&mut self, is_thought: bool, each: &mut dyn FnMut(Event<'_>)) -> u32 {
         if let Some((key, open)) = self.open
             && open == is_thought
@@ -173,7 +175,7 @@ impl StreamReader {
         key
     }
 
-    /// Tells where the last text comes from; those before it are over.
+    /// Emits the citations of the open text; earlier texts are closed already.
     fn cite(&self, each: &mut dyn FnMut(Event<'_>)) {
         let Some((key, false)) = self.open else { return };
         let metadata = self.grounding.as_deref().and_then(|metadata| Node::parse(metadata).ok());
@@ -186,7 +188,7 @@ impl StreamReader {
         }
     }
 
-    /// Tells of the searches that were made, which the end of the answer names.
+    /// Emits the searches that were made, which are named at the end of the answer.
     fn tell_searches(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         let Some(metadata) = self.grounding.take() else { return };
         let Ok(metadata) = Node::parse(&metadata) else { return };

@@ -1,7 +1,7 @@
 //! Writes a streamed answer for a client.
 //!
-//! Every event is an answer with the new parts alone. A call is one part: it is held until it is
-//! whole. The last event says why the model stopped and what it consumed.
+//! Every event is an answer with only the new parts. A call is one part, so it is held until it is complete. The last
+//! event tells why the model stopped, and the usage.
 
 use std::collections::BTreeMap;
 
@@ -28,36 +28,38 @@ pub struct StreamWriter {
     model: Text<'static>,
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
-    /// The parts that are open, by their keys, which count them in the order of their start.
+    /// The open parts, by their keys, which follow the order of their start.
     open: BTreeMap<u32, Open>,
     calls: u64,
-    /// All that was said, how many characters that is, and where it comes from.
+    /// The whole text so far.
     said: Text<'static>,
+    /// The number of characters of `said`.
     letters: u64,
+    /// The citations of `said`.
     citations: Vec<Citation<'static>>,
     tokens: Vec<Token<'static>>,
-    /// What was searched for.
+    /// The queries of searches.
     queries: Vec<Text<'static>>,
-    /// What another provider's model thought, until a call takes it along.
+    /// The thoughts of another provider's model that the next call will carry.
     carried: Vec<(Text<'static>, Signature<'static>)>,
-    /// A whole call that the next event takes along.
+    /// A complete call that is written with the next event.
     ready: String,
     over: bool,
 }
 
-/// A part that is open.
+/// An open part.
 #[derive(Debug)]
 struct Open {
     kind: CandidatePart,
-    /// Nothing more comes; it waits for the parts before it.
+    /// Whether the part has ended; it waits for the parts before it.
     stopped: bool,
 }
 
 #[derive(Debug)]
 enum CandidatePart {
-    /// Where it begins in all that was said, and where it comes from.
+    /// The position in the whole text where it begins, and its citations.
     Text(u64, Vec<Citation<'static>>),
-    /// What was thought, and its signature where that is another provider's.
+    /// The thought, and its signature if that is another provider's.
     Thinking(Text<'static>, Option<Signature<'static>>),
     Search(Text<'static>),
     Call {
@@ -69,12 +71,12 @@ enum CandidatePart {
 }
 
 impl StreamWriter {
-    /// Writes the candidate of that index.
+    /// Creates a writer of the candidate with that index.
     pub fn of_candidate(candidate: u64) -> Self {
         Self { candidate, ..Self::default() }
     }
 
-    /// Appends to `out` the SSE events that say it.
+    /// Appends to `out` the SSE events for one canonical event.
     pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.over {
             return;
@@ -160,7 +162,7 @@ impl StreamWriter {
         self.write_part(&part, context, out);
     }
 
-    /// Calls are written in the order in which they began, whichever is complete first.
+    /// Ends a part. Calls are written in the order in which they began, whichever is complete first.
     fn stop_part(&mut self, key: u32, context: &ReplyContext, out: &mut String) {
         if let Some(part) = self.open.get_mut(&key) {
             part.stopped = true;
@@ -210,7 +212,7 @@ impl StreamWriter {
         }
         let last =
             carrier.map_or_else(|| std::mem::take(&mut self.ready), |tag| object(|o| put_carrier(o, &tag)));
-        // Clients want a part in every answer; Google too writes an empty text.
+        // Clients require a part in every answer; Google writes an empty text, too.
         let last = if last.is_empty() { object(|o| o.field("text", "")) } else { last };
         push(out, &self.answer(&last, Some(&stop), context));
     }

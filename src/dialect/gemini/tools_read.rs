@@ -1,4 +1,4 @@
-//! The tools of a request, and which of them the model may call.
+//! Reads the tools of a request, and which of them the model may call.
 
 use std::borrow::Cow;
 
@@ -35,8 +35,8 @@ fn function<'a>(function: &Node<'a>) -> Option<Tool<'a>> {
     })
 }
 
-/// Google's own schema as JSON schema: types are in small letters, what may be null says so in its type, the spellings of
-/// the API's other form are those of JSON schema, and numbers are numbers.
+/// Converts Google's own schema to JSON schema: types in lower case, null as one of the types, names in camel case,
+/// and numbers as numbers.
 pub(super) fn json_schema(schema: &Node<'_>) -> Json<'static> {
     let mut json = Writer::with_capacity(schema.raw().len());
     put_schema(&mut json, schema);
@@ -70,7 +70,7 @@ fn put_schema(json: &mut Writer, schema: &Node<'_>) {
                     }
                 }),
                 key if VALUES.contains(&key) => o.field(key, value.json()),
-                // The API writes large numbers as texts.
+                // The API writes large numbers as strings.
                 key if COUNTS.contains(&key) => match value.str().and_then(|count| count.parse::<u64>().ok())
                 {
                     Some(count) => o.field(key, count),
@@ -91,7 +91,7 @@ fn put_type(o: &mut Writer, kind: &Node<'_>, nullable: bool) {
     }
 }
 
-/// A name of Google's schema in the spelling of JSON schema.
+/// Returns the JSON schema spelling of a name in Google's schema.
 fn json_key(key: &str) -> &str {
     const SPELLINGS: [(&str, &str); 8] = [
         ("any_of", "anyOf"),
@@ -114,7 +114,7 @@ const TYPES: [&str; 7] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OB
 /// `FunctionCallingConfig.Mode`, in the order of its numbers from 1.
 const MODES: [&str; 4] = ["AUTO", "ANY", "NONE", "VALIDATED"];
 
-/// A value of an enumeration, which the JSON of protocol buffers writes as its name or its number
+/// Reads a value of an enumeration, which the JSON of protocol buffers writes as its name or its number
 /// (protobuf.dev, "ProtoJSON Format").
 fn enum_name<'n>(value: &'n Node<'_>, names: &[&'static str]) -> Option<Cow<'n, str>> {
     let numbered = || {

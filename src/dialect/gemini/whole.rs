@@ -1,5 +1,5 @@
-//! An answer that changes its form, and not its dialect: what no other dialect
-//! has (pictures, code that was run, ratings) comes through as it is.
+//! Changes an answer between complete and streamed, but not its dialect: what no other dialect has (pictures, code
+//! that was run, ratings) is kept as it is.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 
-/// Appends a complete answer as a stream. Its chunks have the form of the whole: one for each part, and
-/// with the last all else. Where there are several candidates, one chunk has everything.
+/// Appends a complete answer as a stream. Its chunks have the form of a complete answer: one for each part, and the
+/// last with everything else. If there are several candidates, one chunk has everything.
 pub fn replay(answer: &Node<'_>, _: &ReplyContext, out: &mut String) {
     let answer = stop::opened(answer);
     let mut put = |chunk: &str| out.extend(["data: ", chunk, "\n\n"]);
@@ -40,7 +40,8 @@ fn parts<'n, 'a>(candidate: &'n Node<'a>) -> &'n [Node<'a>] {
     candidate.path(&["content", "parts"]).map_or(&[][..], Node::items)
 }
 
-/// A candidate that says why it ends, as the end of a stream must; what is no object says nothing else.
+/// Returns a candidate with a reason for its end, as the end of a stream must have; a candidate that is not an object
+/// has nothing else.
 fn finished(candidate: &Node<'_>) -> String {
     if !candidate.is_object() {
         return r#"{"finishReason":"STOP"}"#.to_owned();
@@ -52,7 +53,7 @@ fn finished(candidate: &Node<'_>) -> String {
     }
 }
 
-/// A chunk of one part.
+/// Builds a chunk with one part.
 fn chunk(answer: &Node<'_>, part: &Node<'_>) -> String {
     let mut json = Writer::with_capacity(part.raw().len() + 160);
     json.object(|o| {
@@ -80,10 +81,10 @@ fn put_parts(o: &mut Writer, parts: impl FnOnce(&mut Writer)) {
     o.array("parts", parts);
 }
 
-/// A stream as a complete answer.
+/// Collects a stream into a complete answer.
 #[derive(Debug, Default)]
 pub struct Accumulator {
-    /// The outermost ones; of each the last.
+    /// The top-level members, each with its last value.
     members: Members,
     candidates: BTreeMap<u64, Candidate>,
     ended: bool,
@@ -98,7 +99,7 @@ struct Candidate {
 
 #[derive(Debug)]
 enum Part {
-    /// Text, or thoughts, and nothing else: what follows of it is the same part.
+    /// Nothing but text, or nothing but thoughts: a following part of that kind continues it.
     Text {
         thought: bool,
         text: Text<'static>,
@@ -133,7 +134,7 @@ impl Accumulator {
         }
     }
 
-    /// The answer; an error when the stream failed or never ended.
+    /// Returns the answer as JSON; an error when the stream failed or never ended.
     pub fn finish(self) -> Result<String, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -155,7 +156,7 @@ impl Accumulator {
 impl Candidate {
     fn read(&mut self, candidate: &Node<'_>) {
         for (key, value) in candidate.members() {
-            // An empty one may follow what was said.
+            // A null does not replace an earlier value.
             if key != "content" && !value.is_null() {
                 self.members.set(key, value.raw());
             }
@@ -191,7 +192,7 @@ impl Part {
     }
 }
 
-/// The text of a part that has nothing else, and whether it is thinking.
+/// Returns the text of a part that has nothing else, and whether it is thinking.
 fn plain<'a>(part: &Node<'a>) -> Option<(bool, Text<'a>)> {
     let is_known = |key: &str| matches!(key, "text" | "thought");
     let text = part.text_at("text").filter(|_| part.members().iter().all(|(key, _)| is_known(key)))?;

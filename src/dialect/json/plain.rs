@@ -1,9 +1,10 @@
-//! How far a string goes on without a byte that needs a look.
+//! Finds the end of a run of bytes in a string that need no closer look.
 
-/// Where from `at` on the first byte stands that needs a look: quote, backslash, control character, or the end.
+/// Returns the place, from `at` on, of the first byte that needs a closer look: quote, backslash, control character, or
+/// the end.
 ///
-/// Most strings are short, so their first bytes are tested in two words on the spot, and the next ones a word at a time.
-/// Only a run that goes on is tested in blocks without an early exit, which the compiler turns into vector compares.
+/// Most strings are short, so their first bytes are tested as two words at once, and the next ones a word at a time.
+/// Only a longer run is tested in blocks without an early exit, which the compiler turns into vector compares.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], at: usize) -> usize {
     if let Some(start) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
@@ -62,8 +63,8 @@ fn is_special(byte: u8) -> bool {
     (byte == b'"') | (byte == b'\\') | (byte < 0x20)
 }
 
-/// The high bit of each byte that is special. What a borrow sets wrongly stands behind a true match, so only
-/// the first one counts.
+/// Returns a word with the high bit of each special byte set. A borrow sets wrong bits only behind a true match, so
+/// only the first bit counts.
 #[inline]
 fn specials(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;

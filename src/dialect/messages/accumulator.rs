@@ -1,5 +1,5 @@
-//! A stream of this dialect as a complete answer, for a client of this dialect that wanted no stream.
-//! Blocks that no other dialect has come through as they are.
+//! Collects a stream of this dialect into a complete answer, for a client of this dialect that did not ask for a
+//! stream. Blocks that no other dialect has are kept as they are.
 
 use std::collections::HashMap;
 
@@ -13,24 +13,24 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 
-/// Reads a stream to its end.
+/// Collects the events of a stream, up to its end, into one answer.
 #[derive(Debug, Default)]
 pub struct Accumulator {
-    /// As `message_start` has it.
+    /// The message object of `message_start`, as JSON.
     message: Option<String>,
     blocks: Vec<Block>,
-    /// Where the last block of each index stands.
+    /// The position in `blocks` of the last block of each index.
     places: HashMap<u64, usize>,
     /// Members of the message that later events set.
     late: Members,
     usage: Members,
-    /// It has said why it ends: nothing more is to be said.
+    /// Whether a stop reason, or the end, has come.
     stopped: bool,
     ended: bool,
     failure: Option<UpstreamError>,
 }
 
-/// A block as it began, and what its deltas added.
+/// A block as it began, with what its deltas added.
 #[derive(Debug)]
 struct Block {
     index: u64,
@@ -49,7 +49,7 @@ impl Accumulator {
             return;
         }
         if event.is_done() {
-            // Some sites end every stream so. It says no more than the stop reason before it.
+            // Some sites end every stream with `[DONE]`, so it ends an answer only after a stop reason.
             self.ended |= self.stopped;
             return;
         }
@@ -88,7 +88,7 @@ impl Accumulator {
         }
     }
 
-    /// The answer; an error when the stream failed or never ended.
+    /// Returns the answer as JSON; an error when the stream failed or never ended.
     pub fn finish(self, context: &ReplyContext) -> Result<String, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -108,7 +108,7 @@ impl Accumulator {
         Ok(edit(&message, &members, &[]).into_owned())
     }
 
-    /// Later counts replace earlier ones, member by member.
+    /// Merges usage counts: later ones replace earlier ones, member by member.
     fn count(&mut self, holder: &Node<'_>) {
         for (key, value) in holder.get("usage").map_or(&[][..], Node::members) {
             if !value.is_null() || self.usage.get(key).is_none() {
@@ -129,7 +129,7 @@ impl Accumulator {
         let index = event.u64_at("index").unwrap_or(last);
         let known = self.places.get(&index).copied();
         if known.is_none() {
-            // Its start got lost: its deltas tell what it is.
+            // The start of the block got lost: the kind of the delta tells its type.
             let start = match kind.as_ref() {
                 "text_delta" => r#"{"type":"text","text":""}"#,
                 "thinking_delta" => r#"{"type":"thinking","thinking":"","signature":""}"#,
@@ -170,7 +170,7 @@ impl Block {
         }
     }
 
-    /// The block with what its deltas added to its start.
+    /// Writes the block with what its deltas added.
     fn put(&self, list: &mut Writer) {
         let Ok(start) = Node::parse(&self.start) else { return };
         let mut members: Vec<(&str, String)> = Vec::new();
@@ -199,7 +199,7 @@ impl Block {
     }
 }
 
-/// The beginning that an upstream left out.
+/// Builds the message object of a `message_start` that the upstream left out.
 fn begun(context: &ReplyContext) -> String {
     let mut json = Writer::new();
     json.object(|o| {

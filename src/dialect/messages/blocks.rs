@@ -59,7 +59,7 @@ fn read_block<'a>(
                 call_id: block.text_at("tool_use_id").unwrap_or_default(),
                 kind: CallKind::Function,
                 parts: inner,
-                // Its text is one string elsewhere, unless there is more than text.
+                // Other dialects get its text as one string, unless it holds more than text.
                 listed: false,
                 is_error: block.bool_at("is_error").unwrap_or(false),
             }));
@@ -76,14 +76,14 @@ fn read_block<'a>(
             lines.extend(block.items_at("content").iter().filter_map(|text| text.text_at("text")));
             parts.push(Part::Text(Text::join(&lines, "\\n")));
         }
-        // What a search for tools found: their definitions are in the request.
+        // A tool that a search found; its definition is in the request.
         "tool_reference" => parts.extend(block.text_at("tool_name").map(Part::Text)),
-        // What the server made of the turns before.
+        // The server's summary of the earlier turns.
         "compaction" => {
             let summary = block.text_at("content").filter(|text| !text.is_blank());
             parts.extend(summary.map(|text| Part::Text(Text::join([text, Text::EMPTY].iter(), "\\n"))));
         }
-        // What a server ran is over: its results are words of the conversation now.
+        // The server's tools are done; their results become text of the conversation.
         "server_tool_use" | "mcp_tool_use" => {}
         kind if kind.ends_with("_tool_result") => {
             let mut lines = Vec::new();
@@ -100,7 +100,7 @@ fn read_block<'a>(
     Ok(())
 }
 
-/// The strings among the results of a server's tool that a reader can make sense of.
+/// Collects the readable strings among the results of a server's tool.
 fn collect_lines<'a>(node: &Node<'a>, lines: &mut Vec<Text<'a>>) {
     for item in node.items() {
         collect_lines(item, lines);
@@ -110,7 +110,7 @@ fn collect_lines<'a>(node: &Node<'a>, lines: &mut Vec<Text<'a>>) {
             ("title" | "url" | "text" | "stdout" | "stderr" | "error_code", Some(text)) => {
                 lines.extend(Some(text).filter(|text| !text.is_empty()));
             }
-            // A page that was fetched.
+            // The text of a page that was fetched.
             ("data", Some(text)) if node.str_at("type") == "text" => {
                 lines.extend(Some(text).filter(|text| !text.is_empty()));
             }
@@ -120,7 +120,7 @@ fn collect_lines<'a>(node: &Node<'a>, lines: &mut Vec<Text<'a>>) {
     }
 }
 
-/// Reads a call. Its input is an object here and text everywhere else.
+/// Reads a call. Its input is an object here and text in every other dialect.
 pub(super) fn read_call<'a>(block: &Node<'a>) -> Call<'a> {
     let input = match block.get("input") {
         None => Text::plain("{}"),
@@ -135,8 +135,8 @@ pub(super) fn read_call<'a>(block: &Node<'a>) -> Call<'a> {
     }
 }
 
-/// Reads a thinking or redacted_thinking block. What another provider signed stands in it as a tag of ours
-/// ([`signature`]) and may be several pieces.
+/// Reads a `thinking` or `redacted_thinking` block. The signature of another provider is a tag of ours
+/// ([`signature`]), which may hold several pieces.
 pub(super) fn read_thinking<'a>(block: &Node<'a>, parts: &mut Vec<Part<'a>>) {
     let text = block.text_at("thinking").unwrap_or_default();
     let proof = block.text_at("signature").or_else(|| block.text_at("data"));
@@ -156,7 +156,7 @@ pub(super) fn read_thinking<'a>(block: &Node<'a>, parts: &mut Vec<Part<'a>>) {
         Some(pieces) => {
             let alone = pieces.len() == 1;
             parts.extend(pieces.into_iter().map(|(said, signature)| {
-                // Only some tags repeat the text; it is the block's then.
+                // Not every tag repeats the text; without it, a single piece has the block's text.
                 let text = if said.is_empty() && alone { text.clone() } else { said };
                 Part::Thinking(Thinking { text, signature: Some(signature) })
             }));
@@ -172,7 +172,7 @@ fn read_document<'a>(
     let missing = || ConversionError::invalid(field(), "must have a source");
     let source = block.get("source").ok_or_else(missing)?;
     let name = block.text_at("title");
-    // What is said of the document, which no other dialect has a place for.
+    // Remarks on the document, for which no other dialect has a place.
     parts.extend(block.text_at("context").filter(|context| !context.is_blank()).map(Part::Text));
     if source.str_at("type") != "content" {
         let source = read_source(source).ok_or_else(missing)?;

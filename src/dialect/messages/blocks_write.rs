@@ -9,10 +9,10 @@ use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 const PDF: &str = "application/pdf";
-/// How base64 of a PDF begins (`%PDF-`).
+/// The beginning of a PDF (`%PDF-`) in base64.
 const PDF_START: &str = "JVBERi0";
 
-/// A block that the API takes.
+/// A block that the API accepts.
 pub(super) enum Block<'r, 'a> {
     Text(&'r Text<'a>),
     Image(&'r Source<'a>),
@@ -29,8 +29,8 @@ pub(super) enum Document<'r> {
 }
 
 impl<'r, 'a> Block<'r, 'a> {
-    /// The block of a part. Fails for what the API has no block for, by the name its kind has in
-    /// most dialects.
+    /// Returns the block of a part. Fails for a part that the API has no block for, with the name that most dialects
+    /// give its kind.
     pub(super) fn of(part: &'r Part<'a>) -> Result<Self, ConversionError> {
         Ok(match part {
             Part::Text(text) | Part::Refusal(text) => Self::Text(text),
@@ -51,7 +51,7 @@ impl<'r, 'a> Block<'r, 'a> {
             }
             Part::Audio { .. } => return Err(ConversionError::unsupported("input_audio")),
             Part::Search(_) => return Err(ConversionError::unsupported("web_search_call")),
-            // Never sent as a block: it stands on the one before.
+            // A mark is never a block of its own: it is put on the block before it.
             Part::CacheMark(_) => return Err(ConversionError::unsupported("cache_control")),
             Part::Foreign(kind) => return Err(ConversionError::unsupported(kind.decode())),
         })
@@ -78,7 +78,7 @@ impl<'r, 'a> Block<'r, 'a> {
         Ok(Self::Document { source, title: file.name.as_ref() })
     }
 
-    /// Whether a cache breakpoint may stand on it.
+    /// Returns whether a cache breakpoint may be put on it.
     pub(super) fn is_cacheable(&self) -> bool {
         !matches!(self, Self::Thinking(_))
     }
@@ -155,7 +155,7 @@ pub(super) fn put_thinking(o: &mut Writer, thinking: &Thinking<'_>) {
             o.field("thinking", &thinking.text);
             o.field("signature", proof);
         }
-        // Left out before it comes here.
+        // Thinking without such a signature has been left out before.
         _ => o.field("type", "thinking"),
     }
 }
@@ -167,7 +167,7 @@ pub(super) fn put_call(o: &mut Writer, id: &Text<'_>, call: &Call<'_>) {
     put_input(o, &call.input);
 }
 
-/// Arguments are an object here. Others write any text, mostly JSON.
+/// Writes the input of a call, which is an object here. Other dialects have any text, mostly JSON.
 fn put_input(o: &mut Writer, input: &Text<'_>) {
     let json = input.decode();
     match Node::parse(&json) {

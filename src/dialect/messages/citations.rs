@@ -1,4 +1,4 @@
-//! Where a text block comes from: `citations`, of the block as a whole.
+//! The `citations` of a text block, which apply to the block as a whole.
 
 use crate::dialect::citation::{Citation, CitedText, Span};
 use crate::dialect::edit::edit;
@@ -6,15 +6,16 @@ use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Stands for the place in Anthropic's own results. It begins as our tags do, so that it is found again.
+/// Takes the place of the encrypted data in Anthropic's own results. It begins like our tags, so that it can be found
+/// and removed.
 pub(super) const NO_SIGNATURE: &str = "sy1:none";
 
-/// Reads a citation. Places in documents are numbers of documents of the request, which only this
-/// dialect counts.
+/// Reads a citation. Citations of documents are left out: they give a document's number in the request, and only this
+/// dialect numbers documents.
 pub(super) fn read<'a>(citation: &Node<'a>) -> Option<Citation<'a>> {
     let url = match citation.str_at("type").as_ref() {
         "web_search_result_location" => citation.text_at("url"),
-        // What the client found itself; its source may be any name.
+        // A search result of the client's own; its source may be any name.
         "search_result_location" => citation.text_at("source").filter(|source| is_address(source)),
         _ => None,
     };
@@ -31,10 +32,10 @@ fn is_address(source: &Text<'_>) -> bool {
     ["http://", "https://"].iter().any(|scheme| source.starts_with(scheme))
 }
 
-/// How many characters of a page Anthropic quotes at most (its documentation of the web search tool).
+/// The most characters of a page that Anthropic quotes (its documentation of the web search tool).
 const LONGEST_QUOTE: u64 = 150;
 
-/// The members of a citation of a text. Who gives no words of the page marks words of the answer.
+/// Writes the members of a citation of a text. Where no words of the page are known, words of the answer are quoted.
 pub(super) fn put(o: &mut Writer, citation: &Citation<'_>, text: &CitedText<'_>) {
     o.field("type", "web_search_result_location");
     o.field("url", &citation.url);
@@ -50,8 +51,8 @@ pub(super) fn put(o: &mut Writer, citation: &Citation<'_>, text: &CitedText<'_>)
     o.field("encrypted_index", NO_SIGNATURE);
 }
 
-/// A block without the citations that only we could have written, which Anthropic would refuse; `None`
-/// when it has none.
+/// Returns a block without the citations that only we could have written, which Anthropic would refuse; `None` when
+/// it has none of them.
 pub(super) fn without_own(block: &Node<'_>) -> Option<String> {
     let citations = block.items_at("citations");
     let is_own = |citation: &&Node<'_>| citation.str_at("encrypted_index") == NO_SIGNATURE;

@@ -1,15 +1,15 @@
-//! Tools that Anthropic defined and the client runs, as functions for models of others.
+//! Turns tools that Anthropic defined and the client runs into functions for models of other vendors.
 //!
-//! Their schemas are not in the request: the models know them. Elsewhere they are sent as published
-//! ("Bash tool", "Text editor tool", "Memory tool", "Computer use tool"). The client knows what to do with
-//! a call by its name, which it keeps. Tools that an upstream runs, and sets of tools, have no such form.
+//! Their schemas are not in the request, because Anthropic's models know them. Other models get them as published
+//! ("Bash tool", "Text editor tool", "Memory tool", "Computer use tool"). The client recognises a call by its name,
+//! which is kept. Tools that an upstream runs, and sets of tools, cannot be sent as functions.
 
 use crate::dialect::canonical::Tool;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 
 struct ClientTool {
-    /// How its versions' types begin; the date of the version follows.
+    /// The prefix of the types of its versions; the date of the version follows.
     kind: &'static str,
     name: &'static str,
     description: &'static str,
@@ -43,11 +43,11 @@ const TOOLS: [ClientTool; 4] = [
     },
 ];
 
-/// Versions of the editor that have another name, and take back what they did.
+/// Versions of the editor that have another name and a command to undo an edit.
 const OLD_EDITORS: [&str; 2] = ["text_editor_20241022", "text_editor_20250124"];
 const OLD_EDITOR: &str = "str_replace_editor";
 
-/// The function for a tool, under the name it has in the request.
+/// Returns the function for a tool, under the name that the tool has in the request.
 pub(super) fn as_function<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
     let kind = tool.str_at("type");
     let is_version = |rest: &str| rest.starts_with(|letter: char| letter.is_ascii_digit());

@@ -1,14 +1,14 @@
-//! Bodies that hold only the end of a conversation.
+//! Recognises bodies that hold only the end of a conversation.
 //!
-//! Some bridges send what is new and a hint to what an upstream of the responses dialect keeps. Such a
-//! body begins with results of calls that are not in it, which no messages upstream takes.
+//! Some bridges send only what is new, with a reference to a conversation that an upstream of the responses dialect
+//! keeps. Such a body begins with results of calls that are not in it, which no messages upstream accepts.
 
 use std::collections::HashSet;
 
 use memchr::memmem;
 
-/// Whether a tool result of a body names a call that is not in it. Inside a JSON string quotes are
-/// escaped, so that a quoted word is a key or a whole value: the body need not be read for this.
+/// Returns whether a tool result of a body names a call that is not in it. The body need not be parsed for this:
+/// inside a JSON string quotes are escaped, so a quoted word is a key or a whole value.
 pub fn answers_elsewhere(body: &[u8]) -> bool {
     let mut answered = values(body, b"\"tool_use_id\"").peekable();
     if answered.peek().is_none() {
@@ -18,7 +18,7 @@ pub fn answers_elsewhere(body: &[u8]) -> bool {
     answered.any(|id| !called.contains(id))
 }
 
-/// The texts that members of this name hold.
+/// Finds the strings that are values of members with this name.
 fn values<'a>(body: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     memmem::find_iter(body, name).filter_map(move |at| {
         let value = body[at + name.len()..].trim_ascii_start().strip_prefix(b":")?;

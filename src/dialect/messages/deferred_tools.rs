@@ -1,23 +1,23 @@
 //! Tools that stay out of the prompt until the model has found them by a search that its client runs.
 //!
-//! A client with many tools marks most of them (`defer_loading`), offers one that searches among them, and answers its
-//! calls with a `tool_reference` to each that was found:
-//! <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>. A messages upstream shows the model the
-//! definition from there on. Elsewhere a tool that the conversation has come to stands behind all others, in the order in
-//! which it has come to them: what goes before stays as it was. Where the upstream itself was to search, nobody else
-//! would: then all tools are in the prompt.
+//! A client with many tools marks most of them (`defer_loading`), offers one that searches among them, and answers
+//! its calls with a `tool_reference` to each tool that was found:
+//! <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>. From there on a messages
+//! upstream shows the model the definition. Other upstreams get a tool once the conversation has mentioned it, after
+//! all other tools and in the order of these mentions, so that the beginning of the prompt does not change. If the
+//! upstream itself was to search, no other upstream could, so all tools are in the prompt.
 
 use std::collections::HashMap;
 
 use crate::dialect::tree::Node;
 
-/// The tools of a request that its model is to see.
+/// Returns the tools of a request that the model is to see.
 pub(super) fn seen<'n, 'a>(body: &'n Node<'a>) -> Vec<&'n Node<'a>> {
     let tools = body.items_at("tools");
     let is_deferred = |tool: &&Node<'_>| tool.bool_at("defer_loading") == Some(true);
     let is_search = |tool: &Node<'_>| tool.str_at("type").starts_with("tool_search_tool");
     let (deferred, mut seen): (Vec<_>, Vec<_>) = tools.iter().partition(is_deferred);
-    // Without any other there is none that could search.
+    // If all tools are deferred, none is left that could search.
     if deferred.is_empty() || seen.is_empty() || tools.iter().any(is_search) {
         return tools.iter().collect();
     }

@@ -5,10 +5,11 @@
 //! | read | [`request_read`], [`blocks`], [`client_tools`] | [`reply`] | [`stream_read`] |
 //! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
 //!
-//! [`citations`] tells where a text comes from, [`searches`] what the upstream looked for. [`mod@replay`] and
-//! [`accumulator`] change the form of an answer, and not its dialect. [`stop`] has the words for the end of
-//! an answer and for its usage. [`native`] mends bodies that go through unconverted,
-//! [`other_form`] those that were converted for another kind of model, and [`continued`] tells which bodies begin in the middle.
+//! [`citations`] handles the sources of texts, [`searches`] the searches that the upstream ran. [`mod@replay`] and
+//! [`accumulator`] change an answer between complete and streamed, but not its dialect. [`stop`] has the words for
+//! the end of an answer and for its usage. [`native`] adapts bodies that are passed on without conversion,
+//! [`other_form`] bodies that the model refused in their first form, and [`continued`] recognises bodies that begin
+//! in the middle of a conversation.
 
 mod accumulator;
 mod blocks;

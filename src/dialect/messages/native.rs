@@ -1,9 +1,9 @@
-//! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
+//! Adapts bodies that go from a client of this dialect to an upstream of this dialect without conversion.
 //!
-//! A conversation may have begun on another provider. Its signatures stand in the client's thinking
-//! blocks as tags of ours, which no messages upstream can read: those of
-//! others are taken out, and Anthropic's own become native again. Searches that another provider ran
-//! go, too, and citations of what they found. Every other byte is kept.
+//! A conversation may have begun with another provider. Its signatures are in the client's thinking blocks as tags of
+//! ours, which no messages upstream can read: those of other providers are removed, and Anthropic's own become native
+//! again. Searches that another provider ran are removed, too, and the citations of their results. Every other byte
+//! is kept.
 
 use bytes::Bytes;
 
@@ -18,10 +18,10 @@ use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 use crate::error_words::requests;
 
-/// How tags begin.
+/// The prefixes of our tags and of the ids of searches that another provider ran.
 const TAGS: [&str; 3] = ["sy1:", "metapi:", "srvtoolu_sy"];
 
-/// The body without thinking of other providers; `None` when there is none in it.
+/// Returns the body without the thinking, searches and citations of other providers; `None` when there are none.
 pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
     if !TAGS.iter().any(|tag| body.raw().contains(tag)) {
         return None;
@@ -29,13 +29,14 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
     replaced(body, own_blocks).map(Bytes::from)
 }
 
-/// Whether an upstream refused a request for the thinking in its conversation, or for want of it.
+/// Returns whether an upstream refused a request because of thinking in its conversation, or because thinking is
+/// missing.
 pub fn refuses_thoughts(status: u16, error: &UpstreamError) -> bool {
     status == 400 && requests::is_of_thinking_blocks(&error.message.to_ascii_lowercase())
 }
 
-/// The body without thinking that nobody signed, or else without any; `None` when it has none and asks for
-/// none. A turn of calls without its thinking goes on only without thinking.
+/// Returns the body without unsigned thinking blocks or, if it has none, without any thinking blocks. If a turn of
+/// calls then lacks its thinking, thinking is switched off. `None` when there is nothing to change.
 pub fn without_thoughts(body: &Node<'_>) -> Option<Bytes> {
     let is_thinking =
         |block: &Node<'_>| matches!(block.str_at("type").as_ref(), "thinking" | "redacted_thinking");
@@ -48,14 +49,14 @@ pub fn without_thoughts(body: &Node<'_>) -> Option<Bytes> {
     if !lacks_thinking(&node) {
         return cut.map(Bytes::from);
     }
-    // What is to become of earlier thinking can be said only with thinking on.
+    // Rules for earlier thinking are accepted only while thinking is on.
     Some(Bytes::from(
         edit(left, &[("thinking", r#"{"type":"disabled"}"#)], &["context_management"]).into_owned(),
     ))
 }
 
-/// Whether the upstream would refuse the body for a missing thought: where a budget for thinking is given, an
-/// assistant's turn whose calls the client has just answered must begin with a block of thinking.
+/// Returns whether the upstream would refuse the body for missing thinking: with a thinking budget, an assistant's
+/// turn whose calls the client has just answered must begin with a thinking block.
 fn lacks_thinking(body: &Node<'_>) -> bool {
     let turns = body.items_at("messages");
     let last = turns.iter().rposition(|turn| turn.str_at("role") == "assistant");
@@ -73,7 +74,7 @@ fn lacks_thinking(body: &Node<'_>) -> bool {
         })
 }
 
-/// The body with other blocks in place of some; `None` when all stay.
+/// Returns the body with some blocks replaced, or removed where `other` gives an empty text; `None` when all stay.
 fn replaced(body: &Node<'_>, other: impl Fn(&Node<'_>) -> Option<String>) -> Option<String> {
     let messages = body.get("messages")?;
     let mut cut = Cut { body: body.raw(), out: String::new(), copied: 0 };
@@ -82,7 +83,7 @@ fn replaced(body: &Node<'_>, other: impl Fn(&Node<'_>) -> Option<String>) -> Opt
         let Some(content) = content else { return BlockAction::Kept };
         let goes = |block: &Node<'_>| matches!(other(block), Some(other) if other.is_empty());
         if !content.items().is_empty() && content.items().iter().all(goes) {
-            // A message of nothing is refused.
+            // The API refuses a message without content.
             return BlockAction::Gone;
         }
         cut.list(content, |_, block| match other(block) {
@@ -99,7 +100,7 @@ fn replaced(body: &Node<'_>, other: impl Fn(&Node<'_>) -> Option<String>) -> Opt
     Some(cut.out)
 }
 
-/// The native blocks, as JSON, for a block that carries a tag of ours; `None` for every other block.
+/// Returns the native blocks, as JSON, for a block that carries a tag of ours; `None` for every other block.
 fn own_blocks(block: &Node<'_>) -> Option<String> {
     if searches::is_own(block) {
         return Some(String::new());
@@ -116,7 +117,7 @@ fn own_blocks(block: &Node<'_>) -> Option<String> {
         if signature.provider() != Some(Provider::Anthropic) {
             continue;
         }
-        // Only some tags repeat the text.
+        // Not every tag repeats the text.
         let repeats = !said.is_empty() || matches!(signature, Signature::AnthropicRedacted(_));
         let text = if repeats { said } else { shown(block) };
         json.object(|o| put_thinking(o, &Thinking { text, signature: Some(signature) }));
@@ -128,11 +129,11 @@ fn shown(block: &Node<'_>) -> Text<'static> {
     block.text_at("thinking").unwrap_or_default().into_owned()
 }
 
-/// What becomes of an element of a list.
+/// What happens to an element of a list.
 enum BlockAction {
     Kept,
     Gone,
-    /// By these elements.
+    /// Replaced by these elements.
     Replaced(String),
 }
 
@@ -140,14 +141,14 @@ enum BlockAction {
 struct Cut<'a> {
     body: &'a str,
     out: String,
-    /// Up to here `body` is in `out`, or left out.
+    /// The position up to which `body` has been copied to `out` or left out.
     copied: usize,
 }
 
 impl<'a> Cut<'a> {
     fn list(&mut self, list: &Node<'a>, fate: impl Fn(&mut Self, &Node<'a>) -> BlockAction) {
         let items = list.items();
-        // Where the last element that stays ended.
+        // The end of the last element that stays.
         let mut kept_end = None;
         for (index, item) in items.iter().enumerate() {
             let start = self.offset(item);
@@ -161,12 +162,12 @@ impl<'a> Cut<'a> {
                     kept_end = Some(end);
                 }
                 BlockAction::Gone => match (kept_end, items.get(index + 1)) {
-                    // With the comma before it.
+                    // Removed with the comma before it.
                     (Some(kept_end), _) => {
                         self.copy_to(kept_end.max(self.copied));
                         self.copied = end;
                     }
-                    // With the comma behind it.
+                    // Removed with the comma after it.
                     (None, Some(next)) => {
                         self.copy_to(start);
                         self.copied = self.offset(next);

@@ -1,9 +1,9 @@
-//! The other form of asking for thinking or for a schema, when the first was refused.
+//! Asks for thinking or for a schema in another form, when the first form was refused.
 //!
-//! The newest models refuse budgets and older ones refuse adaptive thinking, each with a 400 that
-//! names the type. Schemas are taken only when all their objects are closed and
-//! they say little else ("Structured outputs"), and by some models not at all: those get them in words.
-//! A body may then be sent once more in the other form; a client's own only with thinking in the other form.
+//! The newest models refuse budgets and older ones refuse adaptive thinking, each with a 400 that names the type.
+//! Schemas are accepted only when all their objects are closed and they use few other keywords ("Structured
+//! outputs"), and some models accept none: those get the schema in words. A body may then be sent once more in the
+//! other form; in a client's own body only the form of thinking is changed.
 
 use bytes::Bytes;
 
@@ -17,7 +17,8 @@ use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 use crate::error_words::requests;
 
-/// What the API checks no answer for ("JSON Schema limitations"); the model is told of it.
+/// Schema keywords that the API does not check answers against ("JSON Schema limitations"); the model is told of them
+/// in words.
 const LIMITS: [&str; 11] = [
     "exclusiveMaximum",
     "exclusiveMinimum",
@@ -32,13 +33,14 @@ const LIMITS: [&str; 11] = [
     "uniqueItems",
 ];
 
-/// Whether an upstream refused a request for the way it asks for thinking.
+/// Returns whether an upstream refused a request for the way it asks for thinking.
 pub fn refuses_thinking_form(status: u16, error: &UpstreamError) -> bool {
     status == 400 && requests::is_of_thinking_form(&error.message.to_ascii_lowercase())
 }
 
-/// The body with a budget instead of adaptive thinking, or the reverse; `None` when it asks for neither. `asked` is
-/// the effort that its client named, of which the budget may be what fits under the limit of the answer.
+/// Returns the body with a budget instead of adaptive thinking, or the reverse; `None` when it asks for neither.
+/// `asked` is the effort that the client named, which counts if the budget is what that effort gives under the
+/// answer's token limit.
 pub fn in_other_thinking_form(body: &Node<'_>, asked: Option<Effort>) -> Option<Bytes> {
     let thinking = body.get("thinking")?;
     let config = body.get("output_config");
@@ -49,7 +51,7 @@ pub fn in_other_thinking_form(body: &Node<'_>, asked: Option<Effort>) -> Option<
         "enabled" => {
             let budget = thinking.u64_at("budget_tokens")?;
             let asked = asked.filter(|asked| budget_within(asked.budget(), max_tokens) == Some(budget));
-            // All that think adaptively know efforts from low up to high.
+            // All models with adaptive thinking know the efforts from low to high.
             let effort = asked.unwrap_or_else(|| Effort::of_budget(budget)).clamp(Effort::Low, Effort::High);
             (None, Some(effort))
         }
@@ -64,12 +66,12 @@ pub fn in_other_thinking_form(body: &Node<'_>, asked: Option<Effort>) -> Option<
                     o.field("type", "enabled");
                     o.field("budget_tokens", budget);
                 }),
-                // Who thinks by a budget shows it; the newest models show only what they are asked to.
+                // Models with a budget show their thinking; the newest models show it only on request.
                 ("thinking", None, Some(_)) => o.object_at("thinking", |o| {
                     o.field("type", "adaptive");
                     o.field("display", thinking.text_at("display").unwrap_or(Text::plain("summarized")));
                 }),
-                // Too few tokens to think with.
+                // The limit leaves too few tokens for thinking.
                 ("thinking", None, None) => {}
                 _ => o.field(key, value.json()),
             }
@@ -85,13 +87,13 @@ pub fn in_other_thinking_form(body: &Node<'_>, asked: Option<Effort>) -> Option<
     Some(json.into_bytes())
 }
 
-/// Whether an upstream refused a request for the schema it gives for the answer.
+/// Returns whether an upstream refused a request for the schema of the answer.
 pub fn refuses_schema(status: u16, error: &UpstreamError) -> bool {
     status == 400 && requests::is_of_schema(&error.message.to_ascii_lowercase())
 }
 
-/// The body with every object of its schema closed, and with what it says of sizes in the descriptions; `None` when it
-/// has no schema, or one that is so.
+/// Returns the body with every object of its schema closed, and limits moved into descriptions; `None` when it has no
+/// schema or nothing changes.
 pub fn with_schema_closed(body: &Node<'_>) -> Option<Bytes> {
     let config = body.get("output_config")?;
     let format = config.get("format")?;
@@ -104,7 +106,8 @@ pub fn with_schema_closed(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(edit(body.raw(), &[("output_config", &config)], &[]).into_owned()))
 }
 
-/// Writes a schema whose objects may have no members but those it names, and whether it is another now.
+/// Writes a schema whose objects allow only the members that they name, with limits in the descriptions; returns
+/// whether anything changed.
 fn put_closed(json: &mut Writer, schema: &Node<'_>) -> bool {
     if schema.is_array() {
         let mut changed = false;
@@ -145,12 +148,12 @@ fn put_closed(json: &mut Writer, schema: &Node<'_>) -> bool {
     changed
 }
 
-/// Whether a member of a schema says how large something may be; the API knows lists of at least one item.
+/// Returns whether a member of a schema is a limit that the API does not know; of `minItems` it knows 0 and 1.
 fn is_limit(schema: &Node<'_>, key: &str) -> bool {
     LIMITS.contains(&key) || key == "minItems" && schema.u64_at(key).is_some_and(|items| items > 1)
 }
 
-/// The description of a schema together with its limits; `None` when it has none.
+/// Returns the description of a schema together with its limits; `None` when it has no limits.
 fn described_limits(schema: &Node<'_>) -> Option<String> {
     let limits = schema.members().iter().filter(|(key, value)| is_limit(schema, key) && !value.is_object());
     let limits: Vec<_> = limits.map(|(key, value)| format!("{key}: {}", value.raw())).collect();
@@ -164,7 +167,7 @@ fn described_limits(schema: &Node<'_>) -> Option<String> {
     })
 }
 
-/// The body with its schema among the words of the system; `None` when it has no schema.
+/// Returns the body with its schema in words among the system texts; `None` when it has no schema.
 pub fn with_schema_in_words(body: &Node<'_>) -> Option<Bytes> {
     let config = body.get("output_config")?;
     let sentence = Format::schema_in_words(&config.path(&["format", "schema"])?.json());

@@ -1,5 +1,5 @@
-//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one. Blocks that
-//! no other dialect has come through as they are.
+//! Turns a complete answer of this dialect into a stream, for a client of this dialect that asked for one. Blocks
+//! that no other dialect has are kept as they are.
 
 use super::reply::message_id;
 use super::stream_write::put_event;
@@ -59,7 +59,7 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
 
 fn replay_block(block: &Node<'_>, index: u64, out: &mut String) {
     let kind = block.str_at("type");
-    // What comes in deltas begins empty.
+    // Members that come in deltas are empty at the start.
     let empty: &[(&str, &str)] = match kind.as_ref() {
         "text" if block.get("citations").is_some() => &[("text", "\"\""), ("citations", "[]")],
         "text" => &[("text", "\"\"")],

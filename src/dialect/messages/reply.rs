@@ -55,7 +55,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
                     search.found = Some(searches::found(block));
                 }
             }
-            // What else a server did is no part of the answer elsewhere.
+            // Other tools that a server ran are not part of the answer in other dialects.
             _ => {}
         }
     }
@@ -74,7 +74,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     })
 }
 
-/// The failure that a body or an event states.
+/// Returns the failure that a body or an event states.
 pub(super) fn read_error(body: &Node<'_>) -> Option<UpstreamError> {
     let states = body.str_at("type") == "error"
         || body.get("error").is_some_and(|error| !error.members().is_empty() || error.is_string());
@@ -168,18 +168,18 @@ pub(super) fn put_redacted(o: &mut Writer, data: &Text<'_>) {
     o.field("data", data);
 }
 
-/// How a client of this dialect is shown a signature, to bring it back.
+/// The form in which a client of this dialect gets a signature, so that it sends it back.
 #[derive(Debug)]
 pub(super) enum ShownSignature<'r> {
     None,
-    /// As the `signature` of the thinking.
+    /// As the `signature` of the thinking block.
     Beside(Text<'r>),
-    /// As the `data` of a redacted_thinking block.
+    /// As the `data` of a `redacted_thinking` block.
     Instead(Text<'r>),
 }
 
 impl<'r> ShownSignature<'r> {
-    /// `bare`: there is no text to be shown with it.
+    /// Chooses the form; `bare` is set when there is no text to show with the signature.
     pub(super) fn of(signature: Option<&'r Signature<'_>>, bare: bool) -> Self {
         match signature {
             Some(Signature::Anthropic(proof)) => Self::Beside(proof.borrowed()),
@@ -201,7 +201,7 @@ impl<'r> ShownSignature<'r> {
     }
 }
 
-/// An id as messages have them: the upstream's, made to begin with `msg_`.
+/// Returns the upstream's id, made to begin with `msg_`; without one, the id is made from the request's id.
 pub(super) fn message_id(id: &Text<'_>, context: &ReplyContext) -> Text<'static> {
     let id = id.decode();
     if id.starts_with("msg_") {
@@ -212,7 +212,7 @@ pub(super) fn message_id(id: &Text<'_>, context: &ReplyContext) -> Text<'static>
     Text::of(&format!("msg_{}", crate::dialect::names::plain(own.unwrap_or(source))))
 }
 
-/// The id of the call of that number.
+/// Returns the id of a call, or one made from its number.
 pub(super) fn call_id<'t>(id: &'t Text<'_>, number: usize) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }

@@ -13,12 +13,12 @@ use crate::dialect::tree::Node;
 
 /// Members that only a messages upstream understands and that change the answer.
 const NATIVE: [&str; 2] = ["mcp_servers", "container"];
-/// What some bridges add for the responses upstream behind us.
+/// A member that some bridges add for a responses upstream behind this gateway.
 const CONTINUATION: [&str; 1] = ["previous_response_id"];
-/// The name of a schema where one is needed: here it has none.
+/// The schema's name in dialects that require one; this dialect has none.
 const SCHEMA_NAME: &str = "output";
-/// How Claude Code begins a system text that is for Anthropic's accounts and not for the model. It is another
-/// in every request, so that elsewhere no cache of the prompt would hold. Nothing in it needs an escape.
+/// The beginning of a system text of Claude Code that is for Anthropic's accounting, not for the model. It differs in
+/// every request, so elsewhere it would defeat the prompt cache. Nothing in it needs a JSON escape.
 const BILLING: &str = "x-anthropic-billing-header:";
 
 /// Reads a request body.
@@ -58,7 +58,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     Ok(request)
 }
 
-/// Whether a member is there and not empty.
+/// Returns whether a member is there and is not an empty list.
 fn is_asked(body: &Node<'_>, key: &str) -> bool {
     body.get(key).is_some_and(|node| !node.is_array() || !node.items().is_empty())
 }
@@ -81,7 +81,7 @@ fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Con
         let text = block.text().or_else(|| block.text_at("text").filter(|_| block.str_at("type") == "text"));
         let text =
             text.ok_or_else(|| ConversionError::invalid(format!("system[{index}]"), "must be a text block"))?;
-        // Seen in the literal: a system text is long, and to decode it all for its start is dear.
+        // Compared as a literal: system texts are long, and decoding one for its beginning is expensive.
         if !text.is_empty() && !text.literal().starts_with(BILLING) {
             let mark = cache_marks::of(block);
             request.cache_marks.system.extend(mark.map(|mark| (request.system.len(), mark)));
@@ -112,7 +112,7 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Conv
         let mut parts = Vec::new();
         read_content(content, &field, &mut parts)?;
         if role == Role::System {
-            // Tools may come and go in the middle of a conversation.
+            // A system message in the middle of a conversation may add or remove tools.
             if let Some(Part::Foreign(kind)) = parts.iter().find(|part| matches!(part, Part::Foreign(_))) {
                 return Err(ConversionError::unsupported(kind.decode()));
             }
@@ -148,7 +148,7 @@ fn read_reasoning<'a>(body: &Node<'a>) -> Result<Reasoning<'a>, ConversionError>
     let Some(thinking) = body.get("thinking") else { return Ok(reasoning) };
     match thinking.str_at("type").as_ref() {
         "disabled" => return Ok(Reasoning { off: true, ..Reasoning::default() }),
-        // Adaptive thinking without a word is at high effort.
+        // Adaptive thinking without a stated effort is at high effort.
         "adaptive" | "between_tools" => reasoning.effort = reasoning.effort.or(Some(Effort::High)),
         "enabled" => {
             let budget = thinking.u64_at("budget_tokens").filter(|budget| *budget > 0);
@@ -161,7 +161,7 @@ fn read_reasoning<'a>(body: &Node<'a>) -> Result<Reasoning<'a>, ConversionError>
             return Err(ConversionError::invalid("thinking.type", problem));
         }
     }
-    // Thinking blocks carry what any provider wants back.
+    // Thinking blocks can carry every provider's signatures.
     reasoning.encrypted = true;
     let shown = thinking.str_at("display") != "omitted";
     reasoning.summary = shown.then(|| Text::plain("auto"));
@@ -198,7 +198,8 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
                 .map(Node::json),
         }));
     }
-    // It only keeps definitions out of the prompt until they are wanted: elsewhere all are in it.
+    // A tool search only keeps definitions out of the prompt until they are needed; other dialects have them all in
+    // it.
     if kind.starts_with("tool_search_tool") {
         return None;
     }
@@ -240,7 +241,7 @@ fn read_tool_choice<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<()
     Ok(())
 }
 
-/// The type of the server tool of that name: it is not chosen by its name elsewhere.
+/// Returns the type of the server tool with that name, because other dialects do not choose it by name.
 fn hosted_kind<'a>(body: &Node<'a>, name: &Text<'_>) -> Option<Text<'a>> {
     let tools = body.items_at("tools");
     let tool = tools.iter().find(|tool| tool.text_at("name").is_some_and(|named| named == *name))?;

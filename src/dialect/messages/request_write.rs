@@ -14,15 +14,15 @@ use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 const WEB_SEARCH: &str = "web_search";
-/// The version of the web search tool that every model which searches knows.
+/// The version of the web search tool that all models with web search know.
 const WEB_SEARCH_TYPE: &str = "web_search_20250305";
-/// The API refuses a longer user id.
+/// The longest user id that the API accepts, in characters.
 const MAX_USER_ID: usize = 256;
-/// A lookup of the prompt cache goes back this many blocks from a breakpoint.
+/// The number of blocks that a lookup in the prompt cache goes back from a breakpoint.
 const LOOKBACK: usize = 20;
-/// A mark of ours for the cache of the prompt.
+/// The cache mark that we set ourselves.
 const MARK: &str = r#"{"type":"ephemeral"}"#;
-/// The schema of a tool that takes nothing.
+/// The schema of a tool without parameters.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 /// Writes a request body.
@@ -57,7 +57,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
         };
         put_output_config(o, effort, request, model);
         put_sampling(o, request, model, thinking.is_some_and(|on| on != ClaudeThinking::Disabled));
-        // Blank ones are refused.
+        // The API refuses blank stop sequences.
         let stop: Vec<_> = request.stop.iter().filter(|text| !text.is_blank()).collect();
         if !stop.is_empty() {
             o.array("stop_sequences", |list| stop.iter().for_each(|text| list.item(*text)));
@@ -78,7 +78,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     Ok(json.into_bytes())
 }
 
-/// What would change the shape of the answer.
+/// Refuses a request whose answer would have another shape in this dialect.
 fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), ConversionError> {
     if request.n.is_some_and(|n| n > 1) {
         return Err(ConversionError::unsupported("n"));
@@ -87,7 +87,7 @@ fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), ConversionErr
         return Err(ConversionError::unsupported("logprobs"));
     }
     request.check_native()?;
-    // Codex offers a group of tools of its own (`namespace`) beside its functions, and works without.
+    // Codex offers a group of tools of its own (`namespace`) beside its functions, and works without it.
     let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
     if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
         return Err(ConversionError::unsupported("tools"));
@@ -132,8 +132,8 @@ fn put_output_config(o: &mut Writer, effort: Option<&str>, request: &Request<'_>
     });
 }
 
-/// Temperature goes from 0 to 1, and not together with top_p. Of models that think the API takes
-/// neither top_k, nor another temperature than 1, nor a top_p below 0.95.
+/// Writes the sampling members. Temperature ranges from 0 to 1 and is not sent together with `top_p`. While a model
+/// thinks, the API accepts neither `top_k`, nor a temperature other than 1, nor a `top_p` below 0.95.
 fn put_sampling(o: &mut Writer, request: &Request<'_>, model: Claude, thinking: bool) {
     if model.refuses_sampling() {
         return;
@@ -194,15 +194,17 @@ fn put_system(o: &mut Writer, marks: &Marks<'_, '_>, model: Claude) {
 
 // === the cache of the prompt ===
 
-/// Where the prompt is to be cached: where its client says, else where the next request will begin alike.
+/// The places up to which the prompt is cached: those that the client marked, or else those where the next request
+/// will begin in the same way.
 struct Marks<'r, 'a> {
     request: &'r Request<'a>,
-    /// The client has set some: then ours stand nowhere.
+    /// Whether the client has set marks; then we set none.
     own: bool,
 }
 
 impl Marks<'_, '_> {
-    /// The mark of a place that the client marked so, or that is `ours` to mark.
+    /// Returns the client's mark of a place, or our own where the client has set none and the place is `ours` to
+    /// mark.
     fn of(&self, own: Option<&Json<'_>>, ours: bool) -> Option<Json<'static>> {
         match own {
             Some(mark) => Some(mark.clone().into_owned()),
@@ -211,7 +213,7 @@ impl Marks<'_, '_> {
     }
 }
 
-/// The form of the answer in words, for models that cannot be held to it otherwise.
+/// Describes the form of the answer in words, for models that cannot be held to it otherwise.
 fn format_sentence(request: &Request<'_>, model: Claude) -> Option<Text<'static>> {
     const OBJECT: &str = "Answer with one JSON object and nothing else.";
     match request.format.as_ref()? {
@@ -225,11 +227,11 @@ fn format_sentence(request: &Request<'_>, model: Claude) -> Option<Text<'static>
 
 // === tools ===
 
-/// A tool to send, and its place among those of the request.
+/// A tool to send, and its position among those of the request.
 type Offered<'r, 'a> = (usize, &'r Tool<'a>);
 
-/// The tools to send. All of them, also where the choice is among some: the prompt begins with them, and it
-/// would begin otherwise with each choice.
+/// Returns the tools to send: all of them, even if only some may be called. The prompt begins with them, and would
+/// otherwise begin differently with each choice.
 fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<Offered<'r, 'a>> {
     let is_offered = |(_, tool): &Offered<'_, '_>| match tool {
         Tool::Function { name, .. } | Tool::Custom { name, .. } => !name.is_blank(),
@@ -239,7 +241,7 @@ fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<Offered<'r, 'a>> {
     request.tools.iter().enumerate().filter(is_offered).collect()
 }
 
-/// What a tool is called by.
+/// Returns the name by which a tool is called.
 fn name_of<'r>(tool: &'r Tool<'_>) -> Text<'r> {
     match tool {
         Tool::Function { name, .. } | Tool::Custom { name, .. } => name.borrowed(),
@@ -247,7 +249,7 @@ fn name_of<'r>(tool: &'r Tool<'_>) -> Text<'r> {
     }
 }
 
-/// The names of the offered tools that may be called, where it is not all of them.
+/// Returns the names of the offered tools that may be called; `None` where all may be called.
 fn allowed<'r>(request: &Request<'_>, tools: &[Offered<'r, '_>]) -> Option<Vec<Text<'r>>> {
     let names = request.tool_choice.as_ref().and_then(ToolChoice::allowed)?;
     let is_allowed = |tool: &Tool<'_>| match tool {
@@ -259,8 +261,8 @@ fn allowed<'r>(request: &Request<'_>, tools: &[Offered<'r, '_>]) -> Option<Vec<T
     (left.len() < tools.len()).then_some(left)
 }
 
-/// Tells the model which tools it may call, in words: the API has no such choice. One tool that must be called, or
-/// none, can be said otherwise.
+/// Returns an instruction that names the tools that may be called, because the API has no such choice. One tool that
+/// must be called, or none at all, is said by `tool_choice`.
 fn only_allowed(request: &Request<'_>, tools: &[Offered<'_, '_>]) -> Option<Text<'static>> {
     let names = allowed(request, tools)?;
     let required = matches!(request.tool_choice, Some(ToolChoice::Allowed { required: true, .. }));
@@ -270,14 +272,14 @@ fn only_allowed(request: &Request<'_>, tools: &[Offered<'_, '_>]) -> Option<Text
     Some(ToolChoice::none_but(&names))
 }
 
-/// A choice in the words of the API, of the tools that are offered.
+/// A tool choice in the words of the API, among the tools that are offered.
 struct Choice<'r> {
     kind: &'static str,
     name: Option<Text<'r>>,
 }
 
 impl Choice<'_> {
-    /// Some tool must be called: the API takes that only without thinking.
+    /// Returns whether some tool must be called, which the API accepts only without thinking.
     fn is_forced(&self) -> bool {
         matches!(self.kind, "any" | "tool")
     }
@@ -365,7 +367,7 @@ fn put_web_search(o: &mut Writer, search: &WebSearch<'_>) {
     o.field_if("user_location", search.user_location.as_ref());
 }
 
-/// Writes a schema as the API takes it: an object's, and saying so.
+/// Writes a schema in the form that the API accepts: of type `object`, and with that type.
 fn put_schema(o: &mut Writer, parameters: Option<&Json<'_>>) {
     let schema = parameters.and_then(|json| Node::parse(json.as_str()).ok());
     match schema.filter(|schema| !schema.members().is_empty()) {
@@ -384,7 +386,7 @@ fn put_schema(o: &mut Writer, parameters: Option<&Json<'_>>) {
 /// A turn as blocks.
 struct Message<'r, 'a> {
     role: Role,
-    /// Each with its client's mark.
+    /// Each block with its client's mark.
     blocks: Vec<(Block<'r, 'a>, Option<&'r Json<'a>>)>,
 }
 
@@ -403,8 +405,8 @@ fn blocks_of<'r, 'a>(turns: &[turns::Turn<'r, 'a>]) -> Result<Vec<Message<'r, 'a
     turns.iter().map(message).collect()
 }
 
-/// Writes the turns. `last_words` are told at the end of the user's, behind all that is cached: the next request
-/// does not repeat them.
+/// Writes the turns. `last_words` go to the end of the last turn of the user, after everything that is cached,
+/// because the next request does not repeat them.
 fn put_messages(
     o: &mut Writer,
     messages: &[Message<'_, '_>],
@@ -434,8 +436,8 @@ fn put_messages(
     });
 }
 
-/// Where the prompt is cached up to, as turn and block: the end of the last turn of the user, and
-/// in a long conversation one lookup before it, so that the next request finds one or the other.
+/// Returns the places up to which the prompt is cached, as turn and block: the end of the user's last turn and, in a
+/// long conversation, one lookup before it, so that the next request finds one or the other.
 fn breakpoints(messages: &[Message<'_, '_>]) -> [Option<(usize, usize)>; 2] {
     let mut cacheable = Vec::new();
     for (turn, message) in messages.iter().enumerate() {

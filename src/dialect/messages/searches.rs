@@ -1,4 +1,4 @@
-//! A search of the web that the upstream ran: the call, and behind it the block of what it found.
+//! A web search that the upstream ran: the call, and after it the block with the results.
 
 use super::citations::NO_SIGNATURE;
 use crate::dialect::literal::Text;
@@ -6,24 +6,23 @@ use crate::dialect::search::{Found, Page, Search};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// The only tool of a server that other dialects have, too.
+/// The only server tool that other dialects have, too.
 const NAME: &str = "web_search";
-/// How the ids begin of searches that another provider ran. The API takes no other beginning than
-/// Anthropic's own.
+/// The prefix of ids of searches that another provider ran. The API accepts only ids that begin like Anthropic's own.
 const OWN_ID: &str = "srvtoolu_sy";
 
-/// Whether a `server_tool_use` block is a search.
+/// Returns whether a `server_tool_use` block is a search.
 pub(super) fn is_search(block: &Node<'_>) -> bool {
     block.str_at("name") == NAME
 }
 
-/// The query in the input of a search, as JSON text.
+/// Reads the query from the input of a search, which is JSON text.
 pub(super) fn query(input: &str) -> Text<'static> {
     let input = Node::parse(input).ok();
     input.and_then(|input| Some(input.text_at("query")?.into_owned())).unwrap_or_default()
 }
 
-/// The results, or the failure, in a `web_search_tool_result` block.
+/// Reads the results, or the failure, in a `web_search_tool_result` block.
 pub(super) fn found<'a>(block: &Node<'a>) -> Found<'a> {
     let content = block.get("content");
     if let Some(reason) = content.and_then(|content| content.text_at("error_code")) {
@@ -33,7 +32,7 @@ pub(super) fn found<'a>(block: &Node<'a>) -> Found<'a> {
     Found::Pages(content.map_or(&[][..], Node::items).iter().filter_map(page).collect())
 }
 
-/// The id that a search has for clients.
+/// Returns the id that clients get for a search of another provider.
 pub(super) fn own_id(id: &Text<'_>, number: usize) -> Text<'static> {
     let id = id.decode();
     let bare = id.strip_prefix("ws_").unwrap_or(&id);
@@ -41,7 +40,7 @@ pub(super) fn own_id(id: &Text<'_>, number: usize) -> Text<'static> {
     Text::of(&format!("{OWN_ID}{number}_{plain}"))
 }
 
-/// Whether a block is of a search that another provider ran.
+/// Returns whether a block belongs to a search that another provider ran.
 pub(super) fn is_own(block: &Node<'_>) -> bool {
     let id = match block.str_at("type").as_ref() {
         "server_tool_use" => block.text_at("id"),
@@ -51,7 +50,7 @@ pub(super) fn is_own(block: &Node<'_>) -> bool {
     id.is_some_and(|id| id.literal().starts_with(OWN_ID))
 }
 
-/// The members of the call.
+/// Writes the members of the call.
 pub(super) fn put_call(o: &mut Writer, id: &Text<'_>, input: impl FnOnce(&mut Writer)) {
     o.field("type", "server_tool_use");
     o.field("id", id);
@@ -59,12 +58,12 @@ pub(super) fn put_call(o: &mut Writer, id: &Text<'_>, input: impl FnOnce(&mut Wr
     o.object_at("input", input);
 }
 
-/// The members of its input.
+/// Writes the members of the call's input.
 pub(super) fn put_query(o: &mut Writer, search: &Search<'_>) {
     o.field_if("query", Some(&search.query).filter(|query| !query.is_empty()));
 }
 
-/// The members of what it found.
+/// Writes the members of the block with the results.
 pub(super) fn put_found(o: &mut Writer, id: &Text<'_>, found: &Found<'_>) {
     o.field("type", "web_search_tool_result");
     o.field("tool_use_id", id);
@@ -87,7 +86,7 @@ pub(super) fn put_found(o: &mut Writer, id: &Text<'_>, found: &Found<'_>) {
     }
 }
 
-/// How often the upstream searched, as a member of the usage.
+/// Writes the number of the upstream's searches as a member of the usage.
 pub(super) fn put_count(o: &mut Writer, searches: usize) {
     if searches > 0 {
         o.object_at("server_tool_use", |o| {

@@ -1,4 +1,4 @@
-//! Why an answer ended and what it cost, in the dialect's words.
+//! The reason why an answer ended, and its usage, in the dialect's words.
 
 use crate::dialect::canonical::Stop;
 use crate::dialect::literal::Text;
@@ -6,15 +6,15 @@ use crate::dialect::tree::Node;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::{Dialect, writer::Writer};
 
-/// Reads the members `stop_reason` and `stop_sequence` of `holder`. `called` tells whether tools were
-/// called, which a plain end does not say.
+/// Reads the members `stop_reason` and `stop_sequence` of `holder`. `called` tells whether tools were called, which a
+/// plain end does not tell.
 pub(super) fn read<'a>(holder: &Node<'a>, called: bool) -> Stop<'a> {
     match holder.str_at("stop_reason").as_ref() {
         "stop_sequence" => Stop::Sequence(holder.text_at("stop_sequence")),
         "model_context_window_exceeded" => Stop::ContextFull,
         "refusal" | "content_filter" | "safety" => Stop::Filtered,
         "pause_turn" => Stop::Paused,
-        // Endpoints that imitate this dialect use words of others.
+        // Endpoints that imitate this dialect use words of other dialects.
         word if word.contains("max") || matches!(word, "length" | "incomplete") => Stop::OutputLimit,
         word if word.contains("tool") || word == "function_call" => Stop::ToolCall,
         _ if called => Stop::ToolCall,
@@ -39,13 +39,13 @@ pub(super) fn put(o: &mut Writer, stop: &Stop<'_>, called: bool) {
 
 // === usage ===
 
-/// Reads a usage record as it stands: input is counted without what was read from caches and
-/// written to them. Records of one stream are merged in this form, since each may hold a part.
+/// Reads a usage record as it is: input excludes tokens that were read from caches or written to them. Records of one
+/// stream are merged in this form, because each may hold only a part.
 pub(super) fn read_usage(record: &Node<'_>) -> Option<Usage> {
     usage::of_text(Dialect::Messages, record.raw())
 }
 
-/// All input counted together, as the canonical form has it.
+/// Counts cached tokens as input, as the canonical form does.
 pub(super) fn with_cache(mut usage: Usage) -> Usage {
     if usage.prompt_includes_cache != Some(true) {
         let cached = usage.cache_read.unwrap_or(0).saturating_add(usage.cache_creation.unwrap_or(0));
@@ -56,13 +56,13 @@ pub(super) fn with_cache(mut usage: Usage) -> Usage {
     }
     usage.prompt_includes_cache = Some(true);
     usage.total = None;
-    // Sets the total anew.
+    // Merging computes the total anew.
     let mut whole = Usage::default();
     whole.merge(usage);
     whole
 }
 
-/// What a usage record of this dialect says: the reverse.
+/// The counts of a usage record of this dialect, where input excludes cached tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     pub input: u64,

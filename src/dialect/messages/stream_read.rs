@@ -1,8 +1,8 @@
 //! Reads a streamed answer.
 //!
-//! Blocks come one after another, so that a block that begins ends the one before; only calls may stand
-//! open beside it, for sites that tell calls in turns. Blocks of tools that the upstream ran itself, and
-//! deltas of kinds we do not know, are passed over.
+//! Blocks come one after another, so a new block ends the one before it. Only calls stay open beside it, because some
+//! sites interleave the deltas of calls. Blocks of tools that the upstream ran itself, and deltas of unknown kinds,
+//! are skipped.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ use crate::dialect::usage::Usage;
 #[derive(Debug, Default)]
 pub struct StreamReader {
     phase: Phase,
-    /// The blocks that are open, in the order in which they began: calls, and at most one of another kind.
+    /// The open blocks, in the order in which they began: calls, and at most one block of another kind.
     blocks: BTreeMap<u64, Block>,
-    /// How many have begun,
+    /// The number of blocks that have begun.
     begun: u64,
-    /// where the open one of each index stands,
+    /// The key in `blocks` of the open block of each index.
     places: BTreeMap<u64, u64>,
-    /// and the one that is no call.
+    /// The key in `blocks` of the open block that is not a call.
     other: Option<u64>,
-    /// Searches whose result has not come, with their keys.
+    /// The searches whose results have not come, with the keys of their parts.
     searches: Vec<(Text<'static>, u32)>,
     next_key: u32,
-    /// As this dialect counts it: events may each report a part.
+    /// The usage so far, as this dialect counts it; an event may report only a part of it.
     usage: Usage,
     called: bool,
 }
@@ -48,11 +48,11 @@ enum Phase {
     Over,
 }
 
-/// A block that is open.
+/// An open block.
 #[derive(Debug)]
 struct Block {
     index: u64,
-    /// `None` for a block that is passed over.
+    /// The key of its part; `None` for a block that is skipped.
     key: Option<u32>,
     kind: BlockKind,
 }
@@ -60,7 +60,7 @@ struct Block {
 #[derive(Debug)]
 enum BlockKind {
     Text,
-    /// With its signature as far as it has come.
+    /// With its signature so far.
     Thinking(Text<'static>),
     Call {
         id: Text<'static>,
@@ -79,7 +79,7 @@ impl StreamReader {
             return;
         }
         if event.is_done() {
-            // Some sites end every stream so. It says no more than the stop reason before it.
+            // Some sites end every stream with `[DONE]`, so it ends an answer only after a stop reason.
             if self.phase == Phase::Finished {
                 self.end(each);
             }
@@ -100,7 +100,7 @@ impl StreamReader {
             "content_block_start" => self.read_block_start(json, each),
             "content_block_delta" => self.read_delta(json, each),
             "content_block_stop" => {
-                // One that comes a second time ends nothing.
+                // A second stop for the same block ends nothing.
                 let at = match json.u64_at("index") {
                     Some(index) => self.places.get(&index).copied(),
                     None => self.blocks.last_key_value().map(|(at, _)| *at),
@@ -117,7 +117,8 @@ impl StreamReader {
         }
     }
 
-    /// The upstream's body is over. Only `message_stop` makes an answer complete.
+    /// Does nothing at the end of the upstream's body: only `message_stop`, or `[DONE]` after a stop reason,
+    /// completes an answer.
     pub fn close(&mut self, _each: &mut dyn FnMut(Event<'_>)) {}
 
     fn read_start(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
@@ -131,7 +132,7 @@ impl StreamReader {
         self.read_usage(message, each);
     }
 
-    /// Some sites begin with the first block.
+    /// Emits the start if it has not come: some sites begin with the first block.
     fn ensure_started(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         if self.phase == Phase::Fresh {
             self.phase = Phase::Started;
@@ -206,7 +207,7 @@ impl StreamReader {
         }
     }
 
-    /// Whether the block is the call that is open at that index: some relays send events twice.
+    /// Returns whether the block is the call that is open at that index: some relays send events twice.
     fn is_open(&self, index: u64, block: &Node<'_>) -> bool {
         let id = block.text_at("id").filter(|id| !id.is_empty());
         let open = self.places.get(&index).and_then(|at| self.blocks.get(at));
@@ -245,7 +246,7 @@ impl StreamReader {
         let Some(text) = text.filter(|text| !text.is_empty()) else { return };
         if !self.places.contains_key(&index) {
             self.close_before(index, each);
-            // A block whose start got lost: its deltas tell what it is.
+            // The start of the block got lost: the kind of the delta tells its type.
             match kind {
                 "text" => return self.open(index, BlockKind::Text, PartKind::Text, Some(text), each),
                 "thinking" => {
@@ -279,7 +280,7 @@ impl StreamReader {
         }
     }
 
-    /// Closes what a block of that index leaves behind it.
+    /// Closes the open blocks that a new block of that index ends.
     fn close_before(&mut self, index: u64, each: &mut dyn FnMut(Event<'_>)) {
         let (same, other) = (self.places.get(&index).copied(), self.other);
         self.close_block(same.min(other).or(same).or(other), each);
@@ -311,7 +312,7 @@ impl StreamReader {
         }
     }
 
-    /// The first reason counts.
+    /// Ends the answer; only the first stop reason counts.
     fn finish(&mut self, stop: Stop<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if self.phase != Phase::Finished {
             self.ensure_started(each);
@@ -353,7 +354,7 @@ fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
             if !query.is_empty() {
                 each(Event::Delta { key, text: query });
             }
-            // It is over when its result has come.
+            // The part ends when the result of the search comes.
             return;
         }
         BlockKind::Call { .. } | BlockKind::Text | BlockKind::Other => {}
@@ -361,7 +362,7 @@ fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
     each(Event::PartStop { key });
 }
 
-/// Reads a signature: a tag names its provider, everything else is Anthropic's own.
+/// Reads a signature: a tag names its provider, anything else is Anthropic's own.
 fn signature_of<'t>(proof: &'t Text<'_>, own: fn(Text<'t>) -> Signature<'t>) -> Option<Signature<'t>> {
     if proof.is_empty() {
         return None;

@@ -4,9 +4,9 @@
 //! message_start  (block_start  delta…  [signature]  block_stop)…  message_delta  message_stop
 //! ```
 //!
-//! One block is open at a time: what comes for another part meanwhile is held until its turn.
-//! Nothing is written before the first part or the end, so that the input an upstream reports early
-//! stands in `message_start`; what it reports late stands in `message_delta`.
+//! One block is open at a time; what comes meanwhile for another part is held until its turn. Nothing is written
+//! before the first part or the end, so that input tokens that an upstream reports early stand in `message_start`.
+//! What it reports later stands in `message_delta`.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub struct StreamWriter {
     id: Text<'static>,
     model: Text<'static>,
     phase: Phase,
-    /// Parts that have not ended, and those behind them, by their keys, which count them in the order of their
-    /// start; only the first may have an open block.
+    /// The parts that have not been written to their end, by their keys, which follow the order of their start. Only
+    /// the first may have an open block.
     parts: BTreeMap<u32, Part>,
     next_index: u64,
     calls: usize,
@@ -49,27 +49,27 @@ enum Phase {
 #[derive(Debug)]
 struct Part {
     kind: BlockContent,
-    /// Its block has begun.
+    /// Whether its block has begun.
     open: bool,
-    /// What came before its turn.
+    /// The text that came before its turn.
     held: Text<'static>,
     signature: Option<Signature<'static>>,
-    /// Nothing more comes.
+    /// Whether the part has ended.
     stopped: bool,
 }
 
 #[derive(Debug)]
 enum BlockContent {
-    /// What has been said, and where it comes from.
+    /// The text so far, and its citations.
     Text(Text<'static>, Vec<Citation<'static>>),
     Thinking,
     Call {
         id: Text<'static>,
         name: Text<'static>,
-        /// Its input is no JSON, and becomes the one string of an object.
+        /// Whether its input is not JSON; it becomes the only string of an object.
         custom: bool,
     },
-    /// Under the id it has for the client.
+    /// A search, with the id that the client gets.
     Search(Search<'static>),
 }
 
@@ -88,7 +88,7 @@ impl StreamWriter {
         }
     }
 
-    /// Appends to `out` the SSE events that say it.
+    /// Appends to `out` the SSE events for one canonical event.
     pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.phase == Phase::Over {
             return;
@@ -109,7 +109,7 @@ impl StreamWriter {
                     citations.push(citation.clone().into_owned());
                 }
             }
-            // There is no place for them here: the first event alone names the model.
+            // This dialect has no place for them: only the first event names the model.
             Event::Logprobs { .. } | Event::Model(_) => {}
             Event::Found { key, found } => {
                 if let Some(Part { kind: BlockContent::Search(search), .. }) = self.parts.get_mut(key) {
@@ -193,7 +193,7 @@ impl StreamWriter {
         }
     }
 
-    /// Writes what may be written now that a part has begun or ended.
+    /// Writes everything that can be written after a part has begun or ended.
     fn advance(&mut self, out: &mut String) {
         while let Some(mut entry) = self.parts.first_entry() {
             let first = entry.get_mut();
@@ -226,7 +226,7 @@ impl StreamWriter {
         put_event(out, "message_stop", |_| {});
     }
 
-    /// The open block is closed; what was held behind it is not begun any more.
+    /// Closes the open block and writes the error; parts behind it are not begun any more.
     fn fail(&mut self, error: &UpstreamError, out: &mut String) {
         if let Some(first) = self.parts.values_mut().next().filter(|part| part.open) {
             first.finish(&mut self.next_index, out);
@@ -238,8 +238,8 @@ impl StreamWriter {
 }
 
 impl Part {
-    /// Begins its turn. Blocks of text and thinking begin with their first delta: an empty one is
-    /// none, and thinking without text may turn out to be redacted.
+    /// Begins the part's turn. Blocks of text and thinking begin with their first delta: an empty block is none, and
+    /// thinking without text may turn out to be redacted.
     fn begin(&mut self, next_index: &mut u64, out: &mut String) {
         if matches!(self.kind, BlockContent::Call { .. } | BlockContent::Search(_)) {
             self.open(next_index, out);
@@ -297,14 +297,14 @@ impl Part {
                 input.object(|o| searches::put_query(o, search));
                 put_delta(index, "input_json_delta", "partial_json", input.as_str(), out);
             }
-            // The literal of the text, as a text.
+            // The text's JSON literal, as part of a JSON string that is itself sent as text.
             BlockContent::Call { custom: true, .. } => {
                 put_delta(index, "input_json_delta", "partial_json", text.literal(), out);
             }
         }
     }
 
-    /// Closes its block, the signature of thinking and the sources of a text last in it.
+    /// Closes the part's block; the signature of thinking and the citations of a text come last in it.
     fn finish(&mut self, next_index: &mut u64, out: &mut String) {
         let signature = self.signature.take();
         let proof = match self.kind {
@@ -312,7 +312,7 @@ impl Part {
             _ => ShownSignature::None,
         };
         if let ShownSignature::Beside(proof) = &proof {
-            // Thinking that is not shown is proven all the same.
+            // Thinking that is not shown has a signature all the same.
             self.open(next_index, out);
             put_delta(*next_index - 1, "signature_delta", "signature", proof, out);
         }
@@ -371,7 +371,7 @@ fn put_citation(index: u64, citation: &Citation<'_>, said: &CitedText<'_>, out: 
     });
 }
 
-/// An event, named as its `type`.
+/// Writes an event whose name is its `type`.
 pub(super) fn put_event(out: &mut String, name: &str, members: impl FnOnce(&mut Writer)) {
     for piece in ["event: ", name, "\ndata: "] {
         out.push_str(piece);

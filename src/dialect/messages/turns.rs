@@ -1,8 +1,8 @@
-//! Puts the turns of a conversation into the order that the messages API wants.
+//! Puts the turns of a conversation into the order that the messages API requires.
 //!
-//! The sides alternate there, and the results of tools come first in the turn that follows their
-//! call; all else keeps its order. What the API refuses is left out: thinking that another provider
-//! signed, or nobody, text that says nothing, results of calls that were never made.
+//! The sides alternate there, and tool results come first in the turn after their call; everything else keeps its
+//! order. What the API refuses is left out: thinking that another provider or nobody signed, blank text, and results
+//! of calls that were never made.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,23 +10,23 @@ use crate::dialect::canonical::{self, Part, Role};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
 
-/// What one side says, all of it not empty.
+/// The parts of one side, none of them empty.
 #[derive(Debug)]
 pub(super) struct Turn<'r, 'a> {
     pub role: Role,
     pub parts: Vec<Said<'r, 'a>>,
 }
 
-/// A part, and the client's mark on it: the prompt is to be cached up to there.
+/// A part, and the client's cache mark on it: the prompt is to be cached up to there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said<'r, 'a> {
     pub part: &'r Part<'a>,
     pub mark: Option<&'r Json<'a>>,
 }
 
-/// A result on its way to its call.
+/// A tool result that has not been matched with its call.
 struct Waiting<'r, 'a> {
-    /// Where it stood among all results.
+    /// Its position among all results.
     order: usize,
     turn: usize,
     said: Said<'r, 'a>,
@@ -57,8 +57,8 @@ pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 
     arranged
 }
 
-/// Whether the last turn of the assistant should begin with thinking, for thinking to be on, and does
-/// not: it made calls that have just been answered, or is to be continued.
+/// Returns whether thinking cannot be on because the last turn of the assistant does not begin with thinking although
+/// it goes on: its calls have just been answered, or it is to be continued.
 pub(super) fn lacks_thinking(turns: &[Turn<'_, '_>]) -> bool {
     let Some(last) = turns.iter().rposition(|turn| turn.role == Role::Assistant) else { return false };
     let answered = turns.get(last + 1).and_then(first);
@@ -83,7 +83,7 @@ fn results_by_call<'r, 'a>(turns: &[Turn<'r, 'a>]) -> HashMap<&'r str, VecDeque<
     waiting
 }
 
-/// Adds what a side says to its turn, or as its next.
+/// Adds parts to the last turn if it is of that role, or as the next turn.
 fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<Said<'r, 'a>>) {
     if parts.is_empty() {
         return;
@@ -94,7 +94,7 @@ fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<Said<'
     }
 }
 
-/// What is sent of a turn's parts. A mark goes with the part before it.
+/// Returns the parts of a turn that are sent. A mark goes with the part before it.
 fn said<'r, 'a>(parts: &'r [Part<'a>]) -> Vec<Said<'r, 'a>> {
     let mark_of = |at: usize| match parts.get(at + 1) {
         Some(Part::CacheMark(mark)) => Some(mark),
@@ -109,7 +109,7 @@ fn is_sent(part: &Part<'_>) -> bool {
         Part::Text(text) | Part::Refusal(text) => says_something(text),
         Part::Thinking(thinking) => match &thinking.signature {
             Some(Signature::Anthropic(proof) | Signature::AnthropicRedacted(proof)) => !proof.is_empty(),
-            // Nobody says whose it is: the client has it from somewhere, most likely from here.
+            // Its provider is unknown; most likely the client got it from this API.
             Some(Signature::Unknown(proof)) => !proof.is_empty(),
             _ => false,
         },
@@ -119,11 +119,11 @@ fn is_sent(part: &Part<'_>) -> bool {
     }
 }
 
-/// Whether a text is more than white space: the API refuses text blocks of nothing else.
+/// Returns whether a text is more than white space: the API refuses blank text blocks.
 pub(super) fn says_something(text: &Text<'_>) -> bool {
     match text.literal().bytes().next() {
         None => false,
-        // Long texts are rarely decoded for this.
+        // Checked first, so that long texts are rarely decoded.
         Some(first) if first.is_ascii_graphic() && first != b'\\' => true,
         Some(_) => !text.is_blank(),
     }

@@ -72,7 +72,7 @@ fn phase_of(dialect: Dialect, data: &str) -> Phase {
     observe(dialect, &[format!("data: {data}\n\n").as_bytes()]).phase().clone()
 }
 
-/// What the rest of the house sees of a stream.
+/// Returns the state of a stream as other modules see it.
 fn summary(observer: &StreamObserver) -> (Phase, Option<Usage>, bool, bool, u64) {
     let phase = observer.phase().clone();
     (phase, observer.usage(), observer.output_seen(), observer.is_finished(), observer.next_sequence())

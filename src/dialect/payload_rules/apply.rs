@@ -1,7 +1,7 @@
-//! What an operator's rules make of a finished body.
+//! Applies an operator's rules to a finished body.
 //!
-//! Rules are compiled when the settings are; a request that no rule names pays a comparison of names, and
-//! its bytes stay as they are.
+//! Rules are compiled when the settings are read; a request that no rule names costs a comparison of names, and its
+//! bytes stay as they are.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::patch::{Path, Tree};
 use super::trimmed;
 use crate::dialect::tree::Node;
 
-/// Rules, compiled.
+/// Compiled rules.
 pub struct PayloadRules {
     /// `default`, then `defaultRaw`.
     defaults: Vec<SetRule>,
@@ -19,12 +19,12 @@ pub struct PayloadRules {
     filters: Vec<FilterRule>,
 }
 
-/// Whose body it is.
+/// The upstream and the model that a body is for.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
     /// The identifier of the site's platform.
     pub platform: &'a str,
-    /// The model's name there, and as the client asked for it.
+    /// The model's name at the upstream; `requested` is the name that the client asked for.
     pub model: &'a str,
     pub requested: &'a str,
 }
@@ -42,7 +42,7 @@ struct FilterRule {
 
 struct ModelRule {
     name: Glob,
-    /// In lower case; empty for every platform.
+    /// The platform in lower case; empty for every platform.
     protocol: String,
 }
 
@@ -67,15 +67,15 @@ impl PayloadRules {
         (!is_empty).then_some(rules)
     }
 
-    /// Whether any rule is about such a body.
+    /// Whether any rule applies to a body for this target.
     pub fn concern(&self, target: Target<'_>) -> bool {
         let sets = self.defaults.iter().chain(&self.overrides).map(|rule| &rule.models);
         sets.chain(self.filters.iter().map(|rule| &rule.models)).any(|models| meet(models, target))
     }
 
-    /// The body as the rules want it; `None` where they leave it as it is.
+    /// Returns the body as the rules change it; `None` where they leave it as it is.
     ///
-    /// A default only fills what is missing, so the first of several counts; of overrides the last.
+    /// A default only fills what is missing, so the first of several counts; of overrides the last counts.
     pub fn apply(&self, body: &str, target: Target<'_>) -> Option<String> {
         let mut tree = Tree::Whole(Node::parse(body).ok().filter(Node::is_object)?);
         let mut changed = false;

@@ -1,18 +1,18 @@
-//! How a payload rule names models: as model patterns do, but in any case, and with the
-//! classes `[ab]` and the choices `{a,b}` of shells.
+//! The names of models in a payload rule: like model patterns, but compared without case, and with the classes `[ab]`
+//! and the choices `{a,b}` of shells.
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// Compiled size that bounds what matching one name can cost.
+/// The largest compiled size, in bytes, which bounds the cost of matching one name.
 const MAX_COMPILED: usize = 256 * 1024;
-/// A longer name is no model's.
+/// The longest name that is matched, in bytes; no model's is longer.
 const MAX_NAME: usize = 1024;
 
-/// A compiled name.
+/// The compiled pattern of a name.
 pub(super) struct Glob {
-    /// In lower case: a name that is spelled like its pattern matches, whatever is special in it.
+    /// The pattern in lower case: a name that is spelled like it matches, whatever special characters it has.
     text: String,
-    /// `None` where nothing is special in it, or where it cannot be compiled.
+    /// The regular expression; `None` where the pattern has no special characters, or cannot be compiled.
     regex: Option<Regex>,
 }
 
@@ -39,7 +39,7 @@ impl Glob {
     }
 }
 
-/// A glob as a regular expression. What is opened and never closed stands for itself.
+/// Translates a glob into a regular expression. A bracket or brace that is never closed stands for itself.
 fn translated(glob: &str) -> String {
     let mut out = String::new();
     let mut open_choices = 0;

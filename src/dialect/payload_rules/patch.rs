@@ -1,4 +1,4 @@
-//! A JSON body of which some paths are set or deleted. What no path leads through stays as it was written,
+//! A JSON body in which some paths are set or deleted. Anything that no path leads through stays as it was written,
 //! spelling of numbers and order of members included.
 
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::{is_index, segments};
 use crate::dialect::tree::Node;
 
-/// The way to one value.
+/// The path to one value.
 pub(super) struct Path(Vec<Segment>);
 
 enum Segment {
@@ -15,7 +15,7 @@ enum Segment {
 }
 
 impl Path {
-    /// Reads a path of a rule that has been found good.
+    /// Reads a path of a rule that has been validated.
     pub(super) fn new(text: &str) -> Self {
         let segment = |segment: &str| match segment.parse() {
             Ok(index) if is_index(segment) => Segment::Index(index),
@@ -25,28 +25,28 @@ impl Path {
     }
 }
 
-/// A value; taken apart as far as paths lead.
+/// A value, taken apart as far as paths lead.
 pub(super) enum Tree<'a> {
     Null,
-    /// As written.
+    /// A value as it was written.
     Whole(Node<'a>),
     Object(Vec<(Cow<'a, str>, Tree<'a>)>),
     Array(Vec<Tree<'a>>),
 }
 
 impl<'a> Tree<'a> {
-    /// Whether there is something at `path`, null included.
+    /// Whether there is a value at `path`, null included.
     pub(super) fn has(&self, path: &Path) -> bool {
         self.has_all(&path.0)
     }
 
-    /// Puts `value` at `path`. Containers that are missing are made, a scalar in the way is replaced; an
+    /// Puts `value` at `path`; returns whether it did. Missing containers are made, a scalar in the way is replaced; an
     /// object where the path wants an array, or the other way round, leaves everything as it was.
     pub(super) fn set(&mut self, path: &'a Path, value: Tree<'a>) -> bool {
         self.set_all(&path.0, value)
     }
 
-    /// Takes away what is at `path`; false when there is nothing.
+    /// Deletes the value at `path`; false when there is none.
     pub(super) fn delete(&mut self, path: &Path) -> bool {
         self.has(path) && self.delete_all(&path.0)
     }

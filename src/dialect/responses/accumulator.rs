@@ -1,8 +1,7 @@
-//! A stream of this dialect as the answer it ends with, for a client of this dialect that wanted no
-//! stream.
+//! Collects a stream of this dialect into one answer, for a client of this dialect that did not ask for a stream.
 //!
-//! Its terminal event repeats the whole response, with items that no other dialect has. Nothing of it
-//! is written anew; an output that was left out there is filled with the items that were done.
+//! The terminal event repeats the whole response, including items that no other dialect has, so it is passed on as it
+//! is. If its output is missing, the items of the stream's `output_item.done` events take its place.
 
 use super::reply_read;
 use super::turn::TurnOutput;
@@ -11,13 +10,13 @@ use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
-/// Reads a stream to its terminal event.
+/// Collects the events of a stream, up to its terminal event, into one answer.
 #[derive(Debug, Default)]
 pub struct Accumulator {
     output: TurnOutput,
-    /// As the first event has it.
+    /// The response object of `response.created`, as JSON.
     begun: Option<String>,
-    /// As the last one has it.
+    /// The response object of the terminal event, as JSON.
     response: Option<String>,
     failure: Option<UpstreamError>,
 }
@@ -48,7 +47,7 @@ impl Accumulator {
         }
     }
 
-    /// The response; an error when the stream failed or never finished.
+    /// Returns the response object as JSON; an error when the stream failed or never finished.
     pub fn finish(self) -> Result<String, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -59,7 +58,7 @@ impl Accumulator {
         let begun = self.begun.as_deref().and_then(|begun| Node::parse(begun).ok());
         let mut filled: Vec<(&str, &str)> = Vec::new();
         for (key, value) in begun.iter().flat_map(|begun| begun.members()) {
-            // What it was not yet then it may have become.
+            // These three may have changed since the beginning.
             if node.member(key).is_none() && !matches!(key.as_ref(), "status" | "output" | "usage") {
                 filled.push((key, value.raw()));
             }

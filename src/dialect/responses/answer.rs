@@ -1,7 +1,7 @@
-//! The response object and its items, complete or in the making.
+//! The response object and its items, finished or in progress.
 //!
-//! The types of the clients' SDKs want every member, asked for or not: what the request said is
-//! repeated, the rest has the dialect's default.
+//! The types of the clients' SDKs require every member: a member that the request set is repeated, every other one
+//! has the dialect's default.
 
 use serde::de::IgnoredAny;
 
@@ -19,7 +19,7 @@ use crate::dialect::writer::Writer;
 use super::status::Status;
 use super::{reasoning, searches};
 
-/// What every answer has, as it is when the request does not say.
+/// The members that every answer has, with their values where the request does not set them.
 const DEFAULTS: [(&str, &str); 16] = [
     ("background", "false"),
     ("instructions", "null"),
@@ -42,7 +42,7 @@ const DEFAULTS: [(&str, &str); 16] = [
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub id: String,
-    /// What leads from an item's id to the answer; empty where that has the upstream's name.
+    /// The hex digits in item ids that name the answer; empty where the answer keeps the upstream's id.
     answer_id: String,
     pub model: Text<'static>,
     /// Seconds since 1970.
@@ -59,8 +59,8 @@ impl Head {
         }
     }
 
-    /// The id of the item at that place of the output. It is taken out again before an upstream of
-    /// this dialect sees it ([`without_own_ids`](super::without_own_ids)).
+    /// Returns the id of the item at that place of the output. It is removed again before an upstream of this dialect
+    /// sees it ([`without_own_ids`](super::without_own_ids)).
     pub(super) fn item_id(&self, item: &Item<'_>, index: usize) -> String {
         let prefix = match item {
             Item::Reasoning { id: Some(id), .. } => return id.decode().into_owned(),
@@ -72,7 +72,7 @@ impl Head {
         format!("{prefix}{}{index}", self.answer_id)
     }
 
-    /// The members of a response object; `output` writes its items.
+    /// Writes the members of a response object; `output` writes its items.
     pub(super) fn put(
         &self,
         o: &mut Writer,
@@ -113,7 +113,7 @@ impl Head {
     }
 }
 
-/// The members that an answer should have and has not, with what they are without a word of the upstream.
+/// Returns the members that an answer lacks, each with the value from the request or else the dialect's default.
 pub(super) fn lacking<'t>(answer: &Node<'_>, context: &'t ReplyContext) -> Vec<(&'t str, &'t str)> {
     let echoed = |name: &str| context.echo.iter().find(|(key, _)| *key == name);
     let defaults = DEFAULTS.iter().chain(&[("error", "null"), ("incomplete_details", "null")]);
@@ -121,7 +121,7 @@ pub(super) fn lacking<'t>(answer: &Node<'_>, context: &'t ReplyContext) -> Vec<(
     lacking.map(|(name, default)| (*name, echoed(name).map_or(*default, |(_, value)| value))).collect()
 }
 
-/// The name that we gave it, else the upstream's.
+/// Returns the id that we gave the answer, or else the upstream's.
 fn response_id(id: &Text<'_>, context: &ReplyContext) -> String {
     match &context.answer_id {
         Some(own) => format!("resp_{own}"),
@@ -136,13 +136,14 @@ fn put_error(o: &mut Writer, error: &UpstreamError) {
     o.field_if("type", errors::kind_told(error));
 }
 
-/// Both objects of details always come with their number: Codex reads them so.
+/// Writes the usage. Both objects of details always come with their number, because Codex requires them.
 fn put_usage(o: &mut Writer, usage: &Usage) {
     let (input, output) = (usage.prompt.unwrap_or(0), usage.completion.unwrap_or(0));
     o.field("input_tokens", input);
     o.object_at("input_tokens_details", |o| {
         o.field("cached_tokens", usage.cache_read.unwrap_or(0));
-        // OpenAI's own name and that of others, so only where there is something to say.
+        // OpenAI and others name this member differently; it is written under both names, and only when it is not
+        // zero.
         let written = usage.cache_creation.filter(|written| *written > 0);
         o.field_if("cache_write_tokens", written);
         o.field_if("cache_creation_tokens", written);
@@ -158,7 +159,7 @@ fn put_usage(o: &mut Writer, usage: &Usage) {
 #[derive(Debug)]
 pub(super) enum Item<'t> {
     Reasoning {
-        /// Its own, when it comes from an upstream of this dialect.
+        /// The upstream's id, when the item comes from an upstream of this dialect.
         id: Option<Text<'t>>,
         summary: Vec<Text<'t>>,
         encrypted: Option<Text<'t>>,
@@ -180,13 +181,13 @@ pub(super) struct OutputPart<'t> {
     pub text: Text<'t>,
     pub citations: Vec<Citation<'t>>,
     pub logprobs: Vec<Token<'t>>,
-    /// How many of them have been written to a stream.
+    /// The number of `logprobs` that have been written to a stream.
     pub weighed: usize,
 }
 
 impl Item<'_> {
-    /// How far it is, as the last item of an answer that ended by `stop`. A call was cut off when its arguments are no
-    /// whole JSON: a client must not run it.
+    /// Returns the status of the item as the last one of an answer that ended by `stop`. A call whose arguments are
+    /// not complete JSON was cut off: a client must not run it.
     pub(super) fn status(&self, stop: &Stop<'_>) -> Status<'static> {
         match self {
             Self::Message(_) => Status::of(stop),
@@ -195,12 +196,12 @@ impl Item<'_> {
         }
     }
 
-    /// Whether it is a call whose arguments are no whole JSON; none at all are whole.
+    /// Returns whether the item is a call whose arguments are not complete JSON; empty arguments count as complete.
     pub(super) fn is_cut_off(&self) -> bool {
         matches!(self, Self::Call { kind: CallKind::Function, input, .. } if !input.is_empty() && !is_whole(input))
     }
 
-    /// The item's members.
+    /// Writes the item's members.
     pub(super) fn put(&self, o: &mut Writer, id: &str, status: Status<'_>) {
         o.field("id", id);
         match self {
@@ -255,21 +256,21 @@ impl<'t> OutputPart<'t> {
         }
     }
 
-    /// The length of the text, for [`put_citation`]; 0 where no citation is one of all the text.
+    /// Returns the length of the text for [`put_citation`], in characters; 0 where every citation has its own span.
     pub(super) fn cited_letters(&self) -> u64 {
         let is_of_all = self.citations.iter().any(|citation| citation.span.is_none());
         if is_of_all { self.text.letters() } else { 0 }
     }
 }
 
-/// The members of an annotation of a text of so many letters; without a span of its own it is one of all
-/// the text.
+/// Writes the members of an annotation of a text with `letters` characters; a citation without a span covers the
+/// whole text.
 pub(super) fn put_citation(o: &mut Writer, citation: &Citation<'_>, letters: u64) {
     o.field("type", "url_citation");
     citation.within(0, letters).put_annotation(o);
 }
 
-/// The arguments of a function that takes none are an object all the same.
+/// Returns the input of a complete call; for a function without arguments, an empty object.
 pub(super) fn complete_input(kind: CallKind, input: &Text<'_>) -> Text<'static> {
     if kind == CallKind::Function && input.is_empty() {
         Text::plain("{}")

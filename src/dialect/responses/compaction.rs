@@ -1,10 +1,10 @@
-//! A compacted conversation.
+//! Turns an answer into a compacted conversation.
 
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// An ordinary answer in the form of a compaction, with the same output. `None` when it is a compaction
-/// already, or has no output.
+/// Returns an ordinary answer in the form of a compaction with the same output; `None` when it is a compaction
+/// already or has no output.
 pub fn as_compaction(body: &str, fallback_id: &str, now: u64) -> Option<String> {
     let answer = Node::parse(body).ok().filter(Node::is_object)?;
     if answer.str_at("object") == "response.compaction" || answer.get("output").is_none() {

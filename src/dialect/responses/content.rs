@@ -1,6 +1,6 @@
-//! The blocks of a message and of what a tool gave back: texts, pictures, files, sound.
+//! The blocks of a message and of a tool's output: texts, pictures, files, sound.
 //!
-//! Where a request comes in, blocks of chat are taken for what they mean, too: clients mix the two.
+//! Blocks of chat are read, too, because clients mix the two dialects.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Where in the request something stands, for the error that names it: `input[3].content`.
+/// A place in the request, for the error that names it: `input[3].content`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextPlace {
     pub item: usize,
@@ -37,7 +37,7 @@ pub(super) fn read<'a>(content: &Node<'a>, place: TextPlace) -> Result<Vec<Part<
     }
 }
 
-/// Reads one block; `place` says where it stands.
+/// Reads one block; `place` names its place in an error.
 pub(super) fn read_block<'a>(
     block: &Node<'a>,
     place: impl Fn() -> String,
@@ -84,7 +84,7 @@ fn read_image<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<Image<
 }
 
 fn read_file<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<File<'a>, ConversionError> {
-    // Chat puts the file into an object of its own.
+    // Chat wraps the file in an object of its own.
     let file = block.get("file").filter(|file| file.is_object()).unwrap_or(block);
     let name = file.text_at("filename");
     let data =
@@ -97,7 +97,7 @@ fn read_file<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<File<'a
     }
 }
 
-/// Bare base64 has only its file's name to tell what it is.
+/// Turns bare base64 into inline data, whose media type only the extension of the file's name tells.
 fn with_mime<'a>(source: Source<'a>, name: Option<&Text<'_>>) -> Source<'a> {
     let Source::Url(data) = source else { return source };
     let name = name.map(|name| name.decode().to_ascii_lowercase()).unwrap_or_default();
@@ -113,7 +113,7 @@ fn with_mime<'a>(source: Source<'a>, name: Option<&Text<'_>>) -> Source<'a> {
     Source::Inline { mime: Text::plain(mime), data }
 }
 
-/// The source that a URL stands for: the data in it, or the address.
+/// Returns the source that a URL names: inline data, or an address.
 fn source_of_url<'a>(url: &Node<'a>) -> Option<Source<'a>> {
     let text = url.text()?;
     let literal = &url.raw()[1..url.raw().len() - 1];
@@ -131,7 +131,7 @@ fn source_of_url<'a>(url: &Node<'a>) -> Option<Source<'a>> {
     })
 }
 
-/// The media type and the base64 of `data:image/png;base64,iVBO…`.
+/// Splits `data:image/png;base64,iVBO…` into the media type and the base64 text.
 fn data_url(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"))?;
     let (head, data) = url[scheme.len()..].split_once(',')?;
@@ -139,7 +139,7 @@ fn data_url(url: &str) -> Option<(&str, &str)> {
     Some((mime.split(';').next().unwrap_or(mime), data))
 }
 
-/// Writes one block. What the model said and what it was given have different names.
+/// Writes one block. `said` is set for content of the model, whose block types differ from those of the input.
 pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), ConversionError> {
     match part {
         Part::Refusal(text) if said => list.object(|o| {
@@ -177,7 +177,7 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
         Part::Image(_) | Part::File(_) | Part::Audio { .. } => {
             return Err(ConversionError::unsupported("messages"));
         }
-        // They are items of their own.
+        // These parts are items of their own.
         Part::Thinking(_) | Part::Call(_) | Part::Result(_) | Part::Search(_) | Part::CacheMark(_) => {}
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! What an answer repeats of its request.
+//! The members of a request that its answer repeats.
 
 use crate::dialect::literal::compact;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Copied as they were sent. An event is one line: none of them brings line breaks along.
+/// The members that are copied as they were sent, without line breaks, because an event is one line.
 const COPIED: [&str; 17] = [
     "instructions",
     "max_output_tokens",
@@ -25,15 +25,15 @@ const COPIED: [&str; 17] = [
     "user",
 ];
 
-/// The members that an answer repeats, as JSON. What the client left out, or set to null, has the
-/// dialect's default in the answer ([`Head`](super::answer::Head)).
+/// Returns the members that an answer repeats, as JSON. What the client left out or set to null has the dialect's
+/// default in the answer ([`Head`](super::answer::Head)).
 pub fn echo(body: &Node<'_>) -> Vec<(&'static str, String)> {
     let mut echo: Vec<(&'static str, String)> = Vec::new();
     for key in COPIED {
         echo.extend(body.get(key).map(|value| (key, compact(value.raw()).into_owned())));
     }
     if let Some(reasoning) = body.get("reasoning").filter(|reasoning| reasoning.is_object()) {
-        // Clients' types want both.
+        // The types of the clients' SDKs require both members.
         let mut json = Writer::new();
         json.object(|o| {
             o.field("effort", reasoning.json_at("effort"));

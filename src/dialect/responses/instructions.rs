@@ -1,14 +1,16 @@
-//! `input` for an upstream that takes a list without system messages (Codex): those before the first
-//! word of either side go to `instructions`, later ones stay where they are as the developer's. Were they
-//! gathered too, the prompt would begin otherwise with each of them, and nothing of it would be cached.
+//! Rewrites `input` for an upstream that takes a list without system messages (Codex).
+//!
+//! System messages before the first user or assistant item move to `instructions`; later ones stay where they are and
+//! become developer messages. If those moved as well, each of them would change the beginning of the prompt, and
+//! nothing of it would be cached.
 
 use crate::dialect::edit::edit;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// The body with the texts of its first system messages before its own instructions; what else such a message
-/// holds stays where it is. `None` when there is no system message.
+/// Returns the body with the texts of its first system messages before its own instructions. What such a message
+/// holds besides texts stays in `input`. `None` when there is no system message.
 pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
     let items = body.items_at("input");
     items.iter().find(|item| is_message_of("system", item))?;
@@ -39,7 +41,7 @@ pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
     Some(edit(body.raw(), &set, &[]).into_owned())
 }
 
-/// An input that is a text as the list with the user's message that it stands for; `None` for any other input.
+/// Turns an input that is a string into a list with one user message; `None` for any other input.
 pub fn as_message(input: &str) -> Option<String> {
     let is_text = input.starts_with('"');
     is_text.then(|| format!(r#"[{{"type":"message","role":"user","content":{input}}}]"#))
@@ -58,7 +60,7 @@ fn put_as_developers(o: &mut Writer, message: &Node<'_>) {
     }
 }
 
-/// The texts of a message, and its other parts.
+/// Returns the texts of a message, and its other parts.
 fn taken_apart<'n, 'a>(item: &'n Node<'a>) -> (Vec<Text<'a>>, Vec<&'n Node<'a>>) {
     let Some(content) = item.get("content") else { return Default::default() };
     let parts = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
@@ -66,7 +68,7 @@ fn taken_apart<'n, 'a>(item: &'n Node<'a>) -> (Vec<Text<'a>>, Vec<&'n Node<'a>>)
     (parts.iter().filter_map(text).collect(), parts.iter().filter(|part| text(part).is_none()).collect())
 }
 
-/// Writes the members of a message, these parts in the place of its content.
+/// Writes the members of a message, with these parts as its content.
 fn put_with_content(o: &mut Writer, message: &Node<'_>, parts: &[&Node<'_>]) {
     for (key, value) in message.members() {
         match key.as_ref() {

@@ -1,7 +1,7 @@
-//! The items of `input` as turns of a conversation.
+//! Reads the items of `input` as turns of a conversation.
 //!
-//! Items stand in a row; the canonical form has turns. Reasoning, a message and the calls that
-//! follow are one turn of the assistant, outputs of calls in a row are one turn of the user.
+//! Items are a flat list; the canonical form has turns. Reasoning, a message and the calls that follow are one turn
+//! of the assistant; consecutive outputs of calls are one turn of the user.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::dialect::canonical::{Call, CallKind, ConversionError, Part, Role, Too
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
-/// What has been read so far.
+/// The turns and calls that have been read so far.
 #[derive(Debug, Default)]
 pub(super) struct Items<'a> {
     pub turns: Vec<Turn<'a>>,
@@ -65,7 +65,7 @@ impl<'a> Items<'a> {
             }
             "function_call_output" => self.output(index, item, CallKind::Function),
             "custom_tool_call_output" => self.output(index, item, CallKind::Custom),
-            // Its results are known to the model that searched, and cannot be passed to another.
+            // Its results are known to the model that searched, and cannot be passed on to another one.
             "web_search_call" => Ok(()),
             "" => Err(ConversionError::invalid(format!("input[{index}].type"), "is required")),
             kind => {
@@ -103,7 +103,7 @@ impl<'a> Items<'a> {
         Ok(())
     }
 
-    /// A call without a name calls nothing, and is left out.
+    /// Reads a call. A call without a name calls nothing, and is left out.
     fn call(&mut self, index: usize, item: &Node<'a>, kind: CallKind, input: &str) {
         let Some(name) = item.text_at("name").filter(|name| !name.is_blank()) else { return };
         let id = calls::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{index}")));
@@ -112,7 +112,7 @@ impl<'a> Items<'a> {
         self.turn(Role::Assistant).parts.push(Part::Call(Call { id, name, kind, input, signature: None }));
     }
 
-    /// The output of a call that nobody made is left out: no other dialect takes it.
+    /// Reads the output of a call. An output without a call is left out, because no other dialect takes it.
     fn output(&mut self, index: usize, item: &Node<'a>, kind: CallKind) -> Result<(), ConversionError> {
         let Some(call_id) = calls::call_id(item).filter(|id| self.called.contains(id)) else { return Ok(()) };
         let place = TextPlace { item: index, member: "output" };
@@ -136,8 +136,8 @@ impl<'a> Items<'a> {
         self.turns.push(Turn::new(role, parts));
     }
 
-    /// What the assistant thought or said. It begins a turn, unless it follows thoughts, or calls:
-    /// those wait for their outputs, and their turn is not over.
+    /// Adds what the assistant thought or said. It begins a new turn, unless the last part of the assistant's turn is
+    /// a thought or a call: calls wait for their outputs, so that turn is not over.
     fn push_assistant(&mut self, parts: Vec<Part<'a>>) {
         let goes_on = self.turns.last().is_some_and(|turn| {
             turn.role == Role::Assistant
@@ -150,7 +150,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// The turn of that role, which is the last one or a new one.
+    /// Returns the last turn if it has that role, or a new one.
     fn turn(&mut self, role: Role) -> &mut Turn<'a> {
         if self.turns.last().is_none_or(|turn| turn.role != role) {
             self.push_turn(role, Vec::new());

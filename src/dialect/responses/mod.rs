@@ -7,14 +7,18 @@
 //! stream    stream_read ─ stream_items        stream_write ─ answer
 //! ```
 //!
-//! What belongs to this dialect without being a conversion stands beside it: [`validate()`] refuses
-//! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
-//! [`without_reasoning`] takes out what an upstream cannot decrypt, [`with_items`] puts
-//! stored items in place of references, [`with_gathered_instructions`] moves
-//! instructions to where Codex wants them, [`echo()`] collects what an answer repeats. [`Accumulator`] makes
-//! one answer of a stream, [`replay()`] a stream of an answer, [`as_compaction`] a compaction of one.
-//! [`merge_turn`] and [`TurnOutput`] make whole requests of a socket's frames, [`warm_up`] and
-//! [`cancelled_turn`] are its answers when no upstream speaks. Frames of an upstream's socket are read by [`socket`].
+//! What belongs to this dialect without being a conversion:
+//! - [`validate()`] refuses tool outputs without a call.
+//! - [`without_own_ids`] removes from a body that is passed through what our own answers left in it.
+//! - [`without_reasoning`] removes reasoning that an upstream cannot decrypt.
+//! - [`with_items`] puts stored items in place of references.
+//! - [`with_gathered_instructions`] moves instructions to where Codex wants them.
+//! - [`echo()`] collects what an answer repeats of its request.
+//! - [`Accumulator`] makes one answer of a stream, [`replay()`] a stream of an answer, [`as_compaction`] a compaction
+//!   of an answer.
+//! - [`merge_turn`] and [`TurnOutput`] make whole requests of a client socket's frames; [`warm_up`] and
+//!   [`cancelled_turn`] are its answers where no upstream answers.
+//! - [`socket`] reads the frames of an upstream's socket.
 
 mod accumulator;
 mod answer;

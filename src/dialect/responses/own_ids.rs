@@ -1,8 +1,8 @@
-//! What an answer of ours leaves in a conversation, taken out again before an upstream of this very
-//! dialect sees it.
+//! Removes from a request what our converted answers left in its conversation, before an upstream of this dialect
+//! sees it.
 //!
-//! Answers that were converted have items with ids of our own, which the upstream would look up, and
-//! reasoning with another provider's signature, which it would refuse, and searches that it did not run.
+//! A converted answer has items with ids of our own, which the upstream would look up, reasoning with another
+//! provider's signature, which it would refuse, and searches that it did not run.
 
 use bytes::Bytes;
 
@@ -11,22 +11,22 @@ use crate::dialect::signature;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// How the ids of items begin that we made. What names the answer follows, and the item's place in its output; those of
+/// The prefixes of item ids that we made. The name of the answer follows, then the item's place in its output; ids of
 /// older answers have the place alone.
 const PREFIXES: [&str; 4] = ["msg_sy", "rs_sy", "fc_sy", "ws_sy"];
 
-/// The length of the hex digits that name an answer.
+/// The number of hex digits that name an answer.
 const ANSWER_DIGITS: usize = 32;
 
-/// Whether an item's id is one of ours.
+/// Returns whether an item's id is one of ours.
 pub(super) fn is_own_id(id: &Text<'_>) -> bool {
     let id = id.literal();
     let number = PREFIXES.iter().find_map(|prefix| id.strip_prefix(prefix));
     is_place(number) || answer_of(id).is_some()
 }
 
-/// The hex digits that name the answer in which an item of this id was given; `None` where the id is none that leads
-/// to an answer.
+/// Returns the hex digits that name the answer in which an item with this id was given; `None` for an id that names
+/// no answer.
 pub fn answer_of(item_id: &str) -> Option<&str> {
     let rest = PREFIXES.iter().find_map(|prefix| item_id.strip_prefix(prefix))?;
     let (answer, place) = rest.split_at_checked(ANSWER_DIGITS)?;
@@ -38,8 +38,8 @@ fn is_place(number: Option<&str>) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The body without our ids and without the reasoning of other providers; `None` when there is
-/// neither. Every other byte stays as it was written.
+/// Returns the body without our ids and without the reasoning of other providers; `None` when there is neither. Every
+/// other byte stays as it was written.
 pub fn without_own_ids(body: &Node<'_>) -> Option<Bytes> {
     let input = body.get("input")?;
     let items = input.items();
@@ -60,8 +60,8 @@ pub fn without_own_ids(body: &Node<'_>) -> Option<Bytes> {
     })
 }
 
-/// The body without reasoning, for an upstream that cannot read what it is sent of it: another account
-/// encrypted it. `None` when there is none.
+/// Returns the body without reasoning, for an upstream that cannot decrypt it because another account encrypted it.
+/// `None` when there is none.
 pub fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
     let is_reasoning = |item: &&Node<'_>| item.str_at("type") == "reasoning";
     let items = body.items_at("input");
@@ -71,7 +71,7 @@ pub fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
     })
 }
 
-/// The body with other items; every byte around them stays.
+/// Returns the body with other items in `input`; every byte around them stays.
 pub(super) fn with_input(body: &Node<'_>, items: impl FnOnce(&mut Writer)) -> Option<Bytes> {
     let input = body.get("input")?;
     let mut list = Writer::with_capacity(input.raw().len());
@@ -83,18 +83,18 @@ pub(super) fn with_input(body: &Node<'_>, items: impl FnOnce(&mut Writer)) -> Op
 }
 
 fn has_own_id(item: &Node<'_>) -> bool {
-    // A reference is nothing but its id.
+    // A reference consists of nothing but its id.
     item.text_at("id").is_some_and(|id| is_own_id(&id)) && item.str_at("type") != "item_reference"
 }
 
 fn is_foreign(item: &Node<'_>) -> bool {
     match item.str_at("type").as_ref() {
-        // Without a proof of its own, thinking is nothing that its upstream knows.
+        // Reasoning that we wrote without a signature means nothing to an upstream.
         "reasoning" => match item.text_at("encrypted_content").filter(|proof| !proof.is_empty()) {
             Some(proof) => signature::untag(&proof).is_some(),
             None => has_own_id(item),
         },
-        // A search is nothing without its id: what it found lies at its provider.
+        // A search is useless without its id: its results are stored at its provider.
         "web_search_call" => has_own_id(item),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Reasoning items: what of a thought may be shown, and the signature of it.
+//! Reasoning items: the part of a thought that may be shown, and its signature.
 
 use crate::dialect::canonical::Thinking;
 use crate::dialect::literal::Text;
@@ -6,11 +6,11 @@ use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// What stands between two parts of a summary when they become one text.
+/// The separator between the parts of a summary that are joined into one text, as the inside of a JSON string.
 pub(super) const BETWEEN_PARTS: &str = "\\n\\n";
 
-/// Reads an item. One that came to a client of ours from another provider may hold several thoughts;
-/// one that says nothing and proves nothing holds none.
+/// Reads an item. An item that we wrote for another provider's thinking may hold several thoughts; an item without
+/// text and without a signature holds none.
 pub(super) fn read<'a>(item: &Node<'a>) -> Vec<Thinking<'a>> {
     let summary = texts(item, "summary");
     let shown = match summary.as_slice() {
@@ -31,7 +31,7 @@ pub(super) fn read<'a>(item: &Node<'a>) -> Vec<Thinking<'a>> {
         && text.is_empty()
         && !matches!(signature, Signature::AnthropicRedacted(_))
     {
-        // The tag carries the signature alone.
+        // The tag holds the signature alone.
         *text = shown.clone().into_owned();
     }
     if pieces.is_empty() {
@@ -44,12 +44,12 @@ fn unproved(shown: Text<'_>) -> Vec<Thinking<'_>> {
     if shown.is_empty() { Vec::new() } else { vec![Thinking { text: shown, signature: None }] }
 }
 
-/// The texts of a list of parts.
+/// Returns the texts of a list of parts.
 fn texts<'a>(item: &Node<'a>, key: &str) -> Vec<Text<'a>> {
     item.items_at(key).iter().filter_map(|part| part.text_at("text").or_else(|| part.text())).collect()
 }
 
-/// Writes thinking for an upstream, which takes back what its own provider encrypted and nothing else.
+/// Writes thinking for an upstream, which takes back only what its own provider encrypted.
 pub(super) fn put_for_upstream(list: &mut Writer, thinking: &Thinking<'_>) {
     let Some(Signature::OpenAi { id, encrypted, summary }) = &thinking.signature else { return };
     if encrypted.is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn put_for_upstream(list: &mut Writer, thinking: &Thinking<'_>) {
     });
 }
 
-/// A part of a summary, unless it is empty.
+/// Writes a part of a summary, unless it is empty.
 pub(super) fn put_part(list: &mut Writer, text: &Text<'_>) {
     if !text.is_empty() {
         list.object(|o| {
@@ -78,7 +78,8 @@ pub(super) fn put_part(list: &mut Writer, text: &Text<'_>) {
     }
 }
 
-/// What a client is given to send back: the signature as its provider wrote it, or a tag of ours.
+/// Returns the `encrypted_content` for a client to send back: OpenAI's own, or a tag of ours around another
+/// provider's signature.
 pub(super) fn encrypted_content<'t>(text: &Text<'_>, signature: &'t Signature<'_>) -> Option<Text<'t>> {
     match signature {
         Signature::OpenAi { encrypted, .. } => Some(encrypted.borrowed()).filter(|proof| !proof.is_empty()),

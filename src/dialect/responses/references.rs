@@ -1,8 +1,8 @@
 //! References to items of earlier answers (`item_reference`).
 //!
-//! The id of an item that we wrote leads to the answer it belongs to; those of an upstream that stores nothing are known to
-//! whoever keeps its answers. First the items are found ([`items_referred_to`]), so that it is known how long the body
-//! becomes, then they take the place of the references ([`with_items`]).
+//! An item id of ours names the answer that the item belongs to; items with ids of an upstream that stores nothing
+//! are looked up by id among the answers kept here. [`items_referred_to`] finds the items first, so that the length
+//! of the new body is known; then [`with_items`] puts them in place of the references.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::own_ids::{answer_of, is_own_id, with_input};
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 
-/// Whether items stand in the input by their ids alone.
+/// Returns whether the input refers to items by their ids.
 pub fn refers_to_items(body: &Node<'_>) -> bool {
     body.items_at("input").iter().any(is_reference)
 }
@@ -24,13 +24,13 @@ fn is_reference(item: &Node<'_>) -> bool {
 /// An item as JSON, and its place in the input.
 pub type ItemReferredTo = (usize, Arc<str>);
 
-/// The items of answers stored here that a body refers to. Those with ids of an upstream's stay references that are not
-/// found: the upstream may have them. `find` gives an item as JSON by its id, and by the hex digits that name its answer
-/// where the id is one of ours; `longest` bounds the items together, in bytes.
+/// Finds the items of answers stored here that a body refers to. A reference with an upstream's id that is not found
+/// stays, because the upstream may have the item. `find` returns an item as JSON by its id and, where the id is one
+/// of ours, the hex digits that name its answer. `longest` limits the length of all items together, in bytes.
 ///
 /// # Errors
 ///
-/// An item with an id of ours that is not found, or more of them than fit.
+/// When an item with an id of ours is not found, or the items are longer than `longest`.
 pub fn items_referred_to(
     body: &Node<'_>,
     longest: usize,
@@ -64,7 +64,7 @@ pub fn items_referred_to(
     Ok(found)
 }
 
-/// The body with items in place of the references to them.
+/// Returns the body with the found items in place of the references to them.
 pub fn with_items(body: &Node<'_>, found: &[ItemReferredTo]) -> Option<Bytes> {
     let mut next = found.iter().peekable();
     with_input(body, |list| {

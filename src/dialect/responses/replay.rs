@@ -1,5 +1,5 @@
-//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one. The response,
-//! its items and their ids stay as the upstream wrote them.
+//! Turns a complete answer of this dialect into a stream, for a client of this dialect that asked for one. The
+//! response, its items and their ids stay as the upstream wrote them.
 
 use super::answer::lacking;
 use super::stream_write::emit;
@@ -48,7 +48,7 @@ impl Events<'_> {
     }
 }
 
-/// Where the events of an item belong.
+/// The place and the id of the item that events are about.
 struct Item<'a> {
     index: u64,
     id: Text<'a>,
@@ -101,7 +101,7 @@ impl Item<'_> {
         o.field("output_index", self.index);
     }
 
-    /// A part of a message: its text or refusal in one piece, then what is noted beside it.
+    /// Writes the events of a message part: its text or refusal in one piece, then its annotations.
     fn replay_part(&self, place: u64, part: &Node<'_>, events: &mut Events<'_>) {
         let (word, key) =
             if part.get("refusal").is_some() { ("refusal", "refusal") } else { ("output_text", "text") };
@@ -149,7 +149,7 @@ impl Item<'_> {
         });
     }
 
-    /// A part of a summary, or of the thinking itself.
+    /// Writes the events of a part of a reasoning summary, or of the reasoning text itself.
     fn replay_thought(
         &self,
         (word, index, place): (&str, &str, u64),
@@ -161,7 +161,7 @@ impl Item<'_> {
             o.field(index, place);
         };
         let body = compact(part.raw());
-        // The thinking itself has no events for its parts.
+        // The reasoning text itself has no events for its parts.
         let has_parts = word == "reasoning_summary";
         if has_parts {
             events.put("reasoning_summary_part.added", |o| {

@@ -38,7 +38,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
             "function_call" => parts.extend(call(index, item, CallKind::Function)),
             "custom_tool_call" => parts.extend(call(index, item, CallKind::Custom)),
             "web_search_call" => parts.extend(searches::read(item).map(Part::Search)),
-            // What else ran at the upstream has no name in the other dialects.
+            // Other tools that ran at the upstream have no name in the other dialects.
             _ => {}
         }
     }
@@ -57,8 +57,8 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     })
 }
 
-/// The failure that a response object reports. Beside an output, an error counts only when the
-/// response says itself that it failed.
+/// Returns the failure that a response object reports. If the response has an output, an error counts only when the
+/// status is a failure, too.
 pub(super) fn failure(response: &Node<'_>) -> Option<UpstreamError> {
     let failed = matches!(response.str_at("status").as_ref(), "failed" | "cancelled");
     match response.get("error").filter(|error| is_error(error)) {
@@ -73,12 +73,12 @@ pub(super) fn unnamed() -> UpstreamError {
     UpstreamError::new("Upstream reported that the response failed")
 }
 
-/// The blocks of a message, or the text that some sites write instead.
+/// Returns the blocks of a message; some sites write a plain text instead.
 fn blocks<'n, 'a>(content: &'n Node<'a>) -> &'n [Node<'a>] {
     if content.is_array() { content.items() } else { std::slice::from_ref(content) }
 }
 
-/// What a block says; blocks of other kinds are left out.
+/// Reads a text or a refusal; blocks of other kinds are left out.
 fn text_or_refusal<'a>(block: &Node<'a>) -> Option<Part<'a>> {
     let part = content::read_block(block, String::new).ok();
     part.filter(|part| matches!(part, Part::Text(_) | Part::Refusal(_)))
@@ -91,7 +91,7 @@ fn call<'a>(index: usize, item: &Node<'a>, kind: CallKind) -> Option<Part<'a>> {
     Some(Part::Call(Call { id, name, kind, input, signature: None }))
 }
 
-/// Why it stopped. Limits and filters count before calls.
+/// Returns why the model stopped. Limits and filters take precedence over calls.
 pub(super) fn stop(response: &Node<'_>, called: bool) -> Stop<'static> {
     let status = response.str_at("status");
     let reason = response.path(&["incomplete_details", "reason"]).and_then(Node::str).unwrap_or_default();
@@ -104,10 +104,10 @@ pub(super) fn stop(response: &Node<'_>, called: bool) -> Stop<'static> {
     }
 }
 
-/// The usage of a response object, counted as the canonical form wants it.
+/// Reads the usage of a response object, counted as the canonical form requires.
 pub(super) fn usage(response: &Node<'_>) -> Option<Usage> {
     let mut usage = usage::of_text(Dialect::Responses, response.get("usage")?.raw())?;
-    // Some sites count as messages does.
+    // Some sites count like the messages dialect, with cached tokens apart.
     usage.count_cache_in();
     Some(usage)
 }

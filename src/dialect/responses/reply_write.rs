@@ -10,7 +10,7 @@ use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
 
-/// Writes a complete answer. Of several candidates the first: this dialect has one.
+/// Writes a complete answer from the first candidate: this dialect has only one.
 pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     let none = Candidate::default();
     let candidate = reply.candidates.first().unwrap_or(&none);
@@ -20,20 +20,20 @@ pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     let output = |list: &mut Writer| {
         let last = items.len().saturating_sub(1);
         for (index, item) in items.iter().enumerate() {
-            // Only the last one can have been cut off.
+            // Only the last item can have been cut off.
             let status = if index == last { item.status(&candidate.stop) } else { Status::Completed };
             let id = head.item_id(item, index);
             list.object(|o| item.put(o, &id, status));
         }
     };
-    // Clients' types want counts, known or not.
+    // The types of the clients' SDKs require counts, known or not.
     let usage = reply.usage.unwrap_or_default();
     let mut json = Writer::with_capacity(2048);
     json.object(|o| head.put(o, status, output, Some(&usage), context));
     json.into_bytes()
 }
 
-/// Texts and refusals that follow each other make one message.
+/// Builds the items of a candidate; consecutive texts and refusals make one message.
 fn items<'t>(candidate: &'t Candidate<'_>) -> Vec<Item<'t>> {
     let mut items: Vec<Item<'t>> = Vec::new();
     for (place, part) in candidate.parts.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Reads a request body.
 //!
-//! Clients of this dialect are many and old ones linger: members that were renamed, numbers in
-//! quotes and blanks around words are taken for what they mean.
+//! There are many clients of this dialect, some of them old: renamed members, numbers in quotes and blanks around
+//! words are accepted.
 
 use super::items::Items;
 use super::tools;
@@ -28,7 +28,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     let text_prompt = body.get("prompt").filter(|prompt| prompt.is_string());
     match body.get("input").or(text_prompt.filter(|_| body.get("messages").is_none())) {
         Some(input) => items.read(input)?,
-        // They are those of chat, roles, calls and all.
+        // `messages` is read as chat's, with its roles and calls.
         None if body.get("messages").is_some() => {
             let (instructions, turns) = chat::read_messages(body)?;
             system.extend(instructions);
@@ -67,7 +67,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     })
 }
 
-/// A string without the blanks around it; none when nothing is left.
+/// Reads a string without the blanks around it; `None` when nothing is left.
 fn word<'a>(body: &Node<'a>, key: &str) -> Option<Text<'a>> {
     let text = body.text_at(key)?;
     let plain = text.decode();
@@ -86,7 +86,7 @@ fn number<'a>(body: &Node<'a>, key: &str) -> Result<Option<Json<'a>>, Conversion
     }
 }
 
-/// A whole number, which may stand in quotes.
+/// Reads a whole number, which may stand in quotes.
 fn whole_number<'a>(body: &Node<'a>, key: &str) -> Option<Json<'a>> {
     let node = body.get(key)?;
     if node.is_number() {
@@ -105,7 +105,7 @@ fn max_output(body: &Node<'_>) -> Option<u64> {
     names.into_iter().find_map(given).filter(|tokens| *tokens > 0)
 }
 
-/// `include`, a list or the only word of one.
+/// Reads `include`: a list, or a single word.
 pub(in crate::dialect) fn included<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
     let Some(include) = body.get("include") else { return Vec::new() };
     match include.text() {
@@ -137,7 +137,7 @@ fn format<'a>(body: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> {
         "text" => Format::Text,
         "json_object" => Format::JsonObject,
         "json_schema" => {
-            // Chat wraps it.
+            // Chat wraps the schema in an object of its own.
             let format = format.get("json_schema").filter(|inner| inner.is_object()).unwrap_or(format);
             Format::JsonSchema {
                 name: format.text_at("name"),
@@ -155,8 +155,8 @@ fn format<'a>(body: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> {
     }))
 }
 
-/// What chat has under the same name; the other members that this dialect copies from chat mean
-/// nothing there (`include`, `truncation`, `background`, `max_tool_calls`, …).
+/// Reads the members that chat has under the same name; the other members of this dialect (`include`, `truncation`,
+/// `background`, `max_tool_calls`, …) mean nothing there.
 fn shared<'a>(body: &Node<'a>) -> Vec<(&'static str, Json<'a>)> {
     let retention = word(body, "prompt_cache_retention")
         .map(|word| ("prompt_cache_retention", Json::of(&word.decode().as_ref().into())));
@@ -166,7 +166,8 @@ fn shared<'a>(body: &Node<'a>) -> Vec<(&'static str, Json<'a>)> {
     retention.into_iter().chain(obfuscation).collect()
 }
 
-/// What lies at an upstream of this dialect and nowhere else: without it the answer would be another.
+/// Names the members that refer to something stored only at an upstream of this dialect; without it the answer would
+/// differ.
 fn native(body: &Node<'_>) -> Vec<&'static str> {
     let given =
         |key: &&str| body.get(key).is_some_and(|node| node.str().is_none_or(|id| !id.trim().is_empty()));

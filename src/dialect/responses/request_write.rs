@@ -13,9 +13,9 @@ use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 use crate::hex;
 
-/// The API takes no smaller limit.
+/// The smallest `max_output_tokens` that the API accepts.
 const MIN_OUTPUT: u64 = 16;
-/// Nor a longer name for a user.
+/// The longest `user` that the API accepts, in characters.
 const MAX_USER: usize = 64;
 
 /// Writes a request body.
@@ -63,7 +63,7 @@ fn members(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) -> Result
             name => o.field(name, value),
         }
     }
-    // This dialect's own default would leave a copy of the answer upstream.
+    // The dialect's default would leave a copy of the answer at the upstream.
     o.field("store", request.store.unwrap_or(false));
     if target.stream {
         o.field("stream", true);
@@ -88,13 +88,13 @@ fn put_reasoning(o: &mut Writer, request: &Request<'_>, model: &str) {
         match summary {
             Some(summary) => o.field("summary", summary),
             None if request.reasoning.wanted_effort() == Some(Effort::None) => {}
-            // The clients of the other dialects are shown what the model thinks.
+            // Clients of the other dialects are shown what the model thinks.
             None => o.field("summary", "auto"),
         }
     });
 }
 
-/// `include`: what the client listed, and what else must come back so that it can be sent along with
+/// Writes `include`: what the client listed, and what else the upstream must return so that it can be sent along with
 /// the next request.
 fn put_include(o: &mut Writer, request: &Request<'_>) {
     let effort = request.reasoning.wanted_effort();
@@ -140,7 +140,7 @@ fn put_format(o: &mut Writer, format: &Format<'_>) {
             o.field("type", "json_schema");
             match name {
                 Some(name) => o.field("name", name),
-                // Required here, unknown to the other dialects.
+                // Required here, but unknown to the other dialects.
                 None => o.field("name", "output"),
             }
             o.field_if("description", description.as_ref());
@@ -150,8 +150,7 @@ fn put_format(o: &mut Writer, format: &Format<'_>) {
     }
 }
 
-/// Who the client's user is. A name that is too long goes as its hash, under the member that is meant
-/// for one; an opaque id goes there, too.
+/// Writes the client's user. A name that is too long is sent as its hash in `safety_identifier`, as is an opaque id.
 fn put_user(o: &mut Writer, request: &Request<'_>) {
     let (short, long): (Vec<_>, Vec<_>) =
         request.user.iter().partition(|user| user.decode().chars().count() <= MAX_USER);
@@ -172,8 +171,8 @@ fn bounded<'t>(name: &'t Text<'_>) -> Text<'t> {
 
 // === items ===
 
-/// What was said in one breath is a message; thoughts, calls and their outputs are items of their
-/// own, each at its place.
+/// Writes a turn: thinking, calls and results are items of their own, each at its place; the parts between them make
+/// one message.
 fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), ConversionError> {
     let mut from = 0;
     for (at, part) in turn.parts.iter().enumerate() {

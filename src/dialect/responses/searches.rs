@@ -6,10 +6,10 @@ use crate::dialect::search::{Found, Page, Search};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Why a search failed, in the words of other dialects: this one does not tell.
+/// The error code of a failed search, in the words of other dialects: this dialect gives no reason.
 const UNAVAILABLE: &str = "unavailable";
 
-/// Reads an item. Only searches of the web count: opening a page, or looking for something in it, does not.
+/// Reads an item. Only searches count: opening a page, or looking for something in it, does not.
 pub(super) fn read<'a>(item: &Node<'a>) -> Option<Search<'a>> {
     let action = item.get("action");
     let kind = action.map(|action| action.str_at("type")).unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn read<'a>(item: &Node<'a>) -> Option<Search<'a>> {
     Some(Search { id: item.text_at("id").unwrap_or_default(), query: query.unwrap_or_default(), found })
 }
 
-/// The members of an item behind its id.
+/// Writes the members of an item that follow its id.
 pub(super) fn put(o: &mut Writer, search: &Search<'_>, status: Status<'_>) {
     o.field("type", "web_search_call");
     o.field(

@@ -1,6 +1,6 @@
-//! Frames of a WebSocket to an upstream of the responses dialect, read as what they would have been by HTTP.
+//! Reads the frames of a WebSocket to an upstream of the responses dialect as what they would have been over HTTP.
 //!
-//! | frame | by HTTP |
+//! | frame | over HTTP |
 //! |---|---|
 //! | `response.create`, to the upstream | the body of a request |
 //! | `error` with a status, as the first one | an answer with that status |
@@ -15,20 +15,21 @@ use serde_json::{Map, Value};
 use crate::dialect::edit::edit;
 use crate::dialect::json;
 
-/// The longest value of a header that a frame tells.
+/// The longest header value that is taken from a frame, in bytes.
 const MAX_VALUE: usize = 1024;
 
 /// An event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Event {
-    /// As a stream of events has it.
+    /// The event as it stands in an SSE stream.
     pub text: String,
     pub is_last: bool,
-    /// It tells what is wrong with the socket or the request, not how a response ended: who says that may close the socket.
+    /// Whether it reports a problem of the socket or the request, not how a response ended; the upstream may close
+    /// the socket after it.
     pub is_error: bool,
 }
 
-/// An answer with another status than 200.
+/// An answer with an error status.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: u16,
@@ -37,26 +38,27 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Whether it says that the socket has been open for too long, and nothing of the request.
+    /// Returns whether it only says that the socket has been open for too long, which has nothing to do with the
+    /// request.
     pub fn is_goodbye(&self) -> bool {
         let code = json::member(&self.body, "error").and_then(|error| json::member(error, "code"));
         code == Some("\"websocket_connection_limit_reached\"")
     }
 }
 
-/// The only frame of a request with this body; `None` for a body that is no JSON object.
+/// Builds the single frame of a request with this body; `None` for a body that is not a JSON object with a `model`.
 pub fn request(body: &str) -> Option<String> {
     json::member(body, "model")?;
     Some(edit(body, &[("type", "\"response.create\"")], &[]).into_owned())
 }
 
-/// The event that a frame is; `None` for one that is none.
+/// Reads a frame as an event of a stream; `None` for the `codex.…` frames, which are not events.
 pub fn event(frame: &str) -> Option<Event> {
     let kind = kind(frame);
     if kind.starts_with("codex.") {
         return None;
     }
-    // In JSON a line break outside of a text is a blank.
+    // Outside of a string, JSON allows a blank in place of a line break.
     let line = frame.trim().replace(['\r', '\n'], " ");
     let text = match kind {
         "" => format!("data: {line}\n\n"),
@@ -66,7 +68,7 @@ pub fn event(frame: &str) -> Option<Event> {
     Some(Event { text, is_last, is_error: kind == "error" })
 }
 
-/// The answer that a frame stands for which is an error with a status.
+/// Reads a frame that is an error with a status as the answer it stands for.
 pub fn refusal(frame: &str) -> Option<Refusal> {
     if kind(frame) != "error" {
         return None;
@@ -84,7 +86,7 @@ pub fn refusal(frame: &str) -> Option<Refusal> {
     Some(Refusal { status, headers, body })
 }
 
-/// The limits that a frame tells of, as headers.
+/// Returns the rate limits in a frame as headers.
 pub fn limits(frame: &str) -> Vec<(String, String)> {
     if kind(frame) != "codex.rate_limits" {
         return Vec::new();
@@ -106,7 +108,7 @@ pub fn limits(frame: &str) -> Vec<(String, String)> {
     headers
 }
 
-/// A header of a handshake or of a frame that says the same of an answer.
+/// Returns a header of a handshake or a frame that also applies to an answer: `x-…` and `retry-after`, in lower case.
 pub fn header((name, value): (&[u8], &[u8])) -> Option<(String, String)> {
     let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
     let value = std::str::from_utf8(value).ok()?.trim();
@@ -126,7 +128,7 @@ fn told((name, value): (&String, &Value)) -> Option<(String, String)> {
     header((name.as_bytes(), value.as_bytes()))
 }
 
-/// What a frame calls itself; empty where it does not.
+/// Returns the type of a frame; empty where it has none.
 fn kind(frame: &str) -> &str {
     let kind = json::member(frame, "type").map(|kind| kind.trim_matches('"')).unwrap_or_default();
     let is_kind = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');

@@ -1,9 +1,9 @@
-//! How far an answer, or an item of it, is.
+//! The status of an answer, or of an item of it.
 
 use crate::dialect::canonical::Stop;
 use crate::dialect::upstream_error::UpstreamError;
 
-/// How far an answer is.
+/// The status of an answer or an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Status<'e> {
     InProgress,

@@ -1,4 +1,4 @@
-//! The items of a streamed answer, and how an event finds the one it is about.
+//! The items of a streamed answer, and the search for the one that an event is about.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
@@ -11,27 +11,28 @@ use crate::dialect::tree::Node;
 #[derive(Debug)]
 pub(super) struct Item {
     pub kind: ItemKind,
-    /// Its place in the output and its id, when the upstream says them.
+    /// The item's place in the output, when the upstream tells it.
     pub index: Option<u64>,
+    /// The item's id, when the upstream tells it.
     pub id: Option<Text<'static>>,
     pub done: bool,
-    /// The event that adds it has come.
+    /// Whether the event that adds it has come.
     pub added: bool,
-    /// It has been found again in the terminal response.
+    /// Whether it has been found again in the terminal response.
     pub repeated: bool,
-    /// The open part.
+    /// The key of the open part.
     pub key: Option<u32>,
-    /// Which of its parts is open, or was last.
+    /// The index of the part that is open, or was last.
     pub at: u64,
-    /// The parts of which a delta has been read.
+    /// The parts for which a delta has been read.
     pub seen: BTreeSet<u64>,
-    /// How many annotations of each part have been read.
+    /// The number of annotations that have been read of each part.
     pub citations_seen: BTreeMap<u64, usize>,
     /// The parts whose log probabilities have been read.
     pub with_logprobs: BTreeSet<u64>,
-    /// Reasoning is read from its raw text or from its summary, whichever comes first.
+    /// Whether reasoning is read from its raw text or from its summary: whichever came first.
     pub raw: Option<bool>,
-    /// Input of a call whose name is not known yet.
+    /// The input of a call whose name is not known yet.
     pub held: Text<'static>,
 }
 
@@ -41,7 +42,7 @@ pub(super) enum ItemKind {
     Reasoning,
     Call(CallKind),
     Search,
-    /// What else ran at the upstream.
+    /// Another tool that ran at the upstream.
     Other,
 }
 
@@ -84,24 +85,26 @@ impl Item {
     }
 }
 
-/// The items seen so far. What finds one of them looks at a few places, however many there are.
+/// The items seen so far, with indexes so that finding one takes the same few steps however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     all: Vec<Item>,
-    /// The last item of each kind at each place of the output, and of each id.
+    /// The last item of each kind at each place of the output.
     by_index: HashMap<(ItemKind, u64), usize>,
+    /// The last item of each kind with each id.
     by_id: HashMap<(ItemKind, Text<'static>), usize>,
     by_kind: HashMap<ItemKind, OfKind>,
 }
 
-/// Places of items of one kind: the last of all, of those without a place, without an id, and without either, as they came.
+/// Positions of items of one kind: the last one, the last without a place (`unplaced`), without an id (`unnamed`) and
+/// without either (`bare`), as they were when they were added.
 #[derive(Debug, Default)]
 struct OfKind {
     last: Option<usize>,
     unplaced: Option<usize>,
     unnamed: Option<usize>,
     bare: Option<usize>,
-    /// None before it waits to be found again in the terminal response.
+    /// The position before which no item is still waiting to be found again in the terminal response.
     repeated_to: usize,
 }
 
@@ -151,10 +154,10 @@ impl Items {
         self.by_id.get(&(kind, id?.clone().into_owned())).copied()
     }
 
-    /// The latest item that an event may mean which names a place, an id, or neither.
+    /// Finds the latest item that an event may mean that gives a place, an id, both or neither.
     fn meant(&self, index: Option<u64>, id: Option<&Text<'_>>, kind: ItemKind) -> Option<usize> {
         let of_kind = self.by_kind.get(&kind)?;
-        // An id that came later counts.
+        // An item may have received its id later.
         let unnamed = |at: &usize| self.all[*at].id.is_none();
         match (index, id) {
             (Some(_), Some(_)) => {
@@ -167,7 +170,7 @@ impl Items {
         }
     }
 
-    /// The first item of the kind that has not been found again in the terminal response.
+    /// Finds the first item of the kind that has not been found again in the terminal response.
     fn first_unrepeated(&mut self, kind: ItemKind) -> Option<usize> {
         let of_kind = self.by_kind.get_mut(&kind)?;
         let waits = |item: &Item| item.kind == kind && !item.repeated;
@@ -177,8 +180,8 @@ impl Items {
     }
 }
 
-/// The item that an event adds, and its place among those seen so far: one that a delta has told of already, or that
-/// comes a second time, is no other.
+/// Returns the position of the item that an event adds. An item that is known already, from a delta or from an
+/// earlier event of the same kind, is not added again.
 pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>, kind: ItemKind) -> usize {
     let is_meant = |at: &usize| {
         let item = &items[*at];
@@ -199,16 +202,17 @@ pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>,
     at
 }
 
-/// The item an event is about: of its kind, at its place, or else of its id; the latest one when it
-/// says neither. An upstream that leaves out the event that adds an item adds it so.
+/// Returns the position of the item that an event is about: of its kind, by its place or else its id, and the latest
+/// one when the event gives neither. If there is none, the upstream left out the event that adds it, so it is added
+/// here.
 pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: ItemKind) -> usize {
     let index = event.u64_at("output_index");
     let id = event.text_at("item_id").or_else(|| event.get("item")?.text_at("id"));
     items.meant(index, id.as_ref(), kind).unwrap_or_else(|| items.push(index, id, kind))
 }
 
-/// The item that the terminal response repeats at that place: the one at its place, of its id, or
-/// the first of its kind; a new one when there is none.
+/// Returns the position of the item that the terminal response repeats: the one at that place, else with that id,
+/// else the first of its kind; a new one when there is none.
 pub(super) fn repeated(items: &mut Items, index: u64, item: &Node<'_>) -> usize {
     let kind = ItemKind::of(item);
     let id = item.text_at("id");

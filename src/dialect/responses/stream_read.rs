@@ -7,8 +7,8 @@
 //!           read               read only where no delta came before
 //! ```
 //!
-//! The dialect repeats everything up to four times. The first time counts; the later ones supply what upstreams that
-//! leave out events have not sent yet. So each item remembers of which parts deltas have been read.
+//! The dialect repeats everything up to four times. The first time counts; the later ones supply what an upstream
+//! that leaves out events has not sent yet. Each item therefore remembers the parts for which deltas have been read.
 
 use super::calls::{self, input};
 use super::reply_read;
@@ -47,7 +47,7 @@ impl StreamReader {
         if self.items.len() > MAX_OPEN_PARTS {
             return self.fail(Some(too_many_parts()), each);
         }
-        // `[DONE]` ends nothing here: the terminal event does.
+        // `[DONE]` does not end the answer: the terminal event does.
         let Some(json) = event.json() else {
             if let Some(error) = event.failure() {
                 self.fail(Some(error), each);
@@ -93,7 +93,7 @@ impl StreamReader {
         }
     }
 
-    /// The upstream's body is over. Without its terminal event the answer is not complete.
+    /// Does nothing at the end of the upstream's body: without its terminal event the answer is not complete.
     pub fn close(&mut self, _: &mut dyn FnMut(Event<'_>)) {}
 
     // === the response ===
@@ -159,8 +159,8 @@ impl StreamReader {
 
     // === parts ===
 
-    /// The key of the item's open part; opens one when there is none. Text and thinking end where
-    /// another part begins, calls may stand open side by side.
+    /// Returns the key of the item's open part; opens one when there is none. Text and thinking end where another
+    /// part begins; several calls may be open at once.
     fn open_part(&mut self, at: usize, part: PartKind<'_>, each: Each<'_>) -> u32 {
         if let Some(key) = self.items[at].key {
             return key;
@@ -213,7 +213,7 @@ impl StreamReader {
         each(Event::Delta { key, text });
     }
 
-    /// The log probabilities of the open part.
+    /// Emits the log probabilities of the open part.
     fn part_logprobs(&mut self, at: usize, part: u64, tokens: &[Node<'_>], each: Each<'_>) {
         let item = &mut self.items[at];
         let Some(key) = item.key.filter(|_| item.at == part && !tokens.is_empty()) else { return };
@@ -252,7 +252,7 @@ impl StreamReader {
         self.part_rest(at, event.u64_at("content_index").unwrap_or(0), part, each);
     }
 
-    /// Reads the rest of a part that is complete: what no delta gave.
+    /// Reads what no delta gave of a part that is complete.
     fn part_rest(&mut self, at: usize, part: u64, block: &Node<'_>, each: Each<'_>) {
         let refusal = block.text_at("refusal");
         let refused = refusal.is_some();
@@ -273,8 +273,8 @@ impl StreamReader {
         self.part_citation(at, event.u64_at("content_index").unwrap_or(0), annotation, each);
     }
 
-    /// A source of the open part. One that is named before the part has any text is named again when the part is
-    /// complete.
+    /// Emits a citation of the open part. One that came before the part had any text is skipped here and read when
+    /// the part is complete.
     fn part_citation(&mut self, at: usize, part: u64, annotation: &Node<'_>, each: Each<'_>) {
         let item = &mut self.items[at];
         let Some(key) = item.key.filter(|_| item.at == part) else { return };
@@ -386,7 +386,7 @@ impl StreamReader {
         self.items[at].done = true;
     }
 
-    /// A search is known to be one only when it is over.
+    /// Emits a search, which is known to be one only when its item is done.
     fn search_done(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
         let Some(search) = searches::read(item) else { return };
         let key = self.open_part(at, PartKind::Search { id: search.id }, each);
@@ -398,7 +398,7 @@ impl StreamReader {
         }
     }
 
-    /// The parts of a reasoning item that have not been read yet, and its signature.
+    /// Reads the parts of a reasoning item that have not been read yet, and its signature.
     fn reasoning_done(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
         for (raw, list) in [(false, "summary"), (true, "content")] {
             for (part, block) in item.items_at(list).iter().enumerate() {
@@ -425,7 +425,7 @@ fn reasoning_part(event: &Node<'_>, raw: bool) -> u64 {
     event.u64_at(if raw { "content_index" } else { "summary_index" }).unwrap_or(0)
 }
 
-/// The error in an event, which stands in its response, in itself, or is the event.
+/// Finds the error of an event: in its response, in a member of its own, or the event itself.
 fn error_of(event: &Node<'_>) -> Option<UpstreamError> {
     let places = [event.path(&["response", "error"]), event.get("error"), Some(event)];
     let last = if event.get("response").is_some() { 2 } else { 3 };

@@ -21,27 +21,27 @@ use crate::dialect::writer::{Writer, append_object};
 /// Writes a streamed answer.
 #[derive(Debug, Default)]
 pub struct StreamWriter {
-    /// Known when the upstream has said it.
+    /// The id, model and time of the answer; set by the upstream's start, at the latest before the first event.
     head: Option<Head>,
     begun: bool,
     over: bool,
     sequence: u64,
-    /// The finished items by their place; empty texts hold the places of open ones.
+    /// The finished items as JSON, by their place; an open item has an empty string.
     items: Vec<String>,
-    /// The items in the making, by their place,
+    /// The unfinished items, by their place in the output.
     open: BTreeMap<usize, Open>,
-    /// the places of those with an open part, by its key,
+    /// The places of the items with an open part, by the key of that part.
     places: BTreeMap<u32, usize>,
-    /// and that of the message among them.
+    /// The place of the unfinished message.
     message: Option<usize>,
     usage: Option<Usage>,
     stop: Stop<'static>,
 }
 
-/// An item in the making.
+/// An unfinished item.
 #[derive(Debug)]
 struct Open {
-    /// The part that is open. A message between two parts has none.
+    /// The key of the open part; `None` for a message between two parts.
     key: Option<u32>,
     index: usize,
     id: String,
@@ -50,7 +50,7 @@ struct Open {
 }
 
 impl Open {
-    /// The open part of a message.
+    /// Returns the latest part of a message.
     fn said(&mut self) -> Option<&mut OutputPart<'static>> {
         match &mut self.item {
             Item::Message(parts) => parts.last_mut(),
@@ -64,7 +64,7 @@ impl StreamWriter {
         Self::default()
     }
 
-    /// Appends to `out` the SSE events that say it.
+    /// Appends to `out` the SSE events for one canonical event.
     pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.over {
             return;
@@ -73,7 +73,7 @@ impl StreamWriter {
             Event::Start { id, model, created } => {
                 self.head.get_or_insert_with(|| Head::new(id, model, *created, context));
             }
-            // The last event tells it.
+            // The last event carries the name.
             Event::Model(model) => {
                 if let Some(head) = &mut self.head {
                     head.model = model.clone().into_owned();
@@ -118,7 +118,7 @@ impl StreamWriter {
             Event::End => {
                 self.begin(context, out);
                 self.close_all(out);
-                // Clients' types want counts, known or not.
+                // The types of the clients' SDKs require counts, known or not.
                 self.usage.get_or_insert_default();
                 let status = Status::of(&self.stop);
                 self.terminal(status, context, out);
@@ -155,15 +155,15 @@ impl StreamWriter {
         });
     }
 
-    /// What is open stays so: nothing is said to be done that is not.
+    /// Ends what is open and writes `response.failed`.
     fn fail(&mut self, error: &UpstreamError, context: &ReplyContext, out: &mut String) {
         self.begin(context, out);
         self.cut(out);
         self.terminal(Status::Failed(error), context, out);
     }
 
-    /// Ends what is open where the upstream broke off. A call of which a part has come is told of in the end only: a
-    /// client runs what it is told is done.
+    /// Ends what is open where the upstream broke off. An unfinished call appears only in the terminal event: a
+    /// client runs any call that it is told is done.
     fn cut(&mut self, out: &mut String) {
         self.stop = Stop::OutputLimit;
         let is_call = |open: &Open| matches!(open.item, Item::Call { .. });
@@ -206,16 +206,16 @@ impl StreamWriter {
         });
     }
 
-    /// The item whose open part has that key.
+    /// Returns the item whose open part has that key.
     fn open_part(&mut self, key: u32) -> Option<&mut Open> {
         self.open.get_mut(self.places.get(&key)?)
     }
 
-    /// Adds an item to the output, and gives its place there.
+    /// Adds an item to the output and returns its place there.
     fn add(&mut self, key: Option<u32>, item: Item<'static>, out: &mut String) -> usize {
         let index = self.items.len();
         self.items.push(String::new());
-        // An item comes behind the event that names the answer.
+        // The head is known here: items come after `response.created`.
         let id = self.head.as_ref().map(|head| head.item_id(&item, index)).unwrap_or_default();
         emit(&mut self.sequence, out, "output_item.added", |o| {
             o.field("output_index", index as u64);
@@ -290,7 +290,7 @@ impl StreamWriter {
             // More parts may follow in the same message.
             self.stop_said(at, out);
         } else if is_cut_off {
-            // The end of the answer tells whether the limit did it.
+            // Whether a limit cut the call off is known only at the end of the answer.
             self.places.remove(&key);
         } else {
             self.close(at, out);
@@ -358,7 +358,7 @@ impl StreamWriter {
             Item::Call { name, kind, input, .. } => {
                 if input.is_empty() && *kind == CallKind::Function {
                     *input = complete_input(*kind, input);
-                    // What a client puts together of the deltas is what it is told in the end.
+                    // The deltas together must equal the input in the last event.
                     emit(&mut self.sequence, out, "function_call_arguments.delta", |o| {
                         open_fields(o, id, index);
                         o.field("delta", &*input);
@@ -428,7 +428,8 @@ fn open_fields(o: &mut Writer, id: &str, index: usize) {
     o.field("output_index", index as u64);
 }
 
-/// The summary of a reasoning item is one part, also when the upstream wrote several.
+/// Writes the fields of a summary event. Our summary of a reasoning item is one part, even when the upstream wrote
+/// several.
 fn summary_fields(o: &mut Writer, id: &str, index: usize) {
     open_fields(o, id, index);
     o.field("summary_index", 0u64);

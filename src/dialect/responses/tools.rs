@@ -1,11 +1,11 @@
-//! The tools of a request, and which of them the model may or must call.
+//! Reads and writes the tools of a request, and which of them the model may or must call.
 
 use crate::dialect::canonical::{CallKind, ConversionError, CustomFormat, Tool, ToolChoice, WebSearch};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Reads `tools`. Functions without a name are no tools.
+/// Reads `tools`. Functions without a name are left out.
 pub(super) fn read<'a>(body: &Node<'a>) -> Result<Vec<Tool<'a>>, ConversionError> {
     let Some(tools) = body.get("tools") else { return Ok(Vec::new()) };
     if !tools.is_array() {
@@ -55,13 +55,13 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
     }
 }
 
-/// The hosts whose pages alone a search may find.
+/// Reads the list of hosts to which a search is limited.
 fn domains<'a>(tool: &Node<'a>) -> Option<Json<'a>> {
     let domains = tool.path(&["filters", "allowed_domains"])?;
     (!domains.items().is_empty()).then(|| domains.json())
 }
 
-/// The definition itself, which chat wraps into a member named like its type.
+/// Returns the definition itself, which chat wraps in a member named after its type.
 fn inner<'n, 'a>(tool: &'n Node<'a>, key: &str) -> &'n Node<'a> {
     tool.get(key).filter(|inner| inner.is_object()).unwrap_or(tool)
 }
@@ -122,9 +122,9 @@ fn put_tool(o: &mut Writer, tool: &Tool<'_>) {
             o.field("type", "function");
             o.field("name", name);
             o.field_if("description", description.as_ref());
-            // A member the API requires, null for a function without parameters.
+            // The API requires this member; it is null for a function without parameters.
             o.field("parameters", parameters.as_ref());
-            // The other dialects' default; this one is strict when nothing is said.
+            // False is the default of the other dialects; this one is strict when nothing is said.
             o.field("strict", strict.unwrap_or(false));
         }
         Tool::Custom { name, description, format } => {

@@ -1,7 +1,7 @@
-//! The turns of a WebSocket connection as whole requests.
+//! Turns the frames of a client's WebSocket into whole requests.
 //!
-//! A client of the socket sends what is new and refers to the response before. An upstream that is
-//! asked over HTTP wants the whole conversation: what was asked last, what came back, what is new.
+//! A client of the socket sends only what is new and refers to the previous response. An upstream that is asked over
+//! HTTP needs the whole conversation: the previous request, its output, and what is new.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,30 @@ use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Members of a frame that are not part of the request: the frame's own, and those that a socket
-/// has no use for.
+/// The members of a frame that are not part of the request: those of the frame itself, and those that a socket has no
+/// use for.
 const NOT_OF_THE_REQUEST: [&str; 7] =
     ["type", "generate", "stream", "stream_id", "background", "previous_response_id", "input"];
-/// Members that a frame need not repeat.
+/// The members that a frame need not repeat.
 const INHERITED: [&str; 3] = ["model", "instructions", "tools"];
 
-/// What a turn brought, collected from its events whatever its end.
+/// The output of a turn, collected from its events however it ends.
 #[derive(Debug, Default)]
 pub struct TurnOutput {
     response_id: Option<String>,
-    /// The answer came to its end, be it early.
+    /// Whether the answer ended without a failure, complete or incomplete.
     complete: bool,
-    /// By their place in the output, as they were done.
+    /// The finished items by their place in the output, as `response.output_item.done` had them.
     done: BTreeMap<u64, String>,
-    /// As the terminal event repeats them.
+    /// The items as the terminal event repeats them.
     repeated: Vec<String>,
-    /// The response of the terminal event without its items.
+    /// The response object of the terminal event without its items.
     rest: Option<String>,
 }
 
 impl TurnOutput {
-    /// Whether an event may say something of it. Most are deltas, and what a model writes in them cannot look
-    /// like these: inside a JSON string its quotes are escaped.
+    /// Returns whether an event may matter here. Most events are deltas, and text of the model cannot look like these
+    /// words: its quotes are escaped inside a JSON string.
     pub fn concerns(event: &[u8]) -> bool {
         [&b"\"response\""[..], b"\"response.output_item.done\""]
             .iter()
@@ -65,7 +65,7 @@ impl TurnOutput {
         }
     }
 
-    /// Reads the response object as its last event, or an answer without events, has it.
+    /// Reads a response object: that of the terminal event, or an answer without events.
     pub fn read_response(&mut self, response: &Node<'_>) {
         self.rest = Some(without_output(response));
         let items = response.items_at("output").iter().filter(|item| item.is_object());
@@ -77,22 +77,22 @@ impl TurnOutput {
         }
     }
 
-    /// The id the next turn may refer to.
+    /// Returns the id that the next turn may refer to.
     pub fn response_id(&self) -> Option<&str> {
         self.response_id.as_deref()
     }
 
-    /// The answer has ended, and has not failed.
+    /// Returns whether the answer has ended and has not failed.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// The response object as its last event had it, without its items.
+    /// Returns the response object of the last event without its items.
     pub fn rest(&self) -> Option<&str> {
         self.rest.as_deref()
     }
 
-    /// The items, in their order.
+    /// Returns the items in the order of the output.
     pub fn items(&self) -> Vec<&str> {
         match self.done.is_empty() {
             true => self.repeated.iter().map(String::as_str).collect(),
@@ -128,13 +128,13 @@ fn message_of(text: &Text<'_>) -> String {
     json.into_string()
 }
 
-/// The request that a frame makes by itself.
+/// Builds the request of a frame that continues nothing.
 pub fn whole_turn(frame: &Node<'_>) -> Bytes {
     merge(None, &[], frame)
 }
 
-/// The request that a frame makes as the next turn: after the request of the turn before, and the
-/// items that answered it (JSON objects, in the order of the output).
+/// Builds the request of a frame that is the next turn: after the previous request and the items that answered it
+/// (JSON objects, in the order of the output).
 pub fn merge_turn(
     previous_request: &Node<'_>,
     previous_output_items: &[&str],
@@ -159,7 +159,7 @@ fn merge(previous: Option<&Node<'_>>, output: &[&str], frame: &Node<'_>) -> Byte
             }
         }
         match (previous, frame.get("input")) {
-            // What cannot be merged is left for the reader to refuse.
+            // An input of another kind cannot be merged; the reader of the request refuses it.
             (_, Some(input)) if !input.is_string() && !input.is_array() => o.field("input", input.json()),
             (None, None) => {}
             (previous, input) => o.array("input", |list| {
@@ -173,13 +173,13 @@ fn merge(previous: Option<&Node<'_>>, output: &[&str], frame: &Node<'_>) -> Byte
                 }
             }),
         }
-        // A socket tells every answer as it comes.
+        // A socket always streams its answers.
         o.field("stream", true);
     });
     json.into_bytes()
 }
 
-/// The items of an input; a text is a message of the user.
+/// Writes the items of an input; a string becomes a user message.
 fn put_input(list: &mut Writer, input: &Node<'_>) {
     if let Some(text) = input.text() {
         list.object(|o| {

@@ -1,4 +1,4 @@
-//! Events of a socket's turns that no upstream speaks.
+//! Events of a WebSocket's turns that come from us, not from an upstream.
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::literal::Text;
@@ -10,8 +10,8 @@ use super::answer::Head;
 use super::echo;
 use super::status::Status;
 
-/// What answers a request that is only to be kept for the next (`generate: false`): the beginning and the
-/// end of an answer without output. `now` is in seconds since 1970.
+/// Returns the events that answer a request which is only kept for the next one (`generate: false`): the beginning
+/// and the end of an answer without output. `now` is in seconds since 1970.
 pub fn warm_up(request: &Node<'_>, id: &str, now: u64) -> [String; 2] {
     let of = Unspoken { request, id, now };
     let usage = Usage::default();
@@ -21,14 +21,14 @@ pub fn warm_up(request: &Node<'_>, id: &str, now: u64) -> [String; 2] {
     ]
 }
 
-/// What ends an answer that the client has cancelled: incomplete, with the items (JSON objects) that were
-/// done by then.
+/// Returns the event that ends an answer which the client has cancelled: incomplete, with the items (JSON objects)
+/// that were done by then.
 pub fn cancelled_turn(request: &Node<'_>, id: &str, items: &[&str], sequence: u64, now: u64) -> String {
     let of = Unspoken { request, id, now };
     of.event("response.incomplete", sequence, Status::Incomplete("cancelled"), items, None)
 }
 
-/// The answer that the events are about.
+/// The answer that the events belong to.
 struct Unspoken<'r, 'a> {
     request: &'r Node<'a>,
     id: &'r str,

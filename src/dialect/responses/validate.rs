@@ -1,4 +1,4 @@
-//! Outputs without a call.
+//! Refuses tool outputs without a call.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 
-/// Checks that every output of a tool belongs to a call. The calls may lie elsewhere when the body
-/// refers to what an upstream keeps: an item, a response, a conversation.
+/// Checks that every output of a tool belongs to a call. The calls may be stored elsewhere when the body refers to an
+/// item, a response or a conversation that an upstream keeps.
 ///
-/// For clients that send everything with each request. Codex and WebSocket clients do not.
+/// Meant for clients that send the whole conversation with each request, which Codex and WebSocket clients do not.
 pub fn validate(body: &Node<'_>) -> Result<(), ConversionError> {
     let items = body.items_at("input");
     let kind = |item: &Node<'_>| item.str_at("type").into_owned();

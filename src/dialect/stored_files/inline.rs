@@ -1,7 +1,7 @@
-//! Files that a client put into its body itself: their type is checked as that of a stored
-//! one is, and an image or a sound stands in the block of its kind, since `file_data` takes neither.
+//! Files that a client put into its body itself: their type is checked like that of a stored file, and an image or a
+//! sound is put into the block of its kind, since `file_data` takes neither.
 //!
-//! Documents stay as they are written, and so does all around the blocks that change.
+//! Documents stay as they are written, and so does everything around the blocks that change.
 
 use super::{Content, Reference, StoredFile, put_file};
 use crate::dialect::Dialect;
@@ -9,27 +9,27 @@ use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// How base64 of a PDF begins (`%PDF-`).
+/// The beginning of a PDF (`%PDF-`) in base64.
 const PDF_START: &str = "JVBERi0";
-/// Most data without a type and a name is that.
+/// The type assumed for data without a type and a name, since most of it is PDF.
 const PDF: &str = "application/pdf";
 
-/// What a block says of its file.
+/// A block that carries a file.
 struct Inline<'n, 'a> {
     block: &'n Node<'a>,
-    /// The object that has the data.
+    /// The object that holds the data.
     holder: &'n Node<'a>,
     said: Option<String>,
     /// Base64, as it is written.
     data: Text<'a>,
 }
 
-/// A type that is not taken, as the client named it; empty where it did not.
+/// A type that is not accepted, as the client named it; empty where it did not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotTaken(pub String);
 
-/// The body with images and sounds in blocks of their own; `None` where there are none. `type_of` tells the
-/// type of a file by what was said and by its name, if that is one that is taken.
+/// Returns the body with images and sounds in blocks of their own; `None` where there are none. `type_of` gives the
+/// type of a file from its stated type and its name, if that type is accepted.
 pub fn with_media_blocks(
     dialect: Dialect,
     body: &Node<'_>,
@@ -39,7 +39,7 @@ pub fn with_media_blocks(
     for said in ["messages", "input"].iter().filter_map(|key| body.get(key)) {
         collect(said, &mut found);
     }
-    // All are slices of one text.
+    // All blocks are slices of one text.
     let start = body.raw().as_ptr() as usize;
     let place = |block: &Node<'_>| block.raw().as_ptr() as usize - start;
     found.sort_by_key(|inline| place(inline.block));
@@ -72,7 +72,7 @@ pub fn with_media_blocks(
     Ok(Some(out))
 }
 
-/// Finds them.
+/// Collects the blocks that carry a file.
 fn collect<'n, 'a>(node: &'n Node<'a>, found: &mut Vec<Inline<'n, 'a>>) {
     if let Some(inline) = Inline::of(node) {
         return found.push(inline);
@@ -98,14 +98,15 @@ impl<'n, 'a> Inline<'n, 'a> {
             return Some(Self { block, holder, said: said(), data: whole });
         }
         let (head, data) = literal["data:".len()..].split_once(',')?;
-        // What is no base64 cannot stand in another block.
+        // Data that is not base64 cannot stand in another block.
         let head = head.strip_suffix(";base64")?;
         let named = head.split(';').next().unwrap_or_default().replace("\\/", "/");
         let data = Text::inside(data).into_owned();
         Some(Self { block, holder, said: Some(named).filter(|named| !named.is_empty()).or_else(said), data })
     }
 
-    /// Nobody says what it is, and nothing speaks against the usual.
+    /// Whether a file without a usable type may be taken for a PDF: it begins like one, or neither a type nor a file
+    /// extension is given.
     fn is_document_without_type(&self, filename: &str) -> bool {
         let is_unsaid = self.said.as_deref().is_none_or(|said| said == "application/octet-stream");
         is_unsaid
@@ -161,7 +162,7 @@ mod tests {
             let done = with_media_blocks(Dialect::Chat, &Node::parse(&body).unwrap(), type_of);
             assert_eq!(done, Ok(wanted.map(chat)), "{blocks}");
         }
-        // Whichever list comes first.
+        // Either list may come first.
         let both = |block: &str| format!(r#"{{"input":[{block}],"messages":[{block}],"n":1}}"#);
         let body = both(r#"{"type":"file","file_data":"data:image/png;base64,QQ=="}"#);
         let done = with_media_blocks(Dialect::Chat, &Node::parse(&body).unwrap(), type_of);

@@ -12,7 +12,7 @@ use super::{StreamReader, StreamWriter};
 use crate::dialect::canonical::{ConversionError, Event, ReplyContext, Request, Target, Vendor};
 use crate::dialect::tree::Node;
 
-/// A request, read and written again for a vendor.
+/// Reads a request and writes it again for a vendor.
 fn through(body: &Value, vendor: Vendor) -> Result<Value, ConversionError> {
     let body = body.to_string();
     let node = Node::parse(&body).unwrap();
@@ -29,7 +29,7 @@ fn context() -> ReplyContext {
     ReplyContext { usage_chunk: true, now: 7, fallback_id: "r1".to_owned(), ..ReplyContext::default() }
 }
 
-/// A chunk that holds this delta.
+/// Returns a chunk with this delta.
 fn chunk(delta: Value) -> String {
     json!({"id":"c1","object":"chat.completion.chunk","created":5,"model":"m",
         "choices":[{"index":0,"delta":delta,"finish_reason":null}]})
@@ -42,7 +42,7 @@ fn finish(reason: &str) -> String {
     .to_string()
 }
 
-/// What a stream of these chunks says, event by event; `Close` stands for the end of the body.
+/// Returns the events of a stream of these chunks; `Close` stands for the end of the body.
 fn events(chunks: &[String]) -> Vec<String> {
     let mut reader = StreamReader::default();
     let mut seen = Vec::new();
@@ -54,7 +54,7 @@ fn events(chunks: &[String]) -> Vec<String> {
     seen
 }
 
-/// An event in a few letters.
+/// Returns an event in short form.
 fn short(event: &Event<'_>) -> String {
     use crate::dialect::canonical::PartKind;
     match event {
@@ -78,7 +78,7 @@ fn short(event: &Event<'_>) -> String {
     }
 }
 
-/// The chunks that a writer makes of a stream of this dialect; `[DONE]` as a string.
+/// Returns the chunks that a writer makes of a stream of this dialect; `[DONE]` is a string.
 fn rewritten(chunks: &[String], context: &ReplyContext) -> Vec<Value> {
     let mut reader = StreamReader::default();
     let mut writer = StreamWriter::of_choice(0, context);

@@ -1,4 +1,4 @@
-//! The habits of upstreams that are undone before anything else: inline thinking, snapshots.
+//! Peculiarities of upstreams that are undone before anything else: inline thinking, snapshots.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::dialect::chat::inline::{Inline, TextKind};
 use crate::dialect::chat::snapshots::Snapshots;
 use crate::dialect::literal::Text;
 
-/// What is thought and what is said by an answer that comes in these pieces.
+/// Returns the thinking and the text of an answer that comes in these pieces.
 fn told_apart(pieces: &[&str]) -> (String, String) {
     let mut inline = Inline::default();
     let (mut thought, mut said) = (String::new(), String::new());
@@ -57,7 +57,7 @@ fn where_the_chunks_cut_makes_no_difference() {
     for text in ["<think>é😀 a</thin</think>b<think>", "  <thinker", "<think>a</thin", "\\n<tHink>a"] {
         let wanted = told_apart(&[text]);
         for (first, _) in text.char_indices() {
-            // No chunk ends within an escape: each is a whole JSON string.
+            // No chunk ends within an escape, because each is a complete JSON string.
             if text[..first].ends_with('\\') {
                 continue;
             }

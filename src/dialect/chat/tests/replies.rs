@@ -147,7 +147,7 @@ fn all_input_is_counted_wherever_the_vendor_puts_it() {
         (json!({"usage":{"prompt_tokens":10,"completion_tokens":5}}), 10, 0, 15),
         (json!({"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":4}}), 10, 4, 15),
         (json!({"usage":{"input_tokens":10,"cache_read_input_tokens":4,"output_tokens":5}}), 14, 4, 19),
-        // A total that knows of the cache already.
+        // A total that includes the cache already.
         (
             json!({"usage":{"prompt_tokens":10,"cache_read_input_tokens":4,"completion_tokens":5,"total_tokens":19}}),
             14,

@@ -1,4 +1,4 @@
-//! Requests, written: what an upstream of this dialect gets of a form that came from anywhere.
+//! Requests, written: what an upstream of this dialect gets for a canonical request of any origin.
 
 use serde_json::{Value, json};
 
@@ -195,7 +195,7 @@ fn a_choice_of_several_tools_is_told_where_it_is_not_known() {
         let allowed = json!({"type":"allowed_tools","allowed_tools":{"mode":mode,"tools":allowed}});
         let tools = json!([function("f"), function("g"), function("h")]);
         let written = through(&with(json!({"tools":tools,"tool_choice":allowed})), Vendor::Other).unwrap();
-        // All of them: what a prompt begins with must not change with the choice.
+        // All tools stay: the beginning of a prompt must not change with the choice.
         assert_eq!(written["tools"], tools);
         assert_eq!(written["tool_choice"], choice, "{mode} {names:?}");
         let told = written["messages"].as_array().unwrap().last().filter(|last| last["role"] == "system");

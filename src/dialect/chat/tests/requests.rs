@@ -1,4 +1,4 @@
-//! Requests: what is read, what is written, and that both together change nothing they need not.
+//! Requests: how they are read and written, and that both together change nothing without need.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Streams, read: the habits of upstreams.
+//! Streams, read: the peculiarities of upstreams.
 
 use crate::dialect::stream_event::StreamEvent;
 use proptest::prelude::*;
@@ -11,12 +11,12 @@ fn done() -> String {
     "[DONE]".to_owned()
 }
 
-/// A piece of the only call in its chunk.
+/// Returns a chunk with this piece as its only call.
 fn piece(piece: Value) -> String {
     chunk(json!({"tool_calls":[piece]}))
 }
 
-/// What these chunks say up to a clean end, without the frame of all streams.
+/// Returns the events of these chunks and a clean end, without those that all streams have.
 fn said(mut chunks: Vec<String>) -> Vec<String> {
     chunks.extend([finish("stop"), done()]);
     let seen = events(&chunks);
@@ -102,7 +102,7 @@ fn one_call_in_pieces_without_ids_is_one_call() {
         "0 x",
         "-0",
         "+1 Call :add",
-        // It is held until it is over: its id may still come.
+        // The call is held until the answer is over, because its id may still come.
         "1 {\"a\":1,\"b\":2}",
         "-1",
         "Finish ToolCall",
@@ -155,7 +155,7 @@ fn calls_are_told_apart() {
             ],
             vec!["+0 Call x:f", "0 1", "+1 Call y:g", "1 23", "-0", "-1"],
         ),
-        // The name comes alone, and again.
+        // The name comes without input, and then again.
         (
             vec![
                 call(json!(3), json!("x"), json!("f"), json!("1")),

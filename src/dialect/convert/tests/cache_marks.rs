@@ -1,4 +1,4 @@
-//! Where a client wants its prompt cached it is, and where it says nothing the next request will find it.
+//! The prompt is cached where the client wants it, and otherwise where the next request will find it.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::request;
 use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
 use crate::dialect::canonical::Vendor;
 
-/// The paths of all marks in a body, with what they say.
+/// Collects the paths of all marks in a body, with their contents.
 fn marks(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     match value {
         Value::Object(members) => {
@@ -72,7 +72,7 @@ fn the_marks_of_a_chat_client_are_those_of_its_request() {
         ("/messages/2/content/0", short()),
     ]);
     assert_eq!(sorted(marked(&request(Chat, Messages, Vendor::Anthropic, &body).unwrap())), wanted);
-    // The first is nobody's else.
+    // The first tool is left out for the other dialects.
     body["tools"].as_array_mut().unwrap().remove(0);
     for to in [Responses, Gemini] {
         assert_eq!(marked(&request(Chat, to, Vendor::Other, &body).unwrap()), [], "{to:?}");
@@ -110,7 +110,7 @@ fn the_marks_of_a_messages_body_survive_when_it_is_written_anew() {
         ("/tools/1", hour()),
         ("/system/0", hour()),
         ("/messages/0/content/0", short()),
-        // A block within a result is one with it.
+        // The mark of a block within a result becomes the result's own.
         ("/messages/2/content/0", short()),
     ]);
     assert_eq!(sorted(marked(&written)), wanted);

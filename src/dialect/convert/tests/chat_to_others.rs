@@ -12,7 +12,7 @@ use crate::dialect::upstream_error::UpstreamError;
 
 const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
 
-/// The request of 11.1.
+/// Returns the request of the example, as chat clients send it.
 fn example() -> Value {
     json!({"model":"m","max_completion_tokens":4000,"reasoning_effort":"high","user":"u1","tool_choice":"auto",
         "parallel_tool_calls":false,
@@ -30,14 +30,14 @@ fn chunk(delta: Value, reason: Value) -> String {
     format!("data: {}\n\n", json!({"id":"c1","created":7,"model":"m","choices":[choice]}))
 }
 
-/// Chunks with these deltas, and the end.
+/// Builds a stream of chunks with these deltas, and the end.
 fn stream(deltas: &[Value], reason: &str) -> String {
     let mut stream: String = deltas.iter().map(|delta| chunk(delta.clone(), Value::Null)).collect();
     stream += &chunk(json!({}), json!(reason));
     stream + "data: [DONE]\n\n"
 }
 
-/// What a client of a dialect has at the end of a chat stream, as a chat message.
+/// Returns what a client of a dialect has received at the end of a chat stream, as a chat message.
 fn seen(to: Dialect, stream: &str) -> Value {
     let text = Way::new(Chat, to).stream_text(stream);
     Way::new(to, Chat).accumulated(&text)["choices"][0]["message"].take()
@@ -105,7 +105,7 @@ fn what_only_some_can_do_is_refused_by_name_where_it_must() {
     let several = with(json!({"n":2}));
     let body = request(Chat, Gemini, Vendor::Gemini, &several).unwrap();
     assert_eq!(body["generationConfig"]["candidateCount"], 2);
-    // Advice is dropped in silence.
+    // Members that are only advice are dropped silently.
     let advice = with(
         json!({"seed":1,"logit_bias":{"1":1},"prediction":{},"store":true,"verbosity":"low","service_tier":"flex"}),
     );
@@ -148,7 +148,7 @@ fn every_call_has_its_result_behind_it_where_it_must() {
         json!({"role":"assistant","content":null,"tool_calls":calls})
     };
     let said = json!({"role":"assistant","content":"said"});
-    // Turns by their results: `!` before one that was made up.
+    // The turns by their results, with `!` before a made-up one.
     for (messages, wanted) in [
         (json!([called(&["a"]), user("go on")]), &[&[][..], &["!a", "go on"]][..]),
         (json!([called(&["a", "b"]), result("a"), user("go on")]), &[&[], &["!b", "a", "go on"]]),
@@ -159,7 +159,7 @@ fn every_call_has_its_result_behind_it_where_it_must() {
         (json!([called(&["a"]), said, user("go on")]), &[&["said"], &["!a", "go on"]]),
         (json!([called(&["a"]), result("z"), user("go on")]), &[&[], &["!a", "go on"]]),
         (json!([called(&["a"]), result("a"), result("a")]), &[&[], &["a"]]),
-        // Or the conversation would end with the assistant, and ask for more of its words.
+        // Otherwise the conversation would end with the assistant, and ask it to continue its own words.
         (
             json!([called(&["a"]), result("a"), said, result("a")]),
             &[&[], &["a"], &["said"], &["A result has come that no call waits for:\na"]],
@@ -383,10 +383,10 @@ fn what_only_instructs_is_asked() {
     assert_eq!(out["contents"], json!([{"role":"user","parts":[{"text":"Two."}]}]));
     let out = request(Chat, Responses, Vendor::OpenAi, &body).unwrap();
     assert_eq!((&out["instructions"], &out["input"][0]["content"]), (&json!("One."), &json!("Two.")));
-    // Nobody else needs a word that is not there.
+    // The other dialects accept a question without words.
     let blank = json!({"messages":[{"role":"user","content":" "}]});
     assert_eq!(request(Chat, Responses, Vendor::OpenAi, &blank).unwrap()["input"][0]["content"], " ");
-    // What an operator instructs is no question of a user who has nothing to say.
+    // The operator's instructions do not become the question of a user who says nothing.
     let blank = json!({"messages":[system("One."), {"role":"user","content":" "}]});
     let refused = request(Chat, Messages, Vendor::Anthropic, &blank);
     assert_eq!(refused.unwrap_err(), ConversionError::unsupported("messages"));
@@ -467,7 +467,7 @@ fn only_so_many_stop_sequences_are_searched_for() {
         }
         other => panic!("{other:?}"),
     }
-    // Messages is told them all, and searches itself.
+    // Messages is sent all of them, and searches for them itself.
     assert!(request(Chat, Messages, Vendor::Anthropic, &stops(17)).is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Requests with the conversations of [`conversations`](super::conversations), in the words of each dialect's clients.
+//! Writes the conversations of [`conversations`](super::conversations) as requests of each dialect's clients.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ fn picture() -> String {
     format!("data:image/png;base64,{PICTURE}")
 }
 
-/// A signature as a client of another dialect carries it.
+/// Returns a signature as a client of another dialect carries it.
 fn tagged(thought: Thought) -> Option<String> {
     let text = |text: &'static str| Text::plain(text);
     let signature = match thought {
@@ -175,7 +175,8 @@ fn in_responses(head: &Head, steps: &[Step]) -> Value {
     )
 }
 
-/// As Claude Code does, the last message is listed and marked; before, a lone text is a string.
+/// Writes a messages request as Claude Code does: the last message is a list with a mark; before it, a lone text is a
+/// string.
 fn in_messages(head: &Head, steps: &[Step]) -> Value {
     let mut messages: Vec<Value> = Vec::new();
     let mut say = |role: &str, block: Value| match messages.last_mut() {
@@ -255,7 +256,7 @@ fn in_messages(head: &Head, steps: &[Step]) -> Value {
         _ => json!({"type":"enabled","budget_tokens":1500}),
     });
     let system: Vec<_> = head.instructions.iter().map(|text| json!({"type":"text","text":text})).collect();
-    // Another with each request.
+    // The header differs with each request.
     let billing = format!("x-anthropic-billing-header: cch={};", steps.len());
     let system = [vec![json!({"type":"text","text":billing})], system].concat();
     with(

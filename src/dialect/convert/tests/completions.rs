@@ -1,4 +1,4 @@
-//! Legacy completions on upstreams of chats, and several answers in one stream.
+//! Legacy completions at upstreams of chat dialects, and several answers in one stream.
 
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn an_answer_of_every_dialect_becomes_a_completion() {
         let wanted = json!({"text":"Once upon a time","index":0,"logprobs":null,"finish_reason":"length"});
         assert_eq!(answer["choices"], json!([wanted]), "{from:?}");
         assert_eq!(answer["usage"]["total_tokens"], 7, "{from:?}");
-        // As a stream, and back.
+        // The answer is replayed as a stream, and gathered again.
         let replayed = way.replayed(&reply);
         assert!(replayed.ends_with("data: [DONE]\n\n"), "{replayed}");
         let accumulated = Way::new(Completions, Completions).accumulated(&replayed);
@@ -126,7 +126,7 @@ fn the_tokens_of_a_chat_are_those_of_a_completion() {
     assert_eq!(answer["choices"][0]["logprobs"], wanted);
 }
 
-/// What a stream says by the index of its choice, why each stopped, and how the stream ends.
+/// Returns the text of each choice of a stream, the reason why each stopped, and how the stream ends.
 fn choices(stream: &str) -> (Vec<String>, Vec<String>, Vec<Value>) {
     let (mut said, mut reasons) = (vec![String::new(); 2], vec![String::new(); 2]);
     let mut rest = Vec::new();
@@ -156,7 +156,7 @@ fn several_answers_of_gemini_are_several_choices_in_one_stream() {
             json!({"responseId":"g1","modelVersion":"m","candidates":[candidate],"usageMetadata":usage});
         format!("data: {chunk}\n\n")
     };
-    // One ends before the other has begun.
+    // The first ends before the second has begun.
     let stream = [
         chunk(0, "one", None),
         chunk(0, " two", Some("STOP")),
@@ -179,7 +179,7 @@ fn several_answers_of_gemini_are_several_choices_in_one_stream() {
         assert_eq!(reasons, ["stop", "length"], "{client:?}");
         let [usage, done] = &rest[..] else { panic!("{rest:?}") };
         assert_eq!((&usage["usage"]["total_tokens"], done), (&json!(9), &json!("[DONE]")), "{client:?}");
-        // And in one answer, where the client wanted no stream and the upstream sends one.
+        // The same holds for one answer, where the client wanted no stream and the upstream sends one.
         let answer = there.back().accumulated(&stream);
         let reasons = [0, 1].map(|index| answer["choices"][index]["finish_reason"].clone());
         assert_eq!(reasons, ["stop", "length"], "{answer}");

@@ -1,8 +1,8 @@
-//! Conversations as any client may lead them, made up at random.
+//! Random conversations, as any client may lead them.
 
 use proptest::prelude::*;
 
-/// A step of a conversation, whoever takes it.
+/// A step of a conversation, by either side.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Says(String),
@@ -20,7 +20,7 @@ pub(super) enum Step {
     Results {
         call: usize,
         result: Output,
-        /// It comes when the assistant has gone on without it.
+        /// Whether it comes only when the assistant has gone on without it.
         late: bool,
     },
 }
@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub(super) number: usize,
 }
 
-/// What an answer's thinking comes back as.
+/// The form in which an answer's thinking comes back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Thought {
     None,
@@ -50,21 +50,21 @@ pub(super) enum Output {
     Picture,
 }
 
-/// How a client names calls.
+/// The ids that a client gives to calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ids {
     Own,
-    /// As messages takes none.
+    /// Ids that messages refuses.
     Odd,
     /// One id for all calls.
     Repeated,
-    /// Not at all, where the dialect can do without.
+    /// No ids, where the dialect can do without.
     Missing,
-    /// Every second one not at all.
+    /// No id for every second call.
     Mixed,
 }
 
-/// What each request of a conversation repeats.
+/// The parts that each request of a conversation repeats.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) instructions: Vec<String>,
@@ -73,9 +73,9 @@ pub(super) struct Head {
     pub(super) effort: Option<&'static str>,
     pub(super) choice: Option<&'static str>,
     pub(super) json: bool,
-    /// Where the client's dialect has no marks for the cache, it sets some all the same.
+    /// Whether the client sets cache marks even though its dialect has none.
     pub(super) marked: bool,
-    /// A limit that leaves little to think with.
+    /// Whether the output limit leaves little to think with.
     pub(super) short: bool,
 }
 
@@ -84,7 +84,7 @@ pub(super) const TOOLS: [&str; 5] = [
     "ns.read file",
     "mcp__a_server_with_a_name_that_is_far_too_long_for_anybody__and_its_tool",
     "mcp__a_server_with_a_name_that_is_far_too_long_for_somebody__and_its_tool",
-    // What the third becomes where it is too long.
+    // The name that the third becomes where it is too long.
     "mcp__and_its_tool",
 ];
 pub(super) const PICTURE: &str = "iVBORw0K";
@@ -101,17 +101,17 @@ impl Head {
         }
     }
 
-    /// Which tools may be called changes from one request to the next.
+    /// Whether the tools that may be called change from one request to the next.
     pub(super) fn is_choosing(&self) -> bool {
         self.choice == Some("allowed")
     }
 
-    /// The tools that may be called in a request: others in the next.
+    /// Returns the tools that may be called in a request; they differ in the next.
     pub(super) fn allowed(&self, steps: &[Step]) -> &'static [&'static str] {
         &TOOLS[..1 + steps.len() % self.tools]
     }
 
-    /// Where the dialect cannot do without.
+    /// Returns the id of a call where the dialect cannot do without.
     pub(super) fn needed_id(&self, number: usize) -> String {
         Some(self.id(number)).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{number}"))
     }
@@ -139,8 +139,8 @@ fn instruction() -> impl Strategy<Value = Step> {
     (any::<bool>(), text()).prop_map(|(developer, text)| Step::Instructs { developer, text })
 }
 
-/// What the user's side begins with. Of a blank text alone nothing is left in some dialects, and the
-/// assistant would go on with its own words.
+/// Generates the beginning of the user's side. A blank text alone would leave nothing in some dialects, and the
+/// assistant would continue its own words.
 fn asked() -> impl Strategy<Value = Vec<Step>> {
     let step = || prop_oneof![3 => text().prop_map(Step::Says), 1 => Just(Step::Shows), 1 => instruction()];
     let blank = || Just(Step::Says(" ".to_owned()));
@@ -155,7 +155,7 @@ fn asked() -> impl Strategy<Value = Vec<Step>> {
         })
 }
 
-/// Calls of the assistant, their results, and what else is said before it goes on.
+/// Generates calls of the assistant, their results, and anything else said before it goes on.
 fn looped() -> impl Strategy<Value = Vec<Step>> {
     let output = prop::sample::select(vec![Output::Text, Output::Empty, Output::Error, Output::Picture]);
     let calls = prop::collection::vec((0..TOOLS.len(), output), 1..4);
@@ -228,7 +228,7 @@ fn numbered(steps: impl Iterator<Item = Step>) -> Vec<Step> {
     steps.map(number).collect()
 }
 
-/// Puts late results behind the next answer.
+/// Moves late results behind the next answer.
 fn delayed(steps: Vec<Step>) -> Vec<Step> {
     let mut delayed = Vec::new();
     let mut late: Option<Step> = None;
@@ -236,7 +236,7 @@ fn delayed(steps: Vec<Step>) -> Vec<Step> {
         match step {
             Step::Results { late: true, .. } => {
                 late = Some(step);
-                // Or nobody would have spoken between the two answers.
+                // Otherwise nobody would have spoken between the two answers.
                 delayed.push(Step::Says("Go on.".to_owned()));
             }
             Step::Answers { .. } => {
@@ -269,7 +269,7 @@ pub(super) fn head() -> impl Strategy<Value = Head> {
     )
 }
 
-/// Where the assistant is asked: each of these beginnings of the conversation is a request.
+/// Returns the beginnings of the conversation that end where the assistant is asked: each of them is a request.
 pub(super) fn requests(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
     let is_answer = |step: &Step| matches!(step, Step::Answers { .. });
     let ends = (1..=steps.len())

@@ -1,9 +1,9 @@
-//! Answers of more parts and choices than any model gives.
+//! Answers with more parts and choices than any model gives.
 
 use super::*;
 use crate::dialect::canonical::{MAX_CHOICES, MAX_OPEN_PARTS};
 
-/// A chunk of chat with a piece of a call.
+/// Builds a chunk of chat with a piece of a call.
 fn piece(call: usize, start: bool, arguments: &str) -> String {
     let (id, name) = if start { (format!("c{call}"), "f") } else { Default::default() };
     let delta = serde_json::json!({"tool_calls": [{"index": call, "id": id, "function":
@@ -20,7 +20,7 @@ fn calls_that_stand_open_side_by_side_each_get_their_own() {
     let stream: String = starts.chain(ends).chain([end.to_owned()]).collect();
     for to in [Dialect::Responses, Dialect::Messages, Dialect::Gemini] {
         let there = Way::new(Dialect::Chat, to).stream_text(&stream);
-        // Back in chat all calls are told in one form.
+        // Back in chat all calls have the same form.
         let answer = Way::new(to, Dialect::Chat).accumulated(&there);
         let calls = answer["choices"][0]["message"]["tool_calls"].as_array().unwrap();
         assert_eq!(calls.len(), CALLS, "{to:?}");

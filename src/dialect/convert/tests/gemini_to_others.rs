@@ -8,7 +8,7 @@ use super::{ReplyContext, Target, Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
 use crate::dialect::canonical::{ConversionError, Vendor};
 
-/// The request of 11.1.
+/// Returns the request of the example, as gemini clients send it.
 pub(super) fn example() -> Value {
     json!({"systemInstruction":{"parts":[{"text":"Be brief."}]},
         "generationConfig":{"maxOutputTokens":4000,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":32768}},
@@ -21,7 +21,7 @@ pub(super) fn example() -> Value {
             {"role":"user","parts":[{"functionResponse":{"id":"call_1","name":"add","response":{"result":"5"}}}]}]})
 }
 
-/// The reply of 11.2.
+/// Returns the example's complete answer, as a gemini upstream gives it.
 fn reply() -> Value {
     json!({"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"Now 5+1.","thought":true},
             {"text":"5, next:"},{"functionCall":{"id":"call_2","name":"add","args":{"a":5,"b":1}}}]},"finishReason":"STOP"}],
@@ -194,7 +194,7 @@ fn json_is_spoken_of_where_that_is_asked() {
     assert_eq!(out["input"][1]["role"], "user");
     let out = request(Gemini, Chat, Vendor::OpenAi, &body("Two primes as JSON")).unwrap();
     assert_eq!(out["messages"].as_array().unwrap().len(), 1);
-    // Instructions are no input.
+    // Instructions do not count as input.
     let mut instructed = body("Two primes");
     instructed["systemInstruction"] = json!({"parts":[{"text":"Speak JSON."}]});
     let out = request(Gemini, Responses, Vendor::OpenAi, &instructed).unwrap();
@@ -202,7 +202,7 @@ fn json_is_spoken_of_where_that_is_asked() {
         (&out["instructions"], &out["input"][0]["content"]),
         (&json!("Speak JSON."), &json!("Answer with JSON."))
     );
-    // So it is with what a client of chat has told the system.
+    // The same holds for the system message of a chat client.
     let body = json!({"model":"m","response_format":{"type":"json_object"},"messages":[
         {"role":"system","content":"Speak JSON."},{"role":"user","content":"Two primes"}]});
     let out = request(Chat, Responses, Vendor::OpenAi, &body).unwrap();
@@ -280,12 +280,12 @@ fn the_first_piece_of_a_call_has_its_signature() {
     let first = json!({"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""},
         "extra_content":{"google":{"thought_signature":"SG"}}});
     assert_eq!(pieces, [first, json!({"index":0,"function":{"arguments":"{}"}})]);
-    // And a call of Google's that came over chat keeps it.
+    // A call of Google's that came over chat keeps it too.
     let back = Way::new(Chat, Gemini).stream(&Way::new(Gemini, Chat).replayed(&answer));
     assert!(back.iter().any(|chunk| chunk["candidates"][0]["content"]["parts"] == parts), "{back:?}");
 }
 
-/// As Google's older SDK writes them over HTTP.
+/// Google's older SDK writes enumerations as numbers over HTTP.
 #[test]
 fn enumerations_are_read_by_number_too() {
     let schema = json!({"type":6,"properties":{"city":{"type":1},"days":{"type":5,"items":{"type":3}},"now":{"type":4}}});
@@ -346,7 +346,7 @@ fn searches_are_told_with_what_was_found() {
             "{told}"
         );
     }
-    // And back: nothing of it is lost on the way through another form.
+    // On the way back, nothing is lost through another form.
     let own = Way::new(Gemini, Gemini).accumulated(&stream);
     assert_eq!(
         own["candidates"][0]["groundingMetadata"]["webSearchQueries"],

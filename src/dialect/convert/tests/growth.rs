@@ -1,11 +1,11 @@
-//! What a conversion costs when a request grows: twice the parts may cost twice the steps, not four times.
+//! The cost of a conversion when a request grows: twice the parts may cost twice the steps, not four times.
 
 use serde_json::json;
 
 use super::*;
 use crate::dialect::literal::looks;
 
-/// Requests of `n` parts of one kind each, in a dialect.
+/// Builds requests with `n` parts of one kind each, in a dialect.
 fn shapes(dialect: Dialect, n: usize) -> Vec<(&'static str, Value)> {
     let conversations = [
         ("texts in one turn", vec![user((0..n).map(text).collect())]),
@@ -125,7 +125,7 @@ fn shapes(dialect: Dialect, n: usize) -> Vec<(&'static str, Value)> {
     shapes
 }
 
-/// A request with a strict tool of `n` members, each of which it requires.
+/// Builds a request with a strict tool of `n` members, each of which it requires.
 fn with_members(dialect: Dialect, n: usize) -> Value {
     let names: Vec<_> = (0..n).map(|at| format!("m{at}")).collect();
     let members: serde_json::Map<_, _> =
@@ -152,7 +152,7 @@ fn with_members(dialect: Dialect, n: usize) -> Value {
     request
 }
 
-/// A request that names `n` sequences to stop at, where the dialect has them.
+/// Builds a request with `n` stop sequences, where the dialect has them.
 fn stopped(dialect: Dialect, n: usize) -> Option<Value> {
     let stops: Vec<_> = (0..n).map(|at| format!("stop {at}")).collect();
     let mut request = written(dialect, &[user(vec![text(0)])], 0, "");
@@ -356,7 +356,7 @@ fn gemini(turns: &[Turned], tools: usize, stem: &str) -> Value {
 
 const ALL: [Dialect; 4] = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini];
 
-/// How many texts a conversion looks at.
+/// Returns how many texts a conversion looks at.
 fn steps(from: Dialect, to: Dialect, vendor: Vendor, body: &str) -> u64 {
     let target = Target { model: "m", stream: false, vendor };
     looks::take();
@@ -374,14 +374,14 @@ fn twice_the_parts_are_twice_the_steps() {
             let (once, twice) = (once.to_string(), twice.to_string());
             for (to, vendor) in ALL.into_iter().flat_map(|to| [(to, Vendor::Other), (to, Vendor::OpenAi)]) {
                 let (once, twice) = (steps(from, to, vendor, &once), steps(from, to, vendor, &twice));
-                // Maps look twice at a text now and then. A search per part would be near the fourfold.
+                // Maps look at a text twice now and then. A search for each part would cost nearly four times as much.
                 assert!(twice <= 3 * once, "{from:?} to {to:?}, {name}: {once} steps, then {twice}");
             }
         }
     }
 }
 
-/// Thinking between calls, each with its signature: what a client is told of it stays in proportion.
+/// Thinking between calls, each with its signature: the client's stream stays in proportion.
 #[test]
 fn a_stream_of_signed_thinking_grows_as_its_answer_does() {
     let told = |turns: u64| {

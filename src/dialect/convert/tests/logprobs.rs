@@ -1,4 +1,4 @@
-//! How probable the tokens of an answer were, where a dialect has a place for it.
+//! The probabilities of an answer's tokens, in the dialects that have a place for them.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn token(text: &str, logprob: f64, others: &[Value]) -> Value {
     json!({"token":text,"logprob":logprob,"bytes":text.as_bytes(),"top_logprobs":others})
 }
 
-/// The two tokens of `Hé!`.
+/// Returns the two tokens of `Hé!`.
 fn tokens() -> [Value; 2] {
     let other = json!({"token":"Ho","logprob":-2.5,"bytes":[72,111]});
     [token("Hé", -0.25, &[other]), token("!", -0.75, &[])]
@@ -101,7 +101,7 @@ fn tokens_are_weighed_with_what_a_stream_says() {
     let wanted = |text: &str, token: &Value| json!({"index":0,"delta":{"content":text},"logprobs":{"content":[token],"refusal":null},"finish_reason":null});
     let back = Way::new(Responses, Chat).stream(&text);
     assert_eq!(logprobs_of(back), [wanted("Hé", &one), wanted("!", &two)]);
-    // Some tell them only when the text is done.
+    // Some upstreams send them only when the text is done.
     let late: String = text
         .split_inclusive("\n\n")
         .map(|event| match event.contains("text.delta") {

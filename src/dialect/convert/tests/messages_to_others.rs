@@ -9,7 +9,7 @@ use crate::dialect::upstream_error::UpstreamError;
 
 const T2: &str = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
 
-/// The request of 11.1.
+/// Returns the request of the example, as messages clients send it.
 fn example() -> Value {
     json!({"model":"m","max_tokens":4000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},
         "metadata":{"user_id":"u1"},"tool_choice":{"type":"auto","disable_parallel_tool_use":true},
@@ -19,7 +19,7 @@ fn example() -> Value {
         {"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"5"}]}]})
 }
 
-/// The reply of 11.2.
+/// Returns the example's complete answer, as a messages upstream gives it.
 fn reply() -> Value {
     json!({"id":"msg_01","type":"message","role":"assistant","model":"m","content":[
         {"type":"thinking","thinking":"Now 5+1.","signature":"SIG2"},{"type":"text","text":"5, next:"},
@@ -36,7 +36,7 @@ fn reply_in_chat() -> Value {
             "prompt_tokens_details":{"cached_tokens":40},"completion_tokens_details":{"reasoning_tokens":9}}})
 }
 
-/// The stream of 11.3.
+/// Returns the example's stream, as a chat upstream gives it.
 fn stream_in_chat() -> String {
     let delta = |delta: Value| json!({"id":"msg_01","model":"m","choices":[{"index":0,"delta":delta,"finish_reason":null}]});
     let mut usage = reply_in_chat();
@@ -57,7 +57,7 @@ fn stream_in_chat() -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect::<String>() + "data: [DONE]\n\n"
 }
 
-/// Chunks with these deltas, and the end.
+/// Builds a stream of chunks with these deltas, and the end.
 fn chat_stream(deltas: &[Value], reason: &str) -> String {
     let chunk = |delta: &Value, reason: Value| {
         let choice = json!({"index":0,"delta":delta,"finish_reason":reason});
@@ -68,7 +68,7 @@ fn chat_stream(deltas: &[Value], reason: &str) -> String {
     stream + "data: [DONE]\n\n"
 }
 
-/// What a messages client has in the end of a chat stream: its blocks.
+/// Returns the blocks that a messages client has received at the end of a chat stream.
 fn blocks(stream: &str) -> Value {
     let events = Way::new(Chat, Messages).stream_text(stream);
     Way::new(Messages, Messages).accumulated(&events)["content"].take()
@@ -145,7 +145,7 @@ fn the_chat_request_of_the_example_becomes_this_one() {
 fn the_reply_of_the_example_crosses_both_ways() {
     assert_eq!(Way::new(Chat, Messages).reply(&reply_in_chat()), reply());
     let mut out = Way::new(Messages, Chat).reply(&reply());
-    // The dialect does not count reasoning.
+    // Messages does not count reasoning tokens.
     assert_eq!(out["usage"]["completion_tokens_details"], json!({"reasoning_tokens":0}));
     out["usage"]["completion_tokens_details"] = json!({"reasoning_tokens":9});
     assert_eq!(out, reply_in_chat());

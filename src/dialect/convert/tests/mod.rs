@@ -1,4 +1,4 @@
-//! Pairs of dialects: one conversation told in each of them, and the cases in which they differ.
+//! Pairs of dialects: one conversation in each of them, and the cases in which they differ.
 
 mod cache_marks;
 mod chat_to_others;
@@ -26,14 +26,14 @@ use serde_json::Value;
 use super::*;
 use crate::dialect::canonical::Vendor;
 
-/// A body on its way to an upstream.
+/// Converts a request body for an upstream.
 fn request(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Result<Value, ConversionError> {
     let target = Target { model: "m", stream: false, vendor };
     let converted = super::request(from, to, &body.to_string(), &target)?;
     Ok(serde_json::from_slice(&converted.body).unwrap())
 }
 
-/// The way from one dialect to another.
+/// A conversion from one dialect to another.
 struct Way {
     from: Dialect,
     to: Dialect,
@@ -49,7 +49,7 @@ impl Way {
         Self { from, to, context: Arc::new(context), body: Value::Null }
     }
 
-    /// The way of a request; [`back`](Self::back) is that of its answer.
+    /// Converts a request; [`back`](Self::back) is the conversion of its answer.
     fn asking(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Self {
         let target = Target { model: "m", stream: false, vendor };
         let converted = super::request(from, to, &body.to_string(), &target).unwrap();
@@ -66,19 +66,19 @@ impl Way {
         serde_json::from_slice(&reply.body).unwrap()
     }
 
-    /// A complete answer as a stream.
+    /// Replays a complete answer as a stream.
     fn replayed(&self, answer: &Value) -> String {
         let replayed = super::replayed(self.from, self.to, &answer.to_string(), &self.context).unwrap();
         String::from_utf8(replayed.body.to_vec()).unwrap()
     }
 
-    /// A stream as a complete answer.
+    /// Gathers a stream into a complete answer.
     fn accumulated(&self, stream: &str) -> Value {
         let accumulator = super::accumulated(self.from, self.to, stream.as_bytes(), &self.context).unwrap();
         serde_json::from_slice(&accumulator.body).unwrap()
     }
 
-    /// A stream that ends as it should, cut into odd pieces.
+    /// Converts a stream that ends properly, cut into odd pieces.
     fn stream_text(&self, stream: &str) -> String {
         let mut converter = StreamConverter::new(self.from, self.to, self.context.clone());
         let mut out = String::new();
@@ -87,7 +87,7 @@ impl Way {
         out
     }
 
-    /// The data of its events.
+    /// Converts a stream, and returns the data of its events.
     fn stream(&self, stream: &str) -> Vec<Value> {
         let text = self.stream_text(stream);
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -108,12 +108,12 @@ impl Way {
     }
 }
 
-/// `P` in the texts of the example.
+/// Returns the schema of the example's tool.
 fn schema() -> Value {
     serde_json::json!({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})
 }
 
-/// Takes out where the prompt is to be cached.
+/// Removes the marks up to which the prompt is to be cached.
 fn without_breakpoints(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -1,16 +1,15 @@
-//! A provider bills a prompt that begins as the one before at a tenth. So the request of a conversation that
-//! has gone on begins, once converted, with the request before: any conversation, from each dialect to each
-//! other.
+//! A converted request begins with the request before it, when a conversation goes on: a provider bills a prompt that
+//! begins like the previous one at a tenth. This must hold for any conversation, from each dialect to each other.
 //!
 //! ```text
 //! conversation ─▶ its requests, one per answer ─▶ in the client's dialect ─▶ converted ─▶ one begins the next
 //! ```
 //!
-//! What is compared is the JSON. All members but the list of messages are equal, so tools, instructions, tool
-//! choice and effort are, unless the client chooses other tools with each request; the messages are equal one by one, of the last only the beginning, since on messages
-//! and gemini the user's side may go on in it. What may differ: marks for the cache; whether the one text of
-//! the last message stands in a list, which is the client's habit; and thinking that is switched off because
-//! the client did not bring back the signed thinking of a tool loop that is running.
+//! The JSON is compared. All members but the list of messages must be equal, and so tools, instructions, tool choice
+//! and effort, unless the client chooses other tools with each request. The messages must be equal one by one; only the
+//! beginning of the last must be, since on messages and gemini the user's side may go on in it. These may differ: marks
+//! for the cache; whether the one text of the last message stands in a list, which is the client's habit; and thinking
+//! that is switched off because the client did not bring back the signed thinking of a tool loop that is running.
 
 use proptest::prelude::*;
 
@@ -64,7 +63,7 @@ fn lacks_thinking(messages: &[Value]) -> bool {
     })
 }
 
-/// A text that is listed alone, as the client lists its last message, without the list.
+/// Returns a message whose only text is in a list, as the client lists its last message, without the list.
 fn unwrapped(message: &Value) -> Value {
     let mut message = message.clone();
     if let Some([text]) = message["content"].as_array().map(Vec::as_slice)
@@ -75,7 +74,7 @@ fn unwrapped(message: &Value) -> Value {
     message
 }
 
-/// Takes out what is told of this request alone: which tools may be called in it.
+/// Removes what concerns this request alone: the tools that may be called in it.
 fn without_last_words(body: &mut Value, messages: &mut Vec<Value>) {
     let begin = "<system-reminder>In this turn call no tools but these";
     let is_word = |value: &Value| value.as_str().is_some_and(|text| text.starts_with(begin));
@@ -89,7 +88,7 @@ fn without_last_words(body: &mut Value, messages: &mut Vec<Value>) {
     messages.pop_if(|last| last.get("content").is_some_and(is_word));
 }
 
-/// What differs between a request and the beginning of the next.
+/// Returns the difference between a request and the beginning of the next.
 pub(super) fn difference(to: Dialect, earlier: &Bytes, later: &Bytes, is_choosing: bool) -> Option<String> {
     let [mut earlier, mut later] =
         [earlier, later].map(|body| serde_json::from_slice::<Value>(body).unwrap());
@@ -143,7 +142,7 @@ proptest! {
                         let difference = difference(to, &pair[0], &pair[1], head.is_choosing());
                         prop_assert!(difference.is_none(), "{:?} to {:?} {:?}, request {}: {}", from, to, target, at, difference.unwrap());
                     }
-                    // What depends on the order of a hash map differs from one time to the next.
+                    // A result that depends on the order of a hash map would differ from one time to the next.
                     if let (Some(body), Some(sent)) = (bodies.last(), sent.last()) {
                         prop_assert_eq!(&converted(from, to, *target, body), sent);
                     }

@@ -1,10 +1,11 @@
-//! Sessions of Claude Code and Codex: each request begins as the one before, whomever it is converted for.
+//! Sessions of Claude Code and Codex: each converted request begins with the one before, for every target.
 //!
-//! Two were recorded of the clients themselves (`tests/clients/record.py`). What they have as upstreams of other dialects
-//! get them are sessions of clients of those dialects, too. Two more are made up, of what the recorded ones lack: tools
-//! with free text, of other servers and with odd names, late instructions, results of many kinds. Their form is that of their public sources and of what their users have published:
-//! <https://github.com/openai/codex> (`codex-rs/core/src/client.rs`), <https://docs.claude.com/en/docs/claude-code> and,
-//! for the system text that differs with each request, <https://github.com/ggml-org/llama.cpp/pull/20623>.
+//! Two were recorded from the clients themselves (`tests/clients/record.py`). Converted for upstreams of other
+//! dialects, they serve as sessions of clients of those dialects, too. Two more are made up of what the recorded ones
+//! lack: tools with free text, tools of other servers and with odd names, late instructions, results of many kinds.
+//! Their form follows the clients' public sources and what their users have published:
+//! <https://github.com/openai/codex> (`codex-rs/core/src/client.rs`), <https://docs.claude.com/en/docs/claude-code>
+//! and, for the system text that differs with each request, <https://github.com/ggml-org/llama.cpp/pull/20623>.
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
 #[path = "../../../../tests/support/sessions.rs"]
 mod sessions;
 
-/// A session: what all its requests have in common, and what each adds to the conversation.
+/// A session: the members that all its requests share, and the turns that each adds to the conversation.
 struct Session {
     body: Value,
     turns: Vec<Vec<Value>>,
@@ -28,7 +29,7 @@ impl Session {
         Self { body: session["body"].take(), turns }
     }
 
-    /// The requests, one after the other.
+    /// Returns the requests, one after the other.
     fn requests(&self, key: &str, finish: impl Fn(&mut Value, usize)) -> Vec<Value> {
         let request = |number: usize| {
             let mut body = self.body.clone();
@@ -40,7 +41,8 @@ impl Session {
     }
 }
 
-/// Claude Code names each request for its bill, and marks the end of its last two messages.
+/// Builds the session of Claude Code, which names each request for its bill, and marks the end of its last two
+/// messages.
 fn claude_code() -> Vec<Value> {
     let session = Session::of(include_str!("recorded/claude_code.json"));
     session.requests("messages", |body, number| {

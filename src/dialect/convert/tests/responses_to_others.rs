@@ -8,7 +8,7 @@ use crate::dialect::canonical::{ConversionError, Vendor};
 
 const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
 
-/// The request of 11.1.
+/// Returns the request of the example, as responses clients send it.
 fn example() -> Value {
     json!({"model":"m","max_output_tokens":4000,"reasoning":{"effort":"high","summary":"auto"},
         "include":["reasoning.encrypted_content"],"store":false,"user":"u1","tool_choice":"auto","parallel_tool_calls":false,
@@ -53,7 +53,7 @@ fn the_request_of_the_example_becomes_chat() {
     assert_eq!(body["messages"][2].get("reasoning_signature"), None);
 }
 
-/// The example's complete answer, as an upstream of this dialect might give it.
+/// Returns the example's complete answer, as an upstream of this dialect might give it.
 fn reply() -> Value {
     let t2 = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
     json!({"id":"resp_01","object":"response","created_at":1_790_000_000,"status":"completed","model":"m","output":[
@@ -130,7 +130,7 @@ fn a_stream_that_does_not_say_that_it_begins_is_whole_all_the_same() {
     assert!(headless.len() < whole.len());
     for to in [Chat, Messages, Gemini] {
         let way = Way::new(Responses, to);
-        // Gathered, the name and the id are those of the end.
+        // A gathered answer has the name and the id that came at the end.
         assert_eq!(way.accumulated(&headless), way.accumulated(&whole), "{to:?}");
         let without_names = |stream: &str| {
             let mut events = way.stream(stream);

@@ -1,9 +1,9 @@
-//! Text is sacred: what a client puts together is what the upstream sent,
-//! unit by unit, for any text, in each pair and direction, however the stream is spelled and cut.
+//! Text is never changed: a client puts together exactly what the upstream sent, unit by unit, for any text, in each
+//! pair and direction, however the stream is spelled and cut.
 //!
-//! Texts are lists of UTF-16 units, as clients in JavaScript have them: a piece may end in the middle
-//! of a character, so that half of a surrogate pair is in one event and half in the next. The halves of a stream are
-//! put together, and one that stays alone is U+FFFD.
+//! Texts are lists of UTF-16 units, as clients in JavaScript have them: a piece may end in the middle of a character,
+//! so that half of a surrogate pair is in one event and half in the next. The halves of a stream are put together, and
+//! one that stays alone becomes U+FFFD.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use Dialect::{Chat, Gemini, Messages, Responses};
 
 const ALL: [Dialect; 4] = [Chat, Responses, Messages, Gemini];
 
-/// What is said, by kind.
+/// The kind of text in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Text,
@@ -21,7 +21,7 @@ enum Said {
     Input,
 }
 
-/// A unit as it may stand in a JSON string.
+/// Spells a unit as it may stand in a JSON string.
 fn spelled(unit: u16, escaped: bool) -> String {
     match char::from_u32(unit.into()) {
         Some(letter) if !escaped && letter >= ' ' && letter != '"' && letter != '\\' => letter.to_string(),
@@ -30,14 +30,14 @@ fn spelled(unit: u16, escaped: bool) -> String {
     }
 }
 
-/// The literals of a text's pieces.
+/// Returns the literals of a text's pieces.
 fn literals(pieces: &[Vec<(u16, bool)>]) -> Vec<String> {
     let literal =
         |piece: &Vec<(u16, bool)>| piece.iter().map(|(unit, escaped)| spelled(*unit, *escaped)).collect();
     pieces.iter().map(literal).collect()
 }
 
-/// The units of a literal.
+/// Returns the units of a literal.
 fn units(literal: &str) -> Vec<u16> {
     let mut units = Vec::new();
     let mut letters = literal.chars();
@@ -61,7 +61,7 @@ fn units(literal: &str) -> Vec<u16> {
     units
 }
 
-/// The data of the events that say the pieces, in a dialect.
+/// Returns the data of the events that carry the pieces, in a dialect.
 fn events(dialect: Dialect, said: Said, pieces: &[String]) -> Vec<String> {
     let (head, tail): (&[&str], &[&str]);
     let piece: Box<dyn Fn(&String) -> String>;
@@ -149,15 +149,15 @@ fn events(dialect: Dialect, said: Said, pieces: &[String]) -> Vec<String> {
     [own(head), pieces.iter().map(piece).collect(), own(tail)].concat()
 }
 
-/// The events on the wire: with this line end, a comment here and there, a mark in front, and every
-/// JSON over as many `data` lines as it has commas between its members.
+/// Writes the events as bytes of a stream with this line end. If `odd`, a byte order mark stands in front, comments
+/// stand between events, and a JSON that begins with its type takes two `data` lines.
 fn wire(events: &[String], end: &str, odd: bool) -> String {
     let mut wire = if odd { "\u{feff}".to_owned() } else { String::new() };
     for (index, data) in events.iter().enumerate() {
         if odd && index % 2 == 0 {
             wire += &format!(": kept alive{end}id: {index}{end}");
         }
-        // Only where no text can be meant: before the last member of the outermost object.
+        // Only where no text can be affected: before the second member of the outermost object.
         let lines = if odd && data.starts_with("{\"type\":") {
             data.replacen(",\"", ",\n\"", 1)
         } else {
@@ -169,12 +169,12 @@ fn wire(events: &[String], end: &str, odd: bool) -> String {
     wire
 }
 
-/// What a client makes of units: a half of a surrogate pair that stands alone is U+FFFD.
+/// Returns the units as a client decodes them: a half of a surrogate pair that stands alone becomes U+FFFD.
 fn paired(units: &[u16]) -> Vec<u16> {
     String::from_utf16_lossy(units).encode_utf16().collect()
 }
 
-/// What a client puts together of a stream.
+/// Returns the text that a client puts together from a stream.
 fn accumulated(dialect: Dialect, said: Said, stream: &str) -> Vec<u16> {
     let mut literal = String::new();
     for data in stream.lines().filter_map(|line| line.strip_prefix("data: ")) {
@@ -217,7 +217,7 @@ fn accumulated(dialect: Dialect, said: Said, stream: &str) -> Vec<u16> {
     units(&literal)
 }
 
-/// Any UTF-16, mostly letters, with its surrogates and what streams are made of.
+/// Generates any UTF-16, mostly letters, with surrogates and the characters that streams are made of.
 fn any_text() -> impl Strategy<Value = Vec<Vec<(u16, bool)>>> {
     let unit = prop_oneof![
         4 => 0x20u16..0x7f,
@@ -226,14 +226,15 @@ fn any_text() -> impl Strategy<Value = Vec<Vec<(u16, bool)>>> {
         2 => prop::sample::select(vec![0u16, 9, 10, 13, 0x22, 0x5c, 0x7f, 0x85, 0x2028, 0xfeff, 0xfffd, 0x3c]),
     ];
     let piece = prop::collection::vec((unit, any::<bool>()), 0..8);
-    // A first letter that begins no tag of thinking, and too little to be taken for a snapshot.
+    // The first letter begins no tag of thinking, and is too short to be taken for a snapshot.
     prop::collection::vec(piece, 0..6).prop_map(|pieces| {
         let first = vec![(u16::from(b'a'), false)];
         std::iter::once(first).chain(pieces).collect()
     })
 }
 
-/// Halves of surrogate pairs are only had as escapes: in plain letters a file is valid UTF-8.
+/// Returns the units of all pieces. Halves of surrogate pairs can only be escapes: in plain letters a file is valid
+/// UTF-8.
 fn whole(pieces: &[Vec<(u16, bool)>]) -> Vec<u16> {
     pieces.iter().flatten().map(|(unit, _)| *unit).collect()
 }
@@ -323,7 +324,7 @@ proptest! {
     }
 }
 
-/// How many strings of a body say exactly this.
+/// Returns how many strings of a body equal this text.
 fn carried(body: &[u8], wanted: &[u16]) -> usize {
     fn count(node: &Node<'_>, wanted: &[u16]) -> usize {
         let own = node.text().is_some_and(|text| units(text.literal()) == wanted);

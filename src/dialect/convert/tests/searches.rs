@@ -1,4 +1,4 @@
-//! Searches of the web that an upstream ran.
+//! Web searches that an upstream ran.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn message() -> Value {
         "usage":{"input_tokens":3,"output_tokens":2,"server_tool_use":{"web_search_requests":2}}})
 }
 
-/// What a client of messages is shown of the response.
+/// Returns the blocks that a client of messages is given for the response.
 fn shown() -> Vec<Value> {
     vec![
         json!({"type":"server_tool_use","id":"srvtoolu_sy0_67c","name":"web_search","input":{"query":"a \"b\""}}),
@@ -54,7 +54,7 @@ fn shown() -> Vec<Value> {
     ]
 }
 
-/// What a client of responses is shown of the message.
+/// Returns the items that a client of responses is given for the message.
 fn output() -> Vec<Value> {
     vec![
         json!({"id":"ws_sy1","type":"web_search_call","status":"completed",
@@ -188,7 +188,8 @@ fn a_turn_that_paused_in_a_search_says_so() {
     );
 }
 
-/// A messages history holds what was found, which becomes text; the search calls of a responses history are left out.
+/// A messages history holds the results of searches, which become text; the search calls of a responses history are
+/// left out.
 #[test]
 fn what_was_found_is_text_in_a_history_or_nothing() {
     let context = |content: &[Value]| {

@@ -1,4 +1,4 @@
-//! Where an answer comes from, in every pair.
+//! The sources of an answer, in every pair of dialects.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
 
 const ALL: [Dialect; 4] = [Chat, Responses, Messages, Gemini];
 const URL: &str = "https://a.b/ü";
-/// The letters of the answer before, in and behind what comes from the page: `Né 😀 so.`
+/// The characters of `Né 😀 so.` that come from the page: first, and behind the last.
 const SPAN: (u64, u64) = (3, 4);
 const TEXT: &str = "Né 😀 so.";
 
@@ -23,7 +23,7 @@ fn location(cited: &str, index: &str) -> Value {
     json!({"type":"web_search_result_location","url":URL,"title":"A","cited_text":cited,"encrypted_index":index})
 }
 
-/// In bytes.
+/// Builds grounding metadata, whose segment is in bytes.
 fn grounding(start: u64, end: u64, text: &str) -> Value {
     let mut segment = json!({"endIndex":end,"text":text});
     if start > 0 {
@@ -33,7 +33,7 @@ fn grounding(start: u64, end: u64, text: &str) -> Value {
         "groundingSupports":[{"segment":segment,"groundingChunkIndices":[0]}]})
 }
 
-/// An answer with a page it comes from.
+/// Builds an answer with a page it comes from.
 fn answer(dialect: Dialect) -> Value {
     match dialect {
         Chat => json!({"id":"c1","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,
@@ -55,7 +55,7 @@ fn answer(dialect: Dialect) -> Value {
     }
 }
 
-/// The answer as a stream, the text in two pieces.
+/// Builds the answer as a stream, with the text in two pieces.
 fn stream(dialect: Dialect) -> String {
     let event =
         |data: Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default());
@@ -127,7 +127,7 @@ fn stream(dialect: Dialect) -> String {
     }
 }
 
-/// Messages cite a block, the others a piece of it.
+/// Returns the expected citations: messages cites a block, the others a piece of it.
 fn wanted(from: Dialect, to: Dialect) -> Value {
     let letters = TEXT.chars().count() as u64;
     let (start, end) = if from == Messages { (0, letters) } else { SPAN };
@@ -150,7 +150,7 @@ fn cited(dialect: Dialect, answer: &Value) -> Value {
     }
 }
 
-/// The sources that a stream names, once and in their place.
+/// Returns the sources that a stream names, once and in their place.
 fn cited_in_stream(dialect: Dialect, events: &[Value]) -> Value {
     let last = events.len() - 1;
     match dialect {

@@ -1,4 +1,4 @@
-//! Forms that a client chose, and words that only it knows.
+//! Forms that a client chose, and members that only it knows.
 
 use serde_json::{Value, json};
 

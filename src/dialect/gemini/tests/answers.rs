@@ -142,7 +142,7 @@ fn proofs_of_others_are_carried_as_one() {
     ];
     let reply = Reply { candidates: vec![Candidate { parts, ..Candidate::default() }], ..Reply::default() };
     let written: Value = serde_json::from_slice(&write_reply(&reply, &context())).unwrap();
-    // They travel in the place of Google's own, as one.
+    // They are carried in the place of Google's own, as one tag.
     let parts = &written["candidates"][0]["content"]["parts"];
     assert_eq!((&parts[0], &parts[1]), (&json!({"text":"t","thought":true}), &json!({"text":"no"})));
     let tag = parts[2]["thoughtSignature"].as_str().unwrap();

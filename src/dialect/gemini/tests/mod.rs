@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::dialect::canonical::{ConversionError, ReplyContext, Request, Target, Vendor};
 use crate::dialect::tree::Node;
 
-/// A request, read and written again for a model.
+/// Reads a request and writes it again for a model.
 fn through(body: &Value, model: &str) -> Result<Value, ConversionError> {
     let body = body.to_string();
     let node = Node::parse(&body).unwrap();

@@ -357,7 +357,7 @@ fn a_search_is_asked_for_where_it_goes_together() {
         let request = Request { tools, tool_choice: Some(ToolChoice::Auto), ..question() };
         assert_eq!(written(&request, model).unwrap()["tools"], wanted);
     }
-    // A search that is left out cannot be asked for by its name.
+    // A search that is left out cannot be chosen by its name.
     let named = |name| ToolChoice::Named { name: Text::plain(name), kind: CallKind::Function };
     let of_f = json!({"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}});
     for (name, wanted) in [("web_search", None), ("f", Some(&of_f))] {

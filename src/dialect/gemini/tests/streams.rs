@@ -14,7 +14,7 @@ fn chunk(parts: Value) -> Value {
     json!({"candidates":[{"index":0,"content":{"role":"model","parts":parts}}],"modelVersion":"m","responseId":"msg_01"})
 }
 
-/// The printed answer as four events.
+/// The example's answer as four events.
 fn printed_stream() -> Vec<Value> {
     let whole = printed();
     let mut last = chunk(json!([whole["candidates"][0]["content"]["parts"][2]]));

@@ -1,4 +1,4 @@
-//! What the dialect can say, field by field, and one conversation told in it.
+//! Tests of the dialect field by field, and one conversation in it.
 
 mod blocks_write;
 mod native;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::canonical::{ConversionError, Target, Vendor};
 use super::super::tree::Node;
 
-/// `P` in the texts of the example.
+/// The schema that `P` stands for in the example.
 const SCHEMA: &str = r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}"#;
 
 fn json(text: &str) -> Value {
@@ -24,14 +24,14 @@ fn target(model: &str) -> Target<'_> {
     Target { model, stream: false, vendor: Vendor::Anthropic }
 }
 
-/// A body read and written again, for `model`.
+/// Reads a body and writes it again, for `model`.
 fn round(body: &str, model: &str) -> Result<Value, ConversionError> {
     let node = Node::parse(body).unwrap();
     let written = super::write_request(&super::read_request(&node)?, &target(model))?;
     Ok(json(std::str::from_utf8(&written).unwrap()))
 }
 
-/// Takes the cache breakpoints out, and gives how many there were.
+/// Removes the cache breakpoints and returns how many there were.
 fn without_breakpoints(value: &mut Value) -> usize {
     match value {
         Value::Object(members) => {

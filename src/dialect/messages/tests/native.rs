@@ -130,7 +130,7 @@ fn a_refused_way_to_ask_for_thinking_has_another() {
         (9000, 7200, Some(Effort::High), "high"),
         (9000, 7200, Some(Effort::Max), "high"),
         (9000, 1024, Some(Effort::Minimal), "low"),
-        // Somebody else has said how much.
+        // The budget is not what the named effort gives, so the budget decides.
         (9000, 2000, Some(Effort::High), "medium"),
         (9000, 7200, Some(Effort::None), "medium"),
     ] {
@@ -236,7 +236,7 @@ fn a_refused_schema_is_closed_or_put_in_words() {
         "all":{"anyOf":[{"type":"array","items":{"type":"object","properties":{},"additionalProperties":false}}]}},"required":["type"]}"#;
     assert_eq!(closed(open), Some(json(&body(&format(shut)))));
     assert_eq!(closed(shut), None);
-    // Values are no schemas, names of properties no keywords, and what may be an object is one.
+    // Values are not schemas, names of properties are not keywords, and a schema that may be an object counts as one.
     let open = r#"{"type":["object","null"],"default":{"type":"object"},"enum":[{"type":"object"}],
         "properties":{"default":{"type":"object"},"b":{"const":{"type":"object"},"examples":[{"type":"object"}]}}}"#;
     let shut = r#"{"type":["object","null"],"default":{"type":"object"},"enum":[{"type":"object"}],

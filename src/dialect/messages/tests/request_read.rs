@@ -10,7 +10,7 @@ use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 use proptest::prelude::*;
 
-/// What a test reads of a body with these members beside the required ones.
+/// Reads a body with these members beside the required ones, and returns what `look` takes from it.
 fn read<R>(members: &str, look: impl FnOnce(Request<'_>) -> R) -> R {
     let comma = if members.is_empty() { "" } else { "," };
     let body = format!(r#"{{"max_tokens":5,"messages":[{{"role":"user","content":"Hi"}}]{comma}{members}}}"#);
@@ -18,7 +18,7 @@ fn read<R>(members: &str, look: impl FnOnce(Request<'_>) -> R) -> R {
     look(read_request(&node).unwrap_or_else(|unfit| panic!("{unfit:?}: {body}")))
 }
 
-/// The parts of a message with these blocks.
+/// Returns the parts of a message with these blocks.
 fn parts_of(blocks: &str) -> Vec<Part<'static>> {
     let body = format!(
         r#"{{"max_tokens":5,"messages":[{{"role":"assistant","content":[{blocks}]}},{{"role":"user","content":"x"}}]}}"#

@@ -1,4 +1,4 @@
-//! Small words to say requests with.
+//! Short functions that build requests.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::dialect::literal::{Json, Text};
 use crate::dialect::messages::write_request;
 use crate::dialect::signature::Signature;
 
-/// The body of a request of which everything but `change` says "Hi".
+/// Writes a request with the text "Hi" after `change` has changed it.
 pub(super) fn written(
     model: &str,
     change: impl FnOnce(&mut Request<'static>),
@@ -21,7 +21,7 @@ pub(super) fn written(
     Ok(json(std::str::from_utf8(&bytes).unwrap()))
 }
 
-/// The messages of the body, without breakpoints.
+/// Writes a request with these turns and returns its messages, without breakpoints.
 pub(super) fn messages(turns: Vec<Turn<'static>>) -> Value {
     let mut body = written("claude-opus-4-6", |request| request.turns = turns).unwrap();
     without_breakpoints(&mut body);

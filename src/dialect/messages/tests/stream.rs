@@ -37,7 +37,7 @@ fn context() -> ReplyContext {
     ReplyContext { fallback_id: "r".to_owned(), ..ReplyContext::default() }
 }
 
-/// The events of a stream of these datas, as text: what borrows cannot be kept.
+/// Returns the events of a stream with these data lines, as text, because borrowed events cannot be kept.
 fn read(datas: &[&str]) -> Vec<String> {
     let mut reader = StreamReader::default();
     let mut events = Vec::new();
@@ -48,7 +48,7 @@ fn read(datas: &[&str]) -> Vec<String> {
     events
 }
 
-/// What a client gets of these events: the datas, whose names have been compared.
+/// Returns the data lines that a client gets for these events; checks their names.
 fn written(events: &[Event<'_>]) -> Vec<Value> {
     let context = context();
     let (mut writer, mut out) = (StreamWriter::new(&context), String::new());
@@ -69,7 +69,7 @@ fn datas(stream: &str) -> Vec<Value> {
     datas
 }
 
-/// Reads and writes again.
+/// Reads a stream and writes it again.
 fn round(inputs: &[&str]) -> Vec<Value> {
     let context = context();
     let (mut reader, mut writer, mut out) =
@@ -97,7 +97,7 @@ fn delta(key: u32, text: &str) -> Event<'static> {
     Event::Delta { key, text: Text::of(text) }
 }
 
-/// The blocks that a client would have at the end: what the SDKs accumulate. Checks the grammar.
+/// Returns the blocks that an SDK accumulates, and checks the grammar of the stream.
 fn accumulated(datas: &[Value]) -> Vec<Value> {
     let mut blocks: Vec<Value> = Vec::new();
     let mut open = false;

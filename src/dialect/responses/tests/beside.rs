@@ -1,4 +1,4 @@
-//! What stands beside the conversion: validation, our own ids, the echo, the turns of a socket.
+//! What belongs to the dialect without being a conversion: validation, our own ids, the echo, the turns of a socket.
 
 use serde_json::{Value, json};
 

@@ -43,7 +43,7 @@ fn the_reply_is_the_same_again() {
     assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), reply());
 }
 
-/// The stream of 11.3.
+/// The stream of the example's answer.
 fn stream() -> Vec<Value> {
     let mut in_progress = reply();
     in_progress["status"] = json!("in_progress");

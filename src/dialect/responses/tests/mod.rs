@@ -1,4 +1,4 @@
-//! What the dialect can say, field by field, and one conversation told in it.
+//! Tests of the dialect field by field, and one conversation in it.
 
 mod beside;
 mod example;
@@ -17,12 +17,12 @@ use crate::dialect::tree::Node;
 
 const TARGET: Target<'static> = Target { model: "m", stream: false, vendor: Vendor::OpenAi };
 
-/// The body that a request is written as.
+/// Writes a request and returns the body.
 fn written(request: &Request<'_>) -> Result<Value, ConversionError> {
     Ok(serde_json::from_slice(&write_request(request, &TARGET)?).unwrap())
 }
 
-/// A body of this dialect, through the canonical form and back.
+/// Reads a body of this dialect and writes it again.
 fn through(body: &Value) -> Result<Value, ConversionError> {
     let text = body.to_string();
     written(&read_request(&Node::parse(&text).unwrap())?)
@@ -32,7 +32,7 @@ fn context() -> ReplyContext {
     ReplyContext { now: 1_790_000_000, fallback_id: "req-1".to_owned(), ..ReplyContext::default() }
 }
 
-/// What a stream's reader tells, as text.
+/// Returns the events that the reader emits, as text.
 fn read_events(events: &[Value]) -> Vec<String> {
     let mut reader = StreamReader::default();
     let mut read = Vec::new();
@@ -46,7 +46,7 @@ fn read_events(events: &[Value]) -> Vec<String> {
     read
 }
 
-/// The events that a stream's writer writes; every one must name its type.
+/// Parses the events that the writer wrote; every one must name its type.
 fn events_of(text: &str) -> Vec<Value> {
     let mut events = Vec::new();
     for block in text.split_terminator("\n\n") {

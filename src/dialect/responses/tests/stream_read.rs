@@ -1,4 +1,4 @@
-//! Streams of native upstreams, whole ones and those with holes.
+//! Streams of native upstreams, complete ones and those with missing events.
 
 use crate::dialect::literal::looks;
 use crate::dialect::stream_event::StreamEvent;
@@ -72,7 +72,7 @@ fn what_no_delta_said_is_supplied_later() {
             events.push(completed(json!([])));
         }
         let mut read = read_events(&events);
-        // Its name is told when the stream says it, be that at the end.
+        // The stream may tell the model's name anywhere, even at the end.
         read.retain(|line| !line.starts_with("Start"));
         let from = read.iter().position(|line| line.starts_with("PartStart")).unwrap();
         assert_eq!(read[from..from + 3], wanted, "{events:?}");
@@ -116,7 +116,7 @@ fn calls_wait_for_their_name_and_may_stand_open_together() {
     );
     assert!(read_of.contains(&"Finish(ToolCall)".to_owned()));
 
-    // No name until the item is done; or no event at all but the last.
+    // The name comes only when the item is done, or there is no event but the last.
     for events in [
         vec![delta(0, "{"), delta(0, "}"), done(0, "{}")],
         vec![added(0, ""), delta(0, "{}"), done(0, "{}")],
@@ -187,7 +187,7 @@ fn thinking_is_read_with_its_parts_and_its_signature() {
     let redacted = json!({"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}});
     assert_eq!(kinds(&read_events(&[redacted]))[..3], ["PartStart", "Signature", "PartStop"]);
 
-    // Open models show what they think, and may sum it up as well.
+    // Open models send their raw reasoning, and may send a summary as well.
     let raw = |text: &str| json!({"type":"response.reasoning_text.delta","output_index":0,"content_index":0,"delta":text});
     let read_raw = read_events(&[raw("x"), delta(0, "summary"), raw("y"), completed(json!([]))]);
     assert_eq!(read_raw[1..3], [r#"Delta { key: 0, text: "x" }"#, r#"Delta { key: 0, text: "y" }"#]);
@@ -272,7 +272,7 @@ fn twice_the_items_are_twice_the_steps() {
     for (name, stream) in streams {
         for item in [&message as &dyn Fn(usize) -> Value, &call] {
             let (once, twice) = (steps(stream(200, item)), steps(stream(400, item)));
-            // Names meet in a map now and then, more or less often in each run.
+            // Keys of the maps collide now and then, more or less often in each run.
             assert!(twice <= 3 * once + 400, "{name}: {once} steps, then {twice}");
         }
     }

@@ -25,7 +25,7 @@ fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap().trim_start_matches("response.")).collect()
 }
 
-/// What a stream helper keeps: it fails on an event without its place.
+/// Rebuilds the response like a stream helper of an SDK: it fails on an event that is out of place.
 fn follow(events: &[Value]) -> Value {
     let mut response = Value::Null;
     for (sequence, event) in events.iter().enumerate() {

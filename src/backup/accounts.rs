@@ -1,4 +1,4 @@
-//! Accounts in documents: what has a column of its own here stands there in `extraConfig`, a JSON text.
+//! Accounts in documents: some columns of ours are members of `extraConfig` there, a JSON text.
 
 use serde_json::{Map, Value, json};
 
@@ -6,9 +6,9 @@ use crate::store::Store;
 use crate::takeover;
 use crate::time::{self, iso};
 
-/// The members of `extraConfig` that are columns as they are.
+/// The members of `extraConfig` that are columns here, unchanged.
 const PLAIN: &[&str] = &["credentialMode", "platformUserId", "proxyUrl", "useSystemProxy"];
-/// The objects in `extraConfig` with columns: their members, and the columns as a row shows them.
+/// The objects in `extraConfig` whose members are columns: each member, and the column's name in a row.
 const NESTED: &[(&str, &[(&str, &str)])] = &[
     (
         "autoRelogin",
@@ -35,15 +35,15 @@ const NESTED: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
 ];
-/// The largest whole number that every program reads exactly.
+/// The largest integer that every program reads exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
-/// The columns of moments.
+/// The columns that hold times.
 const MOMENTS: &[&str] =
     &["loginUpdatedAt", "healthCheckedAt", "tokenExpiresAt", "tokenIssuedAt", "sub2apiTokenExpiresAt"];
-/// Moments that documents show as numbers of milliseconds.
+/// Times that documents contain as numbers of milliseconds.
 const AS_NUMBERS: &[&str] = &["tokenExpiresAt", "tokenIssuedAt", "sub2apiTokenExpiresAt"];
 
-/// Puts the columns of a row into `extraConfig`.
+/// Moves the columns of a row into `extraConfig`.
 pub fn nest(row: &mut Map<String, Value>) {
     let mut config = match row.remove("extra") {
         Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
@@ -65,7 +65,7 @@ pub fn nest(row: &mut Map<String, Value>) {
             if AS_NUMBERS.contains(column) {
                 value = value.as_str().and_then(time::parse).map_or(Value::Null, Value::from);
             }
-            // What a provider says of an account is JSON, and an object to who wrote it.
+            // Provider data is stored as JSON text; documents contain it as an object.
             if *member == "providerData"
                 && let Some(object) = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok())
                 && object.is_object()
@@ -88,11 +88,11 @@ pub fn nest(row: &mut Map<String, Value>) {
     }
 }
 
-/// Takes the columns of a row out of its `extraConfig`, a text or an object. Other programs write there what they like: what
-/// cannot be read is left out, and keeps no account from coming over; `left_out` is told what.
+/// Moves the columns of a row out of its `extraConfig`, a text or an object. Other programs write anything
+/// there: what cannot be read is left out, without refusing the account, and described in `left_out`.
 ///
 /// # Errors
-/// What was expected instead of an `extraConfig` that is neither a text nor an object.
+/// What was expected instead, when `extraConfig` is neither a text nor an object.
 pub fn flatten(
     (store, secrets): (&Store, &[String]),
     row: &mut Map<String, Value>,
@@ -160,7 +160,7 @@ fn lost(left_out: &mut Vec<String>, member: &str) -> Value {
     Value::Null
 }
 
-/// What a member says for its column; `None` where that is nothing that the column could hold.
+/// Returns a member's value for its column; `None` when the column cannot hold it.
 fn readable(column: &str, value: Value) -> Option<Value> {
     match (column, &value) {
         (_, Value::Null) => Some(value),
@@ -187,7 +187,8 @@ fn readable(column: &str, value: Value) -> Option<Value> {
     }
 }
 
-/// The password of another gateway is sealed under the secret of that one, which may be ours or a former one of ours.
+/// Opens the login password of another gateway, which is sealed under that gateway's secret; it may be the same
+/// as ours or a former one of ours.
 fn take_login(
     (store, secrets): (&Store, &[String]),
     config: &mut Map<String, Value>,
@@ -207,7 +208,7 @@ fn take_login(
     }
 }
 
-/// A moment as documents show it.
+/// Formats a time for documents.
 pub fn moment(at: Option<time::Millis>) -> Value {
     at.map_or(Value::Null, |at| iso(at).into())
 }

@@ -1,5 +1,5 @@
-//! A row of a document in the form of ours: what is said otherwise in older documents and in those of others, and what the
-//! API would not take.
+//! Converts a row of a document to our own format: what older documents and other programs write differently,
+//! and what the API would not accept.
 
 use serde_json::{Map, Value as Json};
 
@@ -13,12 +13,12 @@ use crate::store::keys::BudgetSettings;
 use crate::store::staging::tables::Table;
 use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
 
-/// A member that cannot be taken, and what was expected.
+/// A member that cannot be used, and what was expected.
 type Unfit = (&'static str, &'static str);
 
-/// Brings a row into the form of ours: what is said otherwise in older documents and in those of others.
+/// Converts a row to our own format: what older documents and other programs write differently.
 ///
-/// `known` opens the passwords in it: with this store, or with secrets of other instances.
+/// `known` opens the passwords in it: with this store, or with the secrets of other instances.
 pub(super) fn row(
     known: (&Store, &[String]),
     table: &Table,
@@ -46,7 +46,7 @@ pub(super) fn row(
             one_of(row, "routeMode", &["pattern", "explicit_group"], left_out);
             one_of(row, "routingStrategy", &["weighted", "round_robin", "stable_first"], left_out);
             if row.get("isManual").is_none_or(Json::is_null) {
-                // A route of a pattern is nobody's but an operator's.
+                // Only an operator creates a route with a pattern.
                 let pattern = row.get("modelPattern").and_then(Json::as_str).unwrap_or_default();
                 let is_group = row.get("routeMode").is_some_and(|mode| mode == "explicit_group");
                 let is_manual = is_group || pattern.contains('*') || pattern.starts_with("re:");
@@ -65,7 +65,7 @@ pub(super) fn row(
 
 fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     lower(row, "platform");
-    // By another name of its platform a site would be another one than ours at the same address.
+    // Under another name of its platform the site would not match ours at the same address.
     if let Some(platform) = row.get("platform").and_then(Json::as_str).and_then(Platform::parse) {
         row.insert("platform".to_owned(), platform.id().into());
     }
@@ -85,7 +85,7 @@ fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     custom_headers(row, left_out);
 }
 
-/// Headers that can be sent, in the form of ours.
+/// Converts the custom headers to our own format, without those that cannot be sent.
 fn custom_headers(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     let sent = match row.get("customHeaders") {
         None | Some(Json::Null) => return,
@@ -107,7 +107,8 @@ fn custom_headers(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     }
 }
 
-/// A limit that cannot be read refuses the document: the key would have none, or let nobody in and not say why.
+/// Checks a downstream key. A limit that cannot be read refuses the document: the key would have no limit, or
+/// let nobody in without saying why.
 fn key(row: &mut Map<String, Json>, left_out: &mut Vec<String>) -> Result<(), Unfit> {
     trim(row, "key");
     for member in [
@@ -165,7 +166,7 @@ fn are_budgets(budgets: Json) -> bool {
     budgets.is_null() || serde_json::from_value::<Vec<BudgetSettings>>(budgets).is_ok()
 }
 
-/// A value, also from a text that holds it as JSON.
+/// Returns a value, parsed if it is a text that holds JSON.
 fn parsed(value: &Json) -> Json {
     match value {
         Json::String(text) => serde_json::from_str(text).unwrap_or_default(),
@@ -173,14 +174,14 @@ fn parsed(value: &Json) -> Json {
     }
 }
 
-/// A number below `least` counts as not said.
+/// Leaves a number out that is below `least`.
 fn within(row: &mut Map<String, Json>, member: &str, least: f64, left_out: &mut Vec<String>) {
     leave_out_unless(row, member, "is too small a number", left_out, |value| {
         value.as_f64().is_none_or(|value| value >= least)
     });
 }
 
-/// Leaves a member out that is none of what it is to be, and says so.
+/// Leaves a member out that is not sound, and reports it.
 fn leave_out_unless(
     row: &mut Map<String, Json>,
     member: &str,
@@ -200,8 +201,8 @@ fn trim(row: &mut Map<String, Json>, member: &str) {
     }
 }
 
-/// Writes the address as those are that the API takes, or two spellings of one would be two sites. What is no address
-/// stays as it is written.
+/// Writes the address in the form that the API stores, because two spellings of one address would be two sites.
+/// An invalid address stays as it is.
 fn address(row: &mut Map<String, Json>, form: fn(&SiteUrl) -> String) {
     trim(row, "url");
     if let Some(Json::String(text)) = row.get_mut("url")
@@ -217,14 +218,14 @@ fn lower(row: &mut Map<String, Json>, member: &str) {
     }
 }
 
-/// A word that is none of these counts as not said.
+/// Leaves a word out that is none of these.
 fn one_of(row: &mut Map<String, Json>, member: &str, words: &[&str], left_out: &mut Vec<String>) {
     lower(row, member);
     let is_known = |word: &Json| word.is_null() || word.as_str().is_some_and(|word| words.contains(&word));
     leave_out_unless(row, member, "is no known word", left_out, is_known);
 }
 
-/// A list or an object, itself or as JSON text.
+/// Checks that a member is a list or an object, itself or as JSON text.
 fn list_or_object(row: &mut Map<String, Json>, member: &'static str, is_list: bool) -> Result<(), Unfit> {
     let value = match row.get(member) {
         None | Some(Json::Null) => return Ok(()),

@@ -1,20 +1,20 @@
-//! Canonical JSON: members in order of their names, no blanks, whole numbers without a fraction. Equal values have
-//! one text, whoever wrote them, so that a digest of it outlives a formatter.
+//! Canonical JSON: members sorted by name, no whitespace, integers without a fraction. Equal values have the
+//! same text, whoever wrote them, so that a digest of it survives reformatting.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-/// The largest whole number that every reader of JSON takes exactly.
+/// The largest integer that every JSON reader reads exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
-/// Writes a value in its canonical form. (A map of serde_json is in order of its names.)
+/// Writes a value in its canonical form. (A map of serde_json is sorted by name.)
 pub fn write(value: &mut Value, out: &mut impl Write) -> io::Result<()> {
     settle(value);
     serde_json::to_writer(out, value).map_err(io::Error::from)
 }
 
-/// A text without blanks, laid out for people: two blanks for each level.
+/// Formats compact JSON for people, with an indentation of two spaces for each level.
 pub fn pretty(text: &[u8]) -> Vec<u8> {
     let mut laid_out = Vec::with_capacity(text.len() * 2);
     let (mut depth, mut in_string, mut is_escaped) = (0, false, false);
@@ -59,7 +59,7 @@ pub fn pretty(text: &[u8]) -> Vec<u8> {
     laid_out
 }
 
-/// Gives every number within a value the form that stands for it: `1`, not `1.0`.
+/// Converts every number within a value to its canonical form: `1`, not `1.0`.
 fn settle(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -1,12 +1,12 @@
-//! A document too large for a tree: written canonically into a file without a name, with a table of where each of its
-//! parts stands.
+//! A document too large for a tree in memory: it is written canonically into an unnamed file, with a table of
+//! the position of each of its parts.
 //!
 //! ```text
 //! {"accounts":{"sites":[{…},{…}],…},…} ──▶ file: {…}⏎{…}⏎…      table: accounts.sites ─▶ 0..120
 //! ```
 //!
-//! Objects that hold sections are taken apart member by member, arrays in them element by element: what is in memory is
-//! one element. One element is [`MAX_ELEMENT`] bytes at most.
+//! Objects that hold sections are split into their members, arrays in them into their elements, so that only
+//! one element is in memory. An element has at most [`MAX_ELEMENT`] bytes.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -26,26 +26,27 @@ use super::{canonical, scratch};
 use crate::aside::give_way;
 use crate::hex;
 
-/// The longest element of an array, or value outside of one: a row with a large text in it.
+/// The maximum size in bytes of an array element, or of a value outside an array: a row with a large text in
+/// it.
 const MAX_ELEMENT: u64 = 4 << 20;
-/// The most members of all objects that are taken apart.
+/// The maximum number of members of all split objects together.
 const MAX_MEMBERS: usize = 10_000;
-/// The objects that are taken apart, wherever they stand in each other.
+/// The objects that are split, however they are nested.
 const CONTAINERS: &[&str] = &["data", "accounts", "preferences", "apiCredentialProfiles"];
-/// How deep they stand at most.
+/// The maximum nesting depth of split objects.
 const MAX_DEPTH: usize = 4;
-/// With which some programs begin a text in UTF-8.
+/// The bytes with which some programs begin UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// How much is read of a file at a time.
+/// The number of bytes read from a file at a time.
 const RUN: usize = 64 << 10;
 
-/// A whole document. Paths name members from the root down: `&["accounts", "sites"]`.
+/// A complete document. Paths name members from the root down: `&["accounts", "sites"]`.
 pub struct Document {
     file: File,
     root: Node,
 }
 
-/// The elements of an array, each on a line.
+/// The elements of an array, one per line.
 #[derive(Default)]
 struct Rows {
     runs: Vec<Extent>,
@@ -67,10 +68,10 @@ enum Node {
 // === impl Document ===
 
 impl Document {
-    /// Reads a document once, from its beginning to its end. `dir` is where the file is made.
+    /// Reads a document once, from beginning to end. The file is created in `dir`.
     ///
     /// # Errors
-    /// `InvalidData` when it is not a JSON object, with what is wrong with it; else what the disk says.
+    /// `InvalidData` when it is not a JSON object, with what is wrong with it; otherwise the error of the disk.
     pub fn read(source: impl Read, dir: &Path) -> io::Result<Self> {
         let mut file = scratch::file(dir)?;
         let meter = Meter { read: Rc::default(), most: Rc::default() };
@@ -99,7 +100,7 @@ impl Document {
         }
     }
 
-    /// The document that stands in a member of this one, when that is an object.
+    /// Returns the document in a member of this one, when that member is an object.
     pub fn within(self, member: &str) -> Option<Self> {
         let Node::Object(mut members) = self.root else { return None };
         match members.remove(member)? {
@@ -108,17 +109,17 @@ impl Document {
         }
     }
 
-    /// Whether there is such a member, of whatever kind.
+    /// Whether there is such a member, of any type.
     pub fn has(&self, path: &[&str]) -> bool {
         self.node(path).is_some()
     }
 
-    /// Whether a member is an array whose elements [`Self::rows`] gives.
+    /// Whether a member is an array whose elements [`Self::rows`] returns.
     pub fn is_array(&self, path: &[&str]) -> bool {
         matches!(self.node(path), Some(Node::Array(_)))
     }
 
-    /// The names of the members of an object that is taken apart.
+    /// Returns the names of the members of a split object.
     pub fn members(&self, path: &[&str]) -> Vec<&str> {
         match self.node(path) {
             Some(Node::Object(members)) => members.keys().map(String::as_str).collect(),
@@ -126,7 +127,7 @@ impl Document {
         }
     }
 
-    /// A member that is neither an array nor an object of sections.
+    /// Returns a member that is neither an array nor a split object.
     pub fn value(&self, path: &[&str]) -> Option<Value> {
         let Some(Node::Value(extent)) = self.node(path) else { return None };
         let mut text = Vec::new();
@@ -134,7 +135,7 @@ impl Document {
         serde_json::from_slice(&text).ok()
     }
 
-    /// The elements of an array in their order; none where there is no array.
+    /// Returns the elements of an array in order; none when there is no array.
     pub fn rows(&self, path: &[&str]) -> impl Iterator<Item = io::Result<Value>> {
         let runs: &[Extent] = match self.node(path) {
             Some(Node::Array(rows)) => &rows.runs,
@@ -155,7 +156,7 @@ impl Document {
         })
     }
 
-    /// How many elements an array has; 0 where there is none.
+    /// Returns the number of elements of an array; 0 when there is none.
     pub fn count(&self, path: &[&str]) -> u64 {
         match self.node(path) {
             Some(Node::Array(rows)) => rows.count,
@@ -163,7 +164,8 @@ impl Document {
         }
     }
 
-    /// The digest of the canonical text of the document without its member `checksum`: `sha256:` and 64 hex digits.
+    /// Returns the digest of the canonical text of the document without its member `checksum`: `sha256:` and 64
+    /// hex digits.
     pub fn checksum(&self) -> io::Result<String> {
         let mut digest = Digest::default();
         self.digest(&self.root, true, &mut digest)?;
@@ -227,17 +229,17 @@ fn unreadable(error: serde_json::Error) -> io::Error {
 
 // === Reading ===
 
-/// Where the parts of a document go while it is read.
+/// The state of reading a document: where its parts are written.
 struct Parts<'f> {
     out: BufWriter<&'f mut File>,
     written: u64,
     meter: Meter,
     members: usize,
-    /// What the disk said. The parser's error only says that there was one.
+    /// The error of the disk. The parser's error only says that there was one.
     failure: Option<io::Error>,
 }
 
-/// The next part: with a depth an object there is taken apart.
+/// The next part to read; an object is split if `depth` is set.
 struct Part<'p, 'f> {
     parts: &'p mut Parts<'f>,
     depth: Option<usize>,
@@ -254,7 +256,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Writes a value and says where it stands.
+    /// Writes a value and returns its position.
     fn value<E: de::Error>(&mut self, mut value: Value) -> Result<Node, E> {
         let start = self.written;
         self.put(&mut value, b"").map_err(|error| self.fail(error))?;
@@ -336,7 +338,7 @@ impl<'de> Visitor<'de> for Part<'_, '_> {
     }
 }
 
-/// How far a document has been read, and how far it may be before the element at hand is over.
+/// How far a document has been read, and how far it may be read before the current element must end.
 #[derive(Clone)]
 struct Meter {
     read: Rc<Cell<u64>>,
@@ -345,7 +347,7 @@ struct Meter {
 
 impl Meter {
     fn begin_element(&self) {
-        // What the parser's buffer has of later elements is read already.
+        // The parser's buffer may already hold later elements.
         self.most.set(self.read.get() + MAX_ELEMENT);
     }
 }
@@ -384,7 +386,7 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// A part of a file, read without moving the place of others in it.
+/// A part of a file, read without moving the file's position for others.
 struct Slice<'f> {
     file: &'f File,
     at: u64,
@@ -400,7 +402,7 @@ impl Read for Slice<'_> {
     }
 }
 
-/// The digest of what is written to it.
+/// A writer that computes the digest of what is written to it.
 pub(super) struct Digest(Context);
 
 impl Default for Digest {

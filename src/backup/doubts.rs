@@ -1,5 +1,4 @@
-//! What nothing here can use of a row that is taken all the same: one strange row keeps nobody from coming over, and warnings
-//! name it.
+//! Warnings about values in an imported row that cannot be used: one strange row must not prevent an import.
 
 use crate::platform::Platform;
 use crate::routing::{BaseUrl, ModelPattern, OutboundProxy};
@@ -7,10 +6,11 @@ use crate::store::Value;
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::Table;
 
-/// How many doubts are told of a document.
+/// The maximum number of doubts reported for a document.
 pub const MOST: usize = 100;
 
-/// Why a row is not used as it is, for people; nothing for one that is. `left_out` is what was not taken of it.
+/// Returns the reasons, for people, why a row is not used as it is; none for a usable row. `left_out` describes
+/// what was not taken from it.
 pub fn of(table: &Table, row: &NewRow, left_out: Vec<String>) -> impl Iterator<Item = String> {
     unusable(table, row).into_iter().chain(left_out).map(|why| {
         let id = if table.shows_id { format!(" {}", row.id) } else { String::new() };

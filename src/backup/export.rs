@@ -1,4 +1,4 @@
-//! Writing a backup: rows of one moment, page by page, in canonical form with the checksum at the end.
+//! Writes a backup: rows as of one moment, page by page, in canonical form with the checksum at the end.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::store::staging::tables::{Kind, TABLES, Table};
 use crate::store::{Moment, Row, rekey, settings};
 use crate::time::now_ms;
 
-/// Rows that are read at once.
+/// The number of rows read at once.
 const PAGE: usize = 500;
-/// The version of the form.
+/// The version of the document format.
 const VERSION: &str = "2.1";
 
-/// Which sections a backup has.
+/// The sections that a backup contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum What {
     #[default]
@@ -29,7 +29,7 @@ pub enum What {
 }
 
 impl What {
-    /// In any case; `None` for another word.
+    /// Parses a word in any letter case; `None` for an unknown one.
     pub fn parse(word: &str) -> Option<Self> {
         let word = word.trim();
         [Self::All, Self::Accounts, Self::Preferences]
@@ -46,7 +46,7 @@ impl What {
     }
 }
 
-/// Writes a backup of what is committed now, and gives the writer back.
+/// Writes a backup of what is committed now, and returns the writer.
 pub async fn export<W: Write + Send + 'static>(
     core: &Arc<Core>,
     what: What,
@@ -63,7 +63,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, Import
     out.write_all(b"{")?;
     if what != What::Preferences {
         out.write_all(b"\"accounts\":{")?;
-        // In the order of their names, as the canonical form has them.
+        // Sorted by name, as in the canonical form.
         let mut tables: Vec<&Table> = TABLES.iter().filter(|table| table.is_exported()).collect();
         tables.sort_by_key(|table| table.array);
         for (index, table) in tables.into_iter().enumerate() {
@@ -96,7 +96,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, Import
 fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write) -> Result<(), ImportError> {
     let columns: Vec<&str> =
         table.columns.iter().filter(|column| rows::is_written(column)).map(|column| column.sql).collect();
-    // What a page is ordered by: its last row says where the next begins.
+    // The columns by which pages are ordered: the last row of a page shows where the next one begins.
     let (source, condition, order) = match table.name {
         "manual_models" => ("model_availability", "is_manual = TRUE AND ", "account_id, model_name"),
         "site_disabled_models" => (table.name, "", "site_id, model_name"),
@@ -128,7 +128,7 @@ fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write)
             out.write_all(if written == 0 { b"" } else { b"," })?;
             written += 1;
             if table.name == "route_group_sources" {
-                // Here they go without a number; other programs of this form number them.
+                // These rows have no id here, but other programs that use this format expect one.
                 row["id"] = written.into();
             }
             canonical::write(&mut row, out)?;
@@ -139,7 +139,7 @@ fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write)
     }
 }
 
-/// What a row is ordered by.
+/// Returns the values by which a row is ordered.
 fn place(table: &Table, row: &Row) -> Result<(i64, Option<Value>), ImportError> {
     let mut fields = row.fields();
     let first = fields.int()?;
@@ -153,7 +153,7 @@ fn place(table: &Table, row: &Row) -> Result<(i64, Option<Value>), ImportError> 
     Ok((first, Some(second)))
 }
 
-/// What is written, digested on its way.
+/// A writer that also computes the digest of what is written.
 struct Digested<W> {
     out: W,
     digest: document::Digest,

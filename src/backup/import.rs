@@ -1,4 +1,4 @@
-//! The import: a document is checked, staged, compared with what is stored, and taken over in one transaction.
+//! The import: a document is checked, staged, compared with the stored rows, and applied in one transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::store::staging::{Action, Counts, Policy, Staging};
 use crate::store::{self, Hashing, Secret, Statement, keys, settings};
 use crate::time::{Millis, now_ms};
 
-/// How many rows a report tells of one by one.
+/// The maximum number of rows that a report lists one by one.
 const MAX_REPORTED: usize = 10_000;
-/// How often it is planned anew because rows changed under the plan.
+/// How often an import is planned at most because rows change under the plan.
 const ATTEMPTS: usize = 3;
 
-/// Imports a document: all of it, or nothing. What is committed is in force when it returns.
+/// Imports a document: all of it, or nothing. What is committed is in force when this returns.
 pub async fn import(
     core: &Arc<Core>,
     document: Document,
@@ -49,20 +49,20 @@ struct Import {
     core: Arc<Core>,
     options: ImportOptions,
     runtime: Handle,
-    /// How many factory resets there had been when it began.
+    /// The number of factory resets before the import began.
     resets: u64,
 }
 
-/// What the preferences come to.
+/// The settings to import.
 #[derive(Default)]
 struct Preferences {
     taken: Vec<Taken>,
 }
 
 impl Import {
-    /// The report, and whether anything was written.
+    /// Runs the import; returns the report, and whether anything was written.
     fn run(&self, document: &Document) -> Result<(Report, bool), ImportError> {
-        // Here, because this thread goes on when nobody waits for it any more.
+        // Locked here, because this thread continues even when nobody waits for it any more.
         let _turn = self.runtime.block_on(self.core.imports.lock());
         self.options.progress.begin(Stage::Checking, 0);
         let found = sections::find(document)?.map_err(ImportError::Refused)?;
@@ -91,7 +91,7 @@ impl Import {
             },
             ..Report::default()
         };
-        // Hashes that are stored are made with the key that is in force when they are.
+        // Keeps the index key unchanged until the hashes made with it are stored.
         let hashing = self.runtime.block_on(store.sealer().hashing());
         let mut staging = Staging::create(store, &self.core.config.data_dir)?;
         if let Some(place) = found.accounts {
@@ -137,7 +137,7 @@ impl Import {
         let mut more = self.settings_to_put(&preferences, now)?;
         more.push(event(&report).insert(now));
         if found.accounts.is_some() {
-            // What requests leave behind is in the database before rows that it names go.
+            // Writes waiting log rows before the rows they refer to are deleted.
             self.runtime.block_on(store.flush());
             let first = self.runtime.block_on(keys::forget_gone_routes(store))?;
             self.runtime.block_on(staging.apply(store, policy, now, first, more))?;
@@ -148,7 +148,7 @@ impl Import {
         Ok((report, true))
     }
 
-    /// Stages every row of the accounts.
+    /// Stages every row of the accounts section.
     fn stage(
         &self,
         document: &Document,
@@ -168,7 +168,7 @@ impl Import {
                 let mut left_out = Vec::new();
                 match reader.read(table, line, row?, &mut left_out) {
                     Ok(row) => {
-                        // One row may have many.
+                        // One row may have many doubts.
                         let room = doubts::MOST.saturating_sub(warnings.len());
                         warnings.extend(doubts::of(table, &row, left_out).take(room));
                         staging.add(hashing, index, row)?;
@@ -181,7 +181,7 @@ impl Import {
         Ok(())
     }
 
-    /// What becomes of the settings.
+    /// Decides what happens to each setting of the document.
     fn weigh(
         &self,
         document: &Document,
@@ -196,7 +196,7 @@ impl Import {
             if one.value.is_none() {
                 report.warnings.push(format!("setting {} skipped: {}", one.key, one.reason));
             }
-            // The last of two rows of one name holds.
+            // Of two rows with the same name, the last one counts.
             taken.retain(|other| other.key != one.key);
             taken.push(one);
         }

@@ -1,30 +1,35 @@
-//! Backups: everything an operator has set up, as one JSON document, and back.
+//! Backups: everything an operator has set up, exported as one JSON document and imported again.
 //!
 //! ```text
-//! export   rows of one moment ─▶ canonical JSON ─▶ any `Write`
+//! export   rows as of one moment ─▶ canonical JSON ─▶ any `Write`
 //! import   any `Read` ─▶ Document ─▶ checked ─▶ staged ─▶ planned ─▶ one transaction ─▶ in force
 //!                                                                      └▶ a dry run ends here: Report
 //! ```
 //!
-//! Who takes over from elsewhere and who works from a command line use the same three things, none of which knows HTTP:
+//! The takeover from other gateways and the command line use the same three functions, none of which depends on
+//! HTTP:
 //!
-//! - [`Document::read`] takes a file of any size. Looking into it before it is imported: [`Document::rows`],
-//!   [`Document::value`], [`Document::members`].
-//! - [`import()`] puts it in force, or with `dry_run` tells what it would do; all of it holds, or nothing. It publishes what
-//!   requests are routed by. Who keeps caches above the core clears them afterwards, and rebuilds the routes.
-//! - [`export()`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and [`sealed::open`] reads it.
+//! - [`Document::read`] reads a file of any size. [`Document::rows`], [`Document::value`] and
+//!   [`Document::members`] inspect it before it is imported.
+//! - [`import()`] applies it, all of it or nothing, or with `dry_run` reports what it would do. It publishes
+//!   the new routing data. A caller that keeps caches above the core has to clear them afterwards, and to
+//!   rebuild the routes.
+//! - [`export()`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and
+//!   [`sealed::open`] reads it.
 //!
-//! All of them block and take long: they run on threads of their own. What is in memory is a row, not the document.
+//! All of them block and take long: they run on threads of their own. Only a row is in memory at a time, not
+//! the document.
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `document`, `canonical`, `scratch` | a document on disk; the text that its checksum is of; files without a name |
-//! | `sections` | which parts a document has, and whether it is whole |
-//! | `rows`, `accounts`, `preferences` | rows and settings in documents and here |
-//! | `doubts` | rows that are taken and not used |
-//! | `import`, `options`, `progress` | the import; how; how far it is |
-//! | `plan`, `report` | what it compares with; what it tells |
-//! | `export`, `sealed` | writing; a document under a passphrase |
+//! | `document`, `canonical`, `scratch` | a document on disk; the text that its checksum covers; unnamed files |
+//! | `sections` | the sections of a document, and whether it is intact |
+//! | `rows`, `accounts`, `preferences` | conversion of rows and settings between documents and the store |
+//! | `amend` | conversion of rows of older documents and of other programs |
+//! | `doubts` | warnings about rows that are imported but cannot be used |
+//! | `import`, `options`, `progress` | the import; its options; its progress |
+//! | `plan`, `report` | comparison with the stored rows; the report of an import |
+//! | `export`, `sealed` | writing a backup; encryption with a passphrase |
 
 mod accounts;
 mod amend;

@@ -1,21 +1,22 @@
-//! How a document is imported.
+//! The options of an import.
 
 use std::net::IpAddr;
 
 use super::progress::Progress;
 use crate::store::staging::Conflict;
 
-/// What whoever imports decides.
+/// The options that the caller of an import chooses.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Adds and updates, and deletes nothing; else the configuration becomes the document's.
+    /// Whether the import only adds and updates; otherwise it also deletes what the document does not have.
     pub merge: bool,
-    /// What a row of the document does to a stored one that it is.
+    /// What a row of the document does to the stored row that it matches.
     pub conflict: Conflict,
-    /// Tells what it would do, and does nothing.
+    /// Whether the import only reports what it would do.
     pub dry_run: bool,
-    /// Who imports: a list of admins' addresses that leaves him out is not taken. This machine, unless somebody is named.
+    /// The address of whoever imports: a list of admin addresses that excludes it is not imported. `None` means
+    /// this machine.
     pub caller: Option<IpAddr>,
-    /// Where the import says how far it is.
+    /// Receives the progress of the import.
     pub progress: Progress,
 }

@@ -1,4 +1,4 @@
-//! What is stored already, told to the staged rows; and the numbers inside of keys' policies.
+//! Compares staged rows with the stored ones, and renumbers the ids inside key policies.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::store::staging::tables::{Column, Kind, TABLES, Table};
 use crate::store::staging::{LocalRow, Policy, Staging};
 use crate::store::{Moment, Row, Store, Value, marks};
 
-/// Rows that are read at once.
+/// The number of rows read at once.
 const PAGE: i64 = 1000;
 
-/// Matches everything that is staged with what is stored.
+/// Matches all staged rows with the stored ones.
 pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result<(), ImportError> {
     let moment = Moment::of(store)?;
     for (index, table) in TABLES.iter().enumerate() {
         let mut after = Vec::new();
         let mut last = 0;
-        // History that the document says nothing of may be long.
+        // History tables may be long, and are skipped when the document says nothing about them.
         while table.is_exported() || staging.is_given(index) {
             let page = page(&moment, store, table, &after, last)?;
             let Some((row, key)) = page.last() else { break };
@@ -27,15 +27,15 @@ pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result
             let rows: Vec<LocalRow> = page.into_iter().map(|(row, _)| row).collect();
             staging.add_local(index, &rows)?;
         }
-        // Numbers of rows that are gone are not given again.
+        // Ids of deleted rows are not used again.
         let given = if table.has_id { moment.last_number(table.name)? } else { 0 };
         staging.match_table(index, last.max(given), policy)?;
     }
     Ok(())
 }
 
-/// Stored rows behind a key, as far as they are compared, each with its key. Rows without a number of their own count
-/// on from `last`.
+/// Returns a page of stored rows after a key, as far as they are compared, each with its key. Rows without an
+/// id of their own are numbered from `last` on.
 fn page(
     moment: &Moment,
     store: &Store,
@@ -109,8 +109,8 @@ const POLICY: &[&str] = &[
     "excluded_credential_refs",
 ];
 
-/// Rewrites the numbers inside of keys' policies to those that the rows have here. What is not in the document is left out
-/// of a list: under that number there may be another row here.
+/// Rewrites the ids inside key policies to the rows' final ids. An id that is not in the document is removed
+/// from its list: here it may belong to another row.
 pub fn renumber_policies(staging: &mut Staging, warnings: &mut Vec<String>) -> Result<(), ImportError> {
     let Some(keys) = Table::index("downstream_api_keys") else { return Ok(()) };
     let mut after = 0;

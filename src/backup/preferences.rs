@@ -1,4 +1,4 @@
-//! Settings in documents: which go out, and which are taken.
+//! Settings in documents: which are exported, and which are imported.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,7 +13,7 @@ use crate::settings::{AllowList, LOG_CLEANUP_KEYS, Settings, WEBDAV_KEY};
 use crate::store::staging::{Action, Conflict};
 use crate::store::{Secret, settings};
 
-/// Settings that belong to one instance: they neither go out nor are taken.
+/// Settings that belong to one instance: they are neither exported nor imported.
 const EXCLUDED: &[&str] = &[
     "auth_token",
     "db_type",
@@ -24,7 +24,7 @@ const EXCLUDED: &[&str] = &[
     "token_router_site_runtime_health_v1",
     "crypto_kdf_v1",
 ];
-/// Settings without a rule that are taken as they are.
+/// Settings without a rule, which are imported unchanged.
 const PLAIN: &[&str] = &[
     "update_center_k3s_config_v1",
     "default_site_seed_v1",
@@ -33,16 +33,16 @@ const PLAIN: &[&str] = &[
     "legacy_tag_store_ref_v2",
 ];
 
-/// What becomes of one setting of a document.
+/// What happens to one setting of a document.
 pub struct Taken {
     pub key: String,
     pub action: Action,
     pub reason: String,
-    /// JSON to store, unless it is skipped.
+    /// The JSON to store; `None` if it is skipped.
     pub value: Option<Value>,
 }
 
-/// The settings as a document has them, by their names.
+/// Returns the settings as rows of a document, sorted by name.
 pub fn exported(saved: HashMap<String, Secret>) -> Vec<Value> {
     let mut saved: Vec<(String, Secret)> = saved.into_iter().collect();
     saved.sort_by(|one, other| one.0.cmp(&other.0));
@@ -52,7 +52,7 @@ pub fn exported(saved: HashMap<String, Secret>) -> Vec<Value> {
         if key == WEBDAV_KEY
             && let Some(config) = value.as_object_mut()
         {
-            // Where backups lie must not be readable in them.
+            // The credential for the place where backups are stored must not be readable in them.
             config.remove("password");
         }
         Some(json!({ "key": key, "value": value }))
@@ -60,7 +60,7 @@ pub fn exported(saved: HashMap<String, Secret>) -> Vec<Value> {
     rows.collect()
 }
 
-/// Weighs one row of the array; `None` for what belongs to one instance.
+/// Decides what happens to one row of the array; `None` for a setting that belongs to one instance.
 pub fn take(
     row: &Value,
     saved: &HashMap<String, Secret>,
@@ -104,7 +104,8 @@ fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) 
     };
     let holds = current.values.get(key);
     let checked = match (setting.rule, &value) {
-        // The list that everybody passes is written in more than one way; a word that passes nobody is none.
+        // The list that allows everything can be written in several ways; a word that allows nothing is not a
+        // valid list.
         (Rule::Words | Rule::List, _) => {
             setting.rule.sent(&value, holds).or_else(|why| setting.rule.stored(&value, holds).ok_or(why))
         }
@@ -128,8 +129,8 @@ fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) 
     Ok(value)
 }
 
-/// A WebDAV configuration arrives at rest: two instances must not write one file. The password here stays when it is for
-/// the same file.
+/// Prepares a WebDAV configuration for import: its synchronisation is switched off, because two instances must
+/// not write one file. The stored password is kept when it is for the same file and user.
 fn webdav(value: Value, saved: Option<&Secret>) -> Result<Value, String> {
     let Value::Object(mut config) = value else { return Err("expected object".to_owned()) };
     let cron = config.get("autoSyncCron").and_then(Value::as_str);
@@ -145,7 +146,7 @@ fn webdav(value: Value, saved: Option<&Secret>) -> Result<Value, String> {
     Ok(Value::Object(config))
 }
 
-/// A value as reports show it.
+/// Returns a value with its secrets masked, for reports.
 pub fn masked(key: &str, value: &Value) -> Value {
     match value {
         Value::Object(members) if settings::SEALED.contains(&key) => {
@@ -165,8 +166,8 @@ fn mask(value: &Value) -> Value {
     crate::mask::of_secret(&text).into()
 }
 
-/// The four settings of the log's cleanup, of which none is saved without the others: one alone would leave the rest to
-/// what the environment says.
+/// Adds the missing ones of the four log cleanup settings when one is imported: saved alone, it would leave the
+/// others to the environment.
 pub fn complete(taken: &mut Vec<Taken>, saved: &HashMap<String, Secret>, current: &Settings) {
     let is_taken = |key: &str, taken: &[Taken]| taken.iter().any(|t| t.key == key && t.value.is_some());
     if !LOG_CLEANUP_KEYS.iter().any(|key| is_taken(key, taken)) {

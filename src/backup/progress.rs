@@ -1,28 +1,29 @@
-//! How far an import is, for whoever shows it while it runs.
+//! The progress of an import, for display while it runs.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
 use crate::sync::lock;
 
-/// Shared by who imports and who shows it. Cheap to clone; all clones are one.
+/// The progress of an import, shared between the import and its display. Cheap to clone; all clones share one
+/// state.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     inner: Arc<Mutex<State>>,
 }
 
-/// What an import does at a time, in this order. It may begin anew.
+/// The stages of an import, in order. An import may start again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The file; counted in bytes.
+    /// Reads the file; counted in bytes.
     Reading,
-    /// The checksum, and which sections there are.
+    /// Verifies the checksum, and finds the sections.
     Checking,
-    /// Rows are read one by one and staged; counted in rows.
+    /// Reads rows one by one and stages them; counted in rows.
     Staging,
-    /// What is staged with what is stored.
+    /// Compares the staged rows with the stored ones.
     Comparing,
-    /// The one transaction.
+    /// Runs the one transaction.
     Writing,
 }
 
@@ -31,11 +32,11 @@ struct State {
     stage: Option<Stage>,
     done: u64,
     total: u64,
-    /// Stages that have begun and that nobody was told of.
+    /// Lines of the stages that have begun and were not reported yet.
     begun: Vec<String>,
 }
 
-/// Counts what is read.
+/// A reader that counts the bytes it reads as progress.
 pub struct Counted<R> {
     inner: R,
     progress: Progress,
@@ -44,7 +45,7 @@ pub struct Counted<R> {
 // === impl Progress ===
 
 impl Progress {
-    /// A stage begins, of so many bytes or rows; 0 where that is not known.
+    /// Begins a stage with a total of this many bytes or rows; 0 when it is unknown.
     pub fn begin(&self, stage: Stage, total: u64) {
         let mut state = lock(&self.inner);
         (state.stage, state.done, state.total) = (Some(stage), 0, total);
@@ -52,17 +53,17 @@ impl Progress {
         state.begun.push(line);
     }
 
-    /// So much more of the stage is done.
+    /// Adds to what is done of the stage.
     pub fn add(&self, count: u64) {
         lock(&self.inner).done += count;
     }
 
-    /// The stages that have begun since this was asked last.
+    /// Returns the stages that have begun since the last call.
     pub fn take_begun(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.inner).begun)
     }
 
-    /// What is being done and how far it is, in a line; `None` before the first stage.
+    /// Returns a line with the current stage and its progress; `None` before the first stage.
     pub fn now(&self) -> Option<String> {
         let state = lock(&self.inner);
         let stage = state.stage?;
@@ -76,7 +77,7 @@ impl Progress {
         })
     }
 
-    /// The source, whose bytes count for the stage.
+    /// Wraps a reader so that its bytes count as progress of the stage.
     pub fn counting<R: Read>(&self, inner: R) -> Counted<R> {
         Counted { inner, progress: self.clone() }
     }

@@ -1,4 +1,4 @@
-//! What an import tells: what it did, or in a dry run would do.
+//! The report of an import: what it did, or in a dry run would do.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +10,14 @@ use crate::aside::NoThread;
 use crate::store;
 use crate::store::staging::{Action, Counts};
 
-/// Which sections of a document were imported.
+/// The sections of a document that were imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sections {
     pub accounts: bool,
     pub preferences: bool,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     pub dry_run: bool,
@@ -27,13 +27,13 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// By array of the document; settings are under `settings`.
     pub counts: BTreeMap<&'static str, Counts>,
-    /// What becomes of each row, in a dry run.
+    /// What happens to each row; only in a dry run.
     pub rows: Vec<RowReport>,
-    /// Rows for which the report has no room.
+    /// The number of rows that the report has no room for.
     pub rows_omitted: u64,
 }
 
-/// What becomes of one row. Carries no secret.
+/// What happens to one row. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowReport {
     pub section: &'static str,
@@ -46,19 +46,19 @@ pub struct RowReport {
 /// Why nothing was imported.
 #[derive(Debug)]
 pub enum ImportError {
-    /// The document cannot be taken; the text is for people.
+    /// The document cannot be imported; the text is for people.
     Refused(String),
-    /// The disk, not the document.
+    /// The disk failed, not the document.
     Io(io::Error),
     Store(store::Error),
-    /// The machine, for now.
+    /// No thread could be started at the moment.
     NoThread(NoThread),
 }
 
 // === impl Report ===
 
 impl Report {
-    /// All arrays together.
+    /// Returns the sum over all arrays.
     pub fn total(&self) -> Counts {
         self.counts.values().fold(Counts::default(), |sum, counts| Counts {
             created: sum.created + counts.created,
@@ -69,7 +69,7 @@ impl Report {
         })
     }
 
-    /// One line for people.
+    /// Returns a one-line summary for people.
     pub fn message(&self) -> String {
         let total = self.total();
         let sums = format!(
@@ -87,7 +87,7 @@ impl Report {
         }
     }
 
-    /// The report as answers show it.
+    /// Returns the report as sent in responses.
     pub fn json(&self) -> Map<String, Value> {
         let counts = |counts: &Counts| {
             json!({"created": counts.created, "updated": counts.updated, "skipped": counts.skipped,
@@ -97,7 +97,7 @@ impl Report {
         let mut say = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
         say("success", true.into());
         say("message", self.message().into());
-        // A document with a section that cannot be taken is refused whole.
+        // A document with a section that cannot be imported is refused as a whole.
         say("allImported", true.into());
         say(
             "sections",

@@ -1,4 +1,4 @@
-//! One row: as a document has it, and as it is stored.
+//! Conversion of one row between a document and the store.
 
 use serde_json::{Map, Value as Json};
 
@@ -9,16 +9,16 @@ use crate::store::tokens::READY;
 use crate::store::{Result, Row, Store, Value};
 use crate::time::{self, Millis};
 
-/// The longest text of a `Key` column, in characters.
+/// The maximum length of a `Key` column, in characters.
 const MAX_KEY: usize = 191;
-/// The longest address.
+/// The maximum length of an address, in characters.
 const MAX_URL: usize = 500;
-/// The longest label in a report.
+/// The maximum length of a label in a report, in characters.
 const MAX_LABEL: usize = 120;
-/// Numbers that every client reads exactly end here.
+/// The largest integer that every client reads exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
-/// Why a row of a document cannot be taken; the text is for people.
+/// Why a row of a document cannot be imported; the text is for people.
 #[derive(Debug)]
 pub struct Refused {
     pub id: Option<i64>,
@@ -29,13 +29,14 @@ pub struct Refused {
 /// Reads rows of documents.
 pub struct RowReader<'a> {
     pub store: &'a Store,
-    /// Under which passwords of other instances may be sealed.
+    /// Secrets under which passwords of other instances may be sealed.
     pub former_secrets: &'a [String],
     pub now: Millis,
 }
 
 impl RowReader<'_> {
-    /// The row to stage; `line` counts the rows of its array from 1. What of it is not taken is told in `left_out`.
+    /// Reads the row to stage; `line` numbers the rows of its array from 1. What is not taken from it is
+    /// described in `left_out`.
     pub fn read(
         &self,
         table: &Table,
@@ -79,7 +80,7 @@ impl RowReader<'_> {
         Ok(NewRow { id, who: self.who(table, &values), label, values, is_found_by_hash, present })
     }
 
-    /// What tells a row apart where no columns do: digests, where secrets are part of it.
+    /// Returns the text that identifies a row where no columns do; secrets in it are digested.
     fn who(&self, table: &Table, values: &[Value]) -> Option<String> {
         let text = |sql: &str| {
             let at = table.columns.iter().position(|column| column.sql == sql)?;
@@ -92,7 +93,7 @@ impl RowReader<'_> {
         who(self.store, table, text)
     }
 
-    /// The value of a column, and whether the document says something of it; or what was expected instead.
+    /// Returns the value of a column, and whether the document gives one; or what was expected instead.
     fn value(&self, column: &Column, member: Option<&Json>) -> Result<(Value, bool), String> {
         let missing = || match column.missing {
             Missing::Null => Ok(Value::Null),
@@ -104,7 +105,7 @@ impl RowReader<'_> {
             Missing::Refused => Err(expected(column)),
         };
         let Some(member) = member.filter(|member| !member.is_null()) else {
-            // To say null of what cannot be null is to say nothing.
+            // A null for a column that cannot be null counts as no value.
             return missing().map(|value| (value, member.is_some() && column.missing == Missing::Null));
         };
         let value = match (column.kind, member) {
@@ -151,7 +152,7 @@ impl RowReader<'_> {
     }
 }
 
-/// The columns that [`who`] asks for.
+/// Returns the columns that [`who`] reads.
 pub fn told_apart_by(table: &Table) -> &'static [&'static str] {
     match (table.who, table.name) {
         (Some(columns), _) => columns,
@@ -170,7 +171,8 @@ pub fn told_apart_by(table: &Table) -> &'static [&'static str] {
     }
 }
 
-/// What tells a row of this table from others in its scope, by the texts of its columns; `None` where SQL says it.
+/// Returns the text that identifies a row of this table within its scope, from the texts of its columns; `None`
+/// where SQL determines it.
 pub fn who<'t>(store: &Store, table: &Table, text: impl Fn(&str) -> Option<&'t str>) -> Option<String> {
     let digest = |kind: &str, parts: &[Option<&str>]| {
         let mut pieces: Vec<&[u8]> = vec![kind.as_bytes()];
@@ -199,13 +201,13 @@ pub fn who<'t>(store: &Store, table: &Table, text: impl Fn(&str) -> Option<&'t s
     }
 }
 
-/// Whether our own documents have a column.
+/// Whether our own documents contain a column.
 pub fn is_written(column: &Column) -> bool {
     column.is_exported && column.kind != Kind::Hash
 }
 
-/// A stored row as documents have it; the columns come in the order of the table, behind the row's number where it has
-/// one. `None` for a row that is nothing without its secret, which does not open.
+/// Converts a stored row for a document; its columns come in the order of the table, after the row's id if it
+/// has one. Returns `None` for a row that is useless without its secret, which does not open.
 pub fn write(store: &Store, table: &Table, row: &Row) -> Result<Option<Json>> {
     let mut fields = row.fields();
     let mut members = Map::new();
@@ -265,7 +267,7 @@ fn expected(column: &Column) -> String {
     }
 }
 
-/// A whole number that every client reads exactly.
+/// Returns an integer that every client reads exactly.
 fn exact(value: &Json) -> Option<i64> {
     let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT)?;
     Some(number as i64)

@@ -1,4 +1,4 @@
-//! Files without a name: they are gone with the process, however it ends, and nobody else opens them.
+//! Unnamed files: they disappear with the process, however it ends, and nobody else can open them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::uuid;
 
-/// An empty file on the disk of this directory, which is made when it is missing.
+/// Creates an empty unnamed file on the disk of this directory, which is created when it is missing.
 pub fn file(dir: &Path) -> io::Result<File> {
     if !dir.exists() {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

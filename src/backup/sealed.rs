@@ -1,12 +1,13 @@
-//! A document under a passphrase: encrypted piece by piece, so that one of any size is opened in little memory.
+//! A document encrypted with a passphrase, piece by piece, so that a file of any size is opened in little
+//! memory.
 //!
 //! ```text
 //! {"format":"switchyard-sealed",…}⏎   then pieces: length (4 bytes, big-endian) ‖ ciphertext ‖ tag
 //! ```
 //!
-//! The key is Argon2id of the passphrase and a salt that no other file has, so the nonce may count the pieces. The last
-//! piece says so in its nonce: a file that was cut off does not open. The first line has a tag under the key, by which
-//! another passphrase is told apart from a damaged file.
+//! The key is Argon2id of the passphrase and a salt that no other file has, so the nonce may count the pieces.
+//! The nonce of the last piece marks it as such: a file that was cut off does not open. The first line has a
+//! tag made with the key, which distinguishes a wrong passphrase from a damaged file.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 
@@ -17,14 +18,14 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
-/// What a sealed file says it is.
+/// The format name in a sealed file.
 const FORMAT: &str = "switchyard-sealed";
-/// Plain bytes of a piece.
+/// The number of plain bytes in a piece.
 const PIECE: usize = 64 << 10;
 const TAG: usize = 16;
-/// The longest first line of a file that is taken for one of ours.
+/// The maximum length in bytes of the first line of a sealed file.
 const MAX_HEAD: u64 = 1024;
-/// What a derivation may ask for: a file must not say how much memory it takes.
+/// The limits of a key derivation: a file must not choose how much memory it takes.
 const MAX_MEMORY_KIB: u32 = 64 * 1024;
 const MAX_PASSES: u32 = 16;
 
@@ -37,60 +38,61 @@ struct Head {
     memory_kib: u32,
     passes: u32,
     lanes: u32,
-    /// The tag of nothing, under the key and a nonce that no piece has. Older files have none.
+    /// The tag of an empty text, made with the key and a nonce that no piece has. Older files have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<String>,
 }
 
-/// Where the passphrase of a file that may be sealed comes from.
+/// The source of the passphrase for a file that may be sealed.
 #[derive(Clone, Copy)]
 pub enum Passphrase<'p> {
-    /// There is none: only what is not sealed can be read.
+    /// There is none: only a file that is not sealed can be read.
     Missing,
-    /// The instance has it for its own backups: it is tried on what is sealed.
+    /// The instance's passphrase for its own backups: it is tried if the file is sealed.
     Configured(&'p str),
-    /// It came with the file, which has to be sealed then.
+    /// It was given with the file, which must then be sealed.
     Given(&'p str),
 }
 
 struct Pieces {
     key: LessSafeKey,
-    /// The first line, to which every piece is bound.
+    /// The first line, which every piece authenticates.
     head: Vec<u8>,
     count: u64,
 }
 
-/// Seals what is written to it. [`Self::finish`] writes the last piece: without it the file does not open.
+/// A writer that seals what is written to it. [`Self::finish`] writes the last piece: without it the file does
+/// not open.
 pub struct Sealing<W> {
     out: W,
     pieces: Pieces,
     open: Vec<u8>,
 }
 
-/// Gives what was sealed, and fails at the first byte that is not as it was written.
+/// A reader that returns what was sealed, and fails at the first piece that was changed.
 pub struct Opening<R> {
     source: R,
     pieces: Pieces,
     plain: Vec<u8>,
     at: usize,
     is_over: bool,
-    /// The passphrase is known to be the one before the first piece was read.
+    /// Whether the passphrase was verified before the first piece was read.
     is_checked: bool,
 }
 
-/// How a sealed file begins.
+/// The first bytes of a sealed file.
 const BEGINNING: &[u8] = b"{\"format\":\"switchyard-sealed\"";
 
-/// Whether a file that begins so is sealed.
+/// Whether a file that begins with these bytes is sealed.
 pub fn is_sealed(beginning: &[u8]) -> bool {
     beginning.starts_with(BEGINNING)
 }
 
-/// What a file says: opened when it is sealed, else as it is.
+/// Returns the content of a file: opened when it is sealed, else unchanged.
 ///
 /// # Errors
-/// `InvalidData` when it is sealed and the passphrase is missing or another, and when a passphrase came with what is not
-/// sealed.
+/// `InvalidData` when it is sealed and the passphrase is missing or wrong, and when a passphrase was given for
+/// a file that is not sealed.
 pub fn open<'r>(mut file: impl Read + 'r, passphrase: Passphrase<'_>) -> io::Result<Box<dyn Read + 'r>> {
     let mut beginning = Vec::with_capacity(BEGINNING.len());
     file.by_ref().take(BEGINNING.len() as u64).read_to_end(&mut beginning)?;
@@ -132,7 +134,7 @@ impl Head {
     }
 }
 
-/// The tag by which a key is known to be the one.
+/// Computes the tag by which the right key is recognised.
 fn check(key: &LessSafeKey) -> io::Result<String> {
     let nonce = Nonce::assume_unique_for_key([0xff; NONCE_LEN]);
     let tag = key.seal_in_place_separate_tag(nonce, Aad::from(FORMAT), &mut []);
@@ -170,7 +172,7 @@ impl<W: Write> Sealing<W> {
         Ok(Self { out, pieces: Pieces { key, head, count: 0 }, open: Vec::with_capacity(PIECE + TAG) })
     }
 
-    /// Writes the last piece and gives the writer back.
+    /// Writes the last piece and returns the writer.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_piece(true)?;
         self.out.flush()?;
@@ -206,7 +208,7 @@ impl<W: Write> Write for Sealing<W> {
 }
 
 impl<R: BufRead> Opening<R> {
-    /// Reads the first line, and tells by it whether the passphrase is the one.
+    /// Reads the first line, and verifies the passphrase by it.
     pub fn new(mut source: R, passphrase: &str) -> io::Result<Self> {
         let mut line = Vec::new();
         source.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
@@ -237,7 +239,7 @@ impl<R: Read> Opening<R> {
         }
         let mut piece = vec![0; length];
         self.source.read_exact(&mut piece).map_err(|_| refused("The sealed file was cut off"))?;
-        // Only a full piece can have one behind it, and the last may be full as well.
+        // Both are tried, because a full piece may be the last one or not.
         for is_last in [false, true] {
             let nonce = self.pieces.nonce(is_last);
             let mut plain = piece.clone();

@@ -1,4 +1,4 @@
-//! Which parts a document has, and whether it is whole.
+//! The sections of a document, and whether it is intact.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::document::Document;
 use crate::store::staging::tables::TABLES;
 
-/// Where the sections of a document stand; `None` for one that it does not have.
+/// The paths of a document's sections; `None` for one that it does not have.
 #[derive(Debug, Default)]
 pub struct Found {
     pub accounts: Option<&'static [&'static str]>,
     pub preferences: Option<&'static [&'static str]>,
 }
 
-/// Finds the sections, after the checksum has been held against what there is.
+/// Verifies the checksum, then finds the sections.
 ///
 /// # Errors
-/// The outer one is the disk's; the inner one is for people.
+/// The outer error is the disk's; the inner one is for people.
 pub fn find(document: &Document) -> io::Result<Result<Found, String>> {
     if let Err(why) = check(document)? {
         return Ok(Err(why));
@@ -34,7 +34,7 @@ fn check(document: &Document) -> io::Result<Result<(), String>> {
     match document.value(&["checksum"]) {
         None if document.has(&["checksum"]) => refused("The checksum of the document is not a string"),
         None | Some(Value::Null) => {
-            // Where one byte of its name is another, the checksum is not missing: it is not found.
+            // If one byte of its name is damaged, the checksum is not missing, only not found by its name.
             let is_checksum = |value: &Value| value.as_str().is_some_and(|text| text.starts_with("sha256:"));
             let members = document.members(&[]);
             match members.iter().find(|name| document.value(&[name]).as_ref().is_some_and(is_checksum)) {
@@ -61,7 +61,7 @@ fn sections(document: &Document) -> Result<Found, String> {
     let has_array = |place: &[&str], array: &str| document.is_array(&[place, &[array]].concat());
     let has_all =
         |place: &&&[&str]| TABLES.iter().filter(|table| table.required).all(|t| has_array(place, t.array));
-    // The root may be a section itself.
+    // The root itself may be a section.
     let root: &[&[&str]] = &[&[]];
     let found = Found {
         accounts: root.iter().chain(ACCOUNTS).find(has_all).copied(),

@@ -1,10 +1,10 @@
-//! How an account is: in use or not, what it proves itself with, and what was last seen of its health.
+//! The state of an account: whether it is in use, how it authenticates, and its health when last checked.
 
 use serde::Serialize;
 
 use crate::time::{Millis, now_ms};
 
-/// Whether an account is in use, as its row says.
+/// Whether an account is in use, as stored in its row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccountStatus {
@@ -12,7 +12,7 @@ pub enum AccountStatus {
     Active,
     Disabled,
     Expired,
-    /// Somebody has found that it does not work, and why is not known here.
+    /// The account was found not to work, for a reason unknown here.
     Unhealthy,
 }
 
@@ -28,17 +28,17 @@ impl AccountStatus {
         }
     }
 
-    /// Any case; `None` for another word.
+    /// Parses a status in any letter case; `None` for an unknown word.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         Self::ALL.into_iter().find(|status| text.eq_ignore_ascii_case(status.as_str()))
     }
 }
 
-/// How an account proves who it is.
+/// How an account authenticates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CredentialMode {
-    /// By what is there: a session when it has an access token, else an API key.
+    /// Decided by the stored credentials: a session when there is an access token, else an API key.
     #[default]
     Auto,
     Session,
@@ -54,7 +54,7 @@ impl CredentialMode {
         }
     }
 
-    /// Any case; `None` for another word.
+    /// Parses a mode in any letter case; `None` for an unknown word.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         [Self::Auto, Self::Session, Self::ApiKey]
@@ -63,31 +63,31 @@ impl CredentialMode {
     }
 }
 
-/// How an account is.
+/// The health of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthState {
     Healthy,
     Unhealthy,
-    /// It serves, but something it should have is missing (a check-in, say).
+    /// The account serves requests, but something that it should have is missing (a check-in, for example).
     Degraded,
     Unknown,
     Disabled,
 }
 
-/// What was last seen of an account's health.
+/// An account's health when last checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     pub state: HealthState,
-    /// Cut at 500 characters.
+    /// The reason; cut to 500 characters when stored.
     pub reason: String,
-    /// Who found out: auth, model-discovery, checkin, …
+    /// The part of the service that found it: auth, model-discovery, checkin, …
     pub source: String,
     pub checked_at: Option<Millis>,
 }
 
 impl Health {
-    /// As it was found to be right now.
+    /// Builds a health finding with the current time.
     pub fn now(state: HealthState, reason: &str, source: &str) -> Self {
         let (reason, source) = (reason.to_owned(), source.to_owned());
         Self { state, reason, source, checked_at: Some(now_ms()) }

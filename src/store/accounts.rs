@@ -1,4 +1,4 @@
-//! Accounts: credentials on a site. Secrets come opened and go back sealed.
+//! Accounts: credentials on a site. Secrets are opened when read and sealed when written.
 
 pub use super::account_state::{AccountStatus, CredentialMode, Health, HealthState};
 use super::sql::{Changes, Fields, Statement, Value};
@@ -41,26 +41,27 @@ pub struct AccountRow {
     pub id_token: Option<Secret>,
     pub provider_data: Option<Secret>,
     pub token_expires_at: Option<Millis>,
-    /// When the token that ends then was got by a renewal; otherwise it may be of any age.
+    /// When the current token was obtained, if by a renewal; `None` for a token that may be of any age.
     pub token_issued_at: Option<Millis>,
     pub sub2api_refresh_token: Option<Secret>,
     pub sub2api_token_expires_at: Option<Millis>,
     pub health: Option<Health>,
-    /// The compare-and-set counter of credential refreshes.
+    /// The counter that credential refreshes compare and set.
     pub credential_version: i64,
-    /// JSON text of an object: members of `extraConfig` without a column.
+    /// JSON text of an object: the members of `extraConfig` that have no column.
     pub extra: Option<String>,
     pub created_at: Millis,
     pub updated_at: Millis,
 }
 
 impl AccountRow {
-    /// Whether its connections may go another way than those of its site.
+    /// Whether the account's connections may take another route than those of its site (a proxy of its own or
+    /// the system proxy).
     pub fn goes_its_own_way(&self) -> bool {
         self.proxy_url.is_some() || self.use_system_proxy
     }
 
-    /// Whether it is a login at its site, which can do more there than serve requests.
+    /// Whether the account is a login session at its site, which can do more there than serve requests.
     pub fn is_session(&self) -> bool {
         let has_token = self.access_token.as_ref().is_some_and(|token| !token.expose().trim().is_empty());
         self.oauth_provider.is_none() && self.credential_mode != CredentialMode::ApiKey && has_token
@@ -77,7 +78,7 @@ pub struct NewAccount {
     pub unit_cost: Option<f64>,
     pub status: AccountStatus,
     pub is_pinned: bool,
-    /// `None` = one more than the highest there is.
+    /// The position in lists; `None` places the account after all others.
     pub sort_order: Option<i64>,
     pub checkin_enabled: bool,
     pub oauth_provider: Option<String>,
@@ -87,7 +88,7 @@ pub struct NewAccount {
     pub platform_user_id: Option<i64>,
     pub proxy_url: Option<Secret>,
     pub use_system_proxy: bool,
-    /// Name and password to log in again with.
+    /// User name and password for logging in again.
     pub login: Option<(String, Secret)>,
     pub refresh_token: Option<Secret>,
     pub id_token: Option<Secret>,
@@ -100,13 +101,13 @@ pub struct NewAccount {
 }
 
 impl NewAccount {
-    /// An active account without credentials.
+    /// Builds an active account without credentials.
     pub fn on_site(site_id: SiteId) -> Self {
         Self { site_id, checkin_enabled: true, ..Self::default() }
     }
 }
 
-/// What an update changes: `None` keeps a field, `Some(None)` clears it.
+/// The fields that an update changes: `None` keeps a field, `Some(None)` clears it.
 #[derive(Debug, Clone, Default)]
 pub struct AccountPatch {
     pub username: Option<Option<String>>,
@@ -151,10 +152,11 @@ pub(super) const COLUMNS: &str = "id, site_id, username, access_token, api_token
      provider_data, token_expires_at, token_issued_at, sub2api_refresh_token, sub2api_token_expires_at, health_state, \
      health_reason, health_source, health_checked_at, credential_version, extra, created_at, updated_at";
 
-/// How many accounts are read at once: with each may stand notes of many kilobytes.
+/// The number of accounts read at once; each may carry many kilobytes of notes.
 const PAGE: usize = 100;
 
-/// What `pick` makes of each account, by id. What nobody needs of a page is gone before the next is read.
+/// Applies `pick` to each account, ordered by id, and collects the results. The rest of a page is freed before
+/// the next is read.
 pub async fn pick<T>(store: &Store, mut pick: impl FnMut(AccountRow) -> Option<T>) -> Result<Vec<T>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id > ? ORDER BY id LIMIT {PAGE}");
     let (mut picked, mut after) = (Vec::new(), AccountId::ZERO);
@@ -172,31 +174,31 @@ pub async fn pick<T>(store: &Store, mut pick: impl FnMut(AccountRow) -> Option<T
     }
 }
 
-/// All accounts by id.
+/// Returns all accounts, ordered by id.
 pub async fn list(store: &Store) -> Result<Vec<AccountRow>> {
     pick(store, Some).await
 }
 
-/// At most `limit` accounts by id, after leaving out `offset`.
+/// Returns at most `limit` accounts, ordered by id, after skipping `offset`.
 pub async fn page(store: &Store, limit: usize, offset: usize) -> Result<Vec<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts ORDER BY id LIMIT ? OFFSET ?");
     let [limit, offset] = [limit, offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX).into());
     store.rows(sql, vec![limit, offset], |row| read(store, row)).await
 }
 
-/// How many accounts there are.
+/// Counts the accounts.
 pub async fn count(store: &Store) -> Result<usize> {
     let count = store.row("SELECT COUNT(*) FROM accounts", Vec::new(), |row| row.int()).await?;
     Ok(count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default())
 }
 
-/// The accounts of one site by id.
+/// Returns the accounts of one site, ordered by id.
 pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE site_id = ? ORDER BY id");
     store.rows(sql, vec![site_id.into()], |row| read(store, row)).await
 }
 
-/// The accounts with these ids, as far as there are any, by id.
+/// Returns those accounts with these ids that exist, ordered by id.
 pub async fn some(store: &Store, ids: &[AccountId]) -> Result<Vec<AccountRow>> {
     let sql = |marks: &str| format!("SELECT {COLUMNS} FROM accounts WHERE id IN ({marks}) ORDER BY id");
     store.rows_of(ids, sql, |row| read(store, row)).await
@@ -207,12 +209,12 @@ pub async fn get(store: &Store, id: AccountId) -> Result<Option<AccountRow>> {
     store.row(sql, vec![id.into()], |row| read(store, row)).await
 }
 
-/// Stores an account and returns its id; [`Error::Dangling`] when the site is gone.
+/// Stores an account and returns its id; fails with [`Error::Dangling`] when the site no longer exists.
 pub async fn insert(store: &Store, account: NewAccount) -> Result<AccountId> {
     Ok(store.batch(vec![insert_statement(store, account)?]).await?[0].id())
 }
 
-/// The insertion, for a batch that stores more with it.
+/// Builds the insertion of an account, for a batch that stores more along with it.
 pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement> {
     let now = now_ms();
     let seal = |column, secret: &Option<Secret>| store.sealer().seal_opt(TABLE, column, secret.as_ref());
@@ -254,13 +256,13 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
     .inserting(Part::Account))
 }
 
-/// Changes an account; [`Error::NotFound`] when it is gone.
+/// Changes an account; fails with [`Error::NotFound`] when it no longer exists.
 pub async fn update(store: &Store, id: AccountId, patch: AccountPatch) -> Result<()> {
     store.batch(vec![update_statement(store, id, patch)?]).await.map(drop)
 }
 
-/// As [`update`], for a patch whose `extra` is merged with that of `before`; [`Error::NotFound`] also when
-/// somebody has changed it meanwhile.
+/// Changes an account like [`update`], for a patch whose `extra` was merged with that of `before`; also fails
+/// with [`Error::NotFound`] when `extra` has been changed meanwhile.
 pub async fn update_merged(store: &Store, before: &AccountRow, mut patch: AccountPatch) -> Result<()> {
     let mut batch = Vec::new();
     if let Some(merged) = patch.extra.take().filter(|merged| *merged != before.extra) {
@@ -273,7 +275,7 @@ pub async fn update_merged(store: &Store, before: &AccountRow, mut patch: Accoun
     store.batch(batch).await.map(drop)
 }
 
-/// The update, for a batch that changes more with it.
+/// Builds the update of an account, for a batch that changes more along with it.
 pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Result<Statement> {
     let sealer = store.sealer();
     let mut changes = Changes::default();
@@ -281,7 +283,7 @@ pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Re
     changes.set_some("username", patch.username);
     let refresh_tokens = [&patch.refresh_token, &patch.sub2api_refresh_token];
     if patch.access_token.is_some() || refresh_tokens.iter().any(|token| token.is_some()) {
-        // A renewal under way was for another credential.
+        // A renewal that is under way was for another credential.
         changes.count("credential_version");
     }
     for (column, secret) in [
@@ -305,7 +307,7 @@ pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Re
     changes.set_some("value_score", patch.value_score);
     if let Some(status) = patch.status {
         changes.set("status", status.as_str());
-        // An explicit choice outlives the site's next enabling.
+        // An explicit choice stays in force when the site is enabled again.
         changes.set("former_status", None::<&str>);
     }
     changes.set_some("is_pinned", patch.is_pinned);
@@ -323,7 +325,7 @@ pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Re
     changes.set_some("login_updated_at", patch.login_updated_at);
     if let Some(expires_at) = patch.token_expires_at {
         changes.set("token_expires_at", expires_at);
-        // A token from elsewhere may be of any age.
+        // A token from another source may be of any age.
         changes.set("token_issued_at", None::<Millis>);
     }
     changes.set_some("sub2api_token_expires_at", patch.sub2api_token_expires_at);
@@ -335,14 +337,15 @@ pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Re
 #[derive(Debug, Clone)]
 pub struct RenewedSession {
     pub access_token: Secret,
-    /// The refresh token that goes with it and when it ends; `None` leaves them as they are.
+    /// The new refresh token and its expiry; `None` leaves the stored ones as they are.
     pub rotation: Option<(Secret, Millis)>,
-    /// The account's user id at the site, where it is known.
+    /// The account's user id at the site, if known.
     pub user_id: Option<i64>,
 }
 
-/// Stores a renewed session of an account that still has this `credential_version`; an expired account
-/// is active again. [`Error::NotFound`] when somebody changed the credential meanwhile: theirs holds.
+/// Stores a renewed session of an account whose `credential_version` is still this one; an expired or unhealthy
+/// account becomes active again. Fails with [`Error::NotFound`] when the credential has been changed meanwhile;
+/// that change is kept.
 pub async fn renew(store: &Store, id: AccountId, version: i64, session: &RenewedSession) -> Result<()> {
     let seal = |column, secret: &Secret| store.sealer().seal(TABLE, column, secret.expose());
     let mut args = vec![seal("access_token", &session.access_token)?.into(), now_ms().into()];
@@ -369,8 +372,9 @@ pub async fn renew(store: &Store, id: AccountId, version: i64, session: &Renewed
     store.batch(vec![renewal]).await.map(drop)
 }
 
-/// Ends the session of an account that is active or unhealthy and has the credential of this row. Its batch is undone with
-/// [`Error::NotFound`] where somebody has disabled the account or given it another credential meanwhile.
+/// Builds the statement that marks an active or unhealthy account with the credential of this row as expired.
+/// Its batch is undone with [`Error::NotFound`] when the account has been disabled or given another credential
+/// meanwhile.
 pub fn expire_statement(account: &AccountRow) -> Statement {
     let sql = "UPDATE accounts SET status = 'expired', former_status = NULL, updated_at = ? \
                WHERE id = ? AND status IN ('active', 'unhealthy') AND credential_version = ?";
@@ -378,19 +382,20 @@ pub fn expire_statement(account: &AccountRow) -> Statement {
     Statement::new(sql, args).must_change().touching(Part::Account, [account.id.into()])
 }
 
-/// Makes an expired or unhealthy account active again; one that somebody has disabled meanwhile stays so.
+/// Builds the statement that makes an expired or unhealthy account active again; a disabled account stays
+/// disabled.
 pub fn revive_statement(id: AccountId) -> Statement {
     let sql = "UPDATE accounts SET status = 'active', former_status = NULL, updated_at = ? \
                WHERE id = ? AND status IN ('expired', 'unhealthy')";
     Statement::new(sql, vec![now_ms().into(), id.into()]).touching(Part::Account, [id.into()])
 }
 
-/// Records what was seen of the account's health.
+/// Stores the account's health.
 pub async fn set_health(store: &Store, id: AccountId, health: &Health) -> Result<()> {
     store.batch(vec![health_statement(id, health)]).await.map(drop)
 }
 
-/// The record of its health, for a batch that changes more with it.
+/// Builds the statement that stores an account's health, for a batch that changes more along with it.
 pub fn health_statement(id: impl Into<Value>, health: &Health) -> Statement {
     let reason: String = health.reason.chars().take(500).collect();
     Statement::new(
@@ -407,8 +412,8 @@ pub fn health_statement(id: impl Into<Value>, health: &Health) -> Statement {
     .touching_nothing()
 }
 
-/// Deletes an account with everything under it; an unknown id is no error. Channels of a unit that has other members stay,
-/// with what was set of them, and are the next member's.
+/// Deletes an account with everything that belongs to it; an unknown id is no error. Channels of a route unit
+/// with other members are kept with their settings and pass to the next member.
 pub async fn delete(store: &Store, id: AccountId) -> Result<()> {
     let channels = route_units::channels_under(store, id).await?;
     let handed_on = (!channels.is_empty()).then(|| route_units::hand_on(id, &channels));

@@ -1,5 +1,4 @@
-//! What becomes known of a logged request only later: its row and the usage tables follow, in one
-//! transaction.
+//! Later corrections of a logged request: its row and the usage tables are updated in one transaction.
 
 use jiff::tz::TimeZone;
 
@@ -14,26 +13,26 @@ use super::{Error, Result, Store};
 use crate::money::Usd;
 use crate::time::now_ms;
 
-/// What the row is to say, and by how much that is more than it said.
+/// The new values of a log row, and by how much they exceed the old ones.
 #[derive(Clone, Debug)]
 pub struct Amendment {
     pub row: RowName,
     pub prompt_tokens: i64,
     pub completion_tokens: i64,
     pub total_tokens: i64,
-    /// `None` leaves what the answer said of caches.
+    /// `None` keeps the stored cache counts.
     pub cached: Option<CachedTokens>,
     pub usage_source: UsageSource,
-    /// USD.
+    /// In USD.
     pub cost: Usd,
     /// JSON text.
     pub billing_details: Option<String>,
     pub more: Correction,
-    /// Taken with it, where only one may book it.
+    /// Taken in the same transaction, where only one instance may book the amendment.
     pub claim: Option<Claim>,
 }
 
-/// What only one may take: the change of a row that the second who tries finds changed.
+/// A claim that only one caller can take: a change of a row that fails when the row was already changed.
 #[derive(Clone, Debug)]
 pub struct Claim(Statement);
 
@@ -42,7 +41,7 @@ impl Claim {
         Self(change.must_change())
     }
 
-    /// Takes it alone; false when somebody else has.
+    /// Takes the claim on its own; returns false when it was already taken.
     pub(super) async fn take(self, store: &Store) -> Result<bool> {
         match store.batch(vec![self.0]).await {
             Ok(_) => Ok(true),
@@ -52,10 +51,10 @@ impl Claim {
     }
 }
 
-/// Amends a row that was handed over before; without an effect when it was dropped or deleted.
+/// Amends a row that was handed over before; does nothing when the row was dropped or deleted.
 ///
 /// # Errors
-/// [`Error::NotFound`], and nothing has happened, when somebody else has taken the claim.
+/// [`Error::NotFound`], with nothing changed, when the claim was already taken.
 pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<()> {
     store.flush().await;
     let Amendment { row, cached, .. } = &amendment;

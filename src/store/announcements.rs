@@ -1,5 +1,5 @@
-//! What sites announce. One row per site and key of the source: a cleared row stays hidden, so that the next sync does
-//! not take it for new.
+//! Announcements of sites. There is one row per site and source key; a cleared row is kept hidden, so that the
+//! next sync does not take it for new.
 
 use super::events::NewEvent;
 use super::sql::{Fields, Statement, Value};
@@ -7,10 +7,11 @@ use super::{Result, Store};
 use crate::ids::{AnnouncementId, SiteId};
 use crate::time::Millis;
 
-/// How many rows of a site are kept. Some write the time of day into their notice: each reading is another one.
+/// The number of rows kept for each site. Some sites write the time of day into their notice, so that each
+/// reading is a new one.
 const MOST: i64 = 500;
 
-/// What a site showed.
+/// An announcement as read from a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub source_key: String,
@@ -23,7 +24,7 @@ pub struct Seen {
     pub ends_at: Option<Millis>,
     pub upstream_created_at: Option<Millis>,
     pub upstream_updated_at: Option<Millis>,
-    /// JSON text as the site wrote it.
+    /// JSON text as received from the site.
     pub raw_payload: Option<String>,
 }
 
@@ -40,7 +41,7 @@ pub struct AnnouncementRow {
     pub dismissed_at: Option<Millis>,
 }
 
-/// Which announcements to list.
+/// The filter of an announcement list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub site_id: Option<SiteId>,
@@ -51,17 +52,17 @@ pub struct Filter {
     pub offset: i64,
 }
 
-/// Which announcements to list.
+/// The state by which announcements are filtered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnnouncementState {
-    /// Neither dismissed nor over.
+    /// Neither dismissed nor ended.
     Active,
-    /// Over, not dismissed.
+    /// Ended, but not dismissed.
     Expired,
     Dismissed,
 }
 
-/// The newest first.
+/// Returns the matching announcements, newest first.
 pub async fn list(store: &Store, filter: &Filter, now: Millis) -> Result<Vec<AnnouncementRow>> {
     let mut sql = String::from(
         "SELECT id, site_id, platform, source_key, title, content, level, source_url, starts_at, ends_at, \
@@ -125,14 +126,14 @@ fn read(row: &mut Fields<'_>) -> Result<AnnouncementRow> {
     })
 }
 
-/// The keys of a site that were seen before, cleared ones with them.
+/// Returns the source keys of a site's known announcements, including cleared ones.
 pub async fn known_keys(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     let sql = "SELECT source_key FROM site_announcements WHERE site_id = ?";
     store.rows(sql, vec![site_id.into()], |row| row.text()).await
 }
 
-/// Stores an announcement seen for the first time, with its event; both or neither. Beyond what is kept of a site, those
-/// go that it has not shown for longest. Gives its id.
+/// Stores an announcement seen for the first time, together with its event, in one transaction. Deletes the
+/// site's rows beyond `MOST`, those last seen longest ago first. Returns the announcement's id.
 pub async fn insert(
     store: &Store,
     site_id: SiteId,
@@ -159,7 +160,7 @@ pub async fn insert(
     Ok(store.batch(vec![row, event, forgotten]).await?[0].id())
 }
 
-/// The values of an announcement in the order of its columns.
+/// Returns the values of an announcement in the order of its columns.
 fn said(seen: &Seen) -> Vec<Value> {
     vec![
         seen.title.as_str().into(),
@@ -174,7 +175,7 @@ fn said(seen: &Seen) -> Vec<Value> {
     ]
 }
 
-/// Stores what a known announcement says now; of a cleared one only that it is still there.
+/// Stores the current text of a known announcement; for a cleared one, only that it was seen again.
 pub async fn update(store: &Store, site_id: SiteId, seen: &Seen, now: Millis) -> Result<()> {
     let mut args = said(seen);
     args.extend([site_id.into(), seen.source_key.as_str().into()]);
@@ -191,19 +192,19 @@ pub async fn update(store: &Store, site_id: SiteId, seen: &Seen, now: Millis) ->
     store.batch(vec![text, there]).await.map(drop)
 }
 
-/// Marks one as read.
+/// Marks one announcement as read.
 pub async fn mark_read(store: &Store, id: AnnouncementId, now: Millis) -> Result<()> {
     let sql = "UPDATE site_announcements SET read_at = ? WHERE id = ? AND read_at IS NULL";
     store.batch(vec![Statement::new(sql, vec![now.into(), id.into()])]).await.map(drop)
 }
 
-/// Marks all as read.
+/// Marks all announcements as read.
 pub async fn mark_all_read(store: &Store, now: Millis) -> Result<()> {
     let sql = "UPDATE site_announcements SET read_at = ? WHERE read_at IS NULL";
     store.batch(vec![Statement::new(sql, vec![now.into()])]).await.map(drop)
 }
 
-/// Hides all there are.
+/// Hides all announcements and deletes their content.
 pub async fn clear(store: &Store, now: Millis) -> Result<()> {
     let sql = "UPDATE site_announcements SET cleared_at = ?, content = '', raw_payload = NULL \
                WHERE cleared_at IS NULL";

@@ -1,4 +1,4 @@
-//! Which models an account or token can reach, and which an operator switched off on a site.
+//! Models that an account or token can reach, and models that an operator switched off on a site.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::{Result, Store, Value};
 use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::time::{Millis, now_ms};
 
-/// How many models one statement stores: each is five arguments.
+/// The number of models that one statement stores, with five arguments each.
 const ROWS_AT_ONCE: usize = MAX_MARKS / 5;
 
 /// A model of an account.
@@ -17,7 +17,7 @@ pub struct ModelRow {
     pub account_id: AccountId,
     pub model_name: String,
     pub available: bool,
-    /// Typed by an operator: no discovery touches it.
+    /// Whether an operator added the model by hand; discovery leaves such a row alone.
     pub is_manual: bool,
     pub latency_ms: Option<i64>,
     pub checked_at: Millis,
@@ -40,7 +40,7 @@ pub struct Discovered {
     pub latency_ms: Option<i64>,
 }
 
-/// What a probe found of a model.
+/// The result of probing a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checked {
     pub available: bool,
@@ -55,21 +55,21 @@ pub struct DisabledModelRow {
     pub model_name: String,
 }
 
-/// Every row, by account and name.
+/// Returns every account's models, ordered by account and name.
 pub async fn list(store: &Store) -> Result<Vec<ModelRow>> {
     let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
                FROM model_availability ORDER BY account_id, model_name";
     store.rows(sql, Vec::new(), read).await
 }
 
-/// The rows of one account by name.
+/// Returns the models of one account, ordered by name.
 pub async fn of_account(store: &Store, account_id: AccountId) -> Result<Vec<ModelRow>> {
     let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
                FROM model_availability WHERE account_id = ? ORDER BY model_name";
     store.rows(sql, vec![account_id.into()], read).await
 }
 
-/// The next rows of one account by name, at most so many, from behind this one.
+/// Returns at most `count` models of one account whose name comes after `name`, ordered by name.
 pub async fn of_account_after(
     store: &Store,
     account_id: AccountId,
@@ -83,18 +83,18 @@ pub async fn of_account_after(
     store.rows(sql, vec![account_id.into(), name.into()], read).await
 }
 
-/// The accounts that have a model available.
+/// Returns the accounts that have an available model.
 pub async fn accounts_with_models(store: &Store) -> Result<HashSet<AccountId>> {
     let sql = "SELECT a.id FROM accounts a WHERE EXISTS \
                (SELECT 1 FROM model_availability m WHERE m.account_id = a.id AND m.available = ?)";
     store.rows(sql, vec![true.into()], |row| row.id()).await
 }
 
-/// Who has models.
+/// An id of something that has models: an account or a token.
 pub trait HasModels: Id + Into<Value> {
-    /// The table of its models, and the column that says whose they are.
+    /// The table of the models, and its column that holds the owner's id.
     const MODELS: (&'static str, &'static str);
-    /// Whether an operator may type some of them.
+    /// Whether an operator may add models by hand.
     const HAS_MANUAL: bool;
 }
 
@@ -108,8 +108,8 @@ impl HasModels for TokenId {
     const HAS_MANUAL: bool = false;
 }
 
-/// The next available models, at most so many, with the numbers of those that have them and whether an operator typed
-/// them, by number and name, from behind this one.
+/// Returns at most `count` available models after `(id, name)`, ordered by owner id and name: the owner's id,
+/// the name, and whether an operator added the model by hand.
 pub async fn available_after<I: HasModels>(
     store: &Store,
     (id, name): (I, &str),
@@ -136,14 +136,14 @@ fn read(row: &mut Fields<'_>) -> Result<ModelRow> {
     })
 }
 
-/// Every row of the tokens, by token and name.
+/// Returns every token's models, ordered by token and name.
 pub async fn list_tokens(store: &Store) -> Result<Vec<TokenModelRow>> {
     let sql = "SELECT token_id, model_name, available, latency_ms, checked_at \
                FROM token_model_availability ORDER BY token_id, model_name";
     store.rows(sql, Vec::new(), read_of_token).await
 }
 
-/// The rows of one account's tokens, by token and name.
+/// Returns the models of one account's tokens, ordered by token and name.
 pub async fn of_tokens_of(store: &Store, account_id: AccountId) -> Result<Vec<TokenModelRow>> {
     let sql = "SELECT m.token_id, m.model_name, m.available, m.latency_ms, m.checked_at \
                FROM token_model_availability m JOIN account_tokens t ON t.id = m.token_id \
@@ -161,10 +161,11 @@ fn read_of_token(row: &mut Fields<'_>) -> Result<TokenModelRow> {
     })
 }
 
-/// What replaces the models discovered before for the account, for a batch that changes more with them
-/// (the account's health). `known` are the account's rows: manual ones stay, and a discovered model of the same
-/// name (case ignored) does not displace one. One that is there as it was found is not written. The batch fails with
-/// [`super::Error::Dangling`] when it adds a model and the account is gone meanwhile.
+/// Builds the statements that replace an account's discovered models, for a batch that changes more along with
+/// them (the account's health). `known` are the account's rows: manual ones stay, and a discovered model of the
+/// same name (ignoring case) does not displace one. A model whose row already says what was found is not
+/// written. The batch fails with [`super::Error::Dangling`] when it adds a model and the account no longer
+/// exists.
 pub fn replace_discovered_statements(
     dialect: SqlDialect,
     account_id: impl Into<Value>,
@@ -174,7 +175,7 @@ pub fn replace_discovered_statements(
     let account_id = account_id.into();
     let (manual, discovered): (Vec<_>, Vec<_>) = known.iter().partition(|row| row.is_manual);
     let manual: HashSet<String> = manual.iter().map(|row| row.model_name.to_lowercase()).collect();
-    // Most lists have no row of an operator, and then no name needs another case.
+    // Most lists have no manual row; then no name has to be lowercased.
     let is_manual =
         |model: &&Discovered| !manual.is_empty() && manual.contains(&model.model_name.to_lowercase());
     let found: Vec<&Discovered> = models.iter().filter(|model| !is_manual(model)).collect();
@@ -185,7 +186,7 @@ pub fn replace_discovered_statements(
         .collect()
 }
 
-/// What makes these the models of an account again, whatever came in their place.
+/// Builds the statements that restore these models of an account and delete any others.
 pub fn restore_statements(account_id: AccountId, models: &[ModelRow]) -> Vec<Statement> {
     let gone = Statement::new("DELETE FROM model_availability WHERE account_id = ?", vec![account_id.into()])
         .touching(Part::Models, [account_id.into()]);
@@ -203,8 +204,8 @@ pub fn restore_statements(account_id: AccountId, models: &[ModelRow]) -> Vec<Sta
     std::iter::once(gone).chain(rows).collect()
 }
 
-/// What replaces the models of one token, of which `known` are the rows. The batch fails with
-/// [`super::Error::Dangling`] when it adds a model and the token is gone meanwhile.
+/// Builds the statements that replace the models of one token, whose stored rows are `known`. The batch fails
+/// with [`super::Error::Dangling`] when it adds a model and the token no longer exists.
 pub fn replace_discovered_by_token_statements(
     dialect: SqlDialect,
     token_id: TokenId,
@@ -215,8 +216,8 @@ pub fn replace_discovered_by_token_statements(
     replace::<TokenId>(dialect, &token_id.into(), changes(known, models.iter().collect()))
 }
 
-/// What takes away the models that are gone and stores those that were found. A model that an operator has typed
-/// meanwhile stays.
+/// Builds the statements that delete the models that are gone and store those that were found. A model that an
+/// operator has added by hand meanwhile stays.
 fn replace<I: HasModels>(
     dialect: SqlDialect,
     id: &Value,
@@ -245,8 +246,8 @@ fn replace<I: HasModels>(
     gone.chain(found).collect()
 }
 
-/// The known names that were not found again, and the models that no row has as they were found. The rows are names
-/// with whether they are available, and their latency.
+/// Returns the known names that were not found again, and the found models whose row is missing or differs.
+/// Each known row is a name, whether it is available, and its latency.
 fn changes<'k, 'f>(
     known: impl Iterator<Item = (&'k str, bool, Option<i64>)>,
     found: Vec<&'f Discovered>,
@@ -265,8 +266,8 @@ fn changes<'k, 'f>(
     (gone, new.collect())
 }
 
-/// Whether a latency of before says to an operator what that of now does: it is at most a tenth of a second or a
-/// half off. A list is a little slower or faster each time.
+/// Whether two latencies are the same to an operator: they differ by at most 100 ms or half of the larger one.
+/// A list takes a little more or less time on every reading.
 fn tells_as_much(before: Option<i64>, now: Option<i64>) -> bool {
     match (before, now) {
         (Some(before), Some(now)) => before.abs_diff(now) <= (before.max(now).unsigned_abs() / 2).max(100),
@@ -274,7 +275,7 @@ fn tells_as_much(before: Option<i64>, now: Option<i64>) -> bool {
     }
 }
 
-/// Adds models an operator typed to those of an account; they survive every discovery.
+/// Adds models that an operator typed to an account; every discovery leaves them in place.
 pub async fn add_manual(store: &Store, account_id: AccountId, models: &[String]) -> Result<()> {
     let now = now_ms();
     let columns = [
@@ -293,13 +294,13 @@ pub async fn add_manual(store: &Store, account_id: AccountId, models: &[String])
     store.batch(batch.collect()).await.map(drop)
 }
 
-/// The models switched off, by site and name.
+/// Returns the models that are switched off, ordered by site and name.
 pub async fn disabled_models(store: &Store) -> Result<Vec<DisabledModelRow>> {
     let sql = "SELECT site_id, model_name FROM site_disabled_models ORDER BY site_id, model_name";
     store.rows(sql, Vec::new(), read_disabled).await
 }
 
-/// The models switched off on one site, by name.
+/// Returns the models that are switched off on one site, ordered by name.
 pub async fn disabled_models_of(store: &Store, site_id: SiteId) -> Result<Vec<DisabledModelRow>> {
     let sql = "SELECT site_id, model_name FROM site_disabled_models WHERE site_id = ? ORDER BY model_name";
     store.rows(sql, vec![site_id.into()], read_disabled).await
@@ -309,7 +310,7 @@ fn read_disabled(row: &mut Fields<'_>) -> Result<DisabledModelRow> {
     Ok(DisabledModelRow { site_id: row.id()?, model_name: row.text()? })
 }
 
-/// Switches these models off on the site, beside those that are off already.
+/// Switches these models off on the site, in addition to those already off.
 pub async fn disable_models(store: &Store, site_id: SiteId, models: &[String]) -> Result<()> {
     store.batch(switch_off(store, site_id, models).collect()).await.map(drop)
 }
@@ -322,13 +323,14 @@ fn switch_off(store: &Store, site_id: SiteId, models: &[String]) -> impl Iterato
     })
 }
 
-/// Makes these the models switched off on the site; [`super::Error::Dangling`] when it is gone.
+/// Replaces the set of models that are switched off on the site; fails with [`super::Error::Dangling`] when the
+/// site no longer exists.
 pub async fn set_disabled_models(store: &Store, site_id: SiteId, models: &[String]) -> Result<()> {
     let clear = Statement::new("DELETE FROM site_disabled_models WHERE site_id = ?", vec![site_id.into()]);
     store.batch(std::iter::once(clear).chain(switch_off(store, site_id, models)).collect()).await.map(drop)
 }
 
-/// The models available for a site's accounts or tokens, each once, sorted ignoring case.
+/// Returns the models available to a site's accounts or tokens, without duplicates, sorted ignoring case.
 pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     let sql = "SELECT m.model_name FROM model_availability m JOIN accounts a ON a.id = m.account_id \
                WHERE a.site_id = ? AND m.available = ? UNION \
@@ -341,7 +343,7 @@ pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     Ok(models)
 }
 
-/// Stores what a probe found of an account's model; false when there is no such discovered row any more.
+/// Stores the result of probing an account's model; returns false when there is no such discovered row.
 pub async fn check(store: &Store, account_id: AccountId, model: &str, checked: Checked) -> Result<bool> {
     let sql = "UPDATE model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE account_id = ? AND model_name = ? AND is_manual = ?";
@@ -349,7 +351,7 @@ pub async fn check(store: &Store, account_id: AccountId, model: &str, checked: C
     update_checked(store, sql, checked, which, Some(account_id)).await
 }
 
-/// Stores what a probe found of a token's model; false when there is no such row any more.
+/// Stores the result of probing a token's model; returns false when there is no such row.
 pub async fn check_token(store: &Store, token_id: TokenId, model: &str, checked: Checked) -> Result<bool> {
     let sql = "UPDATE token_model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE token_id = ? AND model_name = ?";

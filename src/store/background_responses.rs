@@ -1,8 +1,8 @@
-//! Answers that their upstreams make in the background, until what they used is booked.
+//! Responses that upstreams generate in the background, kept until their usage is booked.
 //!
-//! Written with the log row of the request that asked for one, a moment behind its answer. Booking one takes its row away
-//! in the same transaction ([`claim`]), so that it is booked once, whoever else does so on whatever instance, and also when
-//! the process is killed on the way.
+//! A row is written with the log row of the request that started the response, a moment after its answer.
+//! Booking the usage deletes the row in the same transaction ([`claim`]), so that it is booked only once, even
+//! when several instances try or the process is killed in between.
 
 use super::amend::{Claim, RowName};
 use super::sql::{Fields, Statement};
@@ -11,15 +11,15 @@ use super::{Error, Result, Store};
 use crate::ids::{AccountId, BackgroundResponseId, ChannelId, KeyId, TokenId};
 use crate::request_id::RequestId;
 
-/// One whose usage is not booked.
+/// A background response whose usage is not booked yet.
 #[derive(Clone, Debug)]
 pub struct UnbookedResponse {
     pub id: BackgroundResponseId,
     pub response_id: String,
-    /// The row of the request, with the upstream's name of the model and the key that pays.
+    /// Names the log row of the request, with the upstream's model name and the downstream key that pays.
     pub row: RowName,
     pub account_id: AccountId,
-    /// `None` where the account's own key was used.
+    /// `None` when the account's own key was used.
     pub token_id: Option<TokenId>,
     pub channel_id: ChannelId,
     pub model_requested: String,
@@ -28,27 +28,29 @@ pub struct UnbookedResponse {
 const COLUMNS: &str = "id, response_id, key_id, site_id, account_id, token_id, channel_id, model_requested, \
      model_actual, request_id, retry_count, created_at";
 
-/// At most this many, the oldest first.
+/// Returns at most `most` unbooked responses, the oldest first.
 pub async fn oldest(store: &Store, most: usize) -> Result<Vec<UnbookedResponse>> {
     let sql = format!("SELECT {COLUMNS} FROM proxy_background_responses ORDER BY id LIMIT {most}");
     store.rows(sql, Vec::new(), read).await
 }
 
-/// Those of this id that a key was given; `None` is the proxy token.
+/// Returns the unbooked responses with this response id that were given to this key; `None` means the proxy
+/// token.
 pub async fn find(store: &Store, key_id: Option<KeyId>, response_id: &str) -> Result<Vec<UnbookedResponse>> {
     let sql = format!("SELECT {COLUMNS} FROM proxy_background_responses WHERE response_id = ?");
     let found: Vec<UnbookedResponse> = store.rows(sql, vec![response_id.into()], read).await?;
     Ok(found.into_iter().filter(|unbooked| unbooked.row.key_id == key_id).collect())
 }
 
-/// What books one takes it with this: undone with all that goes with it where somebody else has.
+/// Builds the claim that goes with the booking of a response: the whole transaction is undone when the response
+/// was already booked.
 pub fn claim(id: BackgroundResponseId) -> Claim {
     Claim::new(Statement::new("DELETE FROM proxy_background_responses WHERE id = ?", vec![id.into()]))
 }
 
-/// There is nothing to book of one.
+/// Deletes a response that has nothing to book.
 pub async fn close(store: &Store, id: BackgroundResponseId) -> Result<()> {
-    // False: somebody else was faster.
+    // False means that another instance was faster.
     claim(id).take(store).await.map(drop)
 }
 

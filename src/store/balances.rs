@@ -1,4 +1,4 @@
-//! Stores balances as they are read, with the members of `extraConfig` that come with them.
+//! Stores balances that were read from sites, with the members of `extraConfig` that come with them.
 
 use serde_json::{Map, Value as Json};
 
@@ -9,11 +9,11 @@ use crate::ids::AccountId;
 use crate::money::Usd;
 use crate::time::Millis;
 
-/// How often a merge is made anew because `extraConfig` changed under it: in every round somebody succeeds, so
-/// that as many can merge at once.
+/// The maximum number of attempts at a merge, because `extraConfig` may change under it. In every round one merge
+/// succeeds, so that this many can run at once.
 const ATTEMPTS: usize = 64;
 
-/// What was read, in USD.
+/// A balance as read from a site, in USD.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NewBalance {
     pub balance: Usd,
@@ -22,9 +22,9 @@ pub struct NewBalance {
     pub at: Millis,
 }
 
-/// Stores a balance and what `merge` makes of the other members of `extraConfig`, in one statement that
-/// holds only while those are what `merge` was given: no other change of them is lost. `along` goes in the
-/// same transaction. An account that is gone is no error.
+/// Stores a balance and the other members of `extraConfig` as changed by `merge`. The statement applies only
+/// while those members are what `merge` was given, so that no other change of them is lost. `along` runs in the
+/// same transaction. An account that no longer exists is no error.
 pub async fn record(
     store: &Store,
     account_id: AccountId,

@@ -1,7 +1,9 @@
-//! Batches that upstreams work off for clients: the public id of each, which account has it, and how it was last seen.
+//! Batches that upstreams process for clients: the public id of each, the account that holds it, and its state
+//! when last seen.
 //!
-//! Until a batch has ended and what it used is booked, whoever finds it due asks for it. Booking one takes its claim in the
-//! same transaction ([`claim`]), so that it is booked once, whoever else learns of its end on whatever instance.
+//! Until a batch has ended and its usage is booked, any instance that finds it due asks its upstream for it.
+//! Booking takes the batch's claim in the same transaction ([`claim`]), so that it is booked only once,
+//! whichever instance learns of its end.
 
 use super::amend::{Claim, RowName};
 use super::owner::Owner;
@@ -12,25 +14,26 @@ use crate::request_id::RequestId;
 use crate::time::Millis;
 
 const TABLE: &str = "proxy_batches";
-/// Batches of one owner that are kept; beyond them the oldest go, once they are booked.
+/// The number of batches kept for each owner and API; beyond it the oldest booked ones are deleted.
 const MOST_OF_OWNER: i64 = 10_000;
 
-/// Where a batch is, and what was asked for.
+/// Where a batch is held, and the request that created it.
 #[derive(Clone, Debug)]
 pub struct BatchPlace {
-    /// The id clients use.
+    /// The id that clients use.
     pub public_id: String,
-    /// Which interface it belongs to: the word that is stored.
+    /// The stored name of the API that the batch belongs to.
     pub api: String,
     pub upstream_id: String,
     pub account_id: AccountId,
-    /// `None` where the account's own key was used.
+    /// `None` when the account's own key was used.
     pub token_id: Option<TokenId>,
     pub channel_id: ChannelId,
     pub model_requested: String,
-    /// The client's file that its requests were read from.
+    /// The client's file from which the batch's requests were read.
     pub input_file_id: Option<String>,
-    /// The row of the request that made it, with the upstream's name of the model and the key that pays.
+    /// Names the log row of the request that created the batch, with the upstream's model name and the
+    /// downstream key that pays.
     pub row: RowName,
 }
 
@@ -39,24 +42,24 @@ pub struct BatchPlace {
 pub struct BatchRow {
     pub id: BatchId,
     pub place: BatchPlace,
-    /// As its upstream showed it last.
+    /// The batch object as its upstream last returned it.
     pub object: String,
     pub is_booked: bool,
     pub next_look_at: Millis,
     pub created_at: Millis,
 }
 
-/// Which batches to list, by their rows.
+/// A page of a batch list.
 pub struct Page<'a> {
     pub api: &'a str,
-    /// Only those that are older than this row.
+    /// Only batches older than this row.
     pub after: Option<BatchId>,
-    /// Only those that are newer.
+    /// Only batches newer than this row.
     pub before: Option<BatchId>,
     pub limit: i64,
 }
 
-/// Stores a batch; once this has returned, its id survives the process.
+/// Stores a batch; once this returns, its id survives the process.
 pub async fn insert(
     store: &Store,
     place: BatchPlace,
@@ -113,7 +116,7 @@ const COLUMNS: &str = "id, public_id, owner_type, owner_id, api, upstream_batch_
      channel_id, model_requested, model_actual, input_file_id, object, request_id, retry_count, logged_at, is_booked, \
      next_look_at, created_at";
 
-/// A batch of this owner.
+/// Returns a batch of this owner.
 pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Option<BatchRow>> {
     let [kind, id] = owner.args();
     let sql = format!(
@@ -122,7 +125,7 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
     store.row(sql, vec![public_id.into(), kind, id], read).await
 }
 
-/// The batches of this owner, the newest first.
+/// Returns the batches of this owner, newest first.
 pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<BatchRow>> {
     let [kind, id] = owner.args();
     let mut args = vec![kind, id, page.api.into()];
@@ -134,14 +137,14 @@ pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<B
             args.push(bound.into());
         }
     }
-    // Those just before a row are the oldest of all that are newer than it.
+    // The batches just before a row are the oldest of all that are newer than it.
     let is_backwards = page.before.is_some() && page.after.is_none();
     sql.push_str(if is_backwards { " ORDER BY id LIMIT ?" } else { " ORDER BY id DESC LIMIT ?" });
     args.push(page.limit.into());
     store.rows(sql, args, read).await
 }
 
-/// At most this many of those whose end is not booked and that are to be asked for by `now`.
+/// Returns at most `most` batches whose usage is not booked and whose next look is due by `now`.
 pub async fn due(store: &Store, now: Millis, most: usize) -> Result<Vec<BatchRow>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM proxy_batches WHERE is_booked = ? AND next_look_at <= ? \
@@ -150,7 +153,7 @@ pub async fn due(store: &Store, now: Millis, most: usize) -> Result<Vec<BatchRow
     store.rows(sql, vec![false.into(), now.into()], read).await
 }
 
-/// Takes the next look at a batch; false when somebody else has.
+/// Claims the next look at a batch; returns false when another instance has claimed it.
 pub async fn take_look(store: &Store, batch: &BatchRow, next: Millis) -> Result<bool> {
     let update = Statement::new(
         "UPDATE proxy_batches SET next_look_at = ? WHERE id = ? AND next_look_at = ? AND is_booked = ?",
@@ -159,30 +162,31 @@ pub async fn take_look(store: &Store, batch: &BatchRow, next: Millis) -> Result<
     Claim::new(update).take(store).await
 }
 
-/// Keeps how its upstream showed a batch.
+/// Stores the batch object as its upstream returned it.
 pub async fn record(store: &Store, id: BatchId, object: &str) -> Result<()> {
     let sql = "UPDATE proxy_batches SET object = ? WHERE id = ?";
     store.batch(vec![Statement::new(sql, vec![object.into(), id.into()])]).await.map(drop)
 }
 
-/// What books a batch takes it with this: undone with all that goes with it where somebody else has.
+/// Builds the claim that goes with the booking of a batch: the whole transaction is undone when the batch was
+/// already booked.
 pub fn claim(id: BatchId) -> Claim {
     let sql = "UPDATE proxy_batches SET is_booked = ? WHERE id = ? AND is_booked = ?";
     Claim::new(Statement::new(sql, vec![true.into(), id.into(), false.into()]))
 }
 
-/// There is nothing to book of it; false when somebody has done so.
+/// Marks a batch that has nothing to book as booked; returns false when it already is.
 pub async fn close(store: &Store, id: BatchId) -> Result<bool> {
     claim(id).take(store).await
 }
 
-/// Forgets a batch. [`Error::NotFound`] when it is forgotten already.
+/// Deletes a batch. Fails with [`Error::NotFound`] when it is already deleted.
 pub async fn delete(store: &Store, id: BatchId) -> Result<()> {
     let delete = Statement::new("DELETE FROM proxy_batches WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.must_change()]).await.map(drop)
 }
 
-/// Forgets batches that were made before the cutoff; returns how many.
+/// Deletes batches created before the cutoff; returns their number.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     prune::older_than(store, TABLE, cutoff).await
 }

@@ -1,7 +1,7 @@
-//! What was used of the budgets of downstream keys: a row for each, of its newest window.
+//! Usage counted against the budgets of downstream keys: one row per budget, for its newest window.
 //!
-//! The row is there before anything is counted in it, and a row of a window that has ended is begun anew. Where several
-//! instances share a database the first to come opens the window, and the others go on with it.
+//! The row exists before anything is counted in it, and is reset when its window has ended. When several
+//! instances share a database, the first one opens the window and the others continue it.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ use crate::time::Millis;
 
 const TABLE: &str = "downstream_key_budgets";
 
-/// The windows of all budgets, by key and scope: when each began, and what is used of it.
+/// Returns the windows of all budgets, by key and scope: the start of each window and the usage in it.
 pub async fn all(store: &Store) -> Result<HashMap<(KeyId, String), (Millis, Used)>> {
     let sql =
         format!("SELECT key_id, scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE}");
     store.rows(sql, Vec::new(), |row| Ok(((row.id()?, row.text()?), read(row)?))).await
 }
 
-/// The windows of one key, by scope.
+/// Returns the windows of one key, by scope.
 pub async fn of_key(store: &Store, key: KeyId) -> Result<HashMap<String, (Millis, Used)>> {
     let sql = format!(
         "SELECT scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE} WHERE key_id = ?"
@@ -28,7 +28,7 @@ pub async fn of_key(store: &Store, key: KeyId) -> Result<HashMap<String, (Millis
     store.rows(sql, vec![key.into()], |row| Ok((row.text()?, read(row)?))).await
 }
 
-/// Opens a window for a request of this moment, unless one is open. For the holder of the key's turn.
+/// Opens a window for a request at `now`, unless one is open. Only the holder of the key's turn may call this.
 pub async fn open(
     store: &Store,
     key: KeyId,
@@ -67,7 +67,7 @@ pub async fn open(
     Ok(())
 }
 
-/// Forgets the budgets of a key but for those of these scopes.
+/// Deletes the budgets of a key except those with these scopes.
 pub(super) fn keep_only(key: KeyId, scopes: &[String]) -> Statement {
     let mut args: Vec<Value> = vec![key.into()];
     args.extend(scopes.iter().map(|scope| Value::from(scope.as_str())));

@@ -5,18 +5,18 @@ use super::{Result, Store};
 use crate::ids::{AccountId, CheckinId, SiteId};
 use crate::time::Millis;
 
-/// How a check-in ended, as stored.
+/// The result of a check-in, to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCheckin {
     pub account_id: AccountId,
     /// success, failed or skipped.
     pub status: &'static str,
     pub message: String,
-    /// USD in decimal digits.
+    /// In USD, as decimal digits.
     pub reward: Option<String>,
 }
 
-/// A row with what is shown of its account and site.
+/// A row of the log with details of its account and site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckinRow {
     pub id: CheckinId,
@@ -35,7 +35,8 @@ pub struct CheckinRow {
 }
 
 impl NewCheckin {
-    /// The insertion, for a batch that changes the account with it; nothing when the account is gone.
+    /// Builds the insertion, for a batch that changes the account along with it; inserts nothing when the
+    /// account no longer exists.
     pub fn insert(&self, now: Millis) -> Statement {
         Statement::new(
             "INSERT INTO checkin_logs (account_id, status, message, reward, created_at) \
@@ -51,13 +52,13 @@ impl NewCheckin {
     }
 }
 
-/// The newest whose message holds a text, case ignored.
+/// Returns the newest check-ins whose message contains a text, ignoring case.
 pub async fn search(store: &Store, text: &str, limit: i64) -> Result<Vec<CheckinRow>> {
     let chosen = "WHERE LOWER(l.message) LIKE LOWER(?) ESCAPE '!' ";
     select(store, chosen, vec![anywhere(text)], limit, 0).await
 }
 
-/// The newest first; of one account when it is named.
+/// Returns check-ins, newest first; only those of one account when it is given.
 pub async fn list(
     store: &Store,
     account_id: Option<AccountId>,
@@ -90,22 +91,22 @@ async fn select(
     store.rows(sql, args, read).await
 }
 
-/// A check-in in short: account, status, reward.
+/// A check-in in short: its account, status and reward.
 pub type RewardRow = (AccountId, String, Option<String>);
 
-/// Check-ins since a moment.
+/// Returns the check-ins since `from`.
 pub async fn since(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
     brief(store, "SELECT c.account_id, c.status, c.reward FROM checkin_logs c", from).await
 }
 
-/// Check-ins since a moment on accounts of active sites.
+/// Returns the check-ins since `from` on accounts of active sites.
 pub async fn since_at_active_sites(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
     let sql = "SELECT c.account_id, c.status, c.reward FROM checkin_logs c \
                JOIN accounts a ON a.id = c.account_id JOIN sites s ON s.id = a.site_id AND s.status = 'active'";
     brief(store, sql, from).await
 }
 
-/// As in [`spend`](super::spend), the range has an end for PostgreSQL.
+/// Runs a query for check-ins since `from`. As in [`spend`](super::spend), the range has an end for PostgreSQL.
 async fn brief(store: &Store, source: &'static str, from: Millis) -> Result<Vec<RewardRow>> {
     let sql = format!("{source} WHERE c.created_at >= ? AND c.created_at < ?");
     store

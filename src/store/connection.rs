@@ -1,4 +1,5 @@
-//! A connection as the threads above it see it, whatever database is behind: the one thing that each driver is.
+//! A connection as the store's threads see it, independent of the database: the trait that each driver
+//! implements.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +14,16 @@ use super::versions::{Scope, Version};
 pub(super) trait Connection: Send {
     fn dialect(&self) -> SqlDialect;
 
-    /// Answers one question from what is committed.
+    /// Runs one query on committed data.
     fn select(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>>;
 
-    /// Runs the statements as one transaction that outlives a power cut: all of them, or none. Where others have the
-    /// database open as well, the same transaction tells them which scopes it changes.
+    /// Runs the statements as one transaction that survives a power cut: all of them, or none. When other
+    /// instances have the database open as well, the same transaction tells them which scopes changed.
     fn apply(&mut self, statements: &[Statement], changed: &[Scope]) -> Result<Applied>;
 
-    /// Writes log rows, and the statements that go with them, as one transaction. A group keeps its number until it is
-    /// written or given up: one whose commit was cut off is there once. Where nobody waits for it, it need not outlive
-    /// a power cut at once.
+    /// Writes log rows, and the statements that go with them, as one transaction. A group keeps its number
+    /// until it is written or given up, so that a group whose commit was cut off is stored only once. When
+    /// nobody waits for it, it need not survive a power cut at once.
     fn write(
         &mut self,
         group: u64,
@@ -31,50 +32,52 @@ pub(super) trait Connection: Send {
         is_awaited: bool,
     ) -> Result<()>;
 
-    /// From now on changes are numbered in the database, where their commit can be cut off. Once its schema is up to date.
+    /// Starts numbering changes in the database, for databases whose commits can be cut off. Called once the
+    /// schema is up to date.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn mark_changes(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Begins a transaction that goes on over calls of [`Self::run`] until [`Self::end`].
+    /// Begins a transaction that spans calls of [`Self::run`] until [`Self::end`].
     fn begin(&mut self) -> Result<()>;
 
     fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>>;
 
-    /// Ends it with all that was run, or with nothing.
+    /// Ends the transaction: commits it if `keep`, else rolls it back.
     fn end(&mut self, keep: bool) -> Result<()>;
 
-    /// The names of the tables that are there.
+    /// Returns the names of the existing tables.
     fn tables(&mut self) -> Result<Vec<String>>;
 
-    /// The names of the columns of a table.
+    /// Returns the names of a table's columns.
     fn columns(&mut self, table: &str) -> Result<Vec<String>>;
 
-    /// Runs the scripts in order, each with the statement that notes it. Those of a start that fails leave nothing
-    /// behind where the database can undo changes of its schema; where it cannot, they go on where they stopped.
+    /// Runs the scripts in order, each with the statement that records it. A start that fails leaves nothing
+    /// behind where the database can roll back schema changes; where it cannot, the next start continues at the
+    /// step that failed.
     fn migrate(&mut self, scripts: &[Script]) -> Result<(), MigrateError>;
 
-    /// Everything that is read from now on is of this moment.
+    /// Makes all later reads see the database as of this moment.
     fn stand_still(&mut self) -> Result<()>;
 
-    /// A batch whose statements see the database in this file as `staged`.
+    /// Runs a batch whose statements see the database in this file as `staged`.
     fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied>;
 
-    /// The highest number that was given to a row of this table, gone or not; 0 where there is none.
+    /// Returns the highest id ever given to a row of this table, even if deleted; 0 when there is none.
     fn last_number(&mut self, table: &str) -> Result<i64>;
 
-    /// Has the numbers of new rows go on behind those that rows have brought.
+    /// Makes the ids of new rows continue after those of rows inserted with an id.
     fn count_on(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Overwrites what files of ours still hold of rows that are gone.
+    /// Overwrites what our database files still hold of deleted rows.
     fn wipe(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Gives up to this many free pages back to the file system, where that needs asking for.
+    /// Returns up to this many free pages to the file system, where that must be requested.
     fn reclaim(&mut self, _pages: u32) -> Result<()> {
         Ok(())
     }
@@ -87,26 +90,26 @@ pub(super) trait Connection: Send {
 /// Opens further connections, which only read.
 pub(super) type Opener = Arc<dyn Fn() -> Result<Box<dyn Connection>> + Send + Sync>;
 
-/// Hears what the database tells of others' changes, from now on. Returns at once.
+/// Starts listening for the database's notifications of changes by other instances. Returns at once.
 pub(super) type Listen = Box<dyn FnOnce(Arc<News>) + Send>;
 
-/// What a batch has done.
+/// The result of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub outcomes: Vec<Outcome>,
-    /// What the scopes that it changes have come to, where others are told.
+    /// The new versions of the scopes that the batch changed, where other instances are told of them.
     pub versions: Vec<Version>,
 }
 
-/// A step of the schema, spelled for its database.
+/// A step of the schema, written for its database.
 pub(super) struct Script {
     pub name: &'static str,
     pub sql: String,
-    /// The row that says that it was run.
+    /// The statement that records that the step was run.
     pub note: Option<Statement>,
 }
 
-/// Which step failed, and why.
+/// The step that failed, and its error.
 #[derive(Debug)]
 pub(super) struct MigrateError {
     pub step: &'static str,

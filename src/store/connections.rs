@@ -1,6 +1,7 @@
-//! Accounts that are connected by a login in a browser: found by whose they are, their tokens renewed, in pages.
+//! Accounts that are connected by a browser login: finding them by owner, renewing their tokens, listing them
+//! in pages.
 //!
-//! What such an account has beside its columns stands in the member `oauth` of its `extra`: [`Notes`].
+//! Data of such an account that has no column is kept in the member `oauth` of its `extra`: [`Notes`].
 
 use std::collections::HashMap;
 
@@ -13,26 +14,26 @@ use super::{Result, Secret, Store};
 use crate::ids::{AccountId, Id, SiteId, UnitId};
 use crate::time::{Millis, now_ms};
 
-/// Tokens that a provider gave for others.
+/// New tokens that a provider issued in exchange for old ones.
 #[derive(Debug, Clone)]
 pub struct RenewedTokens {
     pub access_token: Secret,
-    /// `None` leaves the one there is, as the next two do.
+    /// `None` keeps the stored token, as it does for the next two fields.
     pub refresh_token: Option<Secret>,
     pub id_token: Option<Secret>,
-    /// JSON text of an object: all of it.
+    /// JSON text of an object, which replaces the stored one as a whole.
     pub provider_data: Option<Secret>,
     pub expires_at: Option<Millis>,
 }
 
-/// Whose account is looked for.
+/// The owner at the provider whose account is looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
     /// The provider's identifier.
     pub provider: &'a str,
     pub account_key: Option<&'a str>,
     pub project_id: Option<&'a str>,
-    /// Looked for only where no key is known.
+    /// Used only when no account key is known.
     pub email: Option<&'a str>,
 }
 
@@ -46,25 +47,25 @@ pub struct ExpiringToken {
     pub expires_at: Millis,
 }
 
-/// What is known of a connection beside its columns.
+/// Data of a connection that has no column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Notes {
     pub email: Option<String>,
     pub plan_type: Option<String>,
-    /// `healthy`, or `abnormal` after a discovery that failed.
+    /// `healthy`, or `abnormal` after a failed discovery.
     pub model_discovery_status: Option<String>,
     /// ISO 8601.
     pub last_model_sync_at: Option<String>,
     pub last_model_sync_error: Option<String>,
     pub last_discovered_models: Vec<String>,
-    /// What was last seen of its usage limits.
+    /// The account's usage limits when last seen.
     pub quota: Option<Value>,
 }
 
 // === impl Notes ===
 
 impl Notes {
-    /// Reads them from an account's `extra`; a member of another type is left out.
+    /// Reads the notes from an account's `extra`; ignores a member of another type.
     pub fn of(extra: Option<&str>) -> Self {
         let mut members: Map<String, Value> =
             extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -89,7 +90,7 @@ impl Notes {
         }
     }
 
-    /// The account's `extra` with these, and with everything else that stood there.
+    /// Returns the account's `extra` with these notes in it and everything else unchanged.
     pub fn written_into(&self, extra: Option<&str>) -> String {
         let mut members: Map<String, Value> =
             extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -118,9 +119,9 @@ impl Notes {
     }
 }
 
-/// Stores renewed tokens of an account that still has the credential of this row; one that is not active for want of
-/// a good token is active again. [`super::Error::NotFound`] when somebody changed the credential meanwhile: theirs
-/// holds. `notes` go with it unless somebody has written others meanwhile.
+/// Stores renewed tokens of an account that still has the credential of this row; an expired or unhealthy
+/// account becomes active again. Fails with [`super::Error::NotFound`] when the credential has been changed
+/// meanwhile; that change is kept. `notes` are written too unless `extra` has been changed meanwhile.
 pub async fn renew(
     store: &Store,
     account: &AccountRow,
@@ -142,7 +143,7 @@ pub async fn renew(
             args.push(seal(column, secret)?.into());
         }
     }
-    // A token of which nobody says when it ends is not to be taken for one that ends when the last one did.
+    // A token without a stated expiry must not inherit the expiry of the last one.
     set.push_str(", token_expires_at = ?, token_issued_at = ?");
     args.extend([tokens.expires_at.into(), tokens.expires_at.map(|_| now).into()]);
     args.extend([account.id.into(), account.credential_version.into()]);
@@ -157,8 +158,8 @@ pub async fn renew(
     store.batch(batch).await.map(drop)
 }
 
-/// Writes what is known of a connection, unless somebody has written its `extra` since it was read. It is undone with
-/// nothing else: what was known is only older then.
+/// Builds the statement that writes a connection's notes, unless the account's `extra` has been changed since
+/// it was read. In that case it does nothing and does not undo its batch: the notes are merely out of date.
 pub fn note_statement(account: &AccountRow, notes: &Notes) -> Statement {
     let was = account.extra.clone().unwrap_or_default();
     let written = notes.written_into(account.extra.as_deref());
@@ -166,8 +167,8 @@ pub fn note_statement(account: &AccountRow, notes: &Notes) -> Statement {
     Statement::new(sql, vec![written.into(), account.id.into(), was.into()]).touching_nothing()
 }
 
-/// The account of this owner: by the provider's own key and the project, where there is none is the same as an empty
-/// one; by the e-mail address only where no key is known. The oldest of several.
+/// Returns the account of this owner: by the provider's account key and the project, where no project equals an
+/// empty one; by the e-mail address only when no key is known. Returns the oldest of several.
 pub async fn find(store: &Store, owner: Owner<'_>) -> Result<Option<AccountRow>> {
     let (rule, args) = match (owner.account_key, owner.email) {
         (Some(key), _) => (
@@ -183,7 +184,7 @@ pub async fn find(store: &Store, owner: Owner<'_>) -> Result<Option<AccountRow>>
     store.row(sql, args, |row| read(store, row)).await
 }
 
-/// At most `limit` connections, the newest first, after leaving out `offset`.
+/// Returns at most `limit` connections, newest first, after skipping `offset`.
 pub async fn page(store: &Store, limit: i64, offset: i64) -> Result<Vec<AccountRow>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM accounts WHERE oauth_provider IS NOT NULL ORDER BY id DESC LIMIT ? OFFSET ?"
@@ -191,14 +192,14 @@ pub async fn page(store: &Store, limit: i64, offset: i64) -> Result<Vec<AccountR
     store.rows(sql, vec![limit.into(), offset.into()], |row| read(store, row)).await
 }
 
-/// How many connections there are.
+/// Counts the connections.
 pub async fn count(store: &Store) -> Result<i64> {
     let sql = "SELECT COUNT(*) FROM accounts WHERE oauth_provider IS NOT NULL";
     Ok(store.row(sql, Vec::new(), |row| row.int()).await?.unwrap_or_default())
 }
 
-/// The active accounts on active sites that have a refresh token and an access token that ends before this, the one
-/// that ends first at the front.
+/// Returns the active accounts on active sites that have a refresh token and an access token that expires by
+/// `before`, the earliest expiry first.
 pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken>> {
     let sql = "SELECT a.id, a.site_id, a.oauth_provider, a.token_issued_at, a.token_expires_at \
                FROM accounts a JOIN sites s ON s.id = a.site_id \
@@ -218,7 +219,7 @@ pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken
         .await
 }
 
-/// The available models of these accounts, by name.
+/// Returns the available models of these accounts, ordered by name.
 pub async fn models_of(store: &Store, ids: &[AccountId]) -> Result<HashMap<AccountId, Vec<String>>> {
     let mut models: HashMap<AccountId, Vec<String>> = HashMap::new();
     for ids in ids.chunks(MAX_MARKS - 1) {
@@ -236,7 +237,7 @@ pub async fn models_of(store: &Store, ids: &[AccountId]) -> Result<HashMap<Accou
     Ok(models)
 }
 
-/// How many channels these accounts have of their own, and these units.
+/// Counts the channels that these accounts have of their own, and those of these route units.
 pub async fn channel_counts(
     store: &Store,
     accounts: &[AccountId],
@@ -260,8 +261,8 @@ async fn count_by<I: Id + Into<sql::Value>>(
     store.rows_of(ids, sql, |row| Ok((row.id()?, row.int()?))).await
 }
 
-/// Whether another account than this one is of the same owner at the provider: what that took back from one, it would
-/// take back from both.
+/// Whether another account belongs to the same owner at the provider: revoking a token of one there would
+/// revoke both.
 pub async fn has_twin(store: &Store, account: &AccountRow) -> Result<bool> {
     let sql = "SELECT 1 FROM accounts WHERE oauth_provider = ? AND oauth_account_key = ? AND id <> ? LIMIT 1";
     let args = vec![

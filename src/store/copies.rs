@@ -1,7 +1,8 @@
-//! Whole copies of the database: made while it is in use, and put in its place where there is none.
+//! Whole copies of the database: saving one while the database is in use, and restoring one where there is
+//! none.
 //!
-//! A copy has everything, the history of requests and the counters included. Credentials in it stay sealed: it is of use
-//! only together with the secret that they are sealed under.
+//! A copy contains everything, including the request history and the counters. Credentials in it stay sealed:
+//! it is useful only together with the secret under which they are sealed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -15,7 +16,7 @@ use super::options::StoreOptions;
 use super::sqlite::location::Location;
 use crate::config::DatabaseKind;
 
-/// What a copy is told by, in this order.
+/// The tables whose row counts describe a copy, in this order.
 const COUNTED: [&str; 8] = [
     "sites",
     "accounts",
@@ -27,18 +28,18 @@ const COUNTED: [&str; 8] = [
     "proxy_logs",
 ];
 
-/// How many rows the tables of a copy have.
+/// The number of rows in each of a copy's tables.
 pub type Counts = Vec<(&'static str, i64)>;
 
-/// Writes a copy of what is committed now, also while a process serves from the database.
+/// Writes a copy of what is committed now, even while a process serves from the database.
 ///
 /// # Errors
-/// When there is no database, the file exists, or the copy is not whole.
+/// When there is no database, the file exists, or the copy is not intact.
 pub fn save(options: &StoreOptions, to: &Path) -> Result<Counts, OpenError> {
     let from = file_of(options)?;
     refuse_missing(&from)?;
     let fail = |error: &dyn std::fmt::Display| unusable(format!("cannot copy to {}: {error}", to.display()));
-    // Empty, so that SQLite writes into it, and nobody else's to read.
+    // Created empty, so that SQLite writes into it, and readable by nobody else.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
     let made = made.map_err(|error| fail(&error))?;
     let copied = (|| {
@@ -55,14 +56,14 @@ pub fn save(options: &StoreOptions, to: &Path) -> Result<Counts, OpenError> {
     copied
 }
 
-/// Refuses a data directory without a database, before an opening would make one.
+/// Refuses a data directory without a database, before opening it would create one.
 ///
 /// # Errors
-/// Names the file that is not there.
+/// When the file does not exist; the message names it.
 pub fn require(options: &StoreOptions) -> Result<(), OpenError> {
     match file_of(options) {
         Ok(file) => refuse_missing(&file),
-        // What a server keeps is there, or the opening tells.
+        // A database on a server is assumed to exist; opening it reports otherwise.
         Err(_) => Ok(()),
     }
 }
@@ -76,10 +77,10 @@ fn refuse_missing(database: &Path) -> Result<(), OpenError> {
     Err(unusable(message))
 }
 
-/// Whether this is a whole database of ours, and what is in it.
+/// Checks that a file is an intact database of this program, and counts its rows.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// When it is not; the message says what is wrong.
 pub fn check(copy: &Path) -> Result<Counts, OpenError> {
     let broken =
         |error: &dyn std::fmt::Display| unusable(format!("{} is no whole copy: {error}", copy.display()));
@@ -103,7 +104,7 @@ pub fn check(copy: &Path) -> Result<Counts, OpenError> {
     COUNTED.into_iter().map(count).collect()
 }
 
-/// What is in the database of a data directory.
+/// Counts the rows in the database of a data directory.
 ///
 /// # Errors
 /// When there is none, or it is damaged.
@@ -111,10 +112,10 @@ pub fn counts(options: &StoreOptions) -> Result<Counts, OpenError> {
     check(&file_of(options)?)
 }
 
-/// Puts a copy where the database shall be. The next opening tells whether its keys open.
+/// Puts a copy in the place of the database. Whether its keys open is only known when it is next opened.
 ///
 /// # Errors
-/// When there is something already, the copy is not whole, or the disk takes no more. Nothing is left then.
+/// When there already is something, the copy is not intact, or the disk is full. Nothing is left behind then.
 pub fn place(options: &StoreOptions, copy: &Path) -> Result<Counts, OpenError> {
     let to = file_of(options)?;
     refuse_used(options)?;
@@ -141,15 +142,15 @@ pub fn place(options: &StoreOptions, copy: &Path) -> Result<Counts, OpenError> {
     placed
 }
 
-/// Refuses a data directory in which something is: what is restored would be mixed with it, or replace it.
+/// Refuses a data directory that is not empty: restored data would be mixed with its content or replace it.
 ///
 /// # Errors
-/// Names what is there.
+/// When there is something; the message names it.
 pub fn refuse_used(options: &StoreOptions) -> Result<(), OpenError> {
     let database = file_of(options)?;
     let mut used = [&database].into_iter().find(|path| path.exists()).cloned();
     let entries = fs::read_dir(&options.data_dir).into_iter().flatten().flatten();
-    // The root of a file system of its own has this directory.
+    // The root directory of a mounted file system contains this.
     let mut entries = entries.filter(|entry| entry.file_name() != "lost+found");
     used = used.or_else(|| entries.next().map(|entry| entry.path()));
     match used {
@@ -163,7 +164,7 @@ pub fn refuse_used(options: &StoreOptions) -> Result<(), OpenError> {
     }
 }
 
-/// Removes a database that was placed and does not open.
+/// Removes a restored database that does not open.
 pub fn remove(options: &StoreOptions) {
     let Ok(database) = file_of(options) else { return };
     for ending in ["", "-wal", "-shm", "-journal", ".lock"] {
@@ -171,7 +172,8 @@ pub fn remove(options: &StoreOptions) {
     }
 }
 
-/// Where the database is. One that a server keeps, or the memory, is no file to copy.
+/// Returns the path of the database file. Fails for a database on a server or in memory, which has no file to
+/// copy.
 fn file_of(options: &StoreOptions) -> Result<PathBuf, OpenError> {
     let location = Location::parse(&options.db_url, &options.data_dir);
     match location {

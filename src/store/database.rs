@@ -1,4 +1,4 @@
-//! The open database: it answers questions, runs a batch of changes as one transaction, and takes telemetry.
+//! The open database: it answers queries, runs batches of changes as transactions, and takes telemetry.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -32,20 +32,20 @@ use crate::config::DatabaseKind;
 use crate::keys::Reach;
 use crate::sync::lock;
 
-/// A question that waits longer than this for its answer calls another reader: each has a connection with
-/// caches of its own, which the many short questions of a start do not pay for.
+/// How long a query waits for its answer before another reader is started. Each reader has a connection with
+/// caches of its own, which the many short queries of a start should not pay for.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// The database of this process.
+/// The open database of this process.
 pub struct Database {
     dialect: SqlDialect,
     queue: Arc<Queue>,
-    /// `None` for a database in memory: the writer's connection is the only one that sees it.
+    /// `None` for a database in memory, which only the writer's connection can see.
     readers: Option<Arc<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     journal: Journal,
     versions: Versions,
-    /// `None` where the database tells nobody of changes.
+    /// `None` when the database does not notify of changes.
     news: Option<Arc<News>>,
     /// Held until the writer has closed the database.
     lock: Mutex<Option<File>>,
@@ -74,7 +74,7 @@ impl Database {
                 if let Some(keys) = first_keys
                     && let Err(error) = keys.store(&mut *connection)
                 {
-                    // Nothing is committed yet, and nothing that would be could be opened by the next start.
+                    // Nothing is committed yet, and the next start could not open anything sealed from now on.
                     log::error!("{error}");
                     std::process::exit(error.exit_code().into());
                 }
@@ -94,27 +94,28 @@ impl Database {
         ))
     }
 
-    /// How this database spells SQL.
+    /// Returns the SQL dialect of this database.
     pub fn dialect(&self) -> SqlDialect {
         self.dialect
     }
 
-    /// Whether other instances may work on it.
+    /// Whether other instances may use the database too.
     pub fn is_shared(&self) -> bool {
         self.dialect != SqlDialect::Sqlite
     }
 
-    /// How far ahead requests of keys are reserved in it.
+    /// Returns how far ahead requests of downstream keys are reserved in the database.
     pub fn reach(&self) -> Reach {
         if self.is_shared() { Reach::Outage } else { Reach::Near }
     }
 
-    /// What this instance knows of the changes of others.
+    /// Returns what this instance knows of changes by other instances.
     pub fn versions(&self) -> &Versions {
         &self.versions
     }
 
-    /// Waits until the database tells that others may have changed something; for ever where it does not do that.
+    /// Waits until the database notifies of possible changes by other instances; forever when it does not
+    /// notify.
     pub async fn news(&self) {
         match &self.news {
             Some(news) => news.next().await,
@@ -122,7 +123,7 @@ impl Database {
         }
     }
 
-    /// Answers one question from what is committed.
+    /// Runs one query on committed data.
     pub async fn query(&self, sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Result<Vec<Row>> {
         let sql = sql.into();
         let Some(readers) = &self.readers else {
@@ -132,7 +133,7 @@ impl Database {
         let answer = match timeout(PATIENCE, &mut answer).await {
             Ok(answer) => answer,
             Err(_) => {
-                // Those that are at work answer all the same.
+                // The readers that are running answer all the same.
                 if let Err(error) = readers.spawn_reader_if_busy() {
                     log::warn!("reads of the database wait behind slow ones: {error}");
                 }
@@ -140,7 +141,7 @@ impl Database {
             }
         };
         let answer = answer.map_err(|_| Error::Closed)?;
-        // A question tells whether the server is there, and nothing of the room on its disk.
+        // A query shows whether the server is reachable, but nothing about free space on its disk.
         let is_lost = matches!(answer, Err(Error::Unreachable(_)));
         if is_lost || self.trouble() == Some(Trouble::Unreachable) {
             self.queue.note(&answer);
@@ -148,33 +149,33 @@ impl Database {
         answer
     }
 
-    /// Runs the statements as one transaction and returns once it is committed: all of them hold, or none.
+    /// Runs the statements as one transaction and returns once it is committed: all of them apply, or none.
     pub async fn batch(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
         self.command(|reply| Command::Batch { statements, reply }).await
     }
 
-    /// Runs the statements as one transaction, in which they see the database in this file as `staged`.
+    /// Runs the statements as one transaction in which they see the database in this file as `staged`.
     pub(super) async fn batch_with(&self, file: PathBuf, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
         self.command(|reply| Command::BatchWith { file, statements, reply }).await
     }
 
-    /// A connection that sees what is committed now for as long as it lives; `None` for a database in memory, which
-    /// has only the writer's.
+    /// Opens a connection that keeps seeing what is committed now for as long as it lives; `None` for a
+    /// database in memory, which only the writer's connection can see.
     pub(super) fn moment(&self) -> Result<Option<Box<dyn Connection>>> {
         self.readers.as_ref().map(|readers| readers.moment()).transpose()
     }
 
-    /// Leaves nothing in the files of what was deleted.
+    /// Removes all traces of deleted rows from the database files.
     pub(super) async fn wipe(&self) -> Result<()> {
         self.command(|reply| Command::Wipe { reply }).await
     }
 
-    /// Gives up to this many free pages back to the file system, where that needs asking for.
+    /// Returns up to this many free pages to the file system, where that must be requested.
     pub async fn reclaim(&self, pages: u32) -> Result<()> {
         self.command(|reply| Command::Reclaim { pages, reply }).await
     }
 
-    /// What keeps changes from being stored, as of the last one.
+    /// Returns what keeps changes from being stored, as of the last attempt.
     pub fn trouble(&self) -> Option<Trouble> {
         self.queue.trouble()
     }
@@ -211,7 +212,7 @@ impl Database {
                 log::error!("the writer thread ended with a panic");
             }
         }
-        // Whoever still has a handle does not keep others from the database.
+        // A handle that is still held does not keep other processes from the database.
         drop(lock(&self.lock).take());
     }
 }
@@ -231,7 +232,8 @@ mod tests {
     use super::*;
     use crate::store::proxy_logs::{LogStatus, ProxyLogRow};
 
-    /// What the next commit of the writer waits for: 2 for the disk, 1 for the kernel.
+    /// Returns SQLite's `synchronous` setting for the writer's next commit: 2 waits for the disk, 1 for the
+    /// kernel.
     async fn synchronous(database: &Database) -> Value {
         let sql = Cow::Borrowed("PRAGMA synchronous");
         let rows = database.command(|reply| Command::Query { sql, args: Vec::new(), reply }).await;
@@ -241,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_waits_for_the_disk_and_a_log_row_does_not() {
         let dir = std::env::temp_dir().join(format!("switchyard-database-{}", std::process::id()));
-        // A run that was killed leaves its own behind, and numbers of processes come again.
+        // A run that was killed leaves its directory behind, and process ids are reused.
         let _ = std::fs::remove_dir_all(&dir);
         let (database, _) = Database::open(&StoreOptions::in_dir(&dir, "a secret")).expect("a database");
         assert_eq!(synchronous(&database).await, Value::Int(2));

@@ -1,4 +1,4 @@
-//! Debug traces: single requests recorded in full, on an operator's word.
+//! Debug traces: single requests recorded in full when an operator asks for it.
 //!
 //! Texts named `*_json` are JSON.
 
@@ -8,12 +8,12 @@ use super::{Result, Store};
 use crate::ids::{ChannelId, TraceId};
 use crate::time::Millis;
 
-/// What all traces together may take; the oldest go first.
+/// The size limit of all traces together, in bytes; the oldest are deleted first.
 pub const MAX_STORED_BYTES: i64 = 256 << 20;
-/// How many traces one statement deletes.
+/// The number of traces that one statement deletes.
 const PRUNE_CHUNK: i64 = 200;
 
-/// A stored trace as a list shows it.
+/// A stored trace as shown in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceItem {
     pub id: TraceId,
@@ -28,7 +28,7 @@ pub struct TraceItem {
     pub final_upstream_path: Option<String>,
 }
 
-/// The rest of a stored trace.
+/// A stored trace with its details and attempts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceDetail {
     pub item: TraceItem,
@@ -51,7 +51,7 @@ pub struct AttemptRow {
 const ITEM: &str = "id, created_at, downstream_path, client_kind, session_id, requested_model, \
      selected_channel_id, final_status, final_http_status, final_upstream_path";
 
-/// Columns of a trace that are shown as they are stored, with their names in answers.
+/// The columns of a trace that are shown as stored, with their names in responses.
 const DETAIL: [(&str, &str); 15] = [
     ("traceHint", "trace_hint"),
     ("downstreamApiKeyId", "downstream_api_key_id"),
@@ -70,7 +70,7 @@ const DETAIL: [(&str, &str); 15] = [
     ("finalResponseBodyJson", "final_response_body_json"),
 ];
 
-/// Columns of an attempt, with their names in answers.
+/// The columns of an attempt, with their names in responses.
 const ATTEMPT: [(&str, &str); 14] = [
     ("endpoint", "endpoint"),
     ("requestPath", "request_path"),
@@ -88,19 +88,19 @@ const ATTEMPT: [(&str, &str); 14] = [
     ("memoryWriteJson", "memory_write_json"),
 ];
 
-/// The newest traces first.
+/// Returns at most `limit` traces, newest first.
 pub async fn list(store: &Store, limit: i64) -> Result<Vec<TraceItem>> {
     let sql = format!("SELECT {ITEM} FROM proxy_debug_traces ORDER BY created_at DESC, id DESC LIMIT ?");
     store.rows(sql, vec![limit.into()], read_item).await
 }
 
-/// The number of the trace of a request, if one was recorded.
+/// Returns the id of a request's trace, if one was recorded.
 pub async fn of_request(store: &Store, request_id: &str) -> Result<Option<TraceId>> {
     let sql = "SELECT id FROM proxy_debug_traces WHERE trace_hint = ? ORDER BY id DESC LIMIT 1";
     store.row(sql, vec![request_id.into()], |row| row.id()).await
 }
 
-/// One trace with its attempts, in their order.
+/// Returns one trace with its attempts, in order.
 pub async fn get(store: &Store, id: TraceId) -> Result<Option<TraceDetail>> {
     let columns = DETAIL.map(|(_, column)| column).join(", ");
     let sql = format!("SELECT {ITEM}, updated_at, {columns} FROM proxy_debug_traces WHERE id = ?");
@@ -121,12 +121,12 @@ pub async fn get(store: &Store, id: TraceId) -> Result<Option<TraceDetail>> {
     }))
 }
 
-/// Deletes traces older than the cutoff, and the oldest beyond [`MAX_STORED_BYTES`]; returns how many
-/// went.
+/// Deletes traces older than the cutoff, and the oldest beyond [`MAX_STORED_BYTES`]; returns the number
+/// deleted.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     let old = "DELETE FROM proxy_debug_traces WHERE id IN (SELECT id FROM (SELECT id FROM proxy_debug_traces \
          WHERE created_at < ? ORDER BY created_at, id LIMIT ?) AS oldest)";
-    // The limit stands in a table of its own: MariaDB takes none in what is looked into by IN.
+    // The limit is in a subquery of its own: MariaDB allows none in the subquery of IN.
     let surplus = "DELETE FROM proxy_debug_traces WHERE id IN (SELECT id FROM (SELECT id FROM (SELECT id, \
          SUM(stored_bytes) OVER (ORDER BY created_at DESC, id DESC) AS total FROM proxy_debug_traces) AS summed \
          WHERE total > ? ORDER BY id LIMIT ?) AS surplus)";
@@ -172,7 +172,7 @@ fn read_attempt(row: &Row) -> Result<AttemptRow> {
     })
 }
 
-/// The columns from `first` on under their names in answers.
+/// Returns the columns from `first` on under their names in responses.
 fn named(row: &Row, first: usize, columns: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
     columns.iter().map(|(name, _)| *name).zip(row.0.iter().skip(first).cloned()).collect()
 }

@@ -1,32 +1,32 @@
-//! What can go wrong in the store, by what the caller can do about it.
+//! Errors of the store, distinguished by what the caller can do about them.
 
 use std::fmt;
 
-/// What the store gives.
+/// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failed query or change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// A unique constraint refused the change; names the columns.
+    /// A unique constraint refused the change; holds the names of the columns.
     Conflict(String),
-    /// The row to change is not there; nothing was changed.
+    /// The row to change does not exist; nothing was changed.
     NotFound,
-    /// A row that this one refers to is not there; nothing was changed.
+    /// A row that this one refers to does not exist; nothing was changed.
     Dangling(String),
     /// The change is part of a job that another instance has taken over; nothing was changed.
     Superseded,
-    /// Too much is waiting already; nothing was done.
+    /// Too much is already waiting; nothing was done.
     Busy,
     /// The store has been closed.
     Closed,
-    /// A sealed value does not open with the keys at hand; names table and column, never the value.
+    /// A sealed value does not open with the available keys; names table and column, never the value.
     Sealed(String),
-    /// The disk takes no more: it is full, or a limit or a quota is reached. Nothing was changed.
+    /// The disk cannot take more data: it is full, or a limit or quota is reached. Nothing was changed.
     Full(String),
-    /// The server of the database does not answer. A change that was under way may hold or not.
+    /// The database server does not answer. A change that was under way may or may not be stored.
     Unreachable(String),
-    /// The database failed. For the log, not for clients.
+    /// The database failed. The text is for the log, not for clients.
     Database(String),
 }
 
@@ -49,28 +49,28 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// For whoever only tells a person why it failed.
+/// Converts the error for callers that only show its message to a person.
 impl From<Error> for String {
     fn from(error: Error) -> Self {
         error.to_string()
     }
 }
 
-/// What clients are told when the disk takes no more.
+/// The message to clients when the disk is full.
 pub const FULL: &str = "The disk that holds the data of this service is full: nothing was stored. Free some space where \
                         DATA_DIR is, then send it again; model calls are served meanwhile";
 
-/// What clients are told when the server of the database does not answer.
+/// The message to clients when the database server does not answer.
 pub const UNREACHABLE: &str = "The database of this service cannot be reached: look whether its server runs and is to be \
                                reached from here, and whether a change that was just sent was stored before it is \
                                sent again; model calls are served meanwhile";
 
-/// What keeps changes from being stored, although the service goes on.
+/// A condition that keeps changes from being stored while the service goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// The disk took no more when something was last written.
+    /// The disk was full at the last write.
     Full,
-    /// The server of the database did not answer when it was last asked.
+    /// The database server did not answer when it was last asked.
     Unreachable,
 }
 
@@ -82,7 +82,7 @@ impl Trouble {
         }
     }
 
-    /// What is told of it, and what to do.
+    /// Returns the message to clients, with what to do about it.
     pub fn message(self) -> &'static str {
         match self {
             Self::Full => FULL,
@@ -90,7 +90,8 @@ impl Trouble {
         }
     }
 
-    /// The trouble that this outcome shows: `None` where it shows nothing, of one kind or the other.
+    /// Returns the trouble that this outcome shows, `Some(None)` when it shows that there is none, and `None`
+    /// when it says nothing about it.
     pub(super) fn of<T>(outcome: &Result<T>) -> Option<Option<Self>> {
         match outcome {
             Ok(_) => Some(None),
@@ -104,7 +105,7 @@ impl Trouble {
 /// Why the store could not be opened. Every message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenError {
-    /// DB_TYPE or DB_URL ask for something this binary cannot do.
+    /// DB_TYPE or DB_URL asks for something that this binary cannot do.
     Unsupported(String),
     /// The data directory or the database file cannot be used.
     Unusable(String),
@@ -117,8 +118,8 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The exit status that tells a supervisor what kind of failure this is: 78 (`EX_CONFIG`) when
-    /// only a changed configuration can help, 1 otherwise.
+    /// Returns the exit status that tells a supervisor what kind of failure this is: 78 (`EX_CONFIG`) when only
+    /// a changed configuration can help, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unsupported(_) | Self::WrongSecret(_) => 78,

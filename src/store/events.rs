@@ -1,4 +1,4 @@
-//! Events: what the operator should notice, shown in the console.
+//! Events: notices for the operator, shown in the console.
 
 pub use super::new_event::{EventLevel, NewEvent};
 use super::sql::{Fields, Statement, Value};
@@ -20,7 +20,7 @@ pub struct EventRow {
     pub created_at: Millis,
 }
 
-/// Which events to list.
+/// The filter of an event list.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
     pub kind: Option<String>,
@@ -34,7 +34,7 @@ pub async fn insert(store: &Store, event: NewEvent) -> Result<EventId> {
     Ok(store.batch(vec![event.insert(now_ms())]).await?[0].id())
 }
 
-/// The newest first.
+/// Returns the matching events, newest first.
 pub async fn list(store: &Store, filter: &EventFilter) -> Result<Vec<EventRow>> {
     let mut sql = String::from(
         "SELECT id, type, title, message, level, is_read, related_id, related_type, created_at FROM events \
@@ -68,19 +68,19 @@ fn read(row: &mut Fields<'_>) -> Result<EventRow> {
     })
 }
 
-/// How many are unread.
+/// Counts the unread events.
 pub async fn count_unread(store: &Store) -> Result<i64> {
     let sql = "SELECT COUNT(*) FROM events WHERE is_read = ?";
     Ok(store.row(sql, vec![false.into()], |row| row.int()).await?.unwrap_or_default())
 }
 
-/// Marks one as read.
+/// Marks one event as read.
 pub async fn mark_read(store: &Store, id: EventId) -> Result<()> {
     let mark = Statement::new("UPDATE events SET is_read = ? WHERE id = ?", vec![true.into(), id.into()]);
     store.batch(vec![mark]).await.map(drop)
 }
 
-/// Marks all as read.
+/// Marks all events as read.
 pub async fn mark_all_read(store: &Store) -> Result<()> {
     let mark =
         Statement::new("UPDATE events SET is_read = ? WHERE is_read = ?", vec![true.into(), false.into()]);
@@ -92,7 +92,7 @@ pub async fn delete_all(store: &Store) -> Result<()> {
     store.batch(vec![Statement::new("DELETE FROM events", Vec::new())]).await.map(drop)
 }
 
-/// Deletes events and check-ins older than the cutoff; returns how many went.
+/// Deletes events and check-ins older than the cutoff; returns the number deleted.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     let events = prune::older_than(store, "events", cutoff).await?;
     Ok(events + prune::older_than(store, "checkin_logs", cutoff).await?)

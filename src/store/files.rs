@@ -5,10 +5,11 @@
 //! one per upload          one per content, counted      [`CHUNK`] bytes each
 //! ```
 //!
-//! An upload appends its chunks one transaction at a time, so that no other write waits for long, and
-//! then becomes a file in one: if the same content is there already, its own chunks go again. Deleting
-//! hides a file at once and frees its content when nobody else has it. Chunks that no blob speaks of are
-//! left by an upload that never ended, or by a deletion cut short: [`sweep`] removes them.
+//! An upload appends its chunks one transaction at a time, so that no other write waits for long, and then
+//! becomes a file in one transaction: if the same content is already stored, the upload's own chunks are
+//! deleted. Deleting a file hides it at once and frees its content when no other file uses it. Chunks that no
+//! blob refers to are left over from an upload that never ended or an interrupted deletion: [`sweep`] removes
+//! them.
 
 use std::collections::HashSet;
 
@@ -19,23 +20,23 @@ use super::{Error, Result, Store};
 use crate::ids::FileId;
 use crate::time::Millis;
 
-/// Bytes of one chunk, the last one of a file aside.
+/// The size of a chunk in bytes; the last one of a file may be smaller.
 pub const CHUNK: usize = 512 * 1024;
-/// Chunks that one transaction deletes.
+/// The number of chunks that one transaction deletes.
 const DELETED_AT_ONCE: i64 = 16;
-/// Pages of the database that a deletion of that many frees.
+/// The number of database pages that deleting this many chunks frees.
 const PAGES_FREED: u32 = 4096;
-/// Files or uploads that one look at what has to go brings up.
+/// The number of files or uploads that one query for deletable ones returns.
 const LOOK: i64 = 100;
 
-/// A file before it has a row.
+/// A file that has no row yet.
 pub struct NewFile {
     pub public_id: String,
     pub filename: String,
     pub mime_type: String,
     pub purpose: String,
     pub byte_size: i64,
-    /// In hex.
+    /// In hexadecimal.
     pub sha256: String,
     pub created_at: Millis,
 }
@@ -51,14 +52,14 @@ pub struct FileRow {
     pub byte_size: i64,
     pub sha256: String,
     pub created_at: Millis,
-    /// The upload whose chunks are its content.
+    /// The upload whose chunks are the content.
     pub upload: Option<String>,
 }
 
-/// Which files to list.
+/// A page of a file list.
 pub struct Page<'a> {
     pub purpose: Option<&'a str>,
-    /// Only those behind the file of this row.
+    /// Only files that come after this one in the list.
     pub after: Option<FileId>,
     pub newest_first: bool,
     pub limit: i64,
@@ -73,8 +74,9 @@ pub async fn append(store: &Store, upload: &str, position: i64, bytes: Vec<u8>, 
     store.batch(vec![insert]).await.map(drop)
 }
 
-/// Makes a complete upload a file, with the chunks under its public id. `None`, and nothing is stored, if the files of its
-/// owner would come to more than `quota` bytes: others may have ended since anybody looked.
+/// Turns a complete upload, whose chunks are stored under the file's public id, into a file. Returns `None`,
+/// and stores nothing, if the owner's files would exceed `quota` bytes: other uploads may have ended since the
+/// caller checked.
 pub async fn finish(
     store: &Store,
     owner: &Owner,
@@ -138,7 +140,7 @@ pub async fn finish(
 const COLUMNS: &str = "f.id, f.public_id, f.filename, f.mime_type, f.purpose, f.byte_size, f.sha256, \
      f.created_at, b.upload FROM proxy_files f LEFT JOIN proxy_file_blobs b ON b.sha256 = f.sha256";
 
-/// A file of this owner that is not deleted.
+/// Returns a file of this owner that is not deleted.
 pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Option<FileRow>> {
     let [kind, id] = owner.args();
     let sql = format!(
@@ -147,7 +149,7 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
     store.row(sql, vec![public_id.into(), kind, id], read).await
 }
 
-/// The files of this owner, by age.
+/// Returns the files of this owner, ordered by age.
 pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<FileRow>> {
     let mut args = Vec::from(owner.args());
     let mut sql =
@@ -165,14 +167,14 @@ pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<F
     store.rows(sql, args, read).await
 }
 
-/// Bytes of all files this owner has.
+/// Returns the total size in bytes of this owner's files.
 pub async fn used_bytes(store: &Store, owner: &Owner) -> Result<i64> {
     let sql = "SELECT COALESCE(SUM(byte_size), 0) FROM proxy_files \
                WHERE owner_type = ? AND owner_id = ? AND deleted_at IS NULL";
     Ok(store.row(sql, Vec::from(owner.args()), |row| row.int()).await?.unwrap_or_default())
 }
 
-/// One chunk of an upload; `None` behind the last, and once it has been deleted.
+/// Returns one chunk of an upload; `None` after the last one, and once it has been deleted.
 pub async fn chunk(store: &Store, upload: &str, position: i64) -> Result<Option<Vec<u8>>> {
     let sql = "SELECT bytes FROM proxy_file_chunks WHERE upload = ? AND position = ?";
     let rows = store.query(sql, vec![upload.into(), position.into()]).await?;
@@ -183,7 +185,8 @@ pub async fn chunk(store: &Store, upload: &str, position: i64) -> Result<Option<
     }
 }
 
-/// Hides a file and frees what only it held. [`Error::NotFound`] when it is hidden already.
+/// Hides a file and frees the content that only it used. Fails with [`Error::NotFound`] when it is already
+/// hidden.
 pub async fn delete(store: &Store, file: &FileRow, now: Millis) -> Result<()> {
     let hide = Statement::new(
         "UPDATE proxy_files SET deleted_at = ?, updated_at = ? WHERE id = ? AND deleted_at IS NULL",
@@ -192,14 +195,14 @@ pub async fn delete(store: &Store, file: &FileRow, now: Millis) -> Result<()> {
     release(store, file, vec![hide.must_change()]).await
 }
 
-/// Forgets files that are older than the cutoff, hidden ones too; returns how many went.
+/// Deletes files older than the cutoff, including hidden ones; returns the number deleted.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     let mut pruned = 0;
     loop {
         let sql = format!("SELECT {COLUMNS} WHERE f.created_at < ? ORDER BY f.created_at, f.id LIMIT ?");
         let files: Vec<FileRow> = store.rows(sql, vec![cutoff.into(), LOOK.into()], read).await?;
         for file in &files {
-            // Once hidden it has given its content back already.
+            // A hidden file has already released its content.
             match delete(store, file, cutoff).await {
                 Ok(()) | Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
@@ -213,8 +216,8 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     }
 }
 
-/// Removes chunks older than the cutoff that belong to no file and to no upload under way; returns how many uploads they
-/// were of.
+/// Removes chunks older than the cutoff that belong to no file and to no upload in progress; returns the number
+/// of uploads they belonged to.
 pub async fn sweep(store: &Store, uploads: &Uploads, cutoff: Millis) -> Result<u64> {
     let mut swept = HashSet::new();
     loop {
@@ -253,9 +256,9 @@ pub async fn discard(store: &Store, upload: &str) -> Result<()> {
     }
 }
 
-/// Commits a change that takes a file away together with its share of the content; removes the content
-/// when that was the last share. In one transaction, so that an upload of the same content either still
-/// finds it or brings its own.
+/// Commits a change that removes a file, together with its share of the content; removes the content when that
+/// was the last share. Both are in one transaction, so that an upload of the same content either still finds it
+/// or brings its own.
 async fn release(store: &Store, file: &FileRow, mut change: Vec<Statement>) -> Result<()> {
     let sha256 = || vec![file.sha256.as_str().into()];
     change.push(Statement::new(

@@ -1,4 +1,4 @@
-//! The open store, as everything above this room has it.
+//! The open store, as used by everything outside this module.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,45 +27,46 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the database, brings its schema up to date, and opens its keys. Blocks: call it before
-    /// there is anything else to do.
+    /// Opens the database, brings its schema up to date, and opens its keys. Blocks: call it before anything
+    /// else runs.
     pub fn open(options: StoreOptions) -> Result<Self, OpenError> {
         let (database, sealer) = Database::open(&options)?;
         let (telemetry, time_zone) = (database.telemetry(), options.time_zone);
         Ok(Self { inner: Arc::new(Inner { telemetry, database, sealer, time_zone }) })
     }
 
-    /// Where questions and changes go.
+    /// Returns the database, which takes queries and changes.
     pub fn database(&self) -> &Database {
         &self.inner.database
     }
 
-    /// Seals and opens credentials.
+    /// Returns the sealer, which seals and opens credentials.
     pub fn sealer(&self) -> &Sealer {
         &self.inner.sealer
     }
 
-    /// Where requests leave what they did.
+    /// Returns the telemetry, to which requests hand their log rows and counters.
     pub fn telemetry(&self) -> &Telemetry {
         &self.inner.telemetry
     }
 
-    /// The service's time zone: days begin at its midnight.
+    /// Returns the service's time zone: days begin at its midnight.
     pub fn time_zone(&self) -> &TimeZone {
         &self.inner.time_zone
     }
 
-    /// What has changed of the rows that requests are routed by.
+    /// Returns the journal of changed rows that routing depends on.
     pub(crate) fn journal(&self) -> &Journal {
         self.database().journal()
     }
 
-    /// Returns when everything handed over before is committed, or cannot be for now.
+    /// Waits until everything handed over before is committed, or cannot be committed for now.
     pub async fn flush(&self) {
         self.telemetry().flush().await;
     }
 
-    /// Writes what is waiting and closes the database; later changes get [`Error::Closed`](super::Error::Closed).
+    /// Writes what is waiting and closes the database; later changes fail with
+    /// [`Error::Closed`](super::Error::Closed).
     pub async fn close(&self) {
         self.inner.database.close().await;
     }
@@ -78,7 +79,7 @@ impl Store {
         self.database().query(sql, args).await
     }
 
-    /// Asks, and reads each row of the answer with `read`.
+    /// Runs a query and reads each row of the result with `read`.
     pub(crate) async fn rows<T, C: FromIterator<T>>(
         &self,
         sql: impl Into<Cow<'static, str>>,
@@ -88,8 +89,8 @@ impl Store {
         self.query(sql, args).await?.iter().map(|row| read(&mut row.fields())).collect()
     }
 
-    /// Asks about these ids, so many at a time as one statement names, and reads each row of the answers with `read`. `sql`
-    /// writes the statement around the placeholders of the ids, which are its only arguments.
+    /// Queries rows by ids, as many at a time as one statement can name, and reads each row of the results with
+    /// `read`. `sql` builds the statement around the placeholders of the ids, which are its only arguments.
     pub(crate) async fn rows_of<I: Copy + Into<Value>, C: Default + IntoIterator + Extend<C::Item>>(
         &self,
         ids: &[I],
@@ -104,7 +105,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Asks, and reads the first row of the answer with `read`; `None` where it has none.
+    /// Runs a query and reads the first row of the result with `read`; `None` when there is no row.
     pub(crate) async fn row<T>(
         &self,
         sql: impl Into<Cow<'static, str>>,

@@ -1,8 +1,8 @@
-//! A look at a database that changes nothing in it, while a process serves from it or none does.
+//! Read-only inspection of a database, whether or not a process serves from it.
 //!
-//! The connection to a file is read-only. Where no write-ahead log lies beside the file, nobody has it open, and the file is
-//! read as it is, so that not even the files that SQLite shares between processes come into being. The database of a
-//! server is asked questions only, and looks after its own pages.
+//! The connection to a file is read-only. When there is no write-ahead log beside the file, nobody has it open,
+//! and it is read as immutable, so that not even the files that SQLite shares between processes are created. A
+//! database on a server is only queried, and takes care of its own pages.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -26,51 +26,51 @@ use super::sqlite::location::Location;
 use crate::config::DatabaseKind;
 use crate::routing::Secret;
 
-/// How many faults of a database are told.
+/// The number of faults of a database that are reported.
 const MOST_FAULTS: usize = 5;
 
-/// A database that is looked at.
+/// A database opened for inspection.
 pub struct Inspection {
     connection: Box<dyn Connection>,
-    /// `None` for the database of a server.
+    /// `None` for a database on a server.
     file: Option<OpenFile>,
 }
 
 struct OpenFile {
     path: PathBuf,
-    /// It is read as a file that does not change.
+    /// Whether it is read as a file that does not change.
     is_at_rest: bool,
     interrupt: InterruptHandle,
 }
 
-/// What the check of a whole database found.
+/// The result of checking a whole database.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Integrity {
     Sound,
-    /// What is broken, the first few faults.
+    /// Descriptions of the first few faults.
     Broken(Vec<String>),
-    /// The time for it was over first.
+    /// The time limit was reached first.
     Unfinished,
 }
 
-/// A site that is in use, as far as it is to be reached.
+/// A site in use, with what is needed to reach it.
 pub struct SiteAddress {
     pub name: String,
     pub url: String,
-    /// Its own outbound proxy.
+    /// The site's own outbound proxy.
     pub proxy: Option<Secret>,
     pub use_system_proxy: bool,
 }
 
-/// Where a start with these options finds its database.
+/// Where a start with certain options finds its database.
 pub enum Whereabouts {
     File(PathBuf),
     Memory,
-    /// The address of a server as it may be shown.
+    /// The address of a server, with its secrets masked.
     Server(String),
 }
 
-/// Where a start with these options finds its database.
+/// Returns where a start with these options finds its database.
 pub fn whereabouts(options: &StoreOptions) -> Whereabouts {
     if options.kind != DatabaseKind::Sqlite {
         return Whereabouts::Server(masked(&options.db_url));
@@ -81,7 +81,7 @@ pub fn whereabouts(options: &StoreOptions) -> Whereabouts {
     }
 }
 
-/// The file of this ending beside a database file.
+/// Returns the path of the file beside a database file that has this ending.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.to_owned().into_os_string();
     name.push(ending);
@@ -89,7 +89,7 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 impl Inspection {
-    /// Opens a file that is there.
+    /// Opens an existing file.
     pub fn open(path: &Path) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let is_at_rest = !beside(path, "-wal").exists();
@@ -104,18 +104,18 @@ impl Inspection {
         Ok(Self { connection: Box::new(Sqlite::from(connection)), file: Some(file) })
     }
 
-    /// Connects to the database of a server. Blocks.
+    /// Connects to a database on a server. Blocks.
     pub fn of_server(options: &StoreOptions) -> Result<Self, OpenError> {
         let connection = drivers::connect(options.kind, &options.db_url, &options.tls)?;
         Ok(Self { connection, file: None })
     }
 
-    /// Whether a start has made the tables.
+    /// Whether a start has created the tables.
     pub fn is_made(&mut self) -> Result<bool> {
         Ok(self.connection.tables()?.iter().any(|name| name == "schema_migrations"))
     }
 
-    /// The last step of the schema that was taken, and the last one that this program knows.
+    /// Returns the last schema step that was applied, and the last one that this program knows.
     pub fn schema(&mut self) -> Result<(i64, i64)> {
         let sql = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
         let rows = self.connection.select(sql, &[])?;
@@ -123,7 +123,7 @@ impl Inspection {
         Ok((taken, migrate::newest()))
     }
 
-    /// Reads every page of a file, for at most this long.
+    /// Checks every page of a file for at most this long; a database on a server is reported as sound.
     pub fn integrity(&mut self, limit: Duration) -> Result<Integrity> {
         let Self { connection, file: Some(file) } = self else { return Ok(Integrity::Sound) };
         let (done, ended) = mpsc::channel::<()>();
@@ -148,12 +148,12 @@ impl Inspection {
         }
     }
 
-    /// Opens the keys that seal credentials, with the secret of the configuration or one before it.
+    /// Opens the keys that seal credentials, with the configured secret or a former one.
     pub fn sealer(&mut self, options: &StoreOptions) -> Result<Sealer, OpenError> {
         Derivation::for_stored(&mut *self.connection, &options.secret)?.read(&mut *self.connection, options)
     }
 
-    /// The sites that are in use.
+    /// Returns the sites that are in use.
     pub fn sites(&mut self, sealer: Option<&Sealer>) -> Result<Vec<SiteAddress>> {
         let sql =
             "SELECT name, url, proxy_url, use_system_proxy FROM sites WHERE status = 'active' ORDER BY id";
@@ -167,14 +167,14 @@ impl Inspection {
         rows.iter().map(site).collect()
     }
 
-    /// A saved setting: JSON.
+    /// Returns a saved setting as JSON.
     pub fn setting(&mut self, name: &str, sealer: &Sealer) -> Result<Option<String>> {
         let rows = self.connection.select("SELECT value FROM settings WHERE name = ?", &[name.into()])?;
         let Some(row) = rows.first() else { return Ok(None) };
         Ok(Some(sealer.open("settings", name, row.fields().str()?)?.expose().to_owned()))
     }
 
-    /// The database that an operator saved for the next start.
+    /// Returns the database that an operator saved for the next start.
     pub fn place(&mut self, options: &StoreOptions, sealer: &Sealer) -> Result<Option<Place>> {
         let mut saved = [const { None }; POINTER.len()];
         for (value, name) in saved.iter_mut().zip(POINTER) {
@@ -183,14 +183,14 @@ impl Inspection {
         Ok(pointer::parse(saved, &options.data_dir, &options.tls))
     }
 
-    /// Whether a process has opened the file since, which was read as one that does not change: what was read
-    /// may be half of a change.
+    /// Whether a process has opened the file since it was opened here as immutable: what was read may then be
+    /// half of a change.
     pub fn is_outdated(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.is_at_rest && beside(&file.path, "-wal").exists())
     }
 }
 
-/// What SQLite finds broken.
+/// Returns the faults that SQLite finds.
 fn faults(connection: &mut dyn Connection) -> Result<Vec<String>> {
     let rows = connection.select(&format!("PRAGMA integrity_check({MOST_FAULTS})"), &[])?;
     let mut faults = rows.iter().map(|row| row.fields().text()).collect::<Result<Vec<_>>>()?;
@@ -202,7 +202,7 @@ fn faults(connection: &mut dyn Connection) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// The file by an address that says it does not change.
+/// Returns the file's URI, marked as immutable.
 fn as_uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -1,26 +1,27 @@
-//! The processes that serve from a database that several may share: each says now and then that it is there.
+//! The processes that serve from a shared database: each reports regularly that it is alive.
 
 use super::connection::Connection;
 use super::sql::Statement;
 use super::{Result, Store};
 use crate::time::Millis;
 
-/// One that says nothing for so long is gone.
+/// How long an instance may be silent before it counts as gone, in milliseconds.
 const GONE_MS: Millis = 30_000;
 
 /// A process that serves from the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     pub id: String,
-    /// The name of its machine, with the port that it serves on.
+    /// The name of its machine, with the port it serves on.
     pub name: String,
     pub version: String,
     pub started_at: Millis,
-    /// By the clock of the database.
+    /// By the database's clock.
     pub last_seen_at: Millis,
 }
 
-/// Says that this one is there, and forgets those that are gone. Gives all that are left, the oldest first.
+/// Reports that this instance is alive, and deletes those that are gone. Returns the remaining ones, the oldest
+/// first.
 pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
     let Some(now) = store.database().dialect().now() else { return Ok(Vec::new()) };
     let gone = Statement::new(
@@ -57,12 +58,13 @@ pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
         .await
 }
 
-/// How many there are, as of the last of them that looked.
+/// Counts the instances, as of the last report of any of them.
 pub async fn count(store: &Store) -> Result<i64> {
     Ok(store.row("SELECT COUNT(*) FROM instances", Vec::new(), |row| row.int()).await?.unwrap_or_default())
 }
 
-/// The names of those that use the database of this connection now; none where only one process can.
+/// Returns the names of the instances that use this connection's database now; none for a database that only
+/// one process can use.
 pub(super) fn present(connection: &mut dyn Connection) -> Result<Vec<String>> {
     let Some(now) = connection.dialect().now() else { return Ok(Vec::new()) };
     let sql = format!("SELECT name FROM instances WHERE last_seen_at >= {now} - ? ORDER BY started_at, id");
@@ -70,7 +72,7 @@ pub(super) fn present(connection: &mut dyn Connection) -> Result<Vec<String>> {
     rows.iter().map(|row| row.fields().text()).collect()
 }
 
-/// Says that this one ends.
+/// Deletes this instance's row when it ends.
 pub async fn leave(store: &Store, id: &str) -> Result<()> {
     store.batch(vec![Statement::new("DELETE FROM instances WHERE id = ?", vec![id.into()])]).await.map(drop)
 }

@@ -1,13 +1,14 @@
-//! Which times of which schedules were served: each at most once, whatever the clock does meanwhile.
+//! The scheduled runs of jobs that were begun: each at most once, whatever the clock does meanwhile.
 
 use super::sql::Statement;
 use super::{Error, Result, Store};
 use crate::time::Millis;
 
-/// How long a run is remembered.
+/// How long a run is remembered, in milliseconds.
 const KEPT_MS: Millis = 30 * 86_400_000;
 
-/// Notes that the run of `job` for this time of its schedule begins on this instance; false when it was begun before.
+/// Records that this instance begins the run of `job` for this scheduled time; returns false when it was
+/// already begun.
 pub async fn claim(
     store: &Store,
     job: &str,
@@ -27,13 +28,13 @@ pub async fn claim(
     }
 }
 
-/// Whether the run for this time was begun, by whomever.
+/// Whether any instance began the run for this scheduled time.
 pub async fn is_begun(store: &Store, job: &str, scheduled_for: Millis) -> Result<bool> {
     let sql = "SELECT 1 FROM job_runs WHERE job = ? AND scheduled_for = ?";
     Ok(!store.query(sql, vec![job.into(), scheduled_for.into()]).await?.is_empty())
 }
 
-/// Whether this instance began it.
+/// Whether this instance began the run for this scheduled time.
 pub async fn is_begun_by(store: &Store, job: &str, scheduled_for: Millis, owner: &str) -> Result<bool> {
     let sql = "SELECT 1 FROM job_runs WHERE job = ? AND scheduled_for = ? AND owner = ?";
     Ok(!store.query(sql, vec![job.into(), scheduled_for.into(), owner.into()]).await?.is_empty())

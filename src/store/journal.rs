@@ -1,12 +1,12 @@
-//! What has changed, since they were last read, of the rows that requests are routed by.
+//! Changes, since they were last read, of the rows that routing depends on.
 //!
 //! ```text
-//! statement ── says what it touches ──▶ batch committed ──▶ Journal ── taken ──▶ the next snapshot
+//! statement ── names what it touches ──▶ batch committed ──▶ Journal ── taken ──▶ the next snapshot
 //! ```
 //!
-//! The writer notes a batch once it is committed and before anybody hears of it, so that who publishes after his
-//! change finds it here. A statement on one of [`ROUTED`] that does not say what it touches touches everything:
-//! what is forgotten there costs a full load, never a stale route.
+//! The writer notes a batch once it is committed and before its caller is told, so that a caller who publishes
+//! after his change finds it here. A statement on one of [`ROUTED`] that does not name what it touches counts
+//! as touching everything: an omission costs a full load, never a stale route.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use super::touches::{Part, Touches};
 use crate::ids::{AccountId, ChannelId, RouteId, SiteId};
 use crate::sync::lock;
 
-/// The tables that the snapshot is made of.
+/// The tables from which the snapshot is built.
 const ROUTED: &[&str] = &[
     "sites",
     "site_api_endpoints",
@@ -27,10 +27,10 @@ const ROUTED: &[&str] = &[
     "route_channels",
     "oauth_route_units",
     "oauth_route_unit_members",
-    // A route unit serves a model with the members that have it.
+    // A route unit serves a model with those members that have it.
     "model_availability",
 ];
-/// How many rows are noted one by one: beyond them it is everything.
+/// The number of rows noted one by one; beyond it everything counts as touched.
 const MAX_NOTED: usize = 65_536;
 
 /// The ids of the rows that were touched.
@@ -39,10 +39,10 @@ pub struct Touched {
     pub everything: bool,
     pub sites: BTreeSet<SiteId>,
     pub accounts: BTreeSet<AccountId>,
-    /// Accounts of which other models may be available.
+    /// Accounts whose available models may have changed.
     pub models: BTreeSet<AccountId>,
     pub routes: BTreeSet<RouteId>,
-    /// Routes of which any channel may be another, or gone.
+    /// Routes whose channels may all have changed or been deleted.
     pub channels_of_routes: BTreeSet<RouteId>,
     pub channels: BTreeSet<ChannelId>,
 }
@@ -53,7 +53,7 @@ pub struct Journal {
     touched: Arc<Mutex<Touched>>,
 }
 
-/// What was taken out of a [`Journal`]; it goes back there unless it is [`Self::settled`].
+/// The content taken out of a [`Journal`]; it returns there unless it is [`Self::settled`].
 #[derive(Debug)]
 pub struct Taken {
     pub touched: Touched,
@@ -72,12 +72,12 @@ impl Journal {
         self.add(touched);
     }
 
-    /// Has the next snapshot be made of all rows.
+    /// Makes the next snapshot load all rows.
     pub fn note_everything(&self) {
         lock(&self.touched).everything = true;
     }
 
-    /// Has the next snapshot take an account as the database has it.
+    /// Makes the next snapshot reload an account from the database.
     pub fn note_account(&self, id: AccountId) {
         self.add(Touched { accounts: BTreeSet::from([id]), ..Touched::default() });
     }
@@ -96,7 +96,7 @@ impl Journal {
 // === impl Taken ===
 
 impl Taken {
-    /// A snapshot that has it is in force.
+    /// Drops the changes, because a snapshot that contains them is in force.
     pub fn settled(mut self) {
         self.touched = Touched::default();
     }
@@ -157,19 +157,21 @@ impl Touched {
         self.to_read() + self.models.len()
     }
 
-    /// How many rows are read again because of it; with the models of an account only its route unit is.
+    /// Returns the number of rows to be read again. Accounts whose models changed are not counted: only their
+    /// route units are read.
     pub fn to_read(&self) -> usize {
         let of_routes = self.routes.len() + self.channels_of_routes.len();
         self.sites.len() + self.accounts.len() + of_routes + self.channels.len()
     }
 }
 
-/// Whether a statement changes a table of [`ROUTED`], as far as its text tells: one that is not understood does.
+/// Whether a statement changes a table of [`ROUTED`], judging by its text; a statement that is not understood
+/// counts as one that does.
 pub(super) fn is_routed(sql: &str) -> bool {
     table(sql).is_none_or(|table| ROUTED.contains(&table))
 }
 
-/// The table that a statement changes, as far as its text tells.
+/// Returns the table that a statement changes, judging by its text.
 pub(super) fn table(sql: &str) -> Option<&str> {
     let mut words = sql.split_ascii_whitespace();
     match words.next() {

@@ -1,4 +1,4 @@
-//! What downstream keys used by local day, as their holders are told.
+//! Usage of downstream keys by local day, as shown to their holders.
 
 use std::collections::HashMap;
 
@@ -7,27 +7,27 @@ use super::{Result, Store};
 use crate::ids::KeyId;
 use crate::money::Usd;
 
-/// The sums of one local day.
+/// The usage of one local day.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DayUsage {
     pub requests: i64,
-    /// USD.
+    /// In USD.
     pub cost: Usd,
     pub tokens: i64,
 }
 
-/// The sums over all days.
+/// The usage over all days.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TotalUsage {
     pub requests: i64,
-    /// USD.
+    /// In USD.
     pub cost: Usd,
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cache_read_tokens: i64,
 }
 
-/// All that a key used, or all callers together.
+/// Returns the usage of a key, or of all callers together if `key` is `None`.
 pub async fn total(store: &Store, key: Option<KeyId>) -> Result<TotalUsage> {
     let (of_key, args) = of_key(key);
     let sql = format!(
@@ -46,7 +46,7 @@ pub async fn total(store: &Store, key: Option<KeyId>) -> Result<TotalUsage> {
     Ok(total.await?.unwrap_or_default())
 }
 
-/// What a key used, or all callers together, on each local day since `first`.
+/// Returns the usage of a key, or of all callers together if `key` is `None`, on each local day since `first`.
 pub async fn since(store: &Store, key: Option<KeyId>, first: &str) -> Result<HashMap<String, DayUsage>> {
     let (of_key, mut args) = of_key(key);
     args.push(first.into());

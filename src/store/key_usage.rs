@@ -1,4 +1,4 @@
-//! What downstream keys did, summed from the log.
+//! Usage of downstream keys, summed from the log.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -11,13 +11,13 @@ use crate::ids::KeyId;
 use crate::money::Usd;
 use crate::time::Millis;
 
-/// Sums over attempts; everything that is not a success has failed.
+/// Sums over attempts; an attempt that is not a success counts as failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct KeyUsage {
     pub requests: i64,
     pub successes: i64,
     pub tokens: i64,
-    /// USD.
+    /// In USD.
     pub cost: Usd,
     pub cached: CachedTokens,
 }
@@ -34,7 +34,7 @@ impl AddAssign for KeyUsage {
 
 const CACHED: &str = CachedTokens::OF_LOGS;
 
-/// Every key that did anything since `from`.
+/// Returns the usage since `from` of every key that was used.
 pub async fn by_key_since(store: &Store, from: Millis) -> Result<HashMap<KeyId, KeyUsage>> {
     let key = "l.downstream_api_key_id IS NOT NULL";
     let mut used: HashMap<KeyId, KeyUsage> = HashMap::new();
@@ -45,7 +45,7 @@ pub async fn by_key_since(store: &Store, from: Millis) -> Result<HashMap<KeyId, 
     Ok(used)
 }
 
-/// What one key did since `from`.
+/// Returns the usage of one key since `from`.
 pub async fn since(store: &Store, id: KeyId, from: Millis) -> Result<KeyUsage> {
     let mut used = KeyUsage::default();
     for row in summed(store, from, "l.downstream_api_key_id = ?", vec![id.into()]).await? {
@@ -56,7 +56,8 @@ pub async fn since(store: &Store, id: KeyId, from: Millis) -> Result<KeyUsage> {
     Ok(used)
 }
 
-/// Keys with what they did, each once for what is summed and once for every part of the log that is not.
+/// Returns rows of key and usage, which the caller adds up: one row per key from the sums, and one per key from
+/// each part of the log that is not summed.
 async fn summed(store: &Store, from: Millis, of_key: &str, args: Vec<Value>) -> Result<Vec<Row>> {
     const BY_KEY: &str = "GROUP BY l.downstream_api_key_id";
     let parts = Parts::of(store, Some(from), None).await?;
@@ -82,7 +83,7 @@ async fn summed(store: &Store, from: Millis, of_key: &str, args: Vec<Value>) -> 
     Ok(rows)
 }
 
-/// What one key did since `from`, by quarters of an hour with their start, ascending.
+/// Returns the usage of one key since `from` by quarters of an hour, each with its start, ascending.
 pub async fn by_quarter(store: &Store, id: KeyId, from: Millis) -> Result<Vec<(Millis, KeyUsage)>> {
     let parts = Parts::of(store, Some(from), None).await?;
     let mut rows = Vec::new();

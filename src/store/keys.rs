@@ -1,7 +1,7 @@
-//! Managed downstream keys: what an operator decided about each, and what it used.
+//! Managed downstream keys: the settings an operator chose for each, and its usage.
 //!
-//! The key itself is stored sealed and found by its HMAC. Lists are JSON; an entry that no longer
-//! means anything is ignored on reading.
+//! The key itself is stored sealed and found by its HMAC. Lists are JSON; an entry that no longer means
+//! anything is ignored on reading.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::time::{Millis, now_ms};
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyRow {
     pub id: KeyId,
-    /// `None` when it does not open any more.
+    /// `None` when the stored key can no longer be opened.
     pub key: Option<Secret>,
     pub settings: KeySettings,
     pub used_cost: Usd,
@@ -36,7 +36,7 @@ pub struct KeyRow {
     pub updated_at: Millis,
 }
 
-/// What an operator decides about a key.
+/// The settings that an operator chooses for a key.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeySettings {
     pub name: String,
@@ -45,25 +45,25 @@ pub struct KeySettings {
     pub tags: Vec<String>,
     pub enabled: bool,
     pub expires_at: Option<Millis>,
-    /// USD; `None` without a limit, 0 blocks at once.
+    /// In USD; `None` means no limit, 0 blocks the key at once.
     pub max_cost: Option<Usd>,
     pub max_requests: Option<i64>,
     pub supported_models: Vec<String>,
     pub allowed_route_ids: Vec<RouteId>,
-    /// By site id; numbers > 0.
+    /// By site id; the multipliers are above 0.
     pub site_weight_multipliers: BTreeMap<SiteId, f64>,
     pub excluded_site_ids: Vec<SiteId>,
     pub excluded_credential_refs: Vec<ExcludedCredential>,
-    /// Calls at once; `None` without a limit, as those below.
+    /// The number of concurrent calls; `None` means no limit, as for the fields below.
     pub max_concurrency: Option<u32>,
     pub requests_per_minute: Option<u32>,
     pub tokens_per_minute: Option<u32>,
-    /// Addresses and networks; `None` is from everywhere.
+    /// Addresses and networks; `None` allows every address.
     pub allowed_ips: Option<Vec<String>>,
     pub budgets: Option<Vec<BudgetSettings>>,
 }
 
-/// A budget of a key, as stored and as clients write it.
+/// A budget of a key, as stored and as written by clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetSettings {
@@ -71,11 +71,11 @@ pub struct BudgetSettings {
     pub max_cost: Option<Usd>,
     pub max_requests: Option<i64>,
     pub max_tokens: Option<i64>,
-    /// Patterns; `None` counts every model.
+    /// Model patterns; `None` counts every model.
     pub models: Option<Vec<String>>,
 }
 
-/// A credential that a key must not use, as stored and as clients write it.
+/// A credential that a key must not use, as stored and as written by clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum ExcludedCredential {
@@ -90,7 +90,7 @@ const COLUMNS: &str = "id, key_enc, name, description, group_name, tags, enabled
      excluded_credential_refs, max_concurrency, requests_per_minute, tokens_per_minute, allowed_ips, budgets, \
      used_cost, used_requests, last_used_at, created_at, updated_at";
 
-/// All keys, the newest first.
+/// Returns all keys, newest first.
 pub async fn list(store: &Store) -> Result<Vec<KeyRow>> {
     let sql = format!("SELECT {COLUMNS} FROM {TABLE} ORDER BY id DESC");
     store.rows(sql, Vec::new(), |row| read(store, row)).await
@@ -101,8 +101,8 @@ pub async fn get(store: &Store, id: KeyId) -> Result<Option<KeyRow>> {
     store.row(sql, vec![id.into()], |row| read(store, row)).await
 }
 
-/// What takes routes that are gone out of the lists of the keys that may use them: an import may give such a number to
-/// another route. A key that is changed meanwhile keeps its list.
+/// Builds the statements that remove deleted routes from the lists of allowed routes, because an import may
+/// give such an id to another route. A key that is changed meanwhile keeps its list.
 pub async fn forget_gone_routes(store: &Store) -> Result<Vec<Statement>> {
     let routes: Vec<RouteId> = store.rows("SELECT id FROM token_routes", Vec::new(), |row| row.id()).await?;
     let routes: HashSet<RouteId> = routes.into_iter().collect();
@@ -126,7 +126,7 @@ pub async fn forget_gone_routes(store: &Store) -> Result<Vec<Statement>> {
         .collect()
 }
 
-/// Stores a new key and gives its id; [`Error::Conflict`] when the key exists.
+/// Stores a new key and returns its id; fails with [`Error::Conflict`] when the key exists.
 pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Result<KeyId> {
     let now = now_ms();
     let hashing = store.sealer().hashing().await;
@@ -141,8 +141,8 @@ pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Resu
     Ok(store.batch(statements).await?.last().map_or(KeyId::ZERO, |inserted| inserted.id()))
 }
 
-/// Replaces the settings of a key, and the key itself when a new one is given. [`Error::NotFound`]
-/// when it is gone, [`Error::Conflict`] when the new key exists.
+/// Replaces the settings of a key, and the key itself when a new one is given. Fails with [`Error::NotFound`]
+/// when the row no longer exists, and with [`Error::Conflict`] when the new key exists.
 pub async fn update(store: &Store, id: KeyId, key: Option<&Secret>, settings: &KeySettings) -> Result<()> {
     let hashing = store.sealer().hashing().await;
     let mut statements = Vec::new();
@@ -163,8 +163,8 @@ pub async fn update(store: &Store, id: KeyId, key: Option<&Secret>, settings: &K
     store.batch(statements).await.map(drop)
 }
 
-/// While the index key is being replaced, a row may still be found by the former one only. Who has the same
-/// key gets the new hash first, so that no two rows come to have it.
+/// Builds the statements that give a row with this same key the new hash first, so that no two rows end up with
+/// one key: while the index key is being replaced, a row may still carry only the former hash.
 fn bring_forward(hashing: &Hashing<'_>, key: &Secret) -> Vec<Statement> {
     let sql = "UPDATE downstream_api_keys SET key_hash = ? WHERE key_hash = ?";
     let forward =
@@ -172,13 +172,13 @@ fn bring_forward(hashing: &Hashing<'_>, key: &Secret) -> Vec<Statement> {
     hashing.former(key.expose()).map(forward).collect()
 }
 
-/// Deletes a key; its logs stay. [`Error::NotFound`] when it is gone already.
+/// Deletes a key; its log rows stay. Fails with [`Error::NotFound`] when it is already deleted.
 pub async fn delete(store: &Store, id: KeyId) -> Result<()> {
     let delete = Statement::new("DELETE FROM downstream_api_keys WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.must_change(), budgets::keep_only(id, &[])]).await.map(drop)
 }
 
-/// The table that requests read. Keys that were in the last one keep their live usage.
+/// Loads the key table that requests read. Keys that were in the last table keep their live usage.
 pub async fn load_table(store: &Store, last: &KeyTable) -> Result<KeyTable> {
     let mut stored = budgets::all(store).await?;
     let zone = store.time_zone();
@@ -237,7 +237,7 @@ impl KeySettings {
         }
     }
 
-    /// The limits beside the totals; `live` gives what counts a scope.
+    /// Builds the limits other than the totals; `live` returns the counter of a budget scope.
     fn limits(&self, mut live: impl FnMut(&str, Period) -> Arc<BudgetLive>) -> KeyLimits {
         let budget = |(settings, scope): (&BudgetSettings, String)| Budget {
             period: settings.period,
@@ -258,13 +258,14 @@ impl KeySettings {
         }
     }
 
-    /// The limits of a key of which nothing is used.
+    /// Builds the limits of a key without any usage.
     pub fn unused_limits(&self) -> KeyLimits {
         self.limits(|scope, _| Arc::new(BudgetLive::new(scope.to_owned())))
     }
 
-    /// What each budget counts, as its row is called: the period, the models, and which it is of those of the same kind.
-    /// Its limits are not in it, so that what was used stays when they are changed.
+    /// Returns the scope of each budget, by which its row is found: the period, the models, and a number that
+    /// tells budgets of the same kind apart. Its limits are not part of it, so that changing them keeps the
+    /// usage.
     pub fn scopes(&self) -> Vec<String> {
         let mut scopes: Vec<String> = Vec::new();
         for budget in self.budgets.iter().flatten() {
@@ -297,7 +298,7 @@ impl From<ExcludedCredential> for CredentialRef {
     }
 }
 
-/// What a key may refer to.
+/// Everything that a key's settings may refer to.
 #[derive(Debug, Default)]
 pub struct Referable {
     pub routes: HashSet<RouteId>,
@@ -308,7 +309,7 @@ pub struct Referable {
     pub tokens: HashMap<TokenId, AccountId>,
 }
 
-/// The ids of everything that a key may name.
+/// Returns the ids of everything that a key's settings may refer to.
 pub async fn referable(store: &Store) -> Result<Referable> {
     let accounts = "SELECT id, site_id, api_token IS NOT NULL AND api_token <> '' FROM accounts";
     let tokens = "SELECT id, account_id FROM account_tokens";
@@ -320,7 +321,7 @@ pub async fn referable(store: &Store) -> Result<Referable> {
     })
 }
 
-/// Every column that settings have, with its value.
+/// Returns every column of the settings with its value.
 fn columns(settings: &KeySettings) -> Result<[(&'static str, Value); 18]> {
     Ok([
         ("name", settings.name.as_str().into()),
@@ -382,7 +383,7 @@ fn read(store: &Store, row: &mut Fields<'_>) -> Result<KeyRow> {
             settings.allowed_ips = addresses;
             settings.budgets = budgets;
         }
-        // Nobody knows what to keep the key from. It stays without a use until an operator sets it anew.
+        // What the key must not use is unknown. It serves nothing until an operator sets it again.
         _ => {
             settings.supported_models.clear();
             settings.allowed_route_ids.clear();
@@ -400,7 +401,8 @@ fn read(store: &Store, row: &mut Fields<'_>) -> Result<KeyRow> {
     })
 }
 
-/// A damaged list restricts nothing by itself, but an empty pair of lists allows nothing.
+/// Reads a list, with an empty one in place of a damaged list. A damaged list restricts nothing by itself, but
+/// an empty pair of lists allows nothing.
 fn list_or_empty<T: DeserializeOwned + Default>(id: KeyId, column: &str, text: Option<&str>) -> T {
     let Some(text) = text else { return T::default() };
     serde_json::from_str(text).unwrap_or_else(|error| {
@@ -409,7 +411,7 @@ fn list_or_empty<T: DeserializeOwned + Default>(id: KeyId, column: &str, text: O
     })
 }
 
-/// What a key is kept from; `None` when that cannot be read.
+/// Reads what a key must not use; `None` when it cannot be read.
 fn restrictions<T: DeserializeOwned + Default>(id: KeyId, column: &str, text: Option<&str>) -> Option<T> {
     let Some(text) = text else { return Some(T::default()) };
     serde_json::from_str(text)

@@ -1,29 +1,30 @@
-//! Who does what only one may do at a time, where several instances share a database: one holds its lease.
+//! Leases: where several instances share a database, only the holder of a job's lease does the job.
 //!
 //! ```text
 //! take ─▶ (owner, token) for a while ─▶ keep, keep … ─▶ release
-//!            └ time over: who takes it next counts the token up ─▶ changes under the former token are refused
+//!            └ expired: the next owner to take it increments the token ─▶ changes under the former token are refused
 //! ```
 //!
-//! Time is that of the database, which is the same for all. A change that is made under a lease ([`fence`]) looks at
-//! its row in the same transaction and holds it to the end: the lease changes hands before that or after it.
+//! Time is that of the database, which is the same for all. A change that is made under a lease ([`fence`]) checks the
+//! lease's row in the same transaction and locks it to the end, so that the lease changes hands either before or after the
+//! change.
 
 use super::sql::{Statement, Value};
 use super::{Error, Result, Store};
 use crate::fence::{self, Fence};
 use crate::time::Millis;
 
-/// What became of a try to take a lease.
+/// The result of trying to take a lease.
 #[derive(Debug)]
 pub enum Taken {
-    /// No other process works on the database: there is nobody to agree with.
+    /// No other process can use the database, so that no lease is needed.
     Alone,
     Ours(Fence),
-    /// Another instance has it.
+    /// Another instance holds it.
     Elsewhere,
 }
 
-/// Takes a lease for this long, or goes on with it.
+/// Takes a lease for this many milliseconds, or extends one that is held already.
 pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Result<Taken> {
     let Some(now) = store.database().dialect().now() else { return Ok(Taken::Alone) };
     let take = Statement::new(
@@ -53,7 +54,7 @@ pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Resu
     Ok(token.map_or(Taken::Elsewhere, |token| Taken::Ours(Fence::new(job, owner, token))))
 }
 
-/// Keeps a lease for this long from now; false when another instance has it.
+/// Extends a lease to this many milliseconds from now; returns false when it is no longer held.
 pub async fn keep(store: &Store, fence: &Fence, for_ms: Millis) -> Result<bool> {
     let Some(now) = store.database().dialect().now() else { return Ok(true) };
     let sql =
@@ -66,27 +67,28 @@ pub async fn keep(store: &Store, fence: &Fence, for_ms: Millis) -> Result<bool> 
     }
 }
 
-/// Gives a lease back. Its row stays, so that its token is never given twice.
+/// Releases a lease. Its row stays, so that its token is never used twice.
 pub async fn release(store: &Store, fence: &Fence) -> Result<()> {
     let sql = "UPDATE job_leases SET expires_at = 0 WHERE job = ? AND owner = ? AND token = ?";
     store.batch(vec![Statement::new(sql, row_of(fence).into())]).await.map(drop)
 }
 
-/// Gives a lease back under which no change is made, and which may not be wanted again: with its row.
+/// Releases a lease and deletes its row: for leases under which nothing is changed and which may never be taken
+/// again.
 pub async fn forget(store: &Store, fence: &Fence) -> Result<()> {
     let sql = "DELETE FROM job_leases WHERE job = ? AND owner = ? AND token = ?";
     store.batch(vec![Statement::new(sql, row_of(fence).into())]).await.map(drop)
 }
 
-/// Gives every lease of this instance back, so that nobody waits for their end.
+/// Releases every lease of this instance, so that nobody has to wait for them to expire.
 pub async fn give_back(store: &Store, owner: &str) -> Result<()> {
     let sql = "UPDATE job_leases SET expires_at = 0 WHERE owner = ?";
     store.batch(vec![Statement::new(sql, vec![Value::from(owner)])]).await.map(drop)
 }
 
 impl Store {
-    /// Runs the statements as one transaction, under the lease of the caller where it works under one: none of them
-    /// holds, and the caller's work ends, when another instance has that lease.
+    /// Runs the statements as one transaction, under the caller's lease if it holds one: when another instance
+    /// has that lease, nothing is changed, and the caller's work ends.
     pub(crate) async fn batch(&self, mut statements: Vec<Statement>) -> Result<Vec<super::Outcome>> {
         let Some(fence) = fence::current() else { return self.database().batch(statements).await };
         let count = statements.len();
@@ -109,8 +111,8 @@ impl Store {
     }
 }
 
-/// Locks the row of the lease until the transaction ends, and undoes that when the lease is another's. The last
-/// statement, so that others are still counted from the first.
+/// Builds the statement that locks the lease's row until the transaction ends, or undoes the transaction when
+/// another instance has the lease. It comes last, so that the other statements keep their indexes.
 fn still_held(fence: &Fence) -> Statement {
     let sql = "UPDATE job_leases SET expires_at = expires_at WHERE job = ? AND owner = ? AND token = ?";
     Statement::new(sql, row_of(fence).into()).must_change()

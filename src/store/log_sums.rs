@@ -1,14 +1,15 @@
-//! The log in sums, so that counting a month of it does not read it. Each span has sums of the rows that all filters treat
-//! alike, and sums of what each key did in each quarter of an hour.
+//! Sums over the log, so that totals over a month do not read its rows. Each span has sums of the rows that all
+//! filters treat alike, and sums of each key's usage per quarter of an hour.
 //!
 //! ```text
 //! 0 ─────── summed, in spans of six hours ───────│ reach ──── counted row by row ────▶ now
 //!            └ open spans are counted as well
 //! ```
 //!
-//! A span is summed once it has been over for a while. Whoever changes a row of it later, adds one or deletes some
-//! [opens](super::telemetry::log_spans::open) it in the same transaction. Sums are made in order, so that everything before the end of the last
-//! span is in them, but for the open ones; a span without rows needs none.
+//! A span is summed once it has been over for a while. Whoever later changes, adds or deletes rows of a summed
+//! span [opens](super::telemetry::log_spans::open) it in the same transaction. Sums are made in order, so that
+//! they cover everything before the end of the last summed span, except for the open ones; a span without rows
+//! needs none.
 
 use super::cached::CachedTokens;
 use super::sql::{Statement, Value, marks};
@@ -16,32 +17,35 @@ use super::telemetry::log_spans::{LAG, SPAN, start_of, without_sums};
 use super::{Error, Result, Store};
 use crate::time::Millis;
 
-/// Sums of rows that are alike.
+/// The table with the sums of rows that filters treat alike.
 const SUMS: &str = "proxy_log_sums";
-/// Sums of what each key did in a quarter of an hour.
+/// The table with the sums of each key per quarter of an hour.
 const QUARTERS: &str = "proxy_log_key_quarters";
-/// A span that is to be summed again, also where it was summed by a release that made no quarters.
+/// The condition for a span that has to be summed again, including one that was summed by a release that made
+/// no quarters.
 const OPEN: &str = "(is_open OR NOT has_quarters)";
 
-/// The quarter of an hour of a row. Hours and days of all time zones are made of whole quarters.
+/// The SQL expression for the start of a row's quarter of an hour. Hours and days of all time zones consist of
+/// whole quarters.
 pub(super) const QUARTER: &str = "l.created_at - l.created_at % 900000";
-/// What sums of rows say, as [`KeyUsage`](super::key_usage::KeyUsage) has it.
+/// The SQL expressions that sum rows, in the order of [`KeyUsage`](super::key_usage::KeyUsage).
 pub(super) const OF_ROWS: &str = "COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
      COALESCE(SUM(l.total_tokens), 0), COALESCE(SUM(l.estimated_cost), 0)";
-/// The columns that have them.
+/// The columns that hold these sums.
 const COLUMNS: &str = "calls, ok, tokens, cost, cache_input_tokens, cache_read_tokens, cache_creation_tokens";
 
-/// Which parts of a range of the log are summed, and which are to be counted. Ends are exclusive.
+/// A range of the log, split into the part covered by sums and the parts counted row by row. Ends are
+/// exclusive.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     summed: Option<(Millis, Millis)>,
-    /// Open spans in what is summed.
+    /// The open spans within the summed range.
     open: Vec<Millis>,
     /// Newest first.
     pub(super) counted: Vec<(Millis, Millis)>,
 }
 
-/// A part of the log, and how many of the rows asked for it has.
+/// A part of the log, and the number of requested rows in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) from: Millis,
@@ -52,7 +56,7 @@ pub(super) struct Block {
 // === impl Parts ===
 
 impl Parts {
-    /// Parts the rows since `from` and before `to`, as far as these are given.
+    /// Splits the range of rows from `from` until before `to`, as far as these are given.
     pub(super) async fn of(store: &Store, from: Option<Millis>, to: Option<Millis>) -> Result<Self> {
         let (reach, open) = reach(store).await?;
         Ok(Self::new(from.unwrap_or(0).max(0), to.unwrap_or(Millis::MAX), reach, open))
@@ -72,7 +76,8 @@ impl Parts {
         Self { summed: Some((low, high)), open, counted }
     }
 
-    /// What is true of the sums `l` in it, with its arguments; `None` where there are none.
+    /// Returns the SQL condition for the sums `l` in this range, with its arguments; `None` when no sums are in
+    /// it.
     pub(super) fn of_sums(&self) -> Option<(String, Vec<Value>)> {
         let (low, high) = self.summed?;
         let mut condition = "l.start_at >= ? AND l.start_at < ?".to_owned();
@@ -88,13 +93,13 @@ impl Parts {
 // === impl Block ===
 
 impl Block {
-    /// That of a span.
+    /// Builds the block of one span.
     pub(super) fn of_span(start: Millis, count: i64) -> Self {
         Self { from: start, to: start + SPAN, count }
     }
 }
 
-/// The end of the last span that is summed, and those that are open.
+/// Returns the end of the last summed span, and the open spans.
 async fn reach(store: &Store) -> Result<(Millis, Vec<Millis>)> {
     let last = format!("SELECT MAX(start_at) FROM proxy_log_spans WHERE NOT {OPEN}");
     let last = store.row(last, Vec::new(), |row| row.opt_int()).await?.flatten();
@@ -103,7 +108,7 @@ async fn reach(store: &Store) -> Result<(Millis, Vec<Millis>)> {
     Ok((last + SPAN, store.rows(open, Vec::new(), |row| row.int()).await?))
 }
 
-/// Sums what has been over for a while, a span per transaction; gives how many spans.
+/// Sums every span that has been over for a while, one per transaction; returns the number of spans summed.
 pub async fn sum_up(store: &Store, now: Millis) -> Result<u64> {
     let (reach, open) = reach(store).await?;
     let mut summed = 0;
@@ -125,7 +130,7 @@ pub async fn sum_up(store: &Store, now: Millis) -> Result<u64> {
     Ok(summed)
 }
 
-/// Whether it was this instance that did it.
+/// Sums one span; returns whether this instance did it.
 async fn sum(store: &Store, start: Millis) -> Result<bool> {
     const ALIKE: &str = "l.site_id, l.downstream_api_key_id, l.model_requested, l.model_actual, l.client_family, \
                          l.client_app_id, l.client_app_name";

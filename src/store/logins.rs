@@ -1,4 +1,4 @@
-//! Logins in a browser between their start and their end, as instances on one database tell each other of them.
+//! Browser logins in progress, shared between the instances of one database.
 
 use super::sql::{Statement, Value, marks};
 use super::{Result, Secret, Store};
@@ -7,7 +7,7 @@ use crate::time::{Millis, now_ms};
 
 const TABLE: &str = "oauth_sessions";
 
-/// How far a login is.
+/// The progress of a login.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoginStatus {
     pub status: String,
@@ -16,20 +16,20 @@ pub struct LoginStatus {
     pub site_id: Option<SiteId>,
 }
 
-/// One login.
+/// A browser login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginRow {
     pub state: String,
     pub provider: String,
     pub status: LoginStatus,
-    /// What its end needs, as JSON; kept sealed.
+    /// Data needed to complete the login, as JSON; stored sealed.
     pub details: Secret,
     pub created_at: Millis,
     pub updated_at: Millis,
     pub expires_at: Millis,
 }
 
-/// Stores a login that begins, and deletes those that are over.
+/// Stores a new login, and deletes those that have expired.
 pub async fn insert(store: &Store, row: LoginRow) -> Result<()> {
     let details = store.sealer().seal(TABLE, "details", row.details.expose())?;
     let insert = Statement::insert(
@@ -49,7 +49,7 @@ pub async fn insert(store: &Store, row: LoginRow) -> Result<()> {
     store.batch(batch.map(Statement::touching_nothing).into()).await.map(drop)
 }
 
-/// The login with this state, unless it is over.
+/// Returns the login with this state, unless it has expired.
 pub async fn get(store: &Store, state: &str) -> Result<Option<LoginRow>> {
     let sql = format!(
         "SELECT provider, status, error, account_id, site_id, details, created_at, updated_at, expires_at \
@@ -74,7 +74,7 @@ pub async fn get(store: &Store, state: &str) -> Result<Option<LoginRow>> {
     login.await
 }
 
-/// Moves a login on that is in one of these states; false when it is in none of them.
+/// Changes the status of a login whose status is one of `from`; returns false when it is none of them.
 pub async fn advance(store: &Store, state: &str, from: &[&str], to: LoginStatus) -> Result<bool> {
     let sql = format!(
         "UPDATE {TABLE} SET status = ?, error = ?, account_id = ?, site_id = ?, updated_at = ? \

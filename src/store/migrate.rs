@@ -1,9 +1,9 @@
 //! Migrations: the numbered files of `sql/`, embedded in the binary, applied in order, once each.
 //!
-//! A file is shared by the three dialects through tokens (`{{id}}`, `{{ts}}`, …) that are expanded
-//! per dialect; where a step cannot be shared, `NNNN_name.<dialect>.sql` replaces it. An applied
-//! file never changes: its SHA-256 is stored, and another one stops the start. Steps only add, so
-//! an older binary keeps running on a newer schema; it says so once in the log.
+//! A file is shared by the three dialects through tokens (`{{id}}`, `{{ts}}`, …) that are expanded per dialect;
+//! where a step cannot be shared, `NNNN_name.<dialect>.sql` replaces it. An applied file never changes: its
+//! SHA-256 is stored, and a different one stops the start. Steps only add, so that an older binary can run on a
+//! newer SQLite schema; it logs this once.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -83,7 +83,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(101, "0101_oauth_sessions"),
 ];
 
-/// The number of the last step there is.
+/// Returns the number of the last step.
 pub(super) fn newest() -> i64 {
     STEPS.iter().map(|step| step.version).max().unwrap_or(0)
 }
@@ -102,17 +102,17 @@ impl Migration {
     }
 }
 
-/// A table as its step makes it.
+/// A table as created by its step.
 pub(super) struct Table {
     pub name: &'static str,
-    /// The columns that tell its rows apart.
+    /// The columns of the primary key.
     pub key: Vec<&'static str>,
-    /// The database numbers its rows, in the column `id`.
+    /// Whether the database numbers the rows, in the column `id`.
     #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), allow(dead_code))]
     pub is_numbered: bool,
 }
 
-/// Every table that steps make, those that others refer to first.
+/// Returns every table that the steps create, referenced tables first.
 pub(super) fn tables() -> &'static [Table] {
     static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
     TABLES.get_or_init(|| {
@@ -121,7 +121,7 @@ pub(super) fn tables() -> &'static [Table] {
     })
 }
 
-/// Reads what stands behind `CREATE TABLE`.
+/// Parses the text after `CREATE TABLE`.
 fn table(definition: &'static str) -> Option<Table> {
     let (name, rest) = definition.split_once('(')?;
     let (columns, _) = rest.split_once("\n);")?;
@@ -142,14 +142,14 @@ fn table(definition: &'static str) -> Option<Table> {
 pub(super) fn gives_number(sql: &str) -> bool {
     let mut words = sql.split_ascii_whitespace();
     let table = (words.next() == Some("INSERT")).then(|| words.nth(1)).flatten();
-    // Nobody asks for the numbers of rows that an import takes over, and they may be many.
+    // The ids of rows that an import takes over are not needed, and there may be many.
     let table = table.filter(|_| !sql.contains(" FROM staged_"));
     table.is_some_and(|name| tables().iter().any(|table| table.is_numbered && table.name == name))
 }
 
-/// The text of a step with its tokens replaced by the types of this dialect.
+/// Replaces the tokens in the text of a step by the types of this dialect.
 pub(super) fn expand(text: &str, dialect: SqlDialect) -> String {
-    // Texts are compared byte by byte everywhere, whatever language the server is set to.
+    // Texts are compared byte by byte everywhere, whatever the server's locale is.
     const BYTEWISE: &str = "TEXT COLLATE \"C\"";
     let tokens = [
         (
@@ -174,8 +174,8 @@ pub(super) fn expand(text: &str, dialect: SqlDialect) -> String {
     tokens.iter().fold(text.to_owned(), |text, (token, types)| text.replace(token, types[dialect as usize]))
 }
 
-/// Brings the database up to date. A start that fails or is killed leaves the schema as it was, or where the database
-/// cannot undo changes of its schema, in the middle of a step that the next start goes on with.
+/// Applies the missing steps to the database. A start that fails or is killed leaves the schema as it was or,
+/// where the database cannot roll back schema changes, in the middle of a step, which the next start continues.
 pub(super) fn run(
     connection: &mut dyn Connection,
     steps: &[Migration],
@@ -225,8 +225,9 @@ pub(super) fn run(
     connection.migrate(&scripts).map_err(|failure| failed(failure.step, failure.error))
 }
 
-/// One process that goes back to an older release has its database to itself, and steps only add. Of several on one
-/// database, the older would not know what the newer agree on.
+/// Refuses a schema newer than this release, except on SQLite: a single process that goes back to an older
+/// release has the database to itself, and steps only add. Of several instances on one database, an older one
+/// would not know what the newer ones agree on.
 fn refuse_newer(dialect: SqlDialect, unknown: i64, newest: i64) -> Result<(), OpenError> {
     let known = format!("schema {unknown}, this one knows {newest}");
     if dialect != SqlDialect::Sqlite {
@@ -241,7 +242,7 @@ fn refuse_newer(dialect: SqlDialect, unknown: i64, newest: i64) -> Result<(), Op
     Ok(())
 }
 
-/// The table that says which steps were taken.
+/// The table that records the applied steps.
 const TABLE: &str = "schema_migrations";
 const NOTES: &str = "CREATE TABLE schema_migrations (
   version {{int}} NOT NULL PRIMARY KEY,
@@ -250,7 +251,7 @@ const NOTES: &str = "CREATE TABLE schema_migrations (
   applied_at {{ts}} NOT NULL
 )";
 
-/// The checksums of the steps that the database has, by version.
+/// Returns the checksums of the applied steps, by version.
 fn applied_steps(connection: &mut dyn Connection) -> Result<HashMap<i64, String>> {
     let rows = connection.select("SELECT version, checksum FROM schema_migrations", &[])?;
     let step = |row: &super::sql::Row| {
@@ -381,7 +382,7 @@ mod tests {
         let before = STEPS.iter().position(|step| step.name == "0072_half_open").expect("the step");
         run(&mut database, &STEPS[..before], 0).expect("the schema before it");
         database.raw().execute_batch("PRAGMA foreign_keys = OFF").expect("no routes are needed");
-        // A failure of its own with a hint and without, another channel's limit, none.
+        // A failure of its own with a hint, one without, a limit set by another channel, and none.
         for (id, failed, cools, provider) in [
             (1, Some(1_000), Some(9_000_000), None),
             (2, Some(1_000), Some(601_000), None),

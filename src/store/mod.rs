@@ -1,28 +1,33 @@
-//! The store: what survives a restart. Typed rows and queries per resource over one database, the
-//! writer that commits in groups, migrations, and the sealing of credentials.
+//! The store: everything that survives a restart. Holds typed rows and queries for each resource over one
+//! database, the writer that commits changes in groups, the migrations, and the sealing of credentials.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `handle`, `options` | the open [`Store`]; what it is opened with |
-//! | `value`, `sql`, `touches`, `error` | values and rows; statements and dialects; what a statement touches; what can go wrong |
-//! | `database`, `threads/` | the open database; the threads below it |
-//! | `connection`, `opened`, `sqlite/`, `server/` | what a driver is, and what opening gives; SQLite's; those of PostgreSQL and MySQL |
+//! | `handle`, `options` | the open [`Store`]; the options that it is opened with |
+//! | `value`, `sql` | values and rows; statements and SQL dialects |
+//! | `touches`, `error` | which rows a statement touches; errors |
+//! | `database`, `threads/` | the open database; the threads that serve it |
+//! | `connection`, `opened` | the trait of every driver; the result of opening a database |
+//! | `sqlite/`, `server/` | the SQLite driver; the PostgreSQL and MySQL drivers |
 //! | `migrate` | the schema, step by step |
-//! | `inspect` | a look at a database that changes nothing in it |
+//! | `inspect` | read-only inspection of a database |
 //! | `seal/` | credentials at rest, and their keys |
 //! | `telemetry/` | log rows, counters and usage: handed over without waiting, written in groups |
-//! | `journal` | which of the rows that requests are routed by have changed |
-//! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
-//! | `copies`, `relocate`, `pointer` | whole copies of the database, made and put in place; everything into another database; which one the next start uses |
-//! | `leases`, `job_runs`, `versions`, `others`, `news`, `instances` | what several instances on one database agree on: who runs a job; what has changed, a look at it, and word of it; who is there |
-//! | `logins` | logins in a browser, as these instances tell each other of them |
-//! | `uploads`, `prune`, `log_sums` | files on their way in; how tables lose what is old; the log in sums |
-//! | `rests`, `shared_use` | what all of them learn of channels; what all of them use of keys |
+//! | `journal` | which rows that routing depends on have changed |
+//! | `moment` | reading everything as of one moment |
+//! | `staging/` | staging many incoming rows, and comparing them with the stored ones |
+//! | `copies` | making and restoring whole copies of the database |
+//! | `relocate`, `pointer` | moving everything into another database; which database the next start uses |
+//! | `leases`, `job_runs` | several instances on one database: who runs a job; which runs have begun |
+//! | `versions`, `others`, `news` | changes by other instances: their numbers, looking for them, notifications |
+//! | `instances`, `logins` | the running instances; browser logins, shared between instances |
+//! | `uploads`, `prune`, `log_sums` | uploads in progress; deletion of old rows; sums over the log |
+//! | `rests`, `shared_use` | cooldowns, and usage of downstream keys, shared between instances |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
-//! Times are epoch milliseconds. Sealed columns are opened on reading into [`Secret`]s and sealed
-//! on writing; nothing above this room sees a sealed text. Nothing here runs on the proxy's path:
-//! it reads the snapshot that [`snapshot::Source`] builds.
+//! Times are epoch milliseconds. Sealed columns are opened into [`Secret`]s when read and sealed when written;
+//! nothing outside this module sees a sealed text. Nothing here runs in the path of a proxied request: the
+//! proxy reads the snapshot that [`snapshot::Source`] builds.
 
 mod account_state;
 pub mod accounts;

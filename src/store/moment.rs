@@ -1,4 +1,4 @@
-//! Everything in the database as it is at one moment, read a page at a time while others go on writing.
+//! A view of the whole database at one moment, read a page at a time while others go on writing.
 
 use std::sync::Mutex;
 
@@ -9,10 +9,10 @@ use super::sql::{Row, Value};
 use super::{Result, Store};
 use crate::sync::lock;
 
-/// What is committed when it is taken. Reading blocks: not for threads that serve requests.
+/// A view of what was committed when it was taken. Reading blocks: not for threads that serve requests.
 pub struct Moment {
     store: Store,
-    /// A database in memory has none: who copies it sees each page as it is then.
+    /// `None` for a database in memory: there, each page is read as it is at that time.
     connection: Option<Mutex<Box<dyn Connection>>>,
 }
 
@@ -21,7 +21,7 @@ impl Moment {
         Ok(Self { store: store.clone(), connection: store.database().moment()?.map(Mutex::new) })
     }
 
-    /// The highest number that was given to a row of this table, gone or not.
+    /// Returns the highest id ever given to a row of this table, even if deleted.
     pub fn last_number(&self, table: &str) -> Result<i64> {
         match &self.connection {
             Some(connection) => lock(connection).last_number(table),

@@ -1,5 +1,5 @@
-//! What lists show of the account, the site, the token and the route unit behind a channel. Nothing secret is read, and no
-//! notes: a page of routes names thousands of accounts.
+//! Names of the account, site, token and route unit behind a channel, for lists. No secrets and no notes are
+//! read, because a page of routes names thousands of accounts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use super::{Error, Result, Store};
 use crate::ids::{AccountId, Id, SiteId, TokenId, UnitId};
 use crate::routing::UnitStrategy;
 
-/// An account as channels show it.
+/// An account as shown with its channels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountName {
@@ -23,7 +23,7 @@ pub struct AccountName {
     pub status: AccountStatus,
 }
 
-/// A site as channels show it.
+/// A site as shown with its channels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteName {
@@ -34,7 +34,7 @@ pub struct SiteName {
     pub status: SiteStatus,
 }
 
-/// A token as channels show it.
+/// A token as shown with its channels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenName {
@@ -45,17 +45,17 @@ pub struct TokenName {
     pub is_default: bool,
 }
 
-/// A route unit as channels show it.
+/// A route unit as shown with its channels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnitName {
     pub id: UnitId,
     pub name: String,
     pub strategy: UnitStrategy,
-    /// In their order.
+    /// In the unit's order.
     pub members: Vec<AccountId>,
 }
 
-/// Those that were read, by id.
+/// The names that were read, by id.
 #[derive(Debug, Default)]
 pub struct Names {
     pub accounts: HashMap<AccountId, AccountName>,
@@ -67,7 +67,7 @@ pub struct Names {
 // === impl Names ===
 
 impl Names {
-    /// Reads these accounts with their sites, and these tokens, as far as they are not known yet.
+    /// Reads these accounts with their sites, and these tokens, except those already known.
     pub async fn add(
         &mut self,
         store: &Store,
@@ -108,7 +108,7 @@ impl Names {
         Ok(())
     }
 
-    /// Reads these route units with their members, as far as they are not known yet.
+    /// Reads all route units with their members, unless these are already known.
     pub async fn add_units(&mut self, store: &Store, units: impl IntoIterator<Item = UnitId>) -> Result<()> {
         if unknown(&self.units, units).is_empty() {
             return Ok(());
@@ -129,7 +129,7 @@ impl Names {
         Ok(())
     }
 
-    /// The site of an account.
+    /// Returns the site of an account.
     pub fn site_of(&self, account_id: AccountId) -> Option<&SiteName> {
         self.sites.get(&self.accounts.get(&account_id)?.site_id)
     }

@@ -1,4 +1,4 @@
-//! An event on its way into the table.
+//! An event to be inserted.
 
 use super::sql::{Statement, Value};
 use crate::time::Millis;
@@ -43,7 +43,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// A background task began, ended or failed.
+    /// Builds the event of a background task that began, ended or failed.
     pub fn task(title: String, message: String, failed: bool) -> Self {
         Self {
             kind: "status",
@@ -55,13 +55,13 @@ impl NewEvent {
         }
     }
 
-    /// The insertion, for a batch that changes what the event is about.
+    /// Builds the insertion, for a batch that changes what the event is about.
     pub fn insert(self, now: Millis) -> Statement {
         let related = self.related_id.into();
         self.insertion(related, now)
     }
 
-    /// The insertion, for a batch whose statement of this index inserts what the event is about.
+    /// Builds the insertion, for a batch whose statement at this index inserts what the event is about.
     pub fn insert_related_to(self, index: usize, now: Millis) -> Statement {
         self.insertion(Value::IdOf(index), now)
     }

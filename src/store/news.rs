@@ -1,8 +1,8 @@
-//! Word that others have changed something, from a database that tells of it by itself.
+//! Notifications of changes by other instances, from a database that sends them by itself.
 
 use tokio::sync::Notify;
 
-/// Where the one who listens leaves word.
+/// The signals between the listening thread and the open database: notifications, and the end of listening.
 #[derive(Debug, Default)]
 pub(super) struct News {
     told: Notify,
@@ -10,18 +10,18 @@ pub(super) struct News {
 }
 
 impl News {
-    /// Others may have changed something.
+    /// Signals that other instances may have changed something.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "no database of this build tells"))]
     pub(super) fn tell(&self) {
         self.told.notify_one();
     }
 
-    /// Waits for the next word; one that came before counts.
+    /// Waits for the next notification; one that came before counts.
     pub(super) async fn next(&self) {
         self.told.notified().await;
     }
 
-    /// Has the one who listens stop.
+    /// Makes the listener stop.
     pub(super) fn end(&self) {
         self.over.notify_one();
     }

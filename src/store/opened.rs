@@ -1,4 +1,4 @@
-//! What opening a database gives, whichever it is.
+//! The result of opening a database, whichever kind it is.
 
 use std::fs::File;
 
@@ -10,12 +10,12 @@ use super::seal::keyring::FirstKeys;
 pub(super) struct Opened {
     /// The connection that makes every change.
     pub connection: Box<dyn Connection>,
-    /// `None` where nobody but that connection sees the database.
+    /// `None` when only that connection can see the database.
     pub opener: Option<Opener>,
-    /// `None` where nobody tells of the changes of others.
+    /// `None` when the database does not notify of changes by others.
     pub listen: Option<Listen>,
     pub sealer: Sealer,
-    /// What has to be stored before all else.
+    /// New keys that must be stored before anything else.
     pub first_keys: Option<FirstKeys>,
     /// Held until the database is closed.
     pub lock: Option<File>,

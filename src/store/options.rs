@@ -1,34 +1,34 @@
-//! What the store is opened with.
+//! The options with which the store is opened.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::config::{DatabaseKind, DatabaseTls, Synchronous};
 
-/// What [`Store::open`](super::Store::open) needs to know.
+/// The options of [`Store::open`](super::Store::open).
 pub struct StoreOptions {
-    /// Created (0700) when missing.
+    /// Created with mode 0700 when missing.
     pub data_dir: PathBuf,
-    /// DB_TYPE; one that this build lacks is refused.
+    /// DB_TYPE; a kind that this build lacks is refused.
     pub kind: DatabaseKind,
-    /// Empty for the file in `data_dir`.
+    /// DB_URL; empty for the file in `data_dir`.
     pub db_url: String,
-    /// DB_SSL and what goes with it.
+    /// DB_SSL and related settings.
     pub tls: DatabaseTls,
-    /// ACCOUNT_CREDENTIAL_SECRET: what the keys that seal credentials are wrapped under.
+    /// ACCOUNT_CREDENTIAL_SECRET: the secret under which the credential keys are wrapped.
     pub secret: String,
     /// ACCOUNT_CREDENTIAL_SECRET_PREVIOUS: tried when `secret` does not open the keys.
     pub previous_secrets: Vec<String>,
     /// SQLITE_SYNCHRONOUS: what a commit waits for.
     pub synchronous: Synchronous,
-    /// CREDENTIAL_SECRET_LOST=1: start with new keys and empty what cannot be opened.
+    /// CREDENTIAL_SECRET_LOST=1: start with new keys and empty every credential that cannot be opened.
     pub secret_lost: bool,
-    /// The service's time zone: days and hours of the usage tables.
+    /// The service's time zone, for the days and hours of the usage tables.
     pub time_zone: jiff::tz::TimeZone,
 }
 
 impl StoreOptions {
-    /// An SQLite file in this directory, sealed under this secret, days in UTC.
+    /// Builds the options for an SQLite file in this directory, sealed under this secret, with days in UTC.
     pub fn in_dir(data_dir: impl Into<PathBuf>, secret: impl Into<String>) -> Self {
         Self {
             data_dir: data_dir.into(),

@@ -1,9 +1,9 @@
-//! Whom something belongs to that a client left with us.
+//! The owner of something that a client stored with the service.
 
 use super::sql::Value;
 use crate::ids::KeyId;
 
-/// One managed key, or everybody with the proxy token.
+/// The owner: one managed key, or everybody with the proxy token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     pub kind: &'static str,
@@ -11,7 +11,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// By the managed key, `None` for the proxy token.
+    /// Returns the owner for a managed key; `None` is the proxy token.
     pub fn of_key(key_id: Option<KeyId>) -> Self {
         match key_id {
             Some(id) => Self { kind: "managed_key", id: id.to_string() },
@@ -19,12 +19,12 @@ impl Owner {
         }
     }
 
-    /// The word for a kind of owner, as it is stored.
+    /// Returns the kind of owner for its stored word.
     pub(super) fn kind_of(stored: &str) -> &'static str {
         if stored == "managed_key" { "managed_key" } else { "global_proxy_token" }
     }
 
-    /// The values of `owner_type` and `owner_id`.
+    /// Returns the values of `owner_type` and `owner_id`.
     pub(super) fn args(&self) -> [Value; 2] {
         [self.kind.into(), self.id.as_str().into()]
     }

@@ -1,5 +1,5 @@
-//! Which database the next start uses, as an operator has saved it: in the settings of the database that the environment
-//! names, which is opened first at every start.
+//! The database that the next start uses, as an operator saved it: in the settings of the database that the
+//! environment names, which is opened first at every start.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use super::{Result, Store};
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::time::now_ms;
 
-/// What is saved; `None` where nothing is, or nothing that can be used. Authorities and leave to take any certificate
-/// come from the environment.
+/// Returns the saved database; `None` when nothing usable is saved. Certificate authorities and the permission
+/// to accept any certificate come from the environment.
 pub async fn saved(store: &Store, data_dir: &Path, tls: &DatabaseTls) -> Result<Option<Place>> {
     let all = settings::all(store).await?;
     let saved = POINTER.map(|name| all.get(name).map(|value| value.expose().to_owned()));
     Ok(parse(saved, data_dir, tls))
 }
 
-/// Reads the three settings, each of which is JSON.
+/// Parses the three settings, each of which is JSON.
 pub(super) fn parse(
     [kind, url, ssl]: [Option<String>; POINTER.len()],
     data_dir: &Path,
@@ -35,7 +35,7 @@ pub(super) fn parse(
     Some(Place { kind, url, tls, data_dir: data_dir.to_owned() })
 }
 
-/// The statements that save it.
+/// Builds the statements that save it.
 pub fn save(store: &Store, place: &Place) -> Result<Vec<Statement>> {
     let json = |text: &str| serde_json::Value::from(text).to_string();
     let values = [json(place.kind.as_str()), json(&place.url), place.tls.is_required.to_string()];

@@ -1,5 +1,5 @@
-//! The proxy log, as operators read it: lists, totals, what is old. Kept apart from configuration so that history
-//! survives deletes.
+//! The proxy log as operators read it: lists, totals, and deletion of old rows. Kept apart from configuration
+//! so that history survives deletes.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::ids::{AccountId, ChannelId, KeyId, LogId, RouteId, SiteId};
 use crate::money::Usd;
 use crate::time::Millis;
 
-/// A stored row, with the names its ids have today (`None` once deleted).
+/// A stored row, with the current names of its ids (`None` once deleted).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogItem {
@@ -39,7 +39,7 @@ pub struct LogItem {
     pub cache_creation_tokens: Option<i64>,
     pub usage_source: Option<String>,
     pub estimated_cost: Usd,
-    /// Only in [`get`], not in lists.
+    /// Only filled by [`get`], not in lists.
     #[serde(skip)]
     pub billing_details: Option<String>,
     pub client_family: Option<String>,
@@ -66,24 +66,24 @@ pub struct LogItem {
     pub downstream_key_tags: Option<String>,
 }
 
-/// Which rows by how they ended.
+/// The filter of rows by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StatusFilter {
     #[default]
     All,
     Success,
-    /// Everything that is not a success.
+    /// Every outcome other than success.
     Failed,
 }
 
-/// Which rows by their client.
+/// The filter of rows by client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientFilter {
     App(String),
     Family(String),
 }
 
-/// Which rows to list.
+/// The filter of a log list.
 #[derive(Debug, Clone, Default)]
 pub struct LogFilter {
     pub status: StatusFilter,
@@ -99,19 +99,19 @@ pub struct LogFilter {
     pub to: Option<Millis>,
 }
 
-/// How an answer is put together from the parts of a range: what is asked of sums, and what of rows.
+/// A query answered from the parts of a range: the columns to select from sums, and those from rows.
 struct Question<'a> {
     filter: &'a LogFilter,
     by_status: bool,
     by_client: bool,
     of_sums: &'a str,
     of_rows: &'a str,
-    /// Whether each span is asked for itself.
+    /// Whether sums are grouped by span.
     by_span: bool,
 }
 
 impl Question<'_> {
-    /// Asks every part; gives the rows of the sums, then those of each part that is counted, newest first.
+    /// Queries every part; returns the rows from the sums, then those of each counted part, newest first.
     async fn ask(&self, store: &Store, parts: &Parts) -> Result<(Vec<Row>, Vec<Vec<Row>>)> {
         let (alike, alike_args) = alike(self.filter, self.by_client);
         let mut summed = Vec::new();
@@ -133,7 +133,7 @@ impl Question<'_> {
     }
 }
 
-/// Totals over the rows of a filter, whatever their status.
+/// Totals over the rows that match a filter, ignoring its status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LogSummary {
     pub total_count: i64,
@@ -143,19 +143,19 @@ pub struct LogSummary {
     pub total_tokens: i64,
 }
 
-/// A client that occurs in the rows of a filter, whatever its client filter.
+/// A client that occurs in the rows that match a filter, ignoring its client filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientOption {
     App { id: String, name: String },
     Family(String),
 }
 
-/// One page, newest first, and how many rows there are in all.
+/// Returns one page, newest first, and the total number of rows.
 pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> Result<(Vec<LogItem>, i64)> {
     let blocks = blocks(store, filter).await?;
     let total = blocks.iter().map(|block| block.count).sum();
     let (alike, alike_args) = alike(filter, true);
-    // The rows before the page are passed over by an index, or at least without what is shown of them.
+    // The rows before the page are skipped by an index, or at least without reading the columns to show.
     let sql = format!(
         "SELECT {ITEM}, NULL FROM (SELECT l.id FROM proxy_logs l WHERE {IN_RANGE}{}{alike} \
          ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?) page \
@@ -181,7 +181,7 @@ pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) ->
     Ok((items, total))
 }
 
-/// Where the rows of a filter are, newest first.
+/// Returns the parts of the log with the number of matching rows in each, newest first.
 async fn blocks(store: &Store, filter: &LogFilter) -> Result<Vec<Block>> {
     let parts = Parts::of(store, filter.from, filter.to).await?;
     let of_sums = match filter.status {
@@ -205,16 +205,16 @@ async fn blocks(store: &Store, filter: &LogFilter) -> Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// One row with its billing details.
+/// Returns one row with its billing details.
 pub async fn get(store: &Store, id: LogId) -> Result<Option<LogItem>> {
     let sql = format!("SELECT {ITEM}, l.billing_details FROM proxy_logs l {NAMED} WHERE l.id = ?");
     store.row(sql, vec![id.into()], read).await
 }
 
-/// Rows of one request lie so near to one another, in milliseconds.
+/// The longest time between two rows of one request, in milliseconds.
 const OF_REQUEST: Millis = 300_000;
 
-/// The rows of one request, oldest first: `near` is when one of them was written.
+/// Returns the rows of one request, oldest first; `near` is when one of them was written.
 pub async fn of_request(store: &Store, request_id: &str, near: Millis) -> Result<Vec<LogItem>> {
     let sql = format!(
         "SELECT {ITEM}, NULL FROM proxy_logs l {NAMED} WHERE {IN_RANGE} AND l.request_id = ? ORDER BY l.id"
@@ -223,13 +223,13 @@ pub async fn of_request(store: &Store, request_id: &str, near: Millis) -> Result
     store.rows(sql, args, read).await
 }
 
-/// The number of the newest row; 0 without any.
+/// Returns the id of the newest row; 0 when there is none.
 pub async fn newest_id(store: &Store) -> Result<LogId> {
     let newest = store.row("SELECT COALESCE(MAX(id), 0) FROM proxy_logs", Vec::new(), |row| row.id()).await?;
     Ok(newest.unwrap_or(LogId::ZERO))
 }
 
-/// The first rows above one number and not above another, oldest first.
+/// Returns the first `limit` rows with an id above `above` and at most `to`, oldest first.
 pub async fn between(store: &Store, above: LogId, to: LogId, limit: usize) -> Result<Vec<LogItem>> {
     let sql = format!(
         "SELECT {ITEM}, NULL FROM proxy_logs l {NAMED} WHERE l.id > ? AND l.id <= ? ORDER BY l.id LIMIT ?"
@@ -238,7 +238,7 @@ pub async fn between(store: &Store, above: LogId, to: LogId, limit: usize) -> Re
     store.rows(sql, vec![above.into(), to.into(), limit.into()], read).await
 }
 
-/// Totals of every row the filter lets through, its status aside.
+/// Returns totals over every row that matches the filter, ignoring its status.
 pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
     let parts = Parts::of(store, filter.from, filter.to).await?;
     let question = Question {
@@ -265,7 +265,7 @@ pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
     Ok(summary)
 }
 
-/// The clients of every row the filter lets through, its client aside; unordered.
+/// Returns the clients of every row that matches the filter, ignoring its client; unordered.
 pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<ClientOption>> {
     let parts = Parts::of(store, filter.from, filter.to).await?;
     let clients = "DISTINCT l.client_family, l.client_app_id, l.client_app_name";
@@ -287,7 +287,7 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
     for row in summed.iter().chain(counted.iter().flatten()) {
         let mut row = row.fields();
         let (family, app, name) = (row.opt_text()?, row.opt_text()?, row.opt_text()?);
-        // Sums that have none of this status.
+        // Skips sums without a row of this status.
         if row.value().is_ok_and(|has| *has == Value::Int(0)) {
             continue;
         }
@@ -307,13 +307,13 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
     Ok(seen)
 }
 
-/// Deletes rows older than the cutoff; returns how many went.
+/// Deletes rows older than the cutoff; returns the number deleted.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     let sums = log_spans::forget(store.database().dialect(), cutoff);
     prune::older_than_with(store, "proxy_logs", cutoff, &sums).await
 }
 
-/// What is named by number in rows `l`.
+/// The joins that name what rows `l` refer to by id.
 const NAMED: &str = "LEFT JOIN accounts a ON a.id = l.account_id \
      LEFT JOIN sites s ON s.id = l.site_id LEFT JOIN downstream_api_keys k ON k.id = l.downstream_api_key_id";
 
@@ -326,7 +326,7 @@ const ITEM: &str = "l.id, l.created_at, l.request_id, l.route_id, l.channel_id, 
 
 const IN_RANGE: &str = "l.created_at >= ? AND l.created_at < ?";
 
-/// What is true of rows that ended as the filter says.
+/// Returns the SQL condition for the filter's status.
 fn status(filter: &LogFilter) -> &'static str {
     match filter.status {
         StatusFilter::All => "",
@@ -335,7 +335,7 @@ fn status(filter: &LogFilter) -> &'static str {
     }
 }
 
-/// What the filter says of rows beside their time and status, and as well of sums of rows that are alike.
+/// Returns the SQL condition for the filter's other fields, which applies to rows and to sums of rows alike.
 fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
     let mut parts: Vec<&str> = Vec::new();
     let mut args: Vec<Value> = Vec::new();
@@ -355,8 +355,8 @@ fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
         _ => {}
     }
     if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        // Both sides are lowered by the database: SQLite leaves letters beyond ASCII as they are. Keys are sought once,
-        // not for each row.
+        // Both sides are lowered by the database, because SQLite leaves letters beyond ASCII as they are. Keys
+        // are looked up once, not for each row.
         parts.push(
             "(LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!' \
              OR LOWER(l.model_actual) LIKE LOWER(?) ESCAPE '!' \

@@ -1,19 +1,19 @@
-//! Deleting what is old, a chunk per transaction, so that nobody waits long behind it.
+//! Deletion of old rows, a chunk per transaction, so that nobody waits long for it.
 
 use super::sql::Statement;
 use super::{Result, Store};
 use crate::time::Millis;
 
-/// Rows per transaction.
+/// The number of rows deleted per transaction.
 const CHUNK: i64 = 1000;
 
-/// Deletes the rows of a table with an `id` and a `created_at` that are older than the cutoff; returns how
-/// many went.
+/// Deletes the rows older than the cutoff from a table with an `id` and a `created_at`; returns the number
+/// deleted.
 pub async fn older_than(store: &Store, table: &'static str, cutoff: Millis) -> Result<u64> {
     older_than_with(store, table, cutoff, &[]).await
 }
 
-/// As [`older_than`], with these statements in each transaction.
+/// Deletes old rows like [`older_than`], with these statements in each transaction.
 pub async fn older_than_with(
     store: &Store,
     table: &'static str,

@@ -1,9 +1,9 @@
 //! Request limits of downstream keys that hold across a crash.
 //!
-//! A block of requests is counted in the database before any of it is spent, by one conditional
-//! update; what stays unspent goes back after a while of silence, before a change of the key, and
-//! when the service stops. What holds for all of a key's time holds for each window of a budget too. Every function
-//! here takes the key's turn, or asks its caller to hold it.
+//! A block of requests is counted in the database before any of it is spent, by one conditional update; the
+//! unspent rest is returned after a while without requests, before a change of the key, and when the service
+//! stops. The windows of budgets work the same way. Every function here takes the key's turn, or asks its
+//! caller to hold it.
 
 use std::borrow::Cow;
 
@@ -13,24 +13,24 @@ use crate::ids::KeyId;
 use crate::keys::{BudgetLive, KeyLive, Quota};
 use crate::time::{Millis, now_ms};
 
-/// Other instances may move the counter between a look and an update.
+/// The number of attempts; other instances may change the counter between a read and an update.
 const TRIES: usize = 4;
 
-/// The row that counts requests.
+/// The row in which requests are counted.
 enum Counter<'a> {
-    /// All those of a key.
+    /// The row of all requests of a key.
     Key(KeyId),
-    /// Those of a budget's window.
+    /// The row of a budget's window.
     Window { key: KeyId, scope: Cow<'a, str>, start: Millis },
 }
 
-/// Tops up the block of a key's requests; false when nothing is left of the limit. For the holder of the turn, and not
-/// to be dropped before it ends: the commit would count requests that nobody may spend.
+/// Refills the block of a key's requests; returns false when the limit is reached. The caller must hold the
+/// key's turn and must not drop the future: the commit would count requests that nobody could spend.
 pub async fn reserve(store: &Store, live: &KeyLive, max: i64) -> Result<bool> {
     top_up(store, &live.requests, max, &Counter::Key(live.id)).await
 }
 
-/// As [`reserve`], of the window of a budget that is open.
+/// Refills the block of requests of a budget's open window, like [`reserve`].
 pub async fn reserve_in_window(store: &Store, key: KeyId, budget: &BudgetLive, max: i64) -> Result<bool> {
     let (requests, start) = budget.requests();
     top_up(store, &requests, max, &Counter::Window { key, scope: Cow::Borrowed(&budget.scope), start }).await
@@ -60,7 +60,7 @@ async fn top_up(store: &Store, quota: &Quota, max: i64, counter: &Counter<'_>) -
     Ok(quota.block() > 0)
 }
 
-/// Gives back what is reserved and not spent. For the holder of the turn.
+/// Returns reserved requests that were not spent. The caller must hold the key's turn.
 pub async fn give_back(store: &Store, live: &KeyLive) -> Result<()> {
     let budgets = live.budgets();
     let windows: Vec<_> = budgets.iter().map(|budget| (budget.requests(), budget.scope.as_str())).collect();
@@ -83,7 +83,7 @@ pub async fn give_back(store: &Store, live: &KeyLive) -> Result<()> {
     })
 }
 
-/// Forgets what a key has used. What runs at this moment is forgotten with it.
+/// Resets a key's usage to zero. Usage of requests that are running at this moment is lost too.
 pub async fn reset(store: &Store, live: &KeyLive) -> Result<()> {
     let _turn = live.turn.lock().await;
     live.requests.withdraw();
@@ -101,7 +101,7 @@ pub async fn reset(store: &Store, live: &KeyLive) -> Result<()> {
 // === impl Counter ===
 
 impl Counter<'_> {
-    /// Counts so many more, where the limit has room for them.
+    /// Builds the statement that counts `count` more requests if the limit has room for them.
     fn reserve(&self, count: i64, max: i64) -> Statement {
         let statement = match self {
             Self::Key(id) => Statement::new(
@@ -140,7 +140,7 @@ impl Counter<'_> {
         statement.touching_nothing()
     }
 
-    /// What is counted, and of a key the limit.
+    /// Returns the query for the counted requests and, for a key, its limit.
     fn look(&self) -> (&'static str, Vec<Value>) {
         match self {
             Self::Key(id) => (

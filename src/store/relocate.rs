@@ -1,12 +1,11 @@
-//! Everything into another database, of the same kind or another.
+//! Copying everything into another database, of the same kind or another.
 //!
 //! ```text
-//! source, as it is at one moment ── pages of rows ──▶ target, one transaction ── read again, compared ──▶ committed
+//! source, as of one moment ── pages of rows ──▶ target, one transaction ── read again, compared ──▶ committed
 //! ```
 //!
-//! The source is only read. What is copied are the rows as they stand, sealed values with the keys that open them; so
-//! the target opens with the secret of the source. Nothing is committed unless each table holds, row by row, what was
-//! read of it.
+//! The source is only read. Rows are copied as stored, sealed values together with the keys that open them, so that the
+//! target opens with the source's secret. Nothing is committed unless each table holds exactly the rows that were read.
 
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,45 +23,45 @@ use super::sqlite::location::{self, Location};
 use super::{Moment, Store};
 use crate::config::{DatabaseKind, DatabaseTls, Synchronous};
 
-/// Rows that are read at once; of tables whose rows are large, fewer.
+/// The number of rows read at once; fewer for tables with large rows.
 const PAGE: usize = 400;
 const PAGE_OF_LARGE: usize = 4;
 const LARGE: &[&str] =
     &["proxy_file_chunks", "proxy_file_blobs", "proxy_debug_attempts", "proxy_debug_traces"];
-/// Rows that one statement inserts.
+/// The number of rows that one statement inserts.
 const TOGETHER: usize = 40;
 
-/// What says which database is in use, and what only running processes share.
+/// Tables that only matter to running processes and are not copied.
 const NOT_COPIED: &[&str] = &["job_leases", "cache_versions", "instances", "writer_marks"];
 pub const POINTER: [&str; 3] = ["db_type", "db_url", "db_ssl"];
 
-/// Where a database is.
+/// The address of a database.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub kind: DatabaseKind,
     pub url: String,
     pub tls: DatabaseTls,
-    /// Where the file of an SQLite database is without an address.
+    /// The directory of the SQLite file when there is no address.
     pub data_dir: PathBuf,
 }
 
-/// How many rows a table got.
+/// The number of rows that a table received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     pub table: &'static str,
     pub rows: u64,
 }
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     pub table: &'static str,
-    /// Which of all tables it is, from 1.
+    /// The position of this table among all, from 1.
     pub number: usize,
     pub tables: usize,
-    /// Rows of it that are copied, or read again.
+    /// The number of its rows that are copied, or read again.
     pub rows: u64,
-    /// What was copied of it is read again and compared.
+    /// Whether the copied rows are being read again and compared.
     pub compares: bool,
 }
 
@@ -74,16 +73,16 @@ impl fmt::Display for Step {
     }
 }
 
-/// Called after each page.
+/// A callback that is called after each page.
 pub type Tell<'a> = &'a dyn Fn(Step);
 
-/// Asks one of the two databases.
+/// A function that queries one of the two databases.
 type Read<'a> = &'a mut dyn FnMut(&str, Vec<Value>) -> Result<Vec<Row>>;
 
 // === impl Place ===
 
 impl Place {
-    /// As it may be shown: without its password.
+    /// Returns the address without its password, for display.
     pub fn masked(&self) -> String {
         match (self.kind, self.url.trim()) {
             (DatabaseKind::Sqlite, "") => "(default path)".to_owned(),
@@ -92,7 +91,7 @@ impl Place {
         }
     }
 
-    /// Whether both lead to one database, as far as their addresses tell.
+    /// Whether both addresses lead to the same database, as far as they show.
     pub fn is(&self, other: &Self) -> bool {
         if self.kind != other.kind {
             return false;
@@ -119,10 +118,10 @@ impl Place {
     }
 }
 
-/// Connects and asks the simplest question. Changes nothing, and makes no file.
+/// Connects and runs the simplest query. Changes nothing, and creates no file.
 ///
 /// # Errors
-/// Says why the database cannot be used.
+/// When the database cannot be used; the message says why.
 pub fn try_out(place: &Place) -> Result<(), OpenError> {
     if place.kind != DatabaseKind::Sqlite {
         let mut connection = drivers::connect(place.kind, &place.url, &place.tls)?;
@@ -145,7 +144,7 @@ pub fn try_out(place: &Place) -> Result<(), OpenError> {
     directory_of(&path)
 }
 
-/// Refuses a file in a directory that is not there: a new one would be a slip of the pen.
+/// Refuses a file in a directory that does not exist, which is more likely a typing error than intended.
 fn directory_of(path: &Path) -> Result<(), OpenError> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if dir.is_dir() {
@@ -163,8 +162,8 @@ pub fn is_usable(kind: DatabaseKind) -> bool {
 /// Copies everything into another database. Blocks.
 ///
 /// # Errors
-/// When the target cannot be used, serves a process, has rows without leave to empty it, or does not hold in the end what was
-/// read. It is left as it was then, but for its tables.
+/// When the target cannot be used, is in use by a process, has rows although `overwrite` is false, or does not
+/// hold what was read in the end. It is then left as it was, except for its tables.
 pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
     if let (DatabaseKind::Sqlite, Location::File(path)) = (place.kind, place.location()) {
         directory_of(&path)?;
@@ -196,8 +195,8 @@ pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Re
     Ok(copied)
 }
 
-/// Refuses a database that a process uses now. The source is one as well, under whatever address: who copies from a
-/// shared database has shown up in it.
+/// Refuses a database that a process is using. This includes the source itself, under whatever address: a
+/// process that copies from a shared database has registered in it.
 fn refuse_served(target: &mut dyn Connection) -> Result<(), OpenError> {
     let present = instances::present(target)?;
     if present.is_empty() {
@@ -295,7 +294,7 @@ fn pages(
     }
 }
 
-/// What is true of the rows behind this key.
+/// Returns the SQL condition for the rows after this key.
 fn beyond(key: &[&str], after: &[Value]) -> (String, Vec<Value>) {
     if after.is_empty() {
         return ("1 = 1".to_owned(), Vec::new());
@@ -328,7 +327,7 @@ fn inserts(table: &str, columns: &[String], rows: &[Row]) -> Vec<Statement> {
     together.chunks(TOGETHER).chain(alone.chunks(1)).map(of).collect()
 }
 
-/// What rows come to, whatever their order.
+/// A checksum over rows, independent of their order.
 #[derive(Default, PartialEq, Eq)]
 struct Sum {
     rows: u64,
@@ -348,13 +347,13 @@ impl Sum {
     }
 }
 
-/// One value is one, whichever of its types a database gives it.
+/// Hashes a value independently of the type in which a database returns it.
 fn hash(value: &Value, into: &mut DefaultHasher) {
     match value {
         Value::Null | Value::IdOf(_) => 0_u8.hash(into),
         Value::Bool(value) => (i64::from(*value) as f64).to_bits().hash(into),
         Value::Int(value) => (*value as f64).to_bits().hash(into),
-        // A zero may come back with a sign or without.
+        // A zero may come back with or without a sign.
         Value::Real(value) => (value + 0.0).to_bits().hash(into),
         Value::Text(value) => value.replace('\0', "\u{fffd}").hash(into),
         Value::Sealed(value) => value.as_str().hash(into),

@@ -1,10 +1,10 @@
-//! Back to the first day: every row goes but those that make the database what it is.
+//! The reset to the first day: every row is deleted except those that the database itself needs.
 
 use super::sql::Statement;
 use super::{Result, Store, settings};
 use crate::time::now_ms;
 
-/// Every table with rows of the business, those that refer to others first.
+/// Every table with the service's data; tables that refer to others come first.
 pub(super) const TABLES: &[&str] = &[
     "proxy_debug_attempts",
     "proxy_debug_traces",
@@ -46,8 +46,8 @@ pub(super) const TABLES: &[&str] = &[
     "notification_throttle",
 ];
 
-/// Empties every table in one transaction and saves this admin token. The keys that seal secrets stay,
-/// and numbers are not given twice.
+/// Empties every table in one transaction and saves this admin token. The keys that seal secrets stay, and ids
+/// are not reused.
 pub async fn everything(store: &Store, auth_token: &str) -> Result<()> {
     let delete = |table: &&str| Statement::new(format!("DELETE FROM {table}"), Vec::new());
     let mut batch: Vec<Statement> = TABLES.iter().map(delete).collect();
@@ -57,7 +57,7 @@ pub async fn everything(store: &Store, auth_token: &str) -> Result<()> {
     store.batch(batch).await.map(drop)
 }
 
-/// Leaves nothing in the files of what was deleted.
+/// Removes all traces of deleted rows from the database files.
 pub async fn wipe(store: &Store) -> Result<()> {
     store.database().wipe().await
 }

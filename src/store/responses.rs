@@ -1,7 +1,8 @@
-//! Answers of the responses dialect that an upstream stores: whose each is, and which upstream has it.
+//! Responses of the responses dialect that an upstream stores: the owner of each, and the account that holds
+//! it.
 //!
-//! Written with the log rows of their requests, a moment behind the answers. An upstream that repeats its ids leaves
-//! several rows of one id.
+//! Rows are written with the log rows of their requests, a moment after the answers. An upstream that repeats
+//! its ids leaves several rows with one id.
 
 use super::owner::Owner;
 use super::sql::Statement;
@@ -11,10 +12,10 @@ use crate::ids::{AccountId, TokenId};
 use crate::time::Millis;
 
 const TABLE: &str = "proxy_response_ids";
-/// The longest id that is kept, in bytes: what an index takes everywhere.
+/// The longest id that is stored, in bytes: the longest that every database can index.
 pub const MAX_ID: usize = 191;
 
-/// The owners of the answers of this id, each once.
+/// Returns the owners of responses with this id, each once.
 pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
     let sql = "SELECT DISTINCT owner_type, owner_id FROM proxy_response_ids WHERE response_id = ?";
     store
@@ -24,17 +25,17 @@ pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
         .await
 }
 
-/// Where an answer is.
+/// The account and token that hold a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponsePlace {
     pub account_id: AccountId,
-    /// `None` where the account's own key was used.
+    /// `None` when the account's own key was used.
     pub token_id: Option<TokenId>,
-    /// As the client called it; `None` of one that was given before this was kept.
+    /// The model name that the client requested; `None` for responses from before this was stored.
     pub model_requested: Option<String>,
 }
 
-/// Where the latest answer of this id is that the owner was given.
+/// Returns the place of the owner's latest response with this id.
 pub async fn find(store: &Store, owner: &Owner, response_id: &str) -> Result<Option<ResponsePlace>> {
     let [owner_kind, owner_id] = owner.args();
     let sql = "SELECT account_id, token_id, model_requested FROM proxy_response_ids \
@@ -46,7 +47,7 @@ pub async fn find(store: &Store, owner: &Owner, response_id: &str) -> Result<Opt
     place.await
 }
 
-/// Forgets an answer that an owner was given.
+/// Deletes the record of an owner's response.
 pub async fn delete(store: &Store, owner: &Owner, response_id: &str) -> Result<()> {
     let [owner_kind, owner_id] = owner.args();
     let sql = "DELETE FROM proxy_response_ids WHERE response_id = ? AND owner_type = ? AND owner_id = ?";
@@ -54,7 +55,7 @@ pub async fn delete(store: &Store, owner: &Owner, response_id: &str) -> Result<(
     store.batch(vec![delete]).await.map(drop)
 }
 
-/// Forgets answers that were given before the cutoff; returns how many.
+/// Deletes records of responses older than the cutoff; returns their number.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     prune::older_than(store, TABLE, cutoff).await
 }

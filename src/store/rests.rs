@@ -1,12 +1,13 @@
-//! The rests of channels and of the addresses of sites, where several instances share a database: what one learns holds for all.
+//! Cooldowns (rests) of channels, unit members and site endpoints, where several instances share a database:
+//! what one instance learns applies to all.
 //!
 //! ```text
-//! a rest began at `rested_at`, an answer or an operator ended what was before `cleared_at`: the later of the two counts
+//! a rest began at `rested_at`, an answer or an operator ended earlier rests at `cleared_at`: the later of the two counts
 //! ```
 //!
-//! Each instance writes the moments that it knows (`telemetry::merged_rest`), and the greater one stays. So the outcome
-//! does not depend on the order in which they come: a rest that arrives late does not undo a later clearing, and a
-//! success ends no rest that began after its request.
+//! Each instance writes the times that it knows (`telemetry::merged_rest`), and the later one is kept. So the
+//! result does not depend on the order in which they arrive: a rest that arrives late does not undo a later
+//! clearing, and a success does not end a rest that began after its request.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -16,17 +17,17 @@ use crate::ids::{ChannelId, EndpointId, MemberId};
 use crate::routing::{LiveTable, StoredRest};
 use crate::time::Millis;
 
-/// What was committed late is found by looking so far back.
+/// How far back changes are read again, in milliseconds, to find those that were committed late.
 const LATE_MS: Millis = 10_000;
 
-/// What this instance has read.
+/// The position up to which this instance has read changes.
 #[derive(Debug, Default)]
 pub struct Rests {
     since: AtomicI64,
 }
 
 impl Rests {
-    /// Takes over what has changed since the last look.
+    /// Takes over the changes since the last read.
     pub async fn follow(&self, store: &Store, live: &LiveTable) -> Result<()> {
         let since = self.since.load(Ordering::Relaxed);
         let mut newest = since + LATE_MS;
@@ -51,7 +52,7 @@ impl Rests {
     }
 }
 
-/// What a row tells of.
+/// The kind of thing that a row describes.
 #[derive(Clone, Copy)]
 enum Of {
     Channel,
@@ -59,7 +60,7 @@ enum Of {
     Endpoint,
 }
 
-/// A table, the column of its numbers, and those that only some tables have.
+/// A table, the column of its ids, and the expressions for columns that only some tables have.
 struct Columns {
     table: &'static str,
     id: &'static str,
@@ -101,7 +102,7 @@ const TABLES: [(Columns, Of); 3] = [
     ),
 ];
 
-/// What has changed since, with its number and the moment of the change.
+/// Returns the rows changed since `since`, each with its id and the time of the change.
 async fn changed(store: &Store, of: Columns, since: Millis) -> Result<Vec<(i64, Millis, StoredRest)>> {
     let Columns { table, id, provider_cooldown_until, last_fail_at, consecutive_fail_count } = of;
     let sql = format!(
@@ -125,11 +126,12 @@ async fn changed(store: &Store, of: Columns, since: Millis) -> Result<Vec<(i64, 
         .await
 }
 
-/// Forgets that these channels, or members of route units, ever failed: failures, cooldown and its level.
+/// Builds the statement that clears failures, cooldown and its level of these channels or members of route
+/// units.
 pub(super) fn clear(store: &Store, table: &str, id: &str, ids: Vec<Value>, now: Millis) -> Statement {
     let stamp = store.database().dialect().now().unwrap_or("NULL");
     let marks = marks(ids.len());
-    // No earlier than the rest that it ends, whosever clock that was told by.
+    // No earlier than the rest that it ends, even if another instance's clock dated that.
     let sql = format!(
         "UPDATE {table} SET fail_count = 0, consecutive_fail_count = 0, cooldown_level = 0, last_fail_at = NULL, \
          cooldown_until = NULL, provider_cooldown_until = NULL, rest_changed_at = {stamp}, \

@@ -1,5 +1,5 @@
-//! What an operator changes of routes and channels by hand. Each change is
-//! one transaction; what a rebuild changes is [`routes::apply`](super::routes::apply).
+//! Changes that an operator makes to routes and channels. Each change is one transaction; rebuilds use
+//! [`routes::apply`](super::routes::apply).
 
 use super::routes::{NewChannel, insert_channel};
 use super::sql::{Changes, MAX_MARKS, Statement, Value, marks, values};
@@ -9,13 +9,13 @@ use crate::ids::{ChannelId, RouteId, TokenId};
 use crate::routing::Strategy;
 use crate::time::now_ms;
 
-/// A whole route as it is to be stored.
+/// A whole route to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteDraft {
     pub model_pattern: String,
     pub display_name: Option<String>,
     pub display_icon: Option<String>,
-    /// The routes whose channels it uses; None for a route with channels of its own.
+    /// The routes whose channels it uses; `None` for a route with channels of its own.
     pub sources: Option<Vec<RouteId>>,
     /// JSON text of an object of strings.
     pub model_mapping: Option<String>,
@@ -23,16 +23,16 @@ pub struct RouteDraft {
     pub enabled: bool,
 }
 
-/// What changes along with a route.
+/// Other rows that change along with a route.
 #[derive(Debug, Default)]
 pub struct Dependents {
-    /// The automatic channels make way for these; None leaves the channels alone.
+    /// New channels that replace the automatic ones; `None` leaves the channels alone.
     pub refill: Option<Vec<NewChannel>>,
-    /// The routes that take over the strategy.
+    /// The routes that take over the route's strategy.
     pub followers: Vec<RouteId>,
 }
 
-/// Columns of a channel that an operator may set; None leaves one alone.
+/// Columns of a channel that an operator may set; `None` leaves one alone.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ChannelPatch {
     pub token_id: Option<Option<TokenId>>,
@@ -42,7 +42,7 @@ pub struct ChannelPatch {
     pub enabled: Option<bool>,
 }
 
-/// Adds a route and gives its id.
+/// Adds a route and returns its id.
 pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -> Result<RouteId> {
     let now = now_ms();
     let born = [
@@ -57,7 +57,7 @@ pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -
     Ok(store.batch(batch).await?[0].id())
 }
 
-/// Rewrites a route. [`super::Error::NotFound`] when there is none of this id.
+/// Rewrites a route. Fails with [`super::Error::NotFound`] when there is none with this id.
 pub async fn update(store: &Store, id: RouteId, draft: &RouteDraft, dependents: Dependents) -> Result<()> {
     let mut changes = Changes::default();
     changes.set_all(draft.columns());
@@ -67,7 +67,7 @@ pub async fn update(store: &Store, id: RouteId, draft: &RouteDraft, dependents: 
     store.batch(batch).await.map(drop)
 }
 
-/// Removes routes with their channels; gives how many there were.
+/// Deletes routes with their channels; returns the number of routes deleted.
 pub async fn delete(store: &Store, ids: &[RouteId]) -> Result<u64> {
     let batch = ids.chunks(MAX_MARKS).map(|ids| {
         let sql = format!("DELETE FROM token_routes WHERE id IN ({})", marks(ids.len()));
@@ -76,7 +76,7 @@ pub async fn delete(store: &Store, ids: &[RouteId]) -> Result<u64> {
     changed(store, batch.collect()).await
 }
 
-/// Switches routes on or off; gives how many were not so before.
+/// Switches routes on or off; returns the number that changed.
 pub async fn set_enabled(store: &Store, ids: &[RouteId], enabled: bool) -> Result<u64> {
     let now = now_ms();
     let batch = ids.chunks(MAX_MARKS).map(|ids| {
@@ -90,7 +90,7 @@ pub async fn set_enabled(store: &Store, ids: &[RouteId], enabled: bool) -> Resul
     changed(store, batch.collect()).await
 }
 
-/// Adds channels to a route and gives their ids, in order.
+/// Adds channels to a route and returns their ids, in order.
 pub async fn add_channels(
     store: &Store,
     route_id: RouteId,
@@ -104,8 +104,8 @@ pub async fn add_channels(
     Ok(at.into_iter().map(|index| outcomes[index].id()).collect())
 }
 
-/// Changes channels, which from then on are the operator's. [`super::Error::NotFound`] when one of them
-/// is gone: then none is changed.
+/// Changes channels and marks them as set by an operator. Fails with [`super::Error::NotFound`] when one of
+/// them no longer exists: then none is changed.
 pub async fn update_channels(store: &Store, patches: Vec<(ChannelId, ChannelPatch)>) -> Result<()> {
     let now = now_ms();
     let batch = patches.into_iter().map(|(id, patch)| {
@@ -122,13 +122,13 @@ pub async fn update_channels(store: &Store, patches: Vec<(ChannelId, ChannelPatc
     store.batch(batch.collect()).await.map(drop)
 }
 
-/// Removes a channel, if there is one of this id.
+/// Deletes a channel; an unknown id is no error.
 pub async fn delete_channel(store: &Store, id: ChannelId) -> Result<()> {
     let statement = Statement::new("DELETE FROM route_channels WHERE id = ?", vec![id.into()]);
     store.batch(vec![statement.touching(Part::Channel, [id.into()])]).await.map(drop)
 }
 
-/// What changes with the route, after its own statement.
+/// Adds the statements for the rows that change with a route, after the route's own statement.
 fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDraft, dependents: Dependents) {
     let now = now_ms();
     if let Some(sources) = &draft.sources {
@@ -163,7 +163,7 @@ async fn changed(store: &Store, batch: Vec<Statement>) -> Result<u64> {
 // === impl RouteDraft ===
 
 impl RouteDraft {
-    /// What it may change of a route that there is.
+    /// Returns the columns that an update may change.
     fn columns(&self) -> [(&'static str, Value); 6] {
         [
             ("model_pattern", self.model_pattern.as_str().into()),

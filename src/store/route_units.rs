@@ -19,11 +19,11 @@ pub struct UnitRow {
     pub name: String,
     pub strategy: UnitStrategy,
     pub enabled: bool,
-    /// In their order.
+    /// In the unit's order.
     pub members: Vec<MemberRow>,
 }
 
-/// An account in a unit. Its counters are those of a channel, over all routes of the unit.
+/// An account in a unit. Its counters are like those of a channel, over all routes of the unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberRow {
     pub id: MemberId,
@@ -39,7 +39,7 @@ pub struct NewUnit {
     pub provider: String,
     pub name: String,
     pub strategy: UnitStrategy,
-    /// In their order.
+    /// In the unit's order.
     pub account_ids: Vec<AccountId>,
 }
 
@@ -47,7 +47,7 @@ const MEMBER_COLUMNS: &str = "id, unit_id, account_id, sort_order, success_count
      total_latency_ms, total_cost, last_used_at, last_selected_at, last_fail_at, consecutive_fail_count, \
      cooldown_level, cooldown_until, provider_cooldown_until, cache_input_tokens, cache_read_tokens";
 
-/// All units by id, with their members.
+/// Returns all units with their members, ordered by id.
 pub async fn list(store: &Store) -> Result<Vec<UnitRow>> {
     let members = format!("SELECT {MEMBER_COLUMNS} FROM oauth_route_unit_members ORDER BY sort_order, id");
     let units = "SELECT id, site_id, provider, name, strategy, enabled FROM oauth_route_units ORDER BY id";
@@ -55,7 +55,7 @@ pub async fn list(store: &Store) -> Result<Vec<UnitRow>> {
     Ok(with_members(store.rows(units, Vec::new(), read).await?, members))
 }
 
-/// The unit with its members.
+/// Returns the unit with its members.
 pub async fn get(store: &Store, id: UnitId) -> Result<Option<UnitRow>> {
     let members = format!(
         "SELECT {MEMBER_COLUMNS} FROM oauth_route_unit_members WHERE unit_id = ? ORDER BY sort_order, id"
@@ -65,7 +65,7 @@ pub async fn get(store: &Store, id: UnitId) -> Result<Option<UnitRow>> {
     Ok(with_members(store.rows(unit, vec![id.into()], read).await?, members).pop())
 }
 
-/// The units that these accounts are in, by account.
+/// Returns the units of these accounts, by account.
 pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<HashMap<AccountId, UnitId>> {
     let sql = |marks: &str| {
         format!("SELECT account_id, unit_id FROM oauth_route_unit_members WHERE account_id IN ({marks})")
@@ -73,9 +73,9 @@ pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<HashMap<Acc
     store.rows_of(ids, sql, |row| Ok((row.id()?, row.id()?))).await
 }
 
-/// Stores a unit with its members and gives its id; the channels of the first one stand for it from then on, with what
-/// they have counted. [`super::Error::Conflict`] when one of the accounts is in a unit already,
-/// [`super::Error::Dangling`] when one is gone.
+/// Stores a unit with its members and returns its id; the automatic channels of the first account then stand
+/// for the unit and keep their counters. Fails with [`super::Error::Conflict`] when one of the accounts is
+/// already in a unit, and with [`super::Error::Dangling`] when one no longer exists.
 pub async fn insert(store: &Store, unit: &NewUnit) -> Result<UnitId> {
     let now = now_ms();
     let insert = Statement::insert(
@@ -105,7 +105,7 @@ pub async fn insert(store: &Store, unit: &NewUnit) -> Result<UnitId> {
     Ok(store.batch(batch).await?[0].id())
 }
 
-/// Changes a unit; [`super::Error::NotFound`] when it is gone.
+/// Changes a unit; fails with [`super::Error::NotFound`] when it no longer exists.
 pub async fn update(
     store: &Store,
     id: UnitId,
@@ -119,13 +119,14 @@ pub async fn update(
     store.batch(vec![changes.update("oauth_route_units", id)]).await.map(drop)
 }
 
-/// Deletes a unit with its members; its channels stay with the first of them. An unknown id is no error.
+/// Deletes a unit with its members; its channels stay with the account they are stored with. An unknown id is
+/// no error.
 pub async fn delete(store: &Store, id: UnitId) -> Result<()> {
     let delete = Statement::new("DELETE FROM oauth_route_units WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete]).await.map(drop)
 }
 
-/// Stores a unit again that was deleted, with the counters of its members and the channels that stood for it.
+/// Stores a deleted unit again, with the counters of its members and the channels that stood for it.
 pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> Result<()> {
     let now = now_ms();
     let mut batch = vec![Statement::insert(
@@ -177,20 +178,20 @@ pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> R
     store.batch(batch).await.map(drop)
 }
 
-/// The channels that stand for a unit.
+/// Returns the channels that stand for a unit.
 pub async fn channels_of(store: &Store, id: UnitId) -> Result<Vec<ChannelId>> {
     let sql = "SELECT id FROM route_channels WHERE oauth_route_unit_id = ? ORDER BY id";
     store.rows(sql, vec![id.into()], |row| row.id()).await
 }
 
-/// The channels of units that are stored with this account.
+/// Returns the channels that stand for units and are stored with this account.
 pub(super) async fn channels_under(store: &Store, id: AccountId) -> Result<Vec<ChannelId>> {
     let sql =
         "SELECT id FROM route_channels WHERE account_id = ? AND oauth_route_unit_id IS NOT NULL ORDER BY id";
     store.rows(sql, vec![id.into()], |row| row.id()).await
 }
 
-/// Stores the channels of units that are stored with this account with the next member, where there is one.
+/// Builds the statement that moves an account's channels of units to the next member, where there is one.
 pub(super) fn hand_on(id: AccountId, channels: &[ChannelId]) -> Statement {
     let of_unit = "oauth_route_unit_members m WHERE m.unit_id = route_channels.oauth_route_unit_id AND m.account_id <> ?";
     let sql = format!(
@@ -201,7 +202,7 @@ pub(super) fn hand_on(id: AccountId, channels: &[ChannelId]) -> Statement {
     Statement::new(sql, vec![id.into(), id.into(), id.into()]).touching(Part::Channel, touched)
 }
 
-/// Forgets that these members ever failed: failures, cooldown and its level.
+/// Clears the failures of these members, their cooldown and its level.
 pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> {
     let clear = members.chunks(MAX_MARKS).map(|members| {
         let ids = members.iter().map(|member| member.id.into()).collect();
@@ -241,7 +242,7 @@ fn read(row: &mut Fields<'_>) -> Result<UnitRow> {
     })
 }
 
-/// A member and the unit it is in.
+/// Reads a member and the id of its unit.
 fn read_member(row: &mut Fields<'_>) -> Result<(UnitId, MemberRow)> {
     let (id, unit) = (row.id()?, row.id()?);
     let (account_id, sort_order, stats) = (row.id()?, row.int()?, ChannelStats::read(row)?);

@@ -26,9 +26,9 @@ pub struct RouteRow {
     pub enabled: bool,
     pub created_at: Millis,
     pub updated_at: Millis,
-    /// Made by an operator.
+    /// Whether an operator created the route.
     pub is_manual: bool,
-    /// The source routes of a group, in its order.
+    /// The source routes of a group, in the group's order.
     pub source_route_ids: Vec<RouteId>,
 }
 
@@ -50,14 +50,14 @@ pub struct ChannelRow {
     pub stats: ChannelStats,
 }
 
-/// What moves with every request on a channel, as it was last written: the live values are in
+/// The counters and times that change with every request on a channel, as last written; the live values are in
 /// memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ChannelStats {
     pub success_count: i64,
     pub fail_count: i64,
     pub total_latency_ms: i64,
-    /// USD.
+    /// In USD.
     pub total_cost: Usd,
     pub last_used_at: Option<Millis>,
     pub last_selected_at: Option<Millis>,
@@ -65,19 +65,19 @@ pub struct ChannelStats {
     pub consecutive_fail_count: i64,
     pub cooldown_level: i64,
     pub cooldown_until: Option<Millis>,
-    /// Set while it is the provider that keeps it back.
+    /// The end of a cooldown that the provider asked for, if one is set.
     pub provider_cooldown_until: Option<Millis>,
-    /// The input of calls whose upstream tells of its cache, and how much of that came from there.
+    /// Input tokens of calls whose upstream reports cache use, and how many of them were read from the cache.
     pub cache_input_tokens: i64,
     pub cache_read_tokens: i64,
 }
 
-/// The priority of a channel that nobody gave one.
+/// The priority of a channel for which none was set.
 pub const DEFAULT_PRIORITY: i64 = 0;
-/// The weight of a channel that nobody gave one.
+/// The weight of a channel for which none was set.
 pub const DEFAULT_WEIGHT: i64 = 10;
 
-/// A channel that is to be added.
+/// A channel to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewChannel {
     pub credential: Credential,
@@ -88,21 +88,22 @@ pub struct NewChannel {
     pub manual_override: bool,
 }
 
-/// A rebuild of more statements than this commits in several transactions.
+/// The number of statements beyond which a rebuild commits in several transactions.
 const STATEMENTS_AT_ONCE: usize = 2000;
-/// A rebuild that takes away more routes or channels than this commits them in several transactions: with a route go a
-/// channel of each account that had its model, and every other change waits for that.
+/// The number of routes or channels beyond which a rebuild commits its removals in several transactions:
+/// deleting a route also deletes a channel of each account that had its model, and every other change waits for
+/// that.
 const REMOVED_AT_ONCE: usize = 100;
 
 impl RouteRow {
-    /// Whether it uses the channels of other routes instead of its own.
+    /// Whether the route uses the channels of other routes instead of its own.
     pub fn is_group(&self) -> bool {
         self.route_mode == "explicit_group"
     }
 }
 
 impl NewChannel {
-    /// One that rebuilds add and remove.
+    /// Builds a channel that rebuilds may add and remove.
     pub fn automatic(credential: Credential, model: &str) -> Self {
         Self {
             credential,
@@ -116,7 +117,7 @@ impl NewChannel {
 }
 
 impl ChannelStats {
-    /// Takes the numbers of a row, which come next in it.
+    /// Reads the counters from the next fields of a row.
     pub(super) fn read(row: &mut Fields<'_>) -> Result<Self> {
         Ok(Self {
             success_count: row.int()?,
@@ -135,7 +136,7 @@ impl ChannelStats {
         })
     }
 
-    /// These numbers in the form that memory keeps.
+    /// Converts the counters to the form that is kept in memory.
     pub fn totals(&self) -> ChannelTotals {
         let count = |value: i64| u64::try_from(value).unwrap_or(0);
         ChannelTotals {
@@ -168,7 +169,7 @@ const CHANNEL_COLUMNS: &str = "c.id, c.route_id, c.account_id, c.token_id, c.oau
 const PLANNED_COLUMNS: &str =
     "id, route_id, account_id, token_id, oauth_route_unit_id, source_model, manual_override";
 
-/// All routes by id.
+/// Returns all routes, ordered by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
     let sql = format!("SELECT {COLUMNS} FROM token_routes ORDER BY id");
     let mut routes: Vec<RouteRow> = store.rows(sql, Vec::new(), read).await?;
@@ -178,7 +179,7 @@ pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
     Ok(routes)
 }
 
-/// The routes with these ids, as far as there are any, by id.
+/// Returns those routes with these ids that exist, ordered by id.
 pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
     let mut routes = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {
@@ -197,7 +198,7 @@ pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
     Ok(routes)
 }
 
-/// The next routes by id, at most so many, from behind this one.
+/// Returns at most `count` routes with an id above `after`, ordered by id.
 pub async fn some_after(store: &Store, after: RouteId, count: u32) -> Result<Vec<RouteRow>> {
     let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id > ? ORDER BY id LIMIT {count}");
     let mut routes: Vec<RouteRow> = store.rows(sql, vec![after.into()], read).await?;
@@ -222,10 +223,11 @@ fn add_sources(routes: &mut [RouteRow], links: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// Channels that a list of all reads at once: rows on their way take several times the memory of what they become.
+/// The number of channels that a full listing reads at once: rows take several times the memory of what they
+/// are read into.
 pub const PAGE: u32 = 1000;
 
-/// All channels by id, with their counters.
+/// Returns all channels with their counters, ordered by id.
 pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
     let mut channels = Vec::new();
     loop {
@@ -239,7 +241,7 @@ pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
     }
 }
 
-/// At most `count` channels by id, with their counters, from behind `after`.
+/// Returns at most `count` channels with an id above `after`, with their counters, ordered by id.
 pub async fn channels_after(store: &Store, after: ChannelId, count: u32) -> Result<Vec<ChannelRow>> {
     let sql = format!(
         "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \
@@ -248,18 +250,18 @@ pub async fn channels_after(store: &Store, after: ChannelId, count: u32) -> Resu
     store.rows(sql, vec![after.into()], read_channel).await
 }
 
-/// The accounts that have channels.
+/// Returns the accounts that have channels.
 pub async fn accounts_with_channels(store: &Store) -> Result<HashSet<AccountId>> {
     store.rows("SELECT DISTINCT account_id FROM route_channels", Vec::new(), |row| row.id()).await
 }
 
-/// What a rebuild looks at of so many channels by id, from behind this one.
+/// Returns the part of a channel that a rebuild needs, for at most `count` channels with an id above `after`.
 pub async fn planned_after(store: &Store, after: ChannelId, count: u32) -> Result<Vec<rebuild::ChannelRow>> {
     let sql = format!("SELECT {PLANNED_COLUMNS} FROM route_channels WHERE id > ? ORDER BY id LIMIT {count}");
     store.rows(sql, vec![after.into()], read_planned).await
 }
 
-/// What a rebuild looks at of these accounts' channels.
+/// Returns the part of a channel that a rebuild needs, for all channels of these accounts.
 pub async fn planned_of_accounts(store: &Store, ids: &[AccountId]) -> Result<Vec<rebuild::ChannelRow>> {
     let sql = |marks: &str| {
         format!("SELECT {PLANNED_COLUMNS} FROM route_channels WHERE account_id IN ({marks}) ORDER BY id")
@@ -267,24 +269,24 @@ pub async fn planned_of_accounts(store: &Store, ids: &[AccountId]) -> Result<Vec
     store.rows_of(ids, sql, read_planned).await
 }
 
-/// The routes in which these accounts have channels.
+/// Returns the routes in which these accounts have channels.
 pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<BTreeSet<RouteId>> {
     let sql =
         |marks: &str| format!("SELECT DISTINCT route_id FROM route_channels WHERE account_id IN ({marks})");
     store.rows_of(ids, sql, |row| row.id()).await
 }
 
-/// By what channels are asked for.
+/// The ids by which channels are selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelsOf<'a> {
     Themselves(&'a [ChannelId]),
     Routes(&'a [RouteId]),
     Accounts(&'a [AccountId]),
-    /// Route units that they stand for.
+    /// Channels that stand for these route units.
     Units(&'a [UnitId]),
 }
 
-/// The channels of these ids, or of routes or accounts of these ids, with their counters.
+/// Returns the selected channels with their counters.
 pub async fn some_channels(store: &Store, of: ChannelsOf<'_>) -> Result<Vec<ChannelRow>> {
     match of {
         ChannelsOf::Themselves(ids) => channels_by(store, "id", ids).await,
@@ -308,7 +310,7 @@ async fn channels_by(
     store.rows_of(ids, sql, read_channel).await
 }
 
-/// Forgets that these channels ever failed: failures, cooldown and its level.
+/// Clears the failures of these channels, their cooldown and its level.
 pub async fn clear_failures(store: &Store, channels: &[ChannelId]) -> Result<()> {
     let clear = channels
         .chunks(MAX_MARKS)
@@ -316,13 +318,13 @@ pub async fn clear_failures(store: &Store, channels: &[ChannelId]) -> Result<()>
     store.batch(clear.collect()).await.map(drop)
 }
 
-/// Carries out a rebuild: a small one in one transaction, a large one in several, so that other changes have their
-/// turn in between. [`super::Error::Dangling`] when an account, token or route of the plan is gone meanwhile, and
-/// [`super::Error::NotFound`] when another instance has changed anything of them since the version that was `seen`: plan
-/// again, from what is there then.
+/// Carries out a rebuild: a small one in one transaction, a large one in several, so that other changes have
+/// their turn in between. Fails with [`super::Error::Dangling`] when an account, token or route of the plan no
+/// longer exists, and with [`super::Error::NotFound`] when another instance has changed routing data since the
+/// version `seen`: plan again from the current rows.
 pub async fn apply(store: &Store, plan: &Plan, seen: Option<i64>) -> Result<()> {
     let now = now_ms();
-    // Whoever changes the version waits for this transaction.
+    // Another instance that changes the version waits for this transaction.
     let is_unchanged = seen.map(|version| {
         let sql = "UPDATE cache_versions SET version = version WHERE scope = 'routing' AND version = ?";
         Statement::new(sql, vec![version.into()]).must_change().touching_nothing()
@@ -341,7 +343,7 @@ pub async fn apply(store: &Store, plan: &Plan, seen: Option<i64>) -> Result<()> 
             store.batch(std::mem::take(&mut batch)).await?;
         }
     }
-    // After what comes instead: no model is without a channel in between.
+    // Removals come after the additions that replace them, so that no model is without a channel in between.
     let mut removed = 0;
     for (rows, removal) in removals(plan) {
         if removed + rows > REMOVED_AT_ONCE {
@@ -357,7 +359,8 @@ pub async fn apply(store: &Store, plan: &Plan, seen: Option<i64>) -> Result<()> 
     store.batch(batch).await.map(drop)
 }
 
-/// Carries out the removals of a plan and forgets every discovered model, in one transaction; gives how many.
+/// Carries out the removals of a plan and deletes all discovered models, in one transaction; returns the number
+/// of models deleted.
 pub async fn forget_discovered(store: &Store, plan: &Plan) -> Result<u64> {
     let mut batch = vec![
         Statement::new("DELETE FROM model_availability WHERE is_manual = ?", vec![false.into()]),
@@ -368,7 +371,7 @@ pub async fn forget_discovered(store: &Store, plan: &Plan) -> Result<u64> {
     Ok(outcomes.iter().take(2).map(|outcome| outcome.rows).sum())
 }
 
-/// What a plan takes away, and the channels that it gives another token, each with how many it names.
+/// Builds the removals of a plan and the changes of a channel's token, each with the number of rows it names.
 fn removals(plan: &Plan) -> Vec<(usize, Statement)> {
     let now = now_ms();
     fn statement(sql: &str, manual: bool, ids: &[impl Copy + Into<Value>]) -> Statement {
@@ -376,7 +379,7 @@ fn removals(plan: &Plan) -> Vec<(usize, Statement)> {
         Statement::new(format!("{sql} AND id IN ({})", marks(ids.len())), args.collect())
     }
     let mut removals = Vec::new();
-    // A channel that an operator touched since the plan was made is no longer the plan's business.
+    // A channel that an operator changed since the plan was made is left alone.
     removals.extend(plan.delete_channels.chunks(REMOVED_AT_ONCE).map(|ids| {
         let sql = "DELETE FROM route_channels WHERE manual_override = ?";
         (ids.len(), statement(sql, false, ids).touching(Part::Channel, values(ids)))
@@ -409,8 +412,8 @@ fn insert_route(batch: &mut Vec<Statement>, route: &NewRoute, now: Millis) {
     }
 }
 
-/// A channel and the row of its counters: telemetry only updates those that exist. Gives the place of the
-/// channel's statement in the batch.
+/// Adds a channel and its row of counters, because telemetry only updates rows that exist. Returns the index of
+/// the channel's statement in the batch.
 pub(super) fn insert_channel(
     batch: &mut Vec<Statement>,
     route: Value,

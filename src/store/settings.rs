@@ -1,5 +1,5 @@
-//! Saved settings: one JSON text per name. The names in [`SEALED`] are secrets: stored sealed,
-//! masked in answers, given back open.
+//! Saved settings: one JSON text per name. The settings named in [`SEALED`] are secrets: stored sealed, masked
+//! in responses, and opened when read here.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,13 @@ use super::{Result, Secret, Store};
 use crate::routing::health;
 use crate::time::{Millis, now_ms};
 
-/// The settings the store keeps for itself.
+/// Settings that the store keeps for itself.
 const INTERNAL: &[&str] = &[KDF, health::saved::SETTING];
-/// How the key that seals is made from the secret.
+/// The parameters by which the wrapping key is derived from the secret.
 const KDF: &str = "crypto_kdf_v1";
 
-/// Every saved setting by name, as JSON text; a text may be a secret. One that cannot be opened is left out.
+/// Returns every saved setting by name, as JSON text, which may be a secret. A setting that cannot be opened is
+/// left out.
 pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
     let mut settings = HashMap::new();
     for row in store.query("SELECT name, value FROM settings", Vec::new()).await? {
@@ -35,7 +36,7 @@ pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
     Ok(settings)
 }
 
-/// One saved setting that is no secret, as JSON text.
+/// Returns one saved setting that is not a secret, as JSON text.
 pub async fn get(store: &Store, name: &str) -> Result<Option<String>> {
     let sql = "SELECT value FROM settings WHERE name = ?";
     Ok(store.row(sql, vec![name.into()], |row| row.opt_text()).await?.flatten())
@@ -51,7 +52,7 @@ pub async fn put(store: &Store, values: Vec<(String, String)>) -> Result<()> {
     store.batch(statements).await.map(drop)
 }
 
-/// Saving one setting, for a batch that changes more.
+/// Builds the statement that saves one setting, for a batch that changes more.
 pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Result<Statement> {
     let stored: Value = match SEALED.contains(&name) {
         true => store.sealer().seal("settings", name, value)?.into(),
@@ -63,7 +64,7 @@ pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Res
     Ok(if INTERNAL.contains(&name) { statement.touching_nothing() } else { statement })
 }
 
-/// Forgetting every setting but the one without which no secret could be opened any more.
+/// Builds the statement that deletes every setting except the one without which no secret could be opened.
 pub fn forget_all() -> Statement {
     Statement::new("DELETE FROM settings WHERE name <> ?", vec![KDF.into()])
 }

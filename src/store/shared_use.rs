@@ -1,5 +1,5 @@
-//! What downstream keys have used, where several instances share a database: each knows what it spent itself, and reads
-//! here what all of them did.
+//! Usage of downstream keys, where several instances share a database: each instance knows what it spent
+//! itself, and reads the total of all instances here.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,25 @@ use super::{Result, Store, budgets};
 use crate::keys::{Budget, Key, KeyTable, Used};
 use crate::time::{Millis, monotonic_ms, now_ms};
 
-/// A key without limits is looked at for so long after it was used; instances have clocks of their own.
+/// How long after its last use a key without limits is still read, in milliseconds; generous because each
+/// instance has its own clock.
 const LATELY_MS: Millis = 600_000;
 
-/// Takes over what all instances have used of these keys: of all of them, or of those with limits and those in use.
+/// Takes over the usage of keys by all instances: of every key if `everything`, else of those with limits and
+/// those recently used or changed.
 pub async fn follow(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> {
     totals(store, keys, everything).await?;
     windows(store, keys).await
 }
 
-/// Whether an answer of the database to a question of `then` is the newest that is known of the key: whoever has its turn may have
-/// asked for it alone since.
+/// Whether the result of a query made at `then` is the newest that is known of the key: the holder of the key's
+/// turn may have queried it since.
 fn is_newest(key: &Key, then: Millis) -> bool {
     !key.live.looks.looked_since(then)
 }
 
-/// Takes over what all instances have spent of one key that is charged when an answer ends. For the holder of its turn.
+/// Takes over what all instances have spent of one key that is charged when an answer ends. The caller must
+/// hold the key's turn.
 pub async fn look(store: &Store, key: &Key) -> Result<()> {
     if key.max_cost.is_some() {
         let sql = "SELECT used_cost FROM downstream_api_keys WHERE id = ?";
@@ -44,13 +47,13 @@ pub async fn look(store: &Store, key: &Key) -> Result<()> {
     Ok(())
 }
 
-/// Takes over what is stored of a window that began then.
+/// Takes over the stored usage of a window that began at `start`.
 fn follow_window(budget: &Budget, start: Millis, stored: Option<&(Millis, Used)>) {
     match stored {
         Some((stored_start, used)) if *stored_start == start => {
             budget.live.follow(&budget.bounds, start, Some(*used));
         }
-        // Another window has begun: who asks next opens it.
+        // Another window has begun: the next request opens it.
         Some(_) => {}
         None => budget.live.follow(&budget.bounds, start, None),
     }
@@ -68,7 +71,7 @@ async fn totals(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> 
         let mut row = row.fields();
         let (id, requests, cost) = (row.id()?, row.int()?, row.usd()?);
         let Some(key) = keys.get(id) else { continue };
-        // Who looks or reserves, or changes the key, knows better.
+        // The holder of the key's turn is reading, reserving or changing it, and has newer values.
         let Ok(_turn) = key.live.turn.try_lock() else { continue };
         if is_newest(key, then) {
             key.live.follow_cost(cost);
@@ -83,7 +86,7 @@ async fn totals(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> 
 
 async fn windows(store: &Store, keys: &KeyTable) -> Result<()> {
     let now = now_ms();
-    // The row of a window is there before the window is open: one that is not there later was deleted.
+    // The row of a window exists before the window is open: a row that is missing later was deleted.
     let open: Vec<(&Key, &Budget, Millis)> = keys
         .iter()
         .flat_map(|key| {

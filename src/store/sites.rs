@@ -1,4 +1,4 @@
-//! Sites and the pool of addresses behind each.
+//! Sites and the pool of endpoint addresses of each.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ impl SiteStatus {
         }
     }
 
-    /// Any case; `None` for another word.
+    /// Parses a status in any letter case; `None` for an unknown word.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         [Self::Active, Self::Disabled].into_iter().find(|status| text.eq_ignore_ascii_case(status.as_str()))
@@ -37,7 +37,7 @@ pub struct SiteRow {
     pub id: SiteId,
     pub name: String,
     pub url: String,
-    /// An identifier of a platform, unless a newer release wrote the row.
+    /// The identifier of a platform; it may be unknown here if a newer release wrote the row.
     pub platform: String,
     pub status: SiteStatus,
     pub proxy_url: Option<Secret>,
@@ -48,7 +48,7 @@ pub struct SiteRow {
     pub is_pinned: bool,
     pub sort_order: i64,
     pub global_weight: f64,
-    /// `None` = unlimited.
+    /// `None` means unlimited.
     pub max_concurrency: Option<i64>,
     pub initialization_preset_id: Option<String>,
     pub post_refresh_probe_enabled: bool,
@@ -60,7 +60,7 @@ pub struct SiteRow {
     pub endpoints: Vec<EndpointRow>,
 }
 
-/// A stored address of a site's pool.
+/// A stored address in a site's pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointRow {
     pub id: EndpointId,
@@ -76,7 +76,7 @@ pub struct EndpointRow {
     pub updated_at: Millis,
 }
 
-/// An address as an operator gives it.
+/// An address as entered by an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEndpoint {
     pub url: String,
@@ -96,7 +96,7 @@ pub struct NewSite {
     pub custom_headers: Option<Secret>,
     pub external_checkin_url: Option<String>,
     pub is_pinned: bool,
-    /// `None` = one more than the highest there is.
+    /// The position in lists; `None` places the site after all others.
     pub sort_order: Option<i64>,
     pub global_weight: f64,
     pub max_concurrency: Option<i64>,
@@ -104,7 +104,7 @@ pub struct NewSite {
     pub endpoints: Vec<NewEndpoint>,
 }
 
-/// What an update changes: `None` keeps a field, `Some(None)` clears it.
+/// The fields that an update changes: `None` keeps a field, `Some(None)` clears it.
 #[derive(Debug, Clone, Default)]
 pub struct SitePatch {
     pub name: Option<String>,
@@ -123,7 +123,7 @@ pub struct SitePatch {
     pub post_refresh_probe_model: Option<String>,
     pub post_refresh_probe_scope: Option<String>,
     pub post_refresh_probe_latency_threshold_ms: Option<i64>,
-    /// The whole new pool; addresses already there keep their row and its state.
+    /// The whole new pool; addresses that are already in it keep their row and its state.
     pub endpoints: Option<Vec<NewEndpoint>>,
 }
 
@@ -137,7 +137,7 @@ const COLUMNS: &str = "id, name, url, platform, status, proxy_url, use_system_pr
 const ENDPOINT_COLUMNS: &str = "id, site_id, url, enabled, sort_order, cooldown_until, last_selected_at, \
      last_failed_at, last_failure_reason, created_at, updated_at";
 
-/// All sites by id, with their endpoints.
+/// Returns all sites with their endpoints, ordered by id.
 pub async fn list(store: &Store) -> Result<Vec<SiteRow>> {
     let sql = format!("SELECT {COLUMNS} FROM sites ORDER BY id");
     let mut sites: Vec<SiteRow> = store.rows(sql, Vec::new(), |row| read(store, row)).await?;
@@ -151,7 +151,7 @@ pub async fn list(store: &Store) -> Result<Vec<SiteRow>> {
     Ok(sites)
 }
 
-/// One site with its endpoints.
+/// Returns one site with its endpoints.
 pub async fn get(store: &Store, id: SiteId) -> Result<Option<SiteRow>> {
     let sql = format!("SELECT {COLUMNS} FROM sites WHERE id = ?");
     let site = store.row(sql, vec![id.into()], |row| read(store, row)).await?;
@@ -163,13 +163,14 @@ pub async fn get(store: &Store, id: SiteId) -> Result<Option<SiteRow>> {
     Ok(Some(site))
 }
 
-/// The id of the site with this platform and address.
+/// Returns the id of the site with this platform and address.
 pub async fn find(store: &Store, platform: &str, url: &str) -> Result<Option<SiteId>> {
     let sql = "SELECT id FROM sites WHERE platform = ? AND url = ?";
     store.row(sql, vec![platform.into(), url.into()], |row| row.id()).await
 }
 
-/// Stores a site with its endpoints and returns its id; [`Error::Conflict`] when (platform, url) is taken.
+/// Stores a site with its endpoints and returns its id; fails with [`Error::Conflict`] when a site with this
+/// platform and URL exists.
 pub async fn insert(store: &Store, site: NewSite) -> Result<SiteId> {
     let now = now_ms();
     let seal = |column, secret: &Option<Secret>| store.sealer().seal_opt(TABLE, column, secret.as_ref());
@@ -200,8 +201,8 @@ pub async fn insert(store: &Store, site: NewSite) -> Result<SiteId> {
     Ok(store.batch(batch).await?[0].id())
 }
 
-/// Changes a site. Returns the status it moved to, if it really moved: then its accounts moved with
-/// it, each remembering what it was before.
+/// Changes a site. Returns the new status if the status changed: then its accounts changed theirs with it, each
+/// remembering its former one.
 pub async fn update(store: &Store, id: SiteId, patch: SitePatch) -> Result<Option<SiteStatus>> {
     let now = now_ms();
     let sealer = store.sealer();
@@ -241,7 +242,8 @@ pub async fn update(store: &Store, id: SiteId, patch: SitePatch) -> Result<Optio
     Ok(patch.status.filter(|_| moved))
 }
 
-/// The accounts' statement, then the site's own: the first still sees the status before.
+/// Builds the statements for the accounts and then for the site: the first one must still see the site's former
+/// status.
 fn move_to(id: SiteId, status: SiteStatus, now: Millis) -> [Statement; 2] {
     let accounts = match status {
         SiteStatus::Disabled => {
@@ -303,7 +305,7 @@ fn put_endpoint(store: &Store, site: Value, endpoint: &NewEndpoint, now: Millis)
     .touching(Part::Site, [site])
 }
 
-/// Deletes a site with everything under it; an unknown id is no error.
+/// Deletes a site with everything that belongs to it; an unknown id is no error.
 pub async fn delete(store: &Store, id: SiteId) -> Result<()> {
     let delete = Statement::new("DELETE FROM sites WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.touching(Part::Site, [id.into()])]).await.map(drop)

@@ -1,8 +1,8 @@
-//! From rows to the snapshot that requests read: opened credentials, parsed addresses, the proxy
-//! each connection takes.
+//! Builds the snapshot that requests read from stored rows: opened credentials, parsed addresses, and the
+//! outbound proxy of each connection.
 //!
-//! A stored value that cannot be used never changes where a request goes. An unreadable proxy or
-//! address makes its site misconfigured: the attempts of its channels fail and say why.
+//! A stored value that cannot be used never changes where a request goes. An unreadable proxy or address makes
+//! its site misconfigured: attempts on its channels fail and state the reason.
 
 mod source;
 
@@ -29,7 +29,8 @@ use crate::routing::{
 use crate::sync::lock;
 pub use source::Source;
 
-/// A site as calls for one of its accounts see it: through the account's outbound proxy when it has one.
+/// Builds a site for calls of one of its accounts, which go through the account's outbound proxy when it has
+/// one.
 pub fn site_of_account(
     site: &SiteRow,
     account: &AccountRow,
@@ -41,8 +42,8 @@ pub fn site_of_account(
     builder.site(site, proxy)
 }
 
-/// The site of an account with the address of its management calls: its own, never its pool's, and without
-/// what belongs to the data plane. The error is for people.
+/// Builds an account's site with the address of its management calls: the site's own address, never one of its
+/// pool, and without the path of the model API. The error is for people.
 pub fn management_of_account(
     site: &SiteRow,
     account: &AccountRow,
@@ -54,7 +55,8 @@ pub fn management_of_account(
     builder.management(site, proxy)
 }
 
-/// As [`management_of_account`], for calls that belong to no account yet.
+/// Builds a site and its management address like [`management_of_account`], for calls that do not belong to an
+/// account yet.
 pub fn management_of_site(
     site: &SiteRow,
     live: &LiveTable,
@@ -64,7 +66,7 @@ pub fn management_of_site(
     builder.management(site, builder.proxy_of_site(site))
 }
 
-/// As [`site_of_account`], for an account that is not stored so.
+/// Builds a site like [`site_of_account`], for an account that is not stored with these proxy settings.
 pub fn site_by_way(
     site: &SiteRow,
     way: &WayOut<'_>,
@@ -76,7 +78,7 @@ pub fn site_by_way(
     builder.site(site, proxy)
 }
 
-/// What an account says of the way its connections take.
+/// An account's settings for the route of its connections.
 #[derive(Clone, Copy, Default)]
 pub struct WayOut<'a> {
     pub proxy_url: Option<&'a Secret>,
@@ -84,13 +86,13 @@ pub struct WayOut<'a> {
 }
 
 impl<'a> WayOut<'a> {
-    /// What a stored account says.
+    /// Returns the settings of a stored account.
     pub fn of(account: &'a AccountRow) -> Self {
         Self { proxy_url: account.proxy_url.as_ref(), use_system_proxy: account.use_system_proxy }
     }
 }
 
-/// Where connections go out: directly, through a proxy, or, for the reason given, not at all.
+/// The route of outgoing connections: direct, through a proxy, or blocked for the reason given.
 type Outbound = Result<Option<Arc<OutboundProxy>>, String>;
 
 struct Builder<'a> {
@@ -99,7 +101,7 @@ struct Builder<'a> {
     credentials: Mutex<Credentials>,
 }
 
-/// What accounts and their tokens present, by the numbers of both.
+/// The credentials of accounts and of their tokens, by account id and token id.
 type Credentials = HashMap<(AccountId, Option<TokenId>), Option<Credential>>;
 
 impl<'a> Builder<'a> {
@@ -108,7 +110,7 @@ impl<'a> Builder<'a> {
         Self { live, system_proxy, credentials: Mutex::default() }
     }
 
-    /// The site's own proxy, else the system's when it asks for it.
+    /// Returns the site's own proxy, or the system proxy when the site asks for it.
     fn proxy_of_site(&self, site: &SiteRow) -> Outbound {
         match &site.proxy_url {
             Some(url) => parse_proxy("the site's proxy", url.expose()),
@@ -117,7 +119,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The account's choice, which goes before its site's; `None` when it makes none.
+    /// Returns the account's choice of proxy, which overrides its site's; `None` when it makes none.
     fn proxy_of_account(&self, account: &AccountRow) -> Option<Outbound> {
         self.proxy_by_way(&WayOut::of(account))
     }
@@ -126,7 +128,7 @@ impl<'a> Builder<'a> {
         match way.proxy_url {
             Some(url) => Some(parse_proxy("the account's proxy", url.expose())),
             None if way.use_system_proxy => {
-                // Without a system proxy the flag chooses nothing.
+                // Without a system proxy the flag has no effect.
                 Some(self.system_proxy.clone()).filter(|proxy| !matches!(proxy, Ok(None)))
             }
             None => None,
@@ -176,7 +178,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The enabled addresses of the pool; the site's own when it has no pool.
+    /// Builds the enabled addresses of the site's pool, or the site's own address when it has no pool.
     fn endpoints(
         &self,
         site: &SiteRow,
@@ -216,8 +218,8 @@ impl<'a> Builder<'a> {
             .collect()
     }
 
-    /// An account with a way out of its own gets its site with that way: the pool's health is shared. The row of
-    /// the site is needed for such a one only.
+    /// Builds an account. An account with its own outbound proxy gets a copy of its site with that proxy, which
+    /// shares the health of the pool; only for such an account is the site's row needed.
     fn account(&self, row: &AccountRow, site: &Arc<Site>, site_row: Option<&SiteRow>) -> Account {
         let site = match self.proxy_of_account(row).zip(site_row) {
             Some((proxy, site_row)) => Arc::new(self.site(site_row, proxy)),
@@ -245,14 +247,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What an account presents by itself. Made once for all channels that present it: an account has one for each of
-    /// its models.
+    /// Returns the account's own credential. It is created once for all channels that use it: an account has a
+    /// channel for each of its models.
     fn own_credential(&self, account: &AccountRow) -> Option<Credential> {
         let made = || own_credential(account).map(Into::into);
         lock(&self.credentials).entry((account.id, None)).or_insert_with(made).clone()
     }
 
-    /// What an account presents with one of its tokens; nothing where that is gone or not usable.
+    /// Returns the credential of one of the account's tokens; `None` when the token is gone or not usable.
     fn token_credential(
         &self,
         account: AccountId,
@@ -263,7 +265,7 @@ impl<'a> Builder<'a> {
         lock(&self.credentials).entry((account, Some(id))).or_insert_with(made).clone()
     }
 
-    /// `own` is what the account presents by itself.
+    /// Builds a channel; `own` is the account's own credential.
     fn channel(
         &self,
         row: &ChannelRow,
@@ -271,7 +273,7 @@ impl<'a> Builder<'a> {
         own: Option<Credential>,
         token: Option<&TokenRow>,
     ) -> Channel {
-        // No site gets a secret of another one's account, whatever was stored.
+        // A site must not receive a secret of another site's account, whatever was stored.
         let token = token.filter(|token| token.account_id == account.id);
         let credential = match row.token_id {
             Some(id) => self.token_credential(account.id, id, token),
@@ -293,8 +295,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The channel that stands for a unit, with those of its members that have its model; with all of them, where none
-    /// is known to have it.
+    /// Builds the channel that stands for a unit, with the members that have its model, or with all members
+    /// when none is known to have it.
     fn whole(
         &self,
         channel: Channel,
@@ -330,15 +332,15 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The member of an account's further configuration that switches WebSockets off.
+/// The member of an account's `extra` that switches WebSockets off.
 const WEBSOCKETS: &str = "websockets";
 
-/// Whether the rest of an account's configuration switches its WebSocket off.
+/// Whether an account's `extra` switches WebSockets off.
 fn refuses_websocket(extra: &str) -> bool {
     extra.contains(WEBSOCKETS) && json::member(extra, WEBSOCKETS) == Some("false")
 }
 
-/// Where the vendor wants requests sent from a site that is at its address.
+/// Returns the addresses to which the vendor wants requests sent, for a site with the vendor's own address.
 fn addresses_instead(site: &SiteRow) -> &'static [&'static str] {
     let mut providers = OAuthProvider::ALL.into_iter().map(OAuthProvider::profile);
     let platform = Platform::parse(&site.platform);
@@ -349,13 +351,13 @@ fn addresses_instead(site: &SiteRow) -> &'static [&'static str] {
     code_assist.filter(|_| is_vendors).map_or(&[], |code_assist| code_assist.addresses)
 }
 
-/// A blank text says nothing.
+/// Returns a trimmed text, or `None` when it is blank.
 fn known(text: Option<&str>) -> Option<Box<str>> {
     text.map(str::trim).filter(|text| !text.is_empty()).map(Into::into)
 }
 
-/// What a channel with this token presents upstream: the token, else an OAuth account's
-/// access token (never a stale API key), else the account's API key.
+/// Returns the credential that a channel sends upstream: that of its token if it has one, else an OAuth
+/// account's access token (never a stale API key), else the account's API key.
 pub fn credential(
     token_id: Option<TokenId>,
     account: &AccountRow,
@@ -391,7 +393,8 @@ fn build_route(row: &RouteRow, channels: Vec<Arc<Channel>>) -> Route {
     }
 }
 
-/// Blank = no proxy. The problem names whose proxy it is, never its address: that may carry a password.
+/// Parses a proxy address; a blank one means no proxy. The error names whose proxy it is, never the address,
+/// which may contain a password.
 fn parse_proxy(whose: &str, url: &str) -> Outbound {
     match url.trim() {
         "" => Ok(None),
@@ -432,7 +435,7 @@ fn mapping(route: RouteId, text: &str) -> Vec<(ModelPattern, String)> {
     }
 }
 
-/// The members of a JSON object of strings as they are written: the order of a mapping has a meaning.
+/// Parses a JSON object of strings in its written order, because the order of a mapping matters.
 fn ordered_pairs(text: &str) -> serde_json::Result<Vec<(String, String)>> {
     struct Pairs;
     impl<'de> Visitor<'de> for Pairs {

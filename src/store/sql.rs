@@ -1,8 +1,7 @@
-//! What every database of the store understands: statements, and how one statement text is spelled in each dialect.
+//! Statements, and how one statement text is written in each SQL dialect.
 //!
-//! SQL is written once, in the subset that SQLite, PostgreSQL and MySQL share, with `?` for
-//! arguments. [`SqlDialect::spell`] rewrites the placeholders, [`upsert`] writes the one statement
-//! that differs in shape.
+//! SQL is written once, in the subset that SQLite, PostgreSQL and MySQL share, with `?` for arguments.
+//! [`SqlDialect::spell`] rewrites the placeholders, [`upsert`] writes the one statement whose form differs.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -15,9 +14,10 @@ pub use super::value::{Arg, Fields, Outcome, Row, Value};
 pub struct Statement {
     pub sql: Cow<'static, str>,
     pub args: Vec<Value>,
-    /// The batch is undone with [`NotFound`](super::Error::NotFound) when this statement changes no row.
+    /// Whether the batch is undone with [`NotFound`](super::Error::NotFound) when this statement changes no
+    /// row.
     pub must_change: bool,
-    /// What it touches of the rows that requests are routed by.
+    /// The rows it touches that routing depends on.
     pub(super) touches: Touches,
 }
 
@@ -26,15 +26,15 @@ impl Statement {
         Self { sql: sql.into(), args, must_change: false, touches: Touches::Unsaid }
     }
 
-    /// `INSERT` of one row: columns with their values.
+    /// Builds an `INSERT` of one row from columns and their values.
     pub(super) fn insert(table: &str, row: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         let (columns, args): (Vec<&str>, Vec<Value>) = row.into_iter().unzip();
         let marks = marks(args.len());
         Self::new(format!("INSERT INTO {table} ({}) VALUES ({marks})", columns.join(", ")), args)
     }
 
-    /// Says that it touches these parts, and nothing else that requests are routed by.
-    /// Stores a row at this place of the operator's order, or behind all others.
+    /// Builds an `INSERT` of one row at this position of the operator's order, or after all others if there is
+    /// none.
     pub(super) fn insert_in_order(
         table: &str,
         sort_order: Option<i64>,
@@ -51,31 +51,33 @@ impl Statement {
         Self::new(sql, args)
     }
 
+    /// Declares that the statement touches these rows, and nothing else that routing depends on.
     pub(super) fn touching(mut self, part: Part, ids: impl IntoIterator<Item = Value>) -> Self {
         self.touches = Touches::Of(part, ids.into_iter().collect());
         self
     }
 
-    /// Says that it touches the row that it inserts, and nothing else that requests are routed by.
+    /// Declares that the statement touches the row that it inserts, and nothing else that routing depends on.
     pub(super) fn inserting(mut self, part: Part) -> Self {
         self.touches = Touches::Inserted(part);
         self
     }
 
-    /// Says that none of the columns it changes is held in memory: nobody routes, lets in or is set up by it.
+    /// Declares that none of the columns the statement changes is held in memory: routing, access and settings
+    /// do not depend on them.
     pub(super) fn touching_nothing(mut self) -> Self {
         self.touches = Touches::Nothing;
         self
     }
 
-    /// Undoes the whole batch with [`NotFound`](super::Error::NotFound) when no row changes.
+    /// Makes the whole batch fail with [`NotFound`](super::Error::NotFound) when no row changes.
     pub fn must_change(mut self) -> Self {
         self.must_change = true;
         self
     }
 }
 
-/// How a database spells SQL.
+/// The SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqlDialect {
     Sqlite,
@@ -84,7 +86,8 @@ pub enum SqlDialect {
 }
 
 impl SqlDialect {
-    /// The time of the database in milliseconds; `None` where one process alone uses it.
+    /// Returns the SQL expression for the database's time in milliseconds; `None` for a database that only one
+    /// process uses.
     pub(super) fn now(self) -> Option<&'static str> {
         match self {
             Self::Sqlite => None,
@@ -93,8 +96,9 @@ impl SqlDialect {
         }
     }
 
-    /// The statement as this database wants it: `?` outside quotes becomes `$1`, `$2`, … on PostgreSQL. One whose letters
-    /// are made small gets the order of bytes, which our columns have: others know small letters beyond ASCII.
+    /// Returns the statement in this database's dialect: `?` outside quotes becomes `$1`, `$2`, … on
+    /// PostgreSQL. An argument of `LOWER` gets the byte-wise collation that our columns have, because other
+    /// collations also lower letters beyond ASCII.
     pub fn spell<'a>(self, sql: &'a str) -> Cow<'a, str> {
         if self != Self::Postgres || !sql.contains('?') {
             return Cow::Borrowed(sql);
@@ -120,7 +124,7 @@ impl SqlDialect {
     }
 }
 
-/// What an upsert does with a column of a row that is already there.
+/// How an upsert treats a column of an existing row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnConflict {
     /// Takes the new value.
@@ -131,12 +135,12 @@ pub enum OnConflict {
     Keep,
 }
 
-/// `INSERT` of `keys` and `columns`, in that order, or an update of the row that has these keys.
+/// Builds an `INSERT` of `keys` and `columns`, in that order, or an update of the row that has these keys.
 pub fn upsert(dialect: SqlDialect, table: &str, keys: &[&str], columns: &[(&str, OnConflict)]) -> String {
     upsert_rows(dialect, table, keys, columns, 1)
 }
 
-/// An [`upsert`] of so many rows, with the arguments of one after those of the other.
+/// Builds an [`upsert`] of `rows` rows, whose arguments follow one another.
 pub fn upsert_rows(
     dialect: SqlDialect,
     table: &str,
@@ -171,21 +175,22 @@ pub fn upsert_rows(
     format!("INSERT INTO {table} ({}) VALUES {marks} {conflict}", names.join(", "))
 }
 
-/// What `LIKE ? ESCAPE '!'` finds a text by, wherever it stands: a backslash would itself need escaping on MySQL.
+/// Returns the pattern by which `LIKE ? ESCAPE '!'` finds a text anywhere; a backslash as the escape character
+/// would itself need escaping on MySQL.
 pub(super) fn anywhere(text: &str) -> Value {
     let escaped = text.replace('!', "!!").replace('%', "!%").replace('_', "!_");
     Value::Text(format!("%{escaped}%"))
 }
 
-/// How many ids one statement names at most: every database takes that many arguments.
+/// The most ids that one statement names: every database takes that many arguments.
 pub(super) const MAX_MARKS: usize = 500;
 
-/// Ids as arguments.
+/// Converts ids to arguments.
 pub(super) fn values(ids: &[impl Copy + Into<Value>]) -> impl Iterator<Item = Value> {
     ids.iter().map(|id| (*id).into())
 }
 
-/// `?, ?, ?`: the placeholders of a list of `count` values.
+/// Returns `?, ?, ?`: the placeholders of a list of `count` values.
 pub fn marks(count: usize) -> String {
     vec!["?"; count].join(", ")
 }
@@ -219,12 +224,12 @@ impl Changes {
         }
     }
 
-    /// Counts a column up by one.
+    /// Increments a column by one.
     pub fn count(&mut self, column: &'static str) {
         self.counted.push(column);
     }
 
-    /// `UPDATE table SET … WHERE id = ?`, undoing its batch when no such row exists.
+    /// Builds `UPDATE table SET … WHERE id = ?`, which undoes its batch when no such row exists.
     pub fn update(mut self, table: &str, id: impl Into<Value>) -> Statement {
         let set = self.columns.iter().map(|column| format!("{column} = ?"));
         let counted = self.counted.iter().map(|column| format!("{column} = {column} + 1"));

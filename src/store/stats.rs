@@ -1,5 +1,5 @@
-//! What the dashboard and the statistics ask: sums over the usage tables, which outlive the log, and
-//! over the log where single requests count.
+//! Queries of the dashboard and the statistics: sums over the usage tables, which outlive the log, and over the
+//! log where single requests matter.
 
 use super::cached::CachedTokens;
 use super::log_sums::{OF_ROWS, Parts};
@@ -10,14 +10,14 @@ use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
 use crate::time::Millis;
 
-/// An account on an active site, as far as the dashboard looks at it.
+/// An account on an active site, with what the dashboard needs of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
     pub id: AccountId,
     pub site_id: SiteId,
     pub balance: Usd,
     pub is_active: bool,
-    /// JSON text: members without a column, among them `todayIncomeSnapshot`.
+    /// JSON text: the members that have no column, among them `todayIncomeSnapshot`.
     pub extra: Option<String>,
 }
 
@@ -34,10 +34,10 @@ const SUMS: &str = "COALESCE(SUM(u.calls), 0), COALESCE(SUM(u.ok), 0), COALESCE(
      COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.latency_ms), 0), COALESCE(SUM(u.latency_n), 0), \
      COALESCE(SUM(u.cache_input_tokens), 0), COALESCE(SUM(u.cache_read_tokens), 0), \
      COALESCE(SUM(u.cache_creation_tokens), 0)";
-/// Rows that count: what was used at a site survives it, and what was at one that is disabled is left out.
+/// The condition for rows that count: usage at a deleted site is kept, usage at a disabled one is left out.
 const COUNTED: &str = "site_id > 0 AND site_id NOT IN (SELECT id FROM sites WHERE status <> 'active')";
 
-/// Active sites in the order in which they are shown.
+/// Returns the active sites in display order.
 pub async fn active_sites(store: &Store) -> Result<Vec<ActiveSite>> {
     let sql = "SELECT id, name, url, platform FROM sites WHERE status = 'active' \
                ORDER BY is_pinned DESC, sort_order, name, id";
@@ -48,7 +48,7 @@ pub async fn active_sites(store: &Store) -> Result<Vec<ActiveSite>> {
         .await
 }
 
-/// Every account on an active site.
+/// Returns every account on an active site.
 pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
     let sql = "SELECT a.id, a.site_id, a.balance, a.status, a.extra FROM accounts a \
                JOIN sites s ON s.id = a.site_id AND s.status = 'active' ORDER BY a.id";
@@ -65,7 +65,7 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
         .await
 }
 
-/// Calls of the log since a moment, but for those at disabled sites. Latency is left out.
+/// Sums the logged calls since `from`, except those at disabled sites. Latency is left out.
 pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
     let parts = Parts::of(store, Some(from), None).await?;
     let mut rows = Vec::new();
@@ -93,7 +93,8 @@ pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
     Ok(sums)
 }
 
-/// The sums of each site that is not disabled, also of those that are gone, from a local day on (`None`: of all time).
+/// Returns the sums of each site that is not disabled, including deleted ones, from a local day on (`None`: all
+/// time).
 pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(SiteId, Sums)>> {
     let sql = format!(
         "SELECT u.site_id, {SUMS} FROM usage_day u WHERE u.local_day >= ? AND {COUNTED} GROUP BY u.site_id"
@@ -101,7 +102,8 @@ pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(SiteI
     store.rows(sql, vec![from_day.unwrap_or_default().into()], |row| Ok((row.id()?, Sums::read(row)?))).await
 }
 
-/// Sums by local day and site, but for disabled sites, from a day on, ascending: of one model, or of all.
+/// Returns sums by local day and site from a day on, ascending, except for disabled sites: of one model, or of
+/// all.
 pub async fn by_day_and_site(
     store: &Store,
     from_day: &str,
@@ -117,7 +119,7 @@ pub async fn by_day_and_site(
     store.rows(sql, args, |row| Ok((row.text()?, row.id()?, Sums::read(row)?))).await
 }
 
-/// Sums by hour bucket and site, but for disabled sites, from a bucket on.
+/// Returns sums by hour bucket and site from a bucket on, except for disabled sites.
 pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis, SiteId, Sums)>> {
     let sql = format!(
         "SELECT u.bucket_start, u.site_id, {SUMS} FROM usage_hour u \
@@ -126,7 +128,7 @@ pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis
     store.rows(sql, vec![from.into()], |row| Ok((row.int()?, row.id()?, Sums::read(row)?))).await
 }
 
-/// Sums by model from a local day on: of one site, or of all but the disabled ones.
+/// Returns sums by model from a local day on: of one site, or of all but the disabled ones.
 pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Result<Vec<(String, Sums)>> {
     let (of, mut args) = match site {
         Some(site) => ("u.site_id = ?", vec![site.into()]),
@@ -138,8 +140,8 @@ pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Re
     store.rows(sql, args, |row| Ok((row.text()?, Sums::read(row)?))).await
 }
 
-/// Forgets all that was used: sums, counters and cooldowns of channels and of members of route units, what accounts have
-/// used. Other instances hear that the cooldowns are over.
+/// Builds the statements that reset all usage: the usage tables, the counters and cooldowns of channels and of
+/// members of route units, and the used balance of accounts. Other instances learn that the cooldowns are over.
 pub fn forget_usage(store: &Store, now: Millis) -> Vec<Statement> {
     let stamp = store.database().dialect().now().unwrap_or("NULL");
     let counters = |table: &str| {

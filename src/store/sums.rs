@@ -1,26 +1,26 @@
-//! What calls come to, summed up.
+//! Sums over calls.
 
 use super::Result;
 use super::cached::CachedTokens;
 use super::sql::Fields;
 use crate::money::Usd;
 
-/// Sums over calls; whatever is not a success has failed.
+/// Sums over calls; a call that is not a success counts as failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sums {
     pub calls: i64,
     pub ok: i64,
     pub tokens: i64,
-    /// USD.
+    /// In USD.
     pub cost: Usd,
     pub latency_ms: i64,
-    /// How many calls the latency is of.
+    /// The number of calls in the latency sum.
     pub latency_n: i64,
     pub cached: CachedTokens,
 }
 
 impl Sums {
-    /// Takes the sums of a row, which come next in it.
+    /// Reads the sums from the next fields of a row.
     pub(in crate::store) fn read(row: &mut Fields<'_>) -> Result<Self> {
         Ok(Self {
             calls: row.int()?,
@@ -43,7 +43,7 @@ impl Sums {
         self.cached.add(&other.cached);
     }
 
-    /// The average latency, rounded; `None` without one.
+    /// Returns the average latency in milliseconds, rounded; `None` without any.
     pub fn latency(&self) -> Option<i64> {
         (self.latency_n > 0).then(|| (self.latency_ms as f64 / self.latency_n as f64).round() as i64)
     }

@@ -1,19 +1,19 @@
-//! Which notices were sent recently, so that a restart does not send them again.
+//! Recently sent notices, so that a restart does not send them again.
 
 use super::sql::{OnConflict, Statement, upsert};
 use super::{Result, Store};
 use crate::time::Millis;
 
-/// One notice that was sent.
+/// A notice that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentRow {
     pub signature: String,
     pub last_sent_at: Millis,
-    /// How many like it were held back since.
+    /// The number of similar notices held back since.
     pub held_back: u64,
 }
 
-/// Every notice that is remembered.
+/// Returns every remembered notice.
 pub async fn all(store: &Store) -> Result<Vec<SentRow>> {
     let sql = "SELECT signature, last_sent_at, merged_count FROM notification_throttle";
     let rows = store.query(sql, Vec::new()).await?;
@@ -25,7 +25,7 @@ pub async fn all(store: &Store) -> Result<Vec<SentRow>> {
     read.collect()
 }
 
-/// Remembers these, and forgets those sent before `cutoff`.
+/// Remembers these notices, and deletes those sent before `cutoff`.
 pub async fn note(store: &Store, sent: Vec<SentRow>, cutoff: Millis) -> Result<()> {
     let columns = [("last_sent_at", OnConflict::Replace), ("merged_count", OnConflict::Replace)];
     let sql = upsert(store.database().dialect(), "notification_throttle", &["signature"], &columns);
@@ -38,7 +38,7 @@ pub async fn note(store: &Store, sent: Vec<SentRow>, cutoff: Millis) -> Result<(
     store.batch(batch).await.map(drop)
 }
 
-/// Forgets all.
+/// Deletes all remembered notices.
 pub async fn clear(store: &Store) -> Result<()> {
     store.batch(vec![Statement::new("DELETE FROM notification_throttle", Vec::new())]).await.map(drop)
 }

@@ -1,8 +1,7 @@
 //! Account tokens: the API keys of a session account.
 //!
-//! The rows of one account change together: [`save`] takes them as they were and as they shall be, and
-//! brings the table, and the account's `api_token` that mirrors the default one, from the one to the
-//! other in one transaction.
+//! The rows of one account change together: [`save`] takes the former and the new rows, and updates the table,
+//! and the account's `api_token` that mirrors the default token, in one transaction.
 
 use super::seal::Hashing;
 use super::sql::{Changes, Fields, Statement, Value};
@@ -14,11 +13,11 @@ use crate::time::{Millis, now_ms};
 /// A stored token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenRow {
-    /// 0 in a row that is still to be stored.
+    /// 0 in a row that is not stored yet.
     pub id: TokenId,
     pub account_id: AccountId,
     pub name: String,
-    /// The value; of a `masked_pending` token only the mask that its site shows.
+    /// The value; for a `masked_pending` token only the mask that its site shows.
     pub token: Option<Secret>,
     pub token_group: Option<String>,
     /// `ready` or `masked_pending`.
@@ -31,12 +30,12 @@ pub struct TokenRow {
     pub updated_at: Millis,
 }
 
-/// The `value_status` of a token whose whole value is stored.
+/// The `value_status` of a token whose complete value is stored.
 pub const READY: &str = "ready";
 /// The `value_status` of a token of which its site shows only a mask.
 pub const MASKED_PENDING: &str = "masked_pending";
 
-/// Whether a text is only the picture of a key: its site has hidden the middle of it.
+/// Whether a text is only the mask of a key, whose middle its site has hidden.
 pub fn is_mask(value: &str) -> bool {
     value.contains(['*', '\u{2022}'])
 }
@@ -44,17 +43,17 @@ pub fn is_mask(value: &str) -> bool {
 // === impl TokenRow ===
 
 impl TokenRow {
-    /// Whether a channel may use it: enabled, and its value known.
+    /// Whether a channel may use the token: it is enabled, and its value is known.
     pub fn is_usable(&self) -> bool {
         self.enabled && self.is_ready()
     }
 
-    /// Whether its whole value is known.
+    /// Whether the complete value is known.
     pub fn is_ready(&self) -> bool {
         self.value_status == READY && self.token.is_some()
     }
 
-    /// Gives it this value. A mask is kept, but neither used nor preferred.
+    /// Sets the value. A mask is kept, but the token is disabled and no longer the default.
     pub fn set_value(&mut self, value: &str) {
         let masked = is_mask(value);
         self.value_status = if masked { MASKED_PENDING } else { READY }.to_owned();
@@ -71,24 +70,24 @@ const TABLE: &str = "account_tokens";
 const COLUMNS: &str = "id, account_id, name, token_enc, token_group, value_status, source, enabled, is_default, \
      created_at, updated_at";
 
-/// All tokens by id.
+/// Returns all tokens, ordered by id.
 pub async fn list(store: &Store) -> Result<Vec<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM account_tokens ORDER BY id");
     store.rows(sql, Vec::new(), |row| read(store, row)).await
 }
 
-/// The tokens of one account by id.
+/// Returns the tokens of one account, ordered by id.
 pub async fn of_account(store: &Store, account_id: AccountId) -> Result<Vec<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE account_id = ? ORDER BY id");
     store.rows(sql, vec![account_id.into()], |row| read(store, row)).await
 }
 
-/// The tokens of these accounts by id.
+/// Returns the tokens of these accounts, ordered by id.
 pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<Vec<TokenRow>> {
     some_by(store, "account_id", ids).await
 }
 
-/// The tokens with these ids, as far as there are any, by id.
+/// Returns those tokens with these ids that exist, ordered by id.
 pub async fn some(store: &Store, ids: &[TokenId]) -> Result<Vec<TokenRow>> {
     some_by(store, "id", ids).await
 }
@@ -104,9 +103,9 @@ pub async fn get(store: &Store, id: TokenId) -> Result<Option<TokenRow>> {
     store.row(sql, vec![id.into()], |row| read(store, row)).await
 }
 
-/// Brings the tokens of an account from `before` to `after`, and its API key to the default one; gives
-/// the ids of `after`. [`super::Error::Conflict`] when two tokens have one value,
-/// [`super::Error::Dangling`] or [`super::Error::NotFound`] when the account is gone.
+/// Changes the tokens of an account from `before` to `after`, and its API key to the default token's; returns
+/// the ids of `after`. Fails with [`super::Error::Conflict`] when two tokens have the same value, and with
+/// [`super::Error::Dangling`] or [`super::Error::NotFound`] when the account no longer exists.
 pub async fn save(
     store: &Store,
     account_id: AccountId,
@@ -119,7 +118,7 @@ pub async fn save(
         let delete = Statement::new("DELETE FROM account_tokens WHERE id = ?", vec![row.id.into()]);
         batch.push(delete.touching(Part::Account, [account_id.into()]));
     }
-    // A value may move from one row to another: no two may have it in between.
+    // A value may move from one row to another, and no two rows may have it in between.
     let changed: Vec<&TokenRow> =
         after.iter().filter(|row| row.id != TokenId::ZERO && !before.contains(row)).collect();
     for row in changed.iter().copied().chain(after.iter().filter(|row| row.id == TokenId::ZERO)) {
@@ -158,8 +157,9 @@ pub async fn save(
     Ok(ids)
 }
 
-/// While the index key is being replaced, a row may still be found by the former one only. Who has the same
-/// value gets the new hash first, so that no two rows of the account come to have it.
+/// Builds the statements that give a row with this same value the new hash first, so that no two rows of the
+/// account end up with one value: while the index key is being replaced, a row may still carry only the former
+/// hash.
 fn bring_forward(hashing: &Hashing<'_>, account_id: AccountId, row: &TokenRow) -> Vec<Statement> {
     let sql = "UPDATE account_tokens SET token_hash = ? WHERE account_id = ? AND token_hash = ?";
     let Some(token) = known(row).map(Secret::expose) else { return Vec::new() };
@@ -184,7 +184,7 @@ fn update(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Statem
     Ok(changes.update(TABLE, row.id).touching(Part::Account, [row.account_id.into()]))
 }
 
-/// What a token is stored with, but for its account and its times.
+/// Returns the columns of a token except for its account and its times.
 fn columns(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<[(&'static str, Value); 8]> {
     Ok([
         ("name", row.name.as_str().into()),
@@ -198,8 +198,8 @@ fn columns(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<[(&'s
     ])
 }
 
-/// The value, where all of it is known. A mask stands for nobody knows how many keys: it is no value that
-/// only one row may have.
+/// Returns the value when it is completely known. A mask may stand for any number of keys, so it is not a value
+/// that only one row may have.
 fn known(row: &TokenRow) -> Option<&Secret> {
     row.token.as_ref().filter(|_| row.value_status == READY)
 }

@@ -1,31 +1,31 @@
-//! What a statement touches of what is held in memory: of the rows that requests are routed by, row by row.
+//! The rows held in memory that a statement touches: those that routing depends on, row by row.
 
 use super::value::Value;
 
-/// What a row that a statement touches belongs to.
+/// The kind of row that a statement touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// A site, its addresses, and by its removal all that is under it.
+    /// A site and its endpoints; when deleted, also everything that belongs to it.
     Site,
-    /// An account, its tokens, and by its removal its channels.
+    /// An account and its tokens; when deleted, also its channels.
     Account,
-    /// The models of an account: they decide what a route unit serves with it, and nothing else that is in memory.
+    /// The models of an account: in memory they only decide what a route unit serves with it.
     Models,
-    /// A route and the sources of a group, and by its removal its channels.
+    /// A route and the sources of a group; when deleted, also its channels.
     Route,
-    /// Each channel that a route owns.
+    /// All channels that a route owns.
     ChannelsOfRoute,
     Channel,
 }
 
-/// What a statement touches of the rows that requests are routed by.
+/// The rows that a statement touches, among those that routing depends on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Touches {
-    /// Decided by its table: everything or nothing.
+    /// Not declared: decided by its table, everything or nothing.
     #[default]
     Unsaid,
     Nothing,
-    /// These parts.
+    /// These rows.
     Of(Part, Vec<Value>),
     /// The row that it inserts.
     Inserted(Part),

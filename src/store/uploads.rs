@@ -1,8 +1,9 @@
-//! Uploads that are under way: which they are, and what they hold of their owners' quotas.
+//! Uploads in progress, and the room that they hold of their owners' quotas.
 //!
-//! What an owner has is the sum of its files. Uploads that run at the same time all read it before any of them ends, so
-//! each also counts what the others have taken by then. The last word has the transaction that makes an upload a file
-//! ([`files::finish`](super::files::finish)); this is what keeps the chunks of many from filling the disk until then.
+//! An owner's usage is the sum of its files. Concurrent uploads all read it before any of them ends, so each
+//! also counts what the others have taken by then. The transaction that turns an upload into a file
+//! ([`files::finish`](super::files::finish)) has the final decision; this only keeps the chunks of many uploads
+//! from filling the disk until then.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +12,13 @@ use std::sync::{Arc, Mutex};
 use super::owner::Owner;
 use crate::sync::lock;
 
-/// The uploads of all owners.
+/// The uploads of all owners that are in progress.
 #[derive(Default)]
 pub struct Uploads(Mutex<UnderWay>);
 
 #[derive(Default)]
 struct UnderWay {
-    /// Their public ids, under which the chunks are.
+    /// Their public ids, under which the chunks are stored.
     ids: HashSet<String>,
     by_owner: HashMap<Owner, Held>,
 }
@@ -25,13 +26,14 @@ struct UnderWay {
 #[derive(Default)]
 struct Held {
     uploads: usize,
-    /// Bytes that they have taken, or said they will.
+    /// The bytes that they have taken, or announced.
     bytes: u64,
-    /// Bytes of those that have become files, while others still run.
+    /// The bytes of uploads that have become files while others still run.
     finished: u64,
 }
 
-/// One upload. It holds what it has taken until it is dropped, which is when its chunks are gone or a file's.
+/// An upload in progress. It holds the room that it has taken until it is dropped, when its chunks are deleted
+/// or belong to a file.
 pub struct Upload {
     all: Arc<Uploads>,
     owner: Owner,
@@ -42,13 +44,13 @@ pub struct Upload {
 
 struct Quota {
     most: u64,
-    /// What the owner had in files when the upload began, and what had become of others by then.
+    /// The bytes of the owner's files when the upload began, and `Held::finished` at that time.
     stored: u64,
     finished: u64,
 }
 
 impl Uploads {
-    /// Begins an upload of an owner that has `stored` bytes and may have `most`; `None` is any number.
+    /// Begins an upload for an owner that has `stored` bytes and may have `most`; `None` means no limit.
     pub fn begin(self: &Arc<Self>, owner: Owner, id: String, stored: u64, most: Option<u64>) -> Upload {
         let mut under_way = lock(&self.0);
         under_way.ids.insert(id.clone());
@@ -74,12 +76,12 @@ impl Upload {
         &self.owner
     }
 
-    /// The bytes that the owner's files may come to.
+    /// Returns the maximum size of the owner's files, in bytes; `None` means no limit.
     pub fn quota(&self) -> Option<u64> {
         self.quota.as_ref().map(|quota| quota.most)
     }
 
-    /// Takes room for this many bytes in all; false if there is none.
+    /// Raises the room held to this many bytes in total; returns false if there is not enough.
     pub fn reserve(&self, bytes: u64) -> bool {
         let Some(quota) = &self.quota else { return true };
         let before = self.held.load(Ordering::Relaxed);
@@ -97,7 +99,7 @@ impl Upload {
         true
     }
 
-    /// It has become a file of so many bytes, and holds nothing beside it.
+    /// Records that the upload has become a file of this many bytes, and releases its room.
     pub fn finished(&self, bytes: u64) {
         if let Some(held) = lock(&self.all.0).by_owner.get_mut(&self.owner) {
             held.finished += bytes;

@@ -1,11 +1,11 @@
-//! The values that go into a database and come out of it, and rows of them.
+//! Values that go into and come out of a database, and rows of them.
 
 use super::error::{Error, Result};
 use super::seal::Sealed;
 use crate::ids::Id;
 use crate::money::Usd;
 
-/// One argument or one field.
+/// An argument or a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -13,15 +13,16 @@ pub enum Value {
     Int(i64),
     Real(f64),
     Text(String),
-    /// A text that keeps its key until it is written. In a box, because it is rare and larger than the others.
+    /// A text that holds a claim on its key until it is written. Boxed, because it is rare and larger than the
+    /// others.
     Sealed(Box<Sealed>),
     Blob(Vec<u8>),
-    /// The id that statement `n` (from 0) of the same batch inserted.
+    /// The id inserted by the statement with this index (from 0) of the same batch.
     IdOf(usize),
 }
 
-/// One argument that is borrowed from what is written: rows that come by the thousand are bound from
-/// an array of these, without a copy of their own.
+/// An argument that borrows its value: rows that come by the thousand are bound from an array of these, without
+/// copying.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arg<'a> {
     Null,
@@ -123,7 +124,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 }
 
 impl Value {
-    /// As it is bound, in a batch whose statements so far did this.
+    /// Returns the argument to bind, given the outcomes of the batch's earlier statements.
     pub(super) fn bound(&self, outcomes: &[Outcome]) -> Result<Arg<'_>> {
         Ok(match self {
             Self::Null => Arg::Null,
@@ -143,35 +144,35 @@ impl Value {
     }
 }
 
-/// What one statement did.
+/// The outcome of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Rows changed. Not to be used after an upsert: MySQL counts those differently.
+    /// The number of rows changed. Not to be used after an upsert: MySQL counts those differently.
     pub rows: u64,
-    /// The id of the row that an `INSERT` made; without a meaning for every other statement.
+    /// The id of the row that an `INSERT` made; meaningless for every other statement.
     pub last_id: i64,
 }
 
 impl Outcome {
-    /// The id of the row that an `INSERT` made.
+    /// Returns the id of the row that an `INSERT` made.
     pub fn id<I: Id>(&self) -> I {
         I::new(self.last_id)
     }
 }
 
-/// One row of an answer, in the order of the selected columns.
+/// One row of a result, in the order of the selected columns.
 #[derive(Debug, Clone)]
 pub struct Row(pub(super) Vec<Value>);
 
 impl Row {
-    /// Reads the fields from left to right.
+    /// Returns a cursor that reads the fields from left to right.
     pub fn fields(&self) -> Fields<'_> {
         Fields { values: &self.0, next: 0 }
     }
 }
 
-/// A cursor over the fields of a row. Each call takes the next column and says which one it was
-/// when the type is another.
+/// A cursor over the fields of a row. Each call reads the next column; when its type is another, the error
+/// names the column.
 pub struct Fields<'a> {
     values: &'a [Value],
     next: usize,
@@ -188,7 +189,7 @@ impl<'a> Fields<'a> {
         Error::Database(format!("column {} is not {expected}", self.next))
     }
 
-    /// A field of any type.
+    /// Reads a field of any type.
     pub fn value(&mut self) -> Result<&'a Value> {
         self.next()
     }
@@ -206,7 +207,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The id of a row, of the kind that the column is about.
+    /// Reads the id of a row, of the kind that the column holds.
     pub fn id<I: Id>(&mut self) -> Result<I> {
         self.int().map(I::new)
     }
@@ -252,7 +253,7 @@ impl<'a> Fields<'a> {
         Ok(self.opt_str()?.map(str::to_owned))
     }
 
-    /// Borrowed text, for callers that parse it at once.
+    /// Reads borrowed text, for callers that parse it at once.
     pub fn str(&mut self) -> Result<&'a str> {
         self.opt_str()?.ok_or_else(|| self.wrong("text"))
     }

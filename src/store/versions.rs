@@ -1,12 +1,13 @@
-//! What several instances on one database tell each other: that something they all hold in memory is another.
+//! Versions by which several instances on one database tell each other that something they all hold in memory
+//! has changed.
 //!
 //! ```text
 //! transaction { change, version of its scope + 1 } ─▶ in force here ─▶ answered
-//!      └─▶ the others: told at once where the database can tell (PostgreSQL), and they look every second
+//!      └─▶ the others: notified at once where the database can (PostgreSQL), and they check every second
 //! ```
 //!
-//! Who committed a change has announced it. Versions that are our own say nothing new; what an instance knows moves on
-//! only when it has taken a change over, so that a failed try is made again.
+//! The instance that commits a change announces it. Versions of its own changes tell it nothing new; its known
+//! version only advances when it has taken a change over, so that a failed attempt is repeated.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ use super::sql::Statement;
 use super::touches::Touches;
 use crate::sync::lock;
 
-/// What is held in memory, in parts that change apart.
+/// A part of what is held in memory, which changes independently of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Sites, accounts, tokens, routes and channels.
@@ -24,11 +25,11 @@ pub enum Scope {
     /// Downstream keys.
     Keys,
     Settings,
-    /// The keys that credentials are sealed and found by.
+    /// The keys by which credentials are sealed and found.
     Keyring,
 }
 
-/// The keyring first: what the others read may be sealed with a key of it.
+/// All scopes. The keyring comes first: what is read for the others may be sealed with one of its keys.
 pub const SCOPES: [Scope; 4] = [Scope::Keyring, Scope::Routing, Scope::Keys, Scope::Settings];
 
 impl Scope {
@@ -45,7 +46,7 @@ impl Scope {
         }
     }
 
-    /// Whether a statement changes what is held of it.
+    /// Whether a statement changes what this scope holds in memory.
     fn is_changed_by(self, statement: &Statement) -> bool {
         match (&statement.touches, self) {
             (Touches::Nothing, _) => false,
@@ -59,20 +60,20 @@ impl Scope {
     }
 }
 
-/// The scopes that these statements change, in the order of [`SCOPES`].
+/// Returns the scopes that these statements change, in the order of [`SCOPES`].
 pub(super) fn changed_by(statements: &[Statement]) -> Vec<Scope> {
     let is_changed = |scope: &Scope| statements.iter().any(|statement| scope.is_changed_by(statement));
     SCOPES.into_iter().filter(is_changed).collect()
 }
 
-/// A scope and the version it has come to.
+/// A scope and its version number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     pub scope: Scope,
     pub number: i64,
 }
 
-/// What this instance knows of the versions in the database; clones share it.
+/// The versions in the database that this instance knows; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Versions {
     known: Arc<Mutex<[Known; SCOPES.len()]>>,
@@ -80,16 +81,16 @@ pub struct Versions {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// All changes up to here are in force here.
+    /// All changes up to this version are in force here.
     number: i64,
-    /// Changes of our own beyond it.
+    /// Versions of our own changes beyond it.
     own: BTreeSet<i64>,
 }
 
 // === impl Versions ===
 
 impl Versions {
-    /// Notes changes that this instance has committed.
+    /// Records changes that this instance has committed.
     pub(super) fn note_own(&self, versions: &[Version]) {
         let mut known = lock(&self.known);
         for version in versions {
@@ -101,18 +102,18 @@ impl Versions {
         }
     }
 
-    /// All changes of a scope up to here are in force here.
+    /// Returns the version of a scope up to which all changes are in force here.
     pub fn in_force(&self, scope: Scope) -> i64 {
         lock(&self.known)[scope as usize].number
     }
 
-    /// Which of the highest versions others have brought there, and this instance has not taken over.
+    /// Returns those of the highest versions that this instance has not taken over.
     pub(super) fn behind(&self, highest: Vec<Version>) -> Vec<Version> {
         let known = lock(&self.known);
         highest.into_iter().filter(|version| known[version.scope as usize].number != version.number).collect()
     }
 
-    /// Notes that everything up to this version is in force here.
+    /// Records that everything up to this version is in force here.
     pub fn taken_over(&self, version: Version) {
         let known = &mut lock(&self.known)[version.scope as usize];
         known.number = version.number;
@@ -122,7 +123,7 @@ impl Versions {
 }
 
 impl Known {
-    /// Goes on over changes of our own that follow without one of another's between them.
+    /// Advances over changes of our own, up to the first change by another instance.
     fn advance(&mut self) {
         while self.own.remove(&(self.number + 1)) {
             self.number += 1;

@@ -1,8 +1,8 @@
 //! Video tasks: the public id of each video and where it is rendered.
 //!
-//! The credential is stored as a reference, to the account and the token, so that a key rotated since is
-//! used as it is now. The base URL and the credential of the creation, sealed, are for when the account is
-//! deleted.
+//! The credential is stored as a reference to the account and the token, so that a key rotated since is used in
+//! its current form. The base URL and the credential used at creation, the latter sealed, are for the case that
+//! the account is deleted.
 
 use super::owner::Owner;
 use super::sql::{Fields, Statement};
@@ -12,14 +12,14 @@ use crate::time::Millis;
 
 const TABLE: &str = "proxy_video_tasks";
 
-/// A video an upstream has accepted.
+/// A video that an upstream has accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVideo {
-    /// The id clients use.
+    /// The id that clients use.
     pub public_id: String,
     pub upstream_id: String,
     pub source: VideoSource,
-    /// The credential it was created with.
+    /// The credential with which it was created.
     pub token: Option<Secret>,
     pub requested_model: String,
     pub actual_model: String,
@@ -27,26 +27,26 @@ pub struct NewVideo {
     pub created_at: Millis,
 }
 
-/// Which upstream renders a video, and as what it was asked.
+/// The upstream that renders a video, and the account and channel used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoSource {
     pub site_id: SiteId,
     pub account_id: AccountId,
-    /// `None` where the account's own key was used.
+    /// `None` when the account's own key was used.
     pub token_id: Option<TokenId>,
     pub channel_id: ChannelId,
-    /// The base URL it was sent to; may hold a key.
+    /// The base URL it was sent to; may contain a key.
     pub url: String,
-    /// It was sent through an outbound proxy, which later calls must not bypass.
+    /// Whether it was sent through an outbound proxy, which later calls must not bypass.
     pub through_proxy: bool,
 }
 
 /// The state of a video at its last poll, or at its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoStatus {
-    /// The HTTP status of the upstream; `None` where it gave no answer.
+    /// The HTTP status of the upstream; `None` when it gave no response.
     pub upstream_status: Option<u16>,
-    /// Status, progress and the like as JSON; `None` where the answer held none.
+    /// Status, progress and similar values as JSON; `None` when the response had none.
     pub snapshot: Option<String>,
 }
 
@@ -93,7 +93,7 @@ pub async fn insert(store: &Store, owner: &Owner, video: NewVideo) -> Result<()>
     store.batch(vec![insert]).await.map(drop)
 }
 
-/// A video of this owner.
+/// Returns a video of this owner.
 pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Option<VideoRow>> {
     let [kind, id] = owner.args();
     let sql = "SELECT id, public_id, upstream_video_id, site_id, account_id, token_id, channel_id, site_url, \
@@ -102,7 +102,7 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
     store.row(sql, vec![public_id.into(), kind, id], |row| read(store, row)).await
 }
 
-/// Records how a poll went. Without a snapshot the last one stays.
+/// Records the result of a poll. Without a snapshot, the last one stays.
 pub async fn record_status(store: &Store, id: VideoId, status: &VideoStatus, now: Millis) -> Result<()> {
     let update = Statement::new(
         "UPDATE proxy_video_tasks SET status_snapshot = COALESCE(?, status_snapshot), \
@@ -118,13 +118,13 @@ pub async fn record_status(store: &Store, id: VideoId, status: &VideoStatus, now
     store.batch(vec![update]).await.map(drop)
 }
 
-/// Deletes a video. [`super::Error::NotFound`] when it is deleted already.
+/// Deletes a video. Fails with [`super::Error::NotFound`] when it is already deleted.
 pub async fn delete(store: &Store, id: VideoId) -> Result<()> {
     let delete = Statement::new("DELETE FROM proxy_video_tasks WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.must_change()]).await.map(drop)
 }
 
-/// Deletes videos that were created before the cutoff; returns how many.
+/// Deletes videos created before the cutoff; returns their number.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     prune::older_than(store, TABLE, cutoff).await
 }

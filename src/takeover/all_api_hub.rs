@@ -5,7 +5,7 @@
 //! | an account with `authType` `access_token` or `cookie` | a session at its site; a key where the site has no sessions |
 //! | a profile of `apiCredentialProfiles` | an account with an API key |
 //! | a quota of 10,000 or more | divided by 500,000: US dollars |
-//! | `pinnedAccountIds`, `orderedAccountIds` | accounts are pinned, and stand in this order |
+//! | `pinnedAccountIds`, `orderedAccountIds` | accounts are pinned, and listed in this order |
 //!
 //! The members are those of `src/types/index.ts` in github.com/qixing-jk/all-api-hub.
 
@@ -19,13 +19,13 @@ use crate::platform::Platform;
 use crate::site_url::SiteUrl;
 use crate::time;
 
-/// Members by which a row is one of this program's accounts.
+/// The members by which a row is recognised as an account of this program.
 const MARKS: [&str; 6] = ["site_url", "site_type", "account_info", "cookieAuth", "authType", "sub2apiAuth"];
-/// The most members that are told apart; further ones are not named.
+/// The maximum number of different members listed as not taken; further ones are not named.
 const MAX_MEMBERS: usize = 100;
-/// From here on a number is in units of quota, not in dollars.
+/// Amounts from this number on are in units of quota, not in dollars.
 const RAW_QUOTA: f64 = 10_000.0;
-/// Members of an account that are taken, or have lines of their own where they are not.
+/// Members of an account that are taken, or reported separately when they are not.
 const TAKEN: [&str; 16] = [
     "id",
     "site_name",
@@ -47,7 +47,7 @@ const TAKEN: [&str; 16] = [
 /// Members of `account_info` and of `checkIn` that are taken.
 const TAKEN_INFO: [&str; 5] = ["id", "access_token", "username", "quota", "today_quota_consumption"];
 const TAKEN_CHECK_IN: [&str; 1] = ["autoCheckInEnabled"];
-/// Why the others are not.
+/// Why the other members are not taken.
 const UNTAKEN: [(&str, &str); 21] = [
     ("health", "the state of an account: it is found out anew"),
     ("exchange_rate", "a rate of exchange: amounts are US dollars here"),
@@ -71,7 +71,7 @@ const UNTAKEN: [(&str, &str); 21] = [
     ("checkIn.lastCheckInDate", "whether an account had checked in that day"),
     ("checkIn.customCheckInUrl", "a page of its own for check-ins: set it as the site's externalCheckinUrl"),
 ];
-/// Sections that are of use in that program only.
+/// Sections that are only useful in that program.
 const IGNORED: [&str; 3] = ["preferences", "channelConfigs", "tagStore"];
 
 pub(super) fn is(document: &Value) -> bool {
@@ -124,7 +124,7 @@ fn rows(document: &Value) -> Option<&Vec<Value>> {
         &document["data"]["accounts"]["accounts"],
         &document["data"]["accounts"],
     ];
-    // An object with sites is another program's.
+    // An object with `sites` is a document of another program.
     places.into_iter().filter(|_| document["accounts"]["sites"].is_null()).find_map(Value::as_array)
 }
 
@@ -140,7 +140,7 @@ fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
     row[name].as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// How accounts are arranged in lists, by their numbers in the file.
+/// The arrangement of accounts in lists, by their ids in the file.
 struct Arranged<'d> {
     pinned: HashSet<&'d str>,
     places: HashMap<&'d str, usize>,
@@ -170,7 +170,7 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
     let info = &row["account_info"];
     let cookie = text(&row["cookieAuth"], "sessionCookie").or_else(|| text(row, "sessionCookie"));
     let token = text(info, "access_token").or_else(|| text(row, "access_token"));
-    // Files of version 1 have no authType: whichever credential is there was used.
+    // Files of version 1 have no authType: whichever credential they have was used.
     let (credential, is_key) = match row["authType"].as_str().unwrap_or("") {
         "cookie" => (cookie, false),
         "access_token" => (token, false),
@@ -243,7 +243,7 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
     }
 }
 
-/// Names the members of accounts that are left behind, each once with the number of accounts that have it.
+/// Lists the members of accounts that are not taken, each once with the number of accounts that have it.
 fn tell_untaken(draft: &mut Draft, document: &Value) {
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
     for row in rows(document).into_iter().flatten() {
@@ -269,7 +269,7 @@ fn tell_untaken(draft: &mut Draft, document: &Value) {
     }
 }
 
-/// Whether a member says anything.
+/// Whether a member has a value other than false, zero or empty.
 fn is_said(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -309,7 +309,7 @@ fn take_profile(draft: &mut Draft, place: &str, profile: &Value) {
     }
 }
 
-/// By its name there, by its address, else a member of the family that most such sites belong to.
+/// Returns the platform by its name there or by the site's address, else the one most common for such sites.
 fn platform_of(kind: &str, url: &str) -> Platform {
     let kind = kind.to_ascii_lowercase();
     if let Some(platform) = Platform::parse(&kind) {
@@ -323,7 +323,7 @@ fn platform_of(kind: &str, url: &str) -> Platform {
     platform_at(url, otherwise)
 }
 
-/// An address without its path: pages of a site are often what was written down.
+/// Returns an address without its path, because the stored address is often that of a page.
 fn origin(url: &str) -> String {
     let Ok(parsed) = SiteUrl::parse(url) else { return url.to_owned() };
     let canonical = parsed.canonical();

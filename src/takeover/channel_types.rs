@@ -1,7 +1,8 @@
-//! What the numbers in `channels.type` mean: an upstream's protocol and its address where none is set.
+//! The meaning of the numbers in `channels.type`: an upstream's protocol, and its address where none is set.
 //!
-//! The two programs went apart above 25. Addresses are those to which the paths of the protocol are appended here:
-//! new-api and one-api append `/api/v3/…` for Volcengine and `/api/paas/v4/…` for Zhipu by themselves.
+//! The two programs differ in numbers above 25. Addresses are those to which this gateway appends the paths of
+//! the protocol: new-api and one-api append `/api/v3/…` for Volcengine and `/api/paas/v4/…` for Zhipu by
+//! themselves.
 //!
 //! Sources: `constant/channel.go` of github.com/QuantumNous/new-api, `relay/channeltype/` of
 //! github.com/songquanpeng/one-api.
@@ -9,18 +10,18 @@
 use super::taken::Kind;
 use crate::platform::Platform;
 
-/// A kind of upstream that is served here.
+/// A type of upstream that is supported here.
 #[derive(Clone, Copy)]
 pub(super) struct ChannelType {
     pub name: &'static str,
     pub platform: Platform,
-    /// Empty where the operator has to write one.
+    /// Empty when the operator has to provide one.
     pub url: &'static str,
-    /// What is appended to an address without a path.
+    /// The path that is appended to an address without one.
     pub path: &'static str,
 }
 
-/// The kind of upstream of a number, or the name of what is not served here.
+/// Returns the upstream type of a number, or the name of one that is not supported here.
 pub(super) fn find(program: Kind, number: i64) -> Result<ChannelType, &'static str> {
     let known = |name, platform, url| Ok(ChannelType { name, platform, url, path: "" });
     let below = |name, url, path| Ok(ChannelType { name, platform: Platform::OpenAi, url, path });
@@ -79,7 +80,7 @@ pub(super) fn find(program: Kind, number: i64) -> Result<ChannelType, &'static s
     }
 }
 
-/// Names of subscriptions that new-api takes in place of an address.
+/// Names of subscriptions that new-api accepts in place of an address.
 const PLANS: [(&str, &str); 4] = [
     ("glm-coding-plan", "https://open.bigmodel.cn/api/coding/paas/v4"),
     ("glm-coding-plan-international", "https://api.z.ai/api/coding/paas/v4"),
@@ -88,7 +89,7 @@ const PLANS: [(&str, &str); 4] = [
 ];
 
 impl ChannelType {
-    /// The address of a channel: its own, else that of the kind.
+    /// Returns the address of a channel: its own, else that of its type.
     pub fn address(&self, own: Option<&str>) -> String {
         let address = own.unwrap_or(self.url).trim_end_matches('/');
         if let Some((_, plan)) = PLANS.iter().find(|(name, _)| *name == address) {

@@ -9,8 +9,8 @@
 //! | `weight`, where the strategy is `weighted-round-robin` | the weight of channels; 0 switches them off |
 //! | `models` with `name` and `alias` | a route of the alias, whose channels ask for the name |
 //!
-//! The members are those of `config.example.yaml` in github.com/router-for-me/CLIProxyAPI. Logins are files of their own
-//! there, and are connected here by the import of connections.
+//! The members are those of `config.example.yaml` in github.com/router-for-me/CLIProxyAPI. Logins are separate
+//! files there, and are connected here by the import of connections.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, RowId};
 use super::taken::{Kind, TakenOver};
 use crate::platform::Platform;
 
-/// A list of credentials: its name, whose they are, and the address where none is written.
+/// The lists of credentials: the section's name, the platform, and the default address.
 const SECTIONS: [(&str, Platform, &str); 6] = [
     ("claude-api-key", Platform::Claude, "https://api.anthropic.com"),
     ("gemini-api-key", Platform::Gemini, GEMINI),
@@ -46,22 +46,22 @@ const UNTAKEN: [(&str, &str); 3] = [
     ("headers", "headers: set them as custom headers of the site"),
     ("excluded-models", "models that are left out: switch them off at the site"),
 ];
-/// What stands for an address where a credential goes past every proxy.
+/// The words in place of a proxy address for a credential that bypasses every proxy.
 const NO_PROXY: [&str; 2] = ["direct", "none"];
-/// As in the other program: the most that counts, and what counts where nothing is written.
+/// The maximum and the default weight, as in the other program.
 const MAX_WEIGHT: i64 = 1_000_000;
 const USUAL_WEIGHT: i64 = 1;
 
-/// What holds for all entries of a file.
+/// Properties that hold for all entries of a file.
 #[derive(Clone, Copy)]
 struct Scheme {
-    /// The highest priority in it: there it is asked first.
+    /// The highest priority in the file: that program asks the highest first.
     highest: i64,
     /// Whether weights are used.
     is_weighted: bool,
 }
 
-/// A key of an entry.
+/// A key of an entry, with its proxy and weight.
 struct Key<'d> {
     text: &'d str,
     proxy: Option<&'d str>,
@@ -83,7 +83,7 @@ pub(super) fn read(document: &Value) -> TakenOver {
         let name = format!("CLIProxyAPI key {}", at + 1);
         draft.client_key(&place, ClientKey { name, key, enabled: true, ..ClientKey::default() });
     }
-    // The higher is asked first there.
+    // That program asks entries of higher priority first.
     let entries = || SECTIONS.iter().flat_map(|(name, ..)| document[*name].as_array().into_iter().flatten());
     let highest = entries().filter_map(|entry| entry["priority"].as_i64()).max().unwrap_or(0).max(0);
     let is_weighted = document["routing"]["strategy"] == "weighted-round-robin";
@@ -127,7 +127,7 @@ fn take_entry(
         draft.leave(place, "it has no base-url");
         return;
     }
-    // Older files have lists of bare keys.
+    // Older files have lists of plain keys.
     let mut keys: Vec<Key> = Vec::new();
     let own_weight = entry["weight"].as_i64();
     if let Some(key) = entry.as_str().or_else(|| text("api-key")) {
@@ -196,7 +196,7 @@ fn take_entry(
     }
 }
 
-/// The proxy of an entry or of one of its keys.
+/// Returns the proxy of an entry or of one of its keys.
 fn proxy(of: &Value) -> Option<&str> {
     let written = of["proxy-url"].as_str().map(str::trim);
     written.filter(|proxy| !proxy.is_empty() && !NO_PROXY.contains(proxy))

@@ -1,8 +1,8 @@
-//! The document in the making: rows with ids and references of their own, and what was not taken.
+//! The document being built: rows with ids and references of their own, and the list of what was not taken.
 //!
-//! The files are written by strangers: texts are cut, addresses are read as an operator's would be, and there is a bound
-//! to the number of rows. Whatever cannot be used becomes an entry of the list of what was not taken, and never an error
-//! of the whole.
+//! The files are written by strangers: texts are truncated, addresses are parsed like an operator's, and the
+//! number of rows is limited. Whatever cannot be used becomes an entry in the list of what was not taken, never
+//! an error of the whole import.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,31 +16,31 @@ use crate::platform::{Address, Platform};
 use crate::site_url::SiteUrl;
 use crate::time::{iso, now_ms};
 
-/// Rows of all tables together.
+/// The maximum number of rows of all tables together.
 const MAX_ROWS: usize = 500_000;
-/// Entries of the list of what was not taken; further ones are counted.
+/// The maximum number of entries in the list of what was not taken; further ones are only counted.
 const MAX_LISTED: usize = 2_000;
-/// The longest name of anything, in characters.
+/// The maximum length of names, in characters; for names of models, in bytes.
 pub(super) const MAX_NAME: usize = 191;
 const MAX_GROUP: usize = 64;
-/// The longest credential, in bytes: tokens of logins have some thousand.
+/// The maximum length of a credential, in bytes: tokens of logins have several thousand.
 const MAX_CREDENTIAL: usize = 16 * 1024;
-/// Lengths of a key that a client presents.
+/// The permitted lengths of a downstream key, in bytes.
 const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 6..=512;
-/// The most addresses and networks that a key may be bound to.
+/// The maximum number of addresses and networks to which a key may be bound.
 const MAX_ADDRESSES: usize = 500;
-/// What a channel weighs that nobody gave a weight.
+/// The weight of a channel for which none was set.
 pub(super) const DEFAULT_WEIGHT: i64 = 10;
-/// Priorities that lie further apart are not told apart.
+/// The highest priority of a channel; higher ones are reduced to it.
 const MAX_PRIORITY: i64 = 1_000_000_000;
 const MAX_WEIGHT: i64 = 1_000_000_000;
-/// One US dollar in the unit in which the new-api family counts quotas.
+/// The number of quota units of the new-api family that make one US dollar.
 pub(super) const QUOTA_PER_USD: f64 = 500_000.0;
 
 pub(super) type RowId = i64;
 pub(super) type Row = Map<String, Value>;
 
-/// What one file gives.
+/// The rows collected from one file.
 #[derive(Default)]
 pub(super) struct Draft {
     sites: Vec<Row>,
@@ -58,36 +58,36 @@ pub(super) struct Draft {
     list: LeftList,
 }
 
-/// A channel that serves one model by one account.
+/// A channel that serves one model through one account.
 #[derive(Clone)]
 pub(super) struct Channel {
     pub route: RowId,
     pub account: RowId,
-    /// What the upstream calls the model.
+    /// The upstream's name of the model.
     pub source_model: String,
-    /// Lower first.
+    /// Lower priorities are asked first.
     pub priority: i64,
     pub weight: i64,
     pub enabled: bool,
 }
 
-/// A key for clients. Whoever has it goes on working with it.
+/// A downstream key. Clients that have it can go on using it.
 #[derive(Default)]
 pub(super) struct ClientKey {
     pub name: String,
     pub key: String,
     pub enabled: bool,
     pub group: Option<String>,
-    /// Milliseconds.
+    /// In epoch milliseconds.
     pub expires_at: Option<i64>,
     pub max_cost: Option<Usd>,
-    /// `None` for all models.
+    /// `None` allows all models.
     pub models: Option<Vec<String>>,
-    /// Addresses and networks, as written; empty for everywhere.
+    /// Addresses and networks, as written; empty allows every address.
     pub allowed_ips: Vec<String>,
 }
 
-/// What was not taken, and why.
+/// The list of what was not taken, and why.
 #[derive(Default)]
 pub(super) struct LeftList {
     entries: Vec<LeftOut>,
@@ -97,12 +97,14 @@ pub(super) struct LeftList {
 // === impl Draft ===
 
 impl Draft {
-    /// Notes what is not taken. The place is as a person finds it in the file; neither may hold a secret.
+    /// Adds an entry to the list of what was not taken. `place` is how a person finds it in the file; neither
+    /// text may contain a secret.
     pub fn leave(&mut self, place: impl Into<String>, reason: impl Into<String>) {
         self.list.add(place, reason);
     }
 
-    /// The site at this address, made when it is new. `None` when the address is no use; that is on the list then.
+    /// Returns the site at this address, created when it is new. `None` when the address is not usable or the
+    /// draft is full, which is then listed.
     pub fn site(&mut self, place: &str, platform: Platform, url: &str, name: &str) -> Option<RowId> {
         let url = match SiteUrl::parse(url) {
             Ok(url) => url.persisted(),
@@ -125,14 +127,14 @@ impl Draft {
         Some(id)
     }
 
-    /// The account with an API key at a site, made when it is new: several channels may share one.
+    /// Returns the account with this API key at a site, created when it is new: several channels may share one.
     pub fn key_account(&mut self, place: &str, site: RowId, name: &str, key: &str) -> Option<RowId> {
         let account = json!({"accessToken": "", "apiToken": key.trim(), "checkinEnabled": false,
             "extraConfig": json!({"credentialMode": "apikey"}).to_string()});
         self.account(place, site, name, key, account)
     }
 
-    /// The account with this credential at a site; `columns` count when it is new.
+    /// Returns the account with this credential at a site; `columns` are used when it is new.
     pub fn account(
         &mut self,
         place: &str,
@@ -186,17 +188,18 @@ impl Draft {
         self.sites.len()
     }
 
-    /// Accounts that have a token of their own so far.
+    /// Returns the number of tokens so far.
     pub fn tokens(&self) -> usize {
         self.tokens.len()
     }
 
-    /// How many accounts there are so far.
+    /// Returns the number of accounts so far.
     pub fn accounts(&self) -> usize {
         self.accounts.len()
     }
 
-    /// The route of a model that clients name.
+    /// Returns the route of a model name that clients use, created when it is new. `None` when the name cannot
+    /// be used or the draft is full, which is then listed.
     pub fn route(&mut self, place: &str, model: &str) -> Option<RowId> {
         let Some(model) = model_name(model) else {
             self.leave(place, "the name of a model is empty, too long or has control characters");
@@ -220,12 +223,12 @@ impl Draft {
         Some(id)
     }
 
-    /// The route of a model, if there is one.
+    /// Returns the route of a model, if there is one.
     pub fn known_route(&self, model: &str) -> Option<RowId> {
         self.route_ids.get(model.trim()).copied()
     }
 
-    /// Adds a channel. Where the file has it twice, the one that is asked first counts.
+    /// Adds a channel. If the file has it twice, the one that is asked first is kept.
     pub fn channel(&mut self, place: &str, channel: Channel) {
         let Some(source_model) = model_name(&channel.source_model) else {
             self.leave(place, "the name of a model is empty, too long or has control characters");
@@ -257,7 +260,7 @@ impl Draft {
         self.channels.push(channel);
     }
 
-    /// What serves a route, in the order of the file.
+    /// Returns the channels of a route, in the order of the file.
     pub fn channels_of(&self, route: RowId) -> Vec<Channel> {
         let of_route = self.channels_by_route.get(&route).into_iter().flatten();
         of_route.filter_map(|at| self.channels.get(*at).cloned()).collect()
@@ -282,7 +285,8 @@ impl Draft {
         }
         let models = key.models.map(|models| self.literal_models(place, &models));
         let addresses = self.addresses(place, &key.allowed_ips);
-        // A key that was bound to addresses must not work from everywhere because none of them can be read.
+        // A key that was bound to addresses must not become usable from everywhere because none of them can be
+        // read.
         let is_bound_to_none = addresses.is_empty() && !key.allowed_ips.is_empty();
         if is_bound_to_none {
             self.leave(
@@ -294,7 +298,7 @@ impl Draft {
         let mut columns = json!({"name": clipped(&key.name, MAX_NAME).unwrap_or_else(|| "unnamed".to_owned()),
             "key": text, "enabled": enabled, "groupName": key.group.and_then(|group| clipped(&group, MAX_GROUP)),
             "expiresAt": key.expires_at.map(iso), "maxCost": key.max_cost.map(|most| most.max(Usd::ZERO))});
-        // A list that ended up empty allows nothing; no list at all would allow everything.
+        // An empty list allows nothing, while a missing list would allow everything.
         if let Some(models) = models {
             columns["supportedModels"] = json!(models).to_string().into();
             columns["allowedRouteIds"] = "[]".into();
@@ -305,7 +309,7 @@ impl Draft {
         self.keys.push(row(columns));
     }
 
-    /// The addresses and networks that can be read, each once.
+    /// Returns the addresses and networks that can be parsed, each once.
     fn addresses(&mut self, place: &str, written: &[String]) -> Vec<String> {
         let mut usable: Vec<String> = Vec::new();
         for address in written {
@@ -328,7 +332,7 @@ impl Draft {
         usable
     }
 
-    /// Names of models that mean themselves only, each once.
+    /// Returns the model names that are not patterns, each once.
     fn literal_models(&mut self, place: &str, models: &[String]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut literal = Vec::new();
@@ -388,14 +392,14 @@ impl LeftList {
     }
 }
 
-/// The platform that the address shows, else `otherwise`.
+/// Returns the platform that an address indicates, else `otherwise`.
 pub(super) fn platform_at(url: &str, otherwise: Platform) -> Platform {
     let Ok(url) = SiteUrl::parse(url) else { return otherwise };
     let address = Address { host: url.host(), port: url.port(), path: url.path() };
     Platform::at(&address).unwrap_or(otherwise)
 }
 
-/// One line of at most `most` characters; `None` where nothing is left.
+/// Returns a text as one line of at most `most` characters; `None` when nothing is left.
 pub(super) fn clipped(text: &str, most: usize) -> Option<String> {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line: String = line.trim().chars().take(most).collect();
@@ -408,7 +412,7 @@ fn model_name(text: &str) -> Option<String> {
     is_sound.then(|| name.to_owned())
 }
 
-/// Whether a route or a key with this name would mean other models, too.
+/// Whether a route or key with this name would match other models, too.
 fn is_pattern(model: &str) -> bool {
     model.starts_with("re:") || model.contains(['*', '?', '['])
 }

@@ -1,6 +1,6 @@
-//! metapi's database, `hub.db`: the tables of which its backups are made.
+//! The database of metapi, `hub.db`: the tables from which its backups are made.
 //!
-//! It is read by the names of columns, since files of different ages differ by dozens of them.
+//! It is read by column names, because files of different versions differ by dozens of columns.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::sqlite::Foreign;
 use super::taken::{Context, Error, Kind, TakenOver};
 use super::usage_days::{self, Days};
 
-/// What stays behind, and why.
+/// Tables that are not taken, and why.
 const OTHER_TABLES: &[(&str, &str)] = &[
     ("checkin_logs", "the history of check-ins stays behind"),
     ("events", "the notices of that program"),
@@ -20,7 +20,7 @@ const OTHER_TABLES: &[(&str, &str)] = &[
     ("proxy_files", "uploaded files: clients upload them again"),
     ("site_announcements", "announcements are read anew from the sites"),
 ];
-/// Found out or worked out anew, or no data at all.
+/// Tables that are derived again, hold no data to take over, or are read separately.
 const DERIVED_TABLES: &[&str] = &[
     "model_availability",
     "token_model_availability",
@@ -34,7 +34,7 @@ const DERIVED_TABLES: &[&str] = &[
     "__drizzle_migrations",
     "proxy_logs",
 ];
-/// What no preferences section has: they belong to the instance that the file comes from.
+/// Settings that belong to the instance that the file comes from, and are not in a preferences section.
 const OWN_SETTINGS: [&str; 4] = ["auth_token", "db_type", "db_url", "db_ssl"];
 
 pub(super) fn is(database: &Foreign) -> bool {
@@ -45,7 +45,7 @@ pub(super) fn read(database: &Foreign, context: &Context) -> Result<TakenOver, E
     let mut list = LeftList::default();
     let mut section = Map::new();
     for table in TABLES {
-        // What a file lacks is kept as it is here.
+        // Tables that a file lacks stay as they are here.
         if !database.has(table.name, &[]) {
             continue;
         }
@@ -120,7 +120,7 @@ fn tell_of_others(database: &Foreign, days: Option<&Days>, list: &mut LeftList) 
         let known = OTHER_TABLES.iter().find(|(name, _)| *name == table);
         let reason = known.map_or("a table that is not known here", |(_, reason)| reason);
         let rows = database.count(table);
-        // An empty table that is known is nothing to speak of.
+        // An empty known table is not worth mentioning.
         if rows > 0 || known.is_none() {
             list.add(format!("{table} ({rows} rows)"), reason);
         }

@@ -7,7 +7,7 @@
 //! | `weight`, `order` | weight, fractions in hundredths; priority, the lower first in both |
 //! | `environment_variables` | what `os.environ/NAME` in the file stands for |
 //! | `router_settings.model_group_alias` | a route with the channels of the one it stands for |
-//! | `fallbacks` | channels of the fallbacks behind the route's own |
+//! | `fallbacks` | channels of the fallbacks, after the route's own |
 //!
 //! The members are those of docs.litellm.ai/docs/proxy/config_settings.
 
@@ -20,7 +20,7 @@ use super::litellm_providers;
 use super::taken::{Context, Kind, TakenOver};
 use crate::platform::Platform;
 
-/// How a configuration names a variable in place of a key.
+/// The prefix by which a configuration refers to a variable in place of a key.
 const VARIABLE: &str = "os.environ/";
 /// Members of `litellm_params` that are taken.
 const TAKEN: [&str; 8] = [
@@ -68,7 +68,7 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
     for (name, value) in document.as_object().unwrap_or(&no_members) {
         match (name.as_str(), value) {
             ("model_list", _) => {}
-            // What they are for is read; the others are that program's.
+            // These variables are read where they are used; the others belong to that program.
             ("environment_variables", _) => {}
             ("general_settings", Value::Object(members)) => {
                 if members.contains_key("master_key") {
@@ -95,12 +95,12 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
     draft.finish(Kind::LiteLlm)
 }
 
-/// What holds for all entries of a file.
+/// Properties that hold for all entries of a file.
 struct File<'d> {
     context: &'d Context,
-    /// The variables that the file sets itself.
+    /// The variables that the file itself sets.
     variables: &'d Value,
-    /// The models with a weight that is no whole number.
+    /// The models for which some weight is not an integer.
     in_hundredths: HashSet<&'d str>,
 }
 
@@ -158,7 +158,7 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
     };
     let platform = match upstream.platform {
         Platform::OpenAi => match platform_at(url, Platform::OpenAi) {
-            // These speak OpenAI's dialects only below a path of their own.
+            // These vendors speak OpenAI's dialects only below a separate path.
             Platform::Claude | Platform::Gemini => Platform::OpenAi,
             known => known,
         },
@@ -215,7 +215,7 @@ fn take_aliases(draft: &mut Draft, aliases: &Value) {
     }
 }
 
-/// Adds the channels of each fallback behind those that the route has.
+/// Adds the channels of each fallback after those that the route already has.
 fn take_fallbacks(draft: &mut Draft, place: &str, fallbacks: &Value) {
     for entry in fallbacks.as_array().into_iter().flatten().take(MAX_ALIASES) {
         let Value::Object(entry) = entry else {

@@ -1,8 +1,8 @@
-//! The providers that LiteLLM writes before a model's name (docs.litellm.ai/docs/providers).
+//! The provider names that LiteLLM writes before a model's name (docs.litellm.ai/docs/providers).
 
 use crate::platform::Platform;
 
-/// A provider whose protocol is served here; its address is empty where `api_base` has to name one.
+/// The providers whose protocol is supported here; the address is empty when `api_base` has to name one.
 const SERVED: [(&str, Platform, &str); 17] = [
     ("openai", Platform::OpenAi, "https://api.openai.com"),
     ("text-completion-openai", Platform::OpenAi, "https://api.openai.com"),
@@ -23,7 +23,8 @@ const SERVED: [(&str, Platform, &str); 17] = [
     ("lm_studio", Platform::OpenAi, ""),
 ];
 
-/// Providers that are served nowhere here: what stands before the slash is theirs, and no part of a name.
+/// The providers that are not supported here. They are listed so that the text before the slash is recognised
+/// as a provider.
 const OTHERS: [&str; 14] = [
     "azure",
     "azure_ai",
@@ -41,14 +42,14 @@ const OTHERS: [&str; 14] = [
     "databricks",
 ];
 
-/// Who serves a model, and what it is called there.
+/// The upstream of a model, and the model's name there.
 pub(super) struct Upstream<'a> {
     pub platform: Platform,
     pub url: &'static str,
     pub model: &'a str,
 }
 
-/// Reads `provider/name`; a name alone is LiteLLM's guess by how it begins.
+/// Parses `provider/name`; for a name alone, LiteLLM guesses the provider by its prefix.
 pub(super) fn find<'a>(model: &'a str, custom: Option<&str>) -> Result<Upstream<'a>, String> {
     let (provider, name) = match (custom, model.split_once('/')) {
         (Some(provider), Some((written, name))) if written == provider => (provider, name),

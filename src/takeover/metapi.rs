@@ -1,12 +1,12 @@
-//! Backups of metapi, versions 1 and 2. Their rows have the names of our own; what differs is brought into our form.
+//! Backups of metapi, versions 1 and 2. Their rows have the same names as ours; the differences are converted.
 //!
 //! | there | here |
 //! |---|---|
 //! | `sites[].apiKey`, of old versions | an account with that key |
 //! | `autoRelogin.passwordCipher` | the password, where a secret that was given opens it |
-//! | the decision that a route came to last | made anew |
+//! | the last decision of a route | not taken; it is made again |
 //!
-//! The sections may stand at the root, in `accounts` and `preferences`, or in those of `data`.
+//! The sections may be at the root, in `accounts` and `preferences`, or in those of `data`.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,8 @@ use super::old_password;
 use super::taken::{Context, Kind, TakenOver};
 use crate::time::now_ms;
 
-/// A table: its name in the database, that of its array in a backup, and its columns as the database spells them.
+/// A table: its name in the database, the name of its array in a backup, and its columns as named in the
+/// database.
 pub(super) struct Table {
     pub name: &'static str,
     pub array: &'static str,
@@ -36,7 +37,7 @@ const CHANNEL_RUNTIME: &[&str] = &[
     "cooldown_level",
     "cooldown_until",
 ];
-/// What changes while the other program runs, or is worked out anew.
+/// Columns that change while the other program runs, or that are derived again.
 const UNTAKEN: &[&str] = &["decision_snapshot", "decision_refreshed_at"];
 
 #[rustfmt::skip]
@@ -87,9 +88,9 @@ pub(super) const TABLES: &[Table] = &[
         "excluded_site_ids", "excluded_credential_refs", "last_used_at", "created_at", "updated_at",
     ] },
 ];
-/// Made of the table `model_availability` there.
+/// An array that is made from the table `model_availability` there.
 const MANUAL_MODELS: (&str, &[&str]) = ("manualModels", &["account_id", "model_name"]);
-/// Arrays that an accounts section always has.
+/// The arrays that an accounts section always has.
 const NEEDED: [&str; 5] = ["sites", "accounts", "accountTokens", "tokenRoutes", "routeChannels"];
 
 pub(super) fn is(document: &Value) -> bool {
@@ -116,7 +117,7 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
     finish(Kind::MetapiBackup, accounts, settings, list)
 }
 
-/// Puts sections together as a document.
+/// Builds a document from its sections.
 pub(super) fn finish(
     kind: Kind,
     accounts: Option<Map<String, Value>>,
@@ -133,7 +134,7 @@ pub(super) fn finish(
     list.finish(kind, document)
 }
 
-/// The arrays of an accounts section in our form.
+/// Returns the arrays of an accounts section in our own format.
 pub(super) fn arrays(
     section: &Map<String, Value>,
     context: &Context,
@@ -173,7 +174,7 @@ pub(super) fn arrays(
     arrays
 }
 
-/// The objects in which sections may stand.
+/// Returns the objects in which sections may be found.
 fn roots(document: &Value) -> impl Iterator<Item = &Value> {
     [document, &document["data"]].into_iter()
 }
@@ -215,7 +216,7 @@ fn open_passwords(arrays: &mut Map<String, Value>, context: &Context, list: &mut
     }
 }
 
-/// A key that belongs to a site is an account of its own today.
+/// Turns a key that belongs to a site, as in old versions, into an account.
 fn move_site_keys(arrays: &mut Map<String, Value>) {
     let mut keys: Vec<(Value, Value)> = Vec::new();
     if let Some(Value::Array(sites)) = arrays.get_mut("sites") {
@@ -247,7 +248,7 @@ fn move_site_keys(arrays: &mut Map<String, Value>) {
     accounts.extend(added);
 }
 
-/// The name that a column has in a backup.
+/// Returns the name that a column has in a backup.
 pub(super) fn camel(column: &str) -> String {
     let mut parts = column.split('_');
     let mut name = parts.next().unwrap_or_default().to_owned();
@@ -259,7 +260,7 @@ pub(super) fn camel(column: &str) -> String {
     name
 }
 
-/// Whether a column tells what happened while that program ran.
+/// Whether a column records what happened while that program ran.
 pub(super) fn is_runtime(column: &str) -> bool {
     CHANNEL_RUNTIME.contains(&column)
 }

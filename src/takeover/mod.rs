@@ -1,4 +1,4 @@
-//! Files of other gateways, read as a backup document of our own.
+//! Reads files of other gateways as a backup document of our own.
 //!
 //! ```text
 //! file ─▶ kind, by content ─▶ draft: sites, accounts, routes, channels, keys ─▶ document, which `backup` imports
@@ -8,17 +8,17 @@
 //! | file | reads |
 //! |---|---|
 //! | `metapi`, `hub_database` | a backup of metapi; its database |
-//! | `usage_days` | the log of requests in that, summed up |
-//! | `old_password` | the passwords in those, which are sealed under the secret of the instance they come from |
+//! | `usage_days` | the request log of that database, summed by day |
+//! | `old_password` | the passwords in metapi's files, which are sealed under the secret of their instance |
 //! | `all_api_hub` | an export of the browser extension All API Hub |
-//! | `new_api`, `channel_types` | a database of new-api or one-api; what their numbers of upstreams mean |
+//! | `new_api`, `channel_types` | a database of new-api or one-api; the meaning of their upstream numbers |
 //! | `cli_proxy_api` | the key sections of CLIProxyAPI's `config.yaml` |
 //! | `litellm`, `litellm_providers` | the `model_list` of LiteLLM's `config.yaml` |
 //! | `sub2api` | the keys in an export of sub2api's accounts |
-//! | `yaml`, `sqlite` | the two forms that need more than a JSON parser |
-//! | `draft`, `taken` | the document in the making; what comes of a file |
+//! | `yaml`, `sqlite` | the two formats that need more than a JSON parser |
+//! | `draft`, `taken` | the document being built; the result of reading a file |
 //!
-//! Nothing here asks an upstream, knows the store, or changes the file it reads.
+//! Nothing here calls an upstream, uses the store, or changes the file that it reads.
 
 mod all_api_hub;
 mod channel_types;
@@ -48,13 +48,13 @@ pub use old_password::open as open_password;
 pub use sub2api::proxy_url;
 pub use taken::{Context, Error, Kind, TakenOver};
 
-/// The longest file that is read into memory; databases are read row by row.
+/// The maximum size in bytes of a file that is read into memory; databases are read row by row.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 
-/// Reads a file of another gateway, whatever its name is. `scratch` is a directory for what is needed meanwhile.
+/// Reads a file of another gateway, whatever its name is. `scratch` is a directory for temporary copies.
 ///
 /// # Errors
-/// Says what the file is, if it is none that can be taken over.
+/// When the file cannot be taken over; the message says what it is.
 pub fn read(path: &Path, scratch: &Path, context: &Context) -> Result<TakenOver, Error> {
     let failed = |error: io::Error| Error(format!("{}: {error}", path.display()));
     let mut file = File::open(path).map_err(failed)?;
@@ -67,22 +67,22 @@ pub fn read(path: &Path, scratch: &Path, context: &Context) -> Result<TakenOver,
     }
 }
 
-/// As [`read`], of a file without a name.
+/// Reads a file like [`read`], but one without a name.
 ///
 /// # Errors
-/// Says what the file is, if it is none that can be taken over.
+/// When the file cannot be taken over; the message says what it is.
 pub fn read_sent(mut file: File, scratch: &Path, context: &Context) -> Result<TakenOver, Error> {
     if is_database(&mut file).map_err(|error| Error(error.to_string()))? {
         let copy = Copy::of_sent(file, scratch)?;
         let database = Foreign::open(&copy.database(), scratch)?;
-        // It is open: what happens to the process from here on, no copy is left.
+        // The copy is open, so it can be removed already: however the process ends, no copy is left.
         drop(copy);
         return from_database(&database, context);
     }
     from_text(&text_of(file)?, context)
 }
 
-/// Whether SQLite has written it; it is at its beginning then.
+/// Whether the file is an SQLite database. Leaves it rewound to its beginning.
 fn is_database(file: &mut File) -> io::Result<bool> {
     let mut head = Vec::new();
     Read::take(&mut *file, sqlite::MAGIC.len() as u64).read_to_end(&mut head)?;
@@ -99,10 +99,10 @@ fn text_of(file: File) -> Result<Vec<u8>, Error> {
     Ok(text)
 }
 
-/// Reads JSON or YAML that is in memory.
+/// Reads JSON or YAML text.
 ///
 /// # Errors
-/// Says what it is, if it is none that can be taken over.
+/// When the text cannot be taken over; the message says what it is.
 pub fn from_text(text: &[u8], context: &Context) -> Result<TakenOver, Error> {
     let text = std::str::from_utf8(text)
         .map_err(|_| Error("it is neither text nor an SQLite database".to_owned()))?
@@ -115,10 +115,10 @@ pub fn from_text(text: &[u8], context: &Context) -> Result<TakenOver, Error> {
     from_json(&document, context)
 }
 
-/// Reads a document that is parsed.
+/// Reads a parsed document.
 ///
 /// # Errors
-/// Says what it is, if it is none that can be taken over.
+/// When the document cannot be taken over; the message says what it is.
 pub fn from_json(document: &Value, context: &Context) -> Result<TakenOver, Error> {
     match recognise(document).map_err(|why| Error(why.to_owned()))? {
         Kind::AllApiHub => Ok(all_api_hub::read(document)),
@@ -130,10 +130,10 @@ pub fn from_json(document: &Value, context: &Context) -> Result<TakenOver, Error
     }
 }
 
-/// Whose document this is. A backup of ours has its mark, and is not taken over but imported.
+/// Determines which program a document comes from. A backup of ours has a mark, and is imported instead.
 ///
 /// # Errors
-/// Says what it is instead, or that it is not known.
+/// When it cannot be taken over; the text says what it is, or that it is not known.
 fn recognise(document: &Value) -> Result<Kind, &'static str> {
     if document["format"] == "switchyard" {
         return Err("it is a backup of Switchyard itself");

@@ -5,7 +5,7 @@
 //! | a channel | a site by protocol and address, an account for each of its keys, a channel for each of its models |
 //! | priority, the higher first | the highest becomes 0, the others follow |
 //! | a weight of several keys | shared out among them |
-//! | a model mapping | the name that the upstream knows stands in the channel |
+//! | a model mapping | the upstream's name of the model is stored in the channel |
 //! | a token | a key for clients, `sk-` before it as its clients send it |
 //! | 500,000 of quota | 1 USD |
 //! | `allow_ips`, `subnet` | the addresses that the key is bound to |
@@ -81,7 +81,7 @@ const TOKEN_COLUMNS: &[&str] = &[
     "models",
     "subnet",
 ];
-/// What is not taken for what it is; other tables are named as unknown.
+/// Known tables that are not taken, and why; other tables are listed as unknown.
 const OTHER_TABLES: &[(&str, &str)] = &[
     ("users", "there are no users here, only keys for clients"),
     ("options", "settings of that program: set what is still needed in the settings here"),
@@ -91,10 +91,10 @@ const OTHER_TABLES: &[(&str, &str)] = &[
     ("midjourneys", "tasks of that program"),
     ("tasks", "tasks of that program"),
 ];
-/// Made from other tables, or of no meaning without that program.
+/// Tables that are derived from others, read elsewhere, or have no meaning without that program.
 const DERIVED_TABLES: &[&str] =
     &["abilities", "quota_data", "setups", "sqlite_sequence", "channels", "tokens"];
-/// Columns that tell of the past or of that program's own work: named once for the whole table.
+/// Columns about the past or that program's internal work, listed once for the whole table.
 const UNTAKEN_OF_CHANNELS: &[(&str, &str)] = &[
     (
         "test_model",
@@ -117,10 +117,10 @@ const UNTAKEN_OF_TOKENS: &[(&str, &str)] = &[
 ];
 const MAX_KEYS: usize = 1_000;
 const MAX_MODELS: usize = 5_000;
-/// How far names that stand for names are followed.
+/// The maximum number of steps in which a mapped model name is followed.
 const MAX_RENAMES: usize = 16;
 
-/// `channels.status` and `tokens.status`: 1 is on; others are kinds of off.
+/// The value of `channels.status` and `tokens.status` for on; all others mean off.
 const ON: i64 = 1;
 
 pub(super) fn is(database: &Foreign) -> bool {
@@ -158,7 +158,8 @@ pub(super) fn read(database: &Foreign) -> Result<TakenOver, Error> {
     Ok(draft.finish(kind))
 }
 
-/// Names the columns of a table that are left behind and say something, with the number of rows in which they do.
+/// Lists the columns of a table that are not taken but have a value, with the number of rows in which they have
+/// one.
 fn tell_untaken(table: &str, columns: &[(&str, &str)], rows: &[ForeignRow], draft: &mut Draft) {
     for (column, reason) in columns {
         let says_something = |row: &&ForeignRow| {
@@ -179,7 +180,7 @@ struct Served<'a> {
     name: String,
     /// Its keys, and whether each is in use.
     keys: Vec<(String, bool)>,
-    /// The names that clients use.
+    /// The model names that clients use.
     models: Vec<String>,
     mapping: HashMap<String, String>,
     priority: i64,
@@ -189,13 +190,13 @@ struct Served<'a> {
 fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
     let served: Vec<Served> = rows.iter().filter_map(|row| served(kind, row, draft)).collect();
     let highest = served.iter().map(|channel| channel.priority).max().unwrap_or(0);
-    // The models of a priority at which somebody has a weight: there a weight of 0 means hardly ever.
+    // The models of each priority at which some channel has a weight: there, a weight of 0 means hardly ever.
     let weighted: HashSet<(&str, i64)> = served
         .iter()
         .filter(|channel| channel.weight > 0)
         .flat_map(|channel| channel.models.iter().map(|model| (model.as_str(), channel.priority)))
         .collect();
-    // Whether an account is on, is settled by the channels that use it: one that is on needs it.
+    // An account is on if any channel uses it.
     let mut in_use: HashMap<RowId, bool> = HashMap::new();
     let mut accounts_of: Vec<Vec<(RowId, bool)>> = Vec::new();
     for channel in &served {
@@ -232,7 +233,8 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
                     source_model: renamed(&channel.mapping, model),
                     priority: highest.saturating_sub(channel.priority),
                     weight,
-                    // An account that is off keeps its channels from serving; switched on again it serves as before.
+                    // Channels of a disabled account stay enabled, so that they serve as before once it is
+                    // enabled again.
                     enabled: *on || !in_use.get(account).copied().unwrap_or(false),
                 };
                 draft.channel(&channel.place, channel_row);
@@ -272,7 +274,7 @@ fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<Serv
     Some(Served { row, place, of_type, name, keys, models, mapping, priority, weight })
 }
 
-/// The keys of a channel: one, one a line, or a JSON array of them.
+/// Returns the keys of a channel: a single one, one per line, or a JSON array.
 fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)> {
     let text = row.text("key").unwrap_or_default();
     let list: Option<Vec<Value>> =
@@ -283,12 +285,12 @@ fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)>
         Some(list) => {
             let key = |item: Value| match item {
                 Value::String(key) => key,
-                // A login's credentials are an object each.
+                // The credentials of a login are an object.
                 other => other.to_string(),
             };
             list.into_iter().map(key).collect()
         }
-        // A single key that is a JSON object may be written over several lines.
+        // A single key that is a JSON object may span several lines.
         None if text.starts_with('{') && serde_json::from_str::<Value>(&text).is_ok() => vec![text],
         None => text.lines().map(str::to_owned).collect(),
     };
@@ -318,7 +320,7 @@ fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)>
     taken
 }
 
-/// The accounts of a channel, and whether each is in use there.
+/// Returns the accounts of a channel, and whether each is in use there.
 fn accounts(channel: &Served, draft: &mut Draft) -> Vec<(RowId, bool)> {
     let row = channel.row;
     let url = channel.of_type.address(row.text("base_url").as_deref());
@@ -368,7 +370,7 @@ fn accounts(channel: &Served, draft: &mut Draft) -> Vec<(RowId, bool)> {
     accounts
 }
 
-/// A key that is the credentials of a ChatGPT login.
+/// Returns the account for a key that consists of the credentials of a ChatGPT login.
 fn login_account(place: &str, site: RowId, name: &str, key: &str, draft: &mut Draft) -> Option<RowId> {
     let login: Value = serde_json::from_str(key).unwrap_or_default();
     let text = |name: &str| login[name].as_str().map(str::trim).filter(|text| !text.is_empty());
@@ -384,7 +386,7 @@ fn login_account(place: &str, site: RowId, name: &str, key: &str, draft: &mut Dr
     draft.account(place, site, text("email").unwrap_or(name), token, columns)
 }
 
-/// Names what a channel has beside.
+/// Lists the columns of a channel that are not taken.
 fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
     let is_set = |column: &str| {
         row.text(column).is_some_and(|text| !matches!(text.as_str(), "{}" | "null" | "[]" | "\"\""))
@@ -430,7 +432,7 @@ fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
     }
 }
 
-/// What the upstream calls a model: names that stand for names are followed, in a circle until it closes.
+/// Returns the upstream's name of a model: mapped names are followed, in a cycle until it closes.
 fn renamed(mapping: &HashMap<String, String>, model: &str) -> String {
     let mut name = model;
     for _ in 0..MAX_RENAMES {
@@ -477,7 +479,7 @@ fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
         let allowed_ips = addresses.split(split).filter(|part| !part.is_empty()).map(str::to_owned).collect();
         let unlimited = row.flag("unlimited_quota").unwrap_or(false);
         let remaining = Usd::new(row.real("remain_quota").unwrap_or(0.0) / QUOTA_PER_USD);
-        // Only -1 is never: there, every other time before now is over.
+        // Only -1 means never: in that program, any other time in the past means expired.
         let expiry = row.int("expired_time").filter(|seconds| *seconds != -1).map(|seconds| seconds.max(0));
         let key = ClientKey {
             name,

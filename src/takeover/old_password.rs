@@ -1,4 +1,4 @@
-//! The passwords in metapi's accounts: `v1:iv:tag:data` in base64url, AES-256-GCM under the SHA-256 of a secret
+//! Passwords of metapi's accounts: `v1:iv:tag:data` in base64url, AES-256-GCM under the SHA-256 of a secret
 //! (`accountCredentialService.ts` of metapi).
 
 use base64::Engine as _;
@@ -6,10 +6,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
 
-/// What metapi seals under where nobody has set a secret.
+/// The secret that metapi uses when none is set.
 const BUILT_IN: &str = "change-me-admin-token";
 
-/// The password, if one of the secrets opens it.
+/// Opens a password with the first of the secrets that fits; `None` when none does.
 pub fn open(sealed: &str, secrets: &[String]) -> Option<String> {
     let mut parts = sealed.strip_prefix("v1:")?.split(':');
     let mut part = || URL_SAFE_NO_PAD.decode(parts.next()?.trim_end_matches('=')).ok();

@@ -1,8 +1,8 @@
-//! SQLite files of other programs: opened so that nothing of theirs changes, and read by the names of columns.
+//! SQLite files of other programs, opened without changing them, and read by column names.
 //!
-//! A file that its program has left whole is opened read-only and as immutable. Where a log lies beside it, what was
-//! committed last is only in that log: file and log are copied to a directory of their own, where SQLite brings them
-//! together.
+//! A file that its program closed properly is opened read-only and as immutable. If there is a log beside it,
+//! the latest commits are only in that log: file and log are copied to a separate directory, where SQLite
+//! merges them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{DirBuilder, File};
@@ -17,11 +17,11 @@ use rusqlite::{Connection, OpenFlags};
 use super::taken::Error;
 use crate::uuid;
 
-/// How such a file begins (sqlite.org/fileformat2.html).
+/// The first bytes of an SQLite file (sqlite.org/fileformat2.html).
 pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Texts longer than this are read as absent.
+/// The maximum length of a text, in bytes; longer ones are read as absent.
 const MAX_TEXT: usize = 1024 * 1024;
-/// Rows read of one table.
+/// The maximum number of rows read from one table.
 const MAX_TABLE_ROWS: i64 = 200_000;
 
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
@@ -34,7 +34,7 @@ pub(super) struct Foreign {
     _copy: Option<Copy>,
 }
 
-/// One row, by the names of the columns that were asked for.
+/// One row, by the names of the requested columns.
 pub(super) struct ForeignRow {
     pub rowid: i64,
     cells: HashMap<&'static str, Cell>,
@@ -53,7 +53,7 @@ pub struct Copy(PathBuf);
 // === impl Foreign ===
 
 impl Foreign {
-    /// `scratch` is where a copy is made of a database that is not whole without the log beside it.
+    /// Opens a database. `scratch` is where a copy is made of one that is incomplete without the log beside it.
     pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
         let unreadable =
             |error: rusqlite::Error| Error(format!("{} cannot be read: {error}", path.display()));
@@ -78,7 +78,7 @@ impl Foreign {
             let connection = Connection::open_with_flags(copy.database(), flags).map_err(unreadable)?;
             (connection, Some(copy))
         };
-        // Nothing that a schema names is called, and cells that lie outside their page are an error.
+        // Functions named in the schema are not called, and cells that lie outside their page are an error.
         connection.pragma_update(None, "trusted_schema", false).map_err(unreadable)?;
         connection.pragma_update(None, "cell_size_check", true).map_err(unreadable)?;
         let tables = tables(&connection).map_err(unreadable)?;
@@ -93,13 +93,13 @@ impl Foreign {
         self.tables.keys().map(String::as_str)
     }
 
-    /// Columns of a table that are not among these.
+    /// Returns the columns of a table that are not among these.
     pub fn unknown_columns(&self, table: &str, known: &[&str]) -> Vec<String> {
         let columns = self.tables.get(table).into_iter().flatten();
         columns.filter(|column| !known.contains(&column.as_str())).cloned().collect()
     }
 
-    /// The rows of a table in the order in which they were made; columns it lacks are absent in each. The second is
+    /// Returns the rows of a table in the order in which they were inserted, without columns that it lacks, and
     /// whether there are more than are read.
     pub fn rows(&self, table: &str, wanted: &[&'static str]) -> Result<(Vec<ForeignRow>, bool), Error> {
         let Some(columns) = self.tables.get(table) else { return Ok((Vec::new(), false)) };
@@ -127,7 +127,7 @@ impl Foreign {
         Ok((rows, is_cut))
     }
 
-    /// Hands over the rows of a query of ours, one by one.
+    /// Runs a query and passes its rows to `take`, one by one.
     pub fn each(
         &self,
         sql: &str,
@@ -147,7 +147,7 @@ impl Foreign {
         self.connection.query_row(&sql, [], |row| row.get(0)).unwrap_or(0)
     }
 
-    /// Sums of a table's columns; those it lacks are 0.
+    /// Sums a column of a table; 0 when the column is missing.
     pub fn sum(&self, table: &str, column: &str) -> f64 {
         if !self.has(table, &[column]) {
             return 0.0;
@@ -160,7 +160,7 @@ impl Foreign {
 // === impl ForeignRow ===
 
 impl ForeignRow {
-    /// A text that is not blank; numbers are written out.
+    /// Returns a text that is not blank; numbers are converted.
     pub fn text(&self, column: &str) -> Option<String> {
         let text = match self.cells.get(column)? {
             Cell::Text(text) => text.trim().to_owned(),
@@ -200,12 +200,12 @@ impl ForeignRow {
         }
     }
 
-    /// What a JSON column holds.
+    /// Returns the parsed content of a JSON column.
     pub fn json(&self, column: &str) -> Option<serde_json::Value> {
         serde_json::from_str(&self.text(column)?).ok()
     }
 
-    /// The cell as a member of a JSON row.
+    /// Returns the cell as a JSON value.
     pub fn value(&self, column: &str) -> Option<serde_json::Value> {
         Some(match self.cells.get(column)? {
             Cell::Text(text) => text.as_str().into(),
@@ -238,7 +238,7 @@ impl Copy {
         Ok(Self(dir))
     }
 
-    /// Copies a database that was sent; the file needs no name.
+    /// Copies a database that was uploaded; the file needs no name.
     pub fn of_sent(mut file: File, scratch: &Path) -> Result<Self, Error> {
         let copy = Self::begin(scratch)?;
         let made = File::create(copy.database()).and_then(|mut to| io::copy(&mut file, &mut to));
@@ -271,7 +271,7 @@ impl Drop for Copy {
     }
 }
 
-/// The ordinary tables with their columns. A view is a program of its maker's, and is not asked.
+/// Returns the ordinary tables with their columns. Views contain foreign code, and are not queried.
 fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, BTreeSet<String>>> {
     let mut statement = connection.prepare(
         "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c \

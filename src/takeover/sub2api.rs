@@ -1,5 +1,5 @@
-//! The export of accounts of sub2api (`sub2api-data`, `sub2api-bundle`), as far as they are keys. Its logins are connected by
-//! the import of connections.
+//! The keys in an export of sub2api's accounts (`sub2api-data`, `sub2api-bundle`). Logins in it are connected
+//! by the import of connections.
 //!
 //! The members are those of `account_data.go` in github.com/Wei-Shaw/sub2api.
 
@@ -14,16 +14,16 @@ use crate::platform::Platform;
 use crate::routing::OutboundProxy;
 use crate::store::Secret;
 
-/// What an account is there, whose it is here, and the address where none is written.
+/// The platforms of accounts there, ours for each, and the default address.
 const PLATFORMS: [(&str, Platform, &str); 3] = [
     ("anthropic", Platform::Claude, "https://api.anthropic.com"),
     ("openai", Platform::OpenAi, "https://api.openai.com"),
     ("gemini", Platform::Gemini, "https://generativelanguage.googleapis.com"),
 ];
-/// Types of accounts that are a key.
+/// The types of accounts that are a key.
 const KEYS: [&str; 2] = ["apikey", "upstream"];
 
-/// Members that are read, or say nothing of a key.
+/// Members that are read, or that say nothing about a key.
 const OF_DOCUMENT: &[&str] = &["type", "version", "exported_at", "proxies", "accounts", "data"];
 const OF_ACCOUNT: &[&str] = &[
     "name",
@@ -37,14 +37,14 @@ const OF_ACCOUNT: &[&str] = &[
     "auto_pause_on_expired",
 ];
 const OF_CREDENTIALS: &[&str] = &["api_key", "base_url"];
-/// What is not taken of an account, and why.
+/// Members of an account that are not taken, and why.
 const LEFT: [(&str, &str); 3] = [
     ("rate_multiplier", "the price of an account: set its unit cost"),
     ("notes", "notes"),
     ("extra", "settings of that program"),
 ];
 
-/// Whether it is such an export.
+/// Whether a document is such an export.
 pub(super) fn is(document: &Value) -> bool {
     let kind =
         |document: &Value| matches!(document["type"].as_str(), Some("sub2api-data" | "sub2api-bundle"));
@@ -94,7 +94,7 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
             let extra = json!({"credentialMode": "apikey", "proxyUrl": proxy.expose()}).to_string();
             draft.set_account(id, "extraConfig", extra.into());
         }
-        // Its owner did not want it to be asked any other way.
+        // The account's owner did not want it to be used without its proxy.
         Some(None) => {
             draft.set_account(id, "status", "disabled".into());
             let reason = "the file has no such proxy that can be used: the account is switched off";
@@ -124,7 +124,7 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
     name_unknown(draft, &format!("{place}.credentials"), credentials, &known);
 }
 
-/// Names the members that nobody here knows.
+/// Lists the members that are not known here.
 fn name_unknown(draft: &mut Draft, place: &str, object: &Value, known: &[&str]) {
     let members = object.as_object().into_iter().flatten();
     for (member, _) in
@@ -135,7 +135,7 @@ fn name_unknown(draft: &mut Draft, place: &str, object: &Value, known: &[&str]) 
     }
 }
 
-/// Neither absent nor empty.
+/// Whether a value is neither absent nor empty.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -156,7 +156,7 @@ fn list<'d>(document: &'d Value, name: &str) -> impl Iterator<Item = &'d Value> 
     found.into_iter().flatten()
 }
 
-/// The address of a proxy of such an export, where it can be used.
+/// Returns the URL of a proxy in such an export, if it can be used.
 pub fn proxy_url(proxy: &Value) -> Option<Secret> {
     let (protocol, host) = (proxy["protocol"].as_str()?, proxy["host"].as_str()?);
     let port = proxy["port"].as_u64()?;

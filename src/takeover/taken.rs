@@ -1,14 +1,14 @@
-//! What comes of a file: a document and a list, or the reason why there is none.
+//! The result of reading a file: a document and a list, or the reason why there is none.
 
 use std::fmt;
 
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-/// Whose file it is.
+/// The kind of file, by the program that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A backup of metapi, which has the form of our own without our mark.
+    /// A backup of metapi, which has our own format without our mark.
     MetapiBackup,
     MetapiDatabase,
     AllApiHub,
@@ -19,44 +19,44 @@ pub enum Kind {
     Sub2Api,
 }
 
-/// What a file gives.
+/// The result of taking over a file.
 #[derive(Debug)]
 pub struct TakenOver {
     pub kind: Kind,
-    /// A backup document, as an export of ours has it.
+    /// A backup document in the format of our own exports.
     pub document: Value,
     pub left_out: Vec<LeftOut>,
-    /// How many more were left out than are listed.
+    /// The number of entries left out beyond those listed.
     pub more_left_out: usize,
-    /// What was taken of an export of All API Hub, as the answer to its import shows it.
+    /// What was taken from an export of All API Hub, as shown in the response to its import.
     pub summary: Option<Value>,
 }
 
 /// Something in the file that was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Where it stands, as the file's owner finds it. Never a secret.
+    /// The place in the file, as its owner finds it. Never a secret.
     pub place: String,
     pub reason: String,
 }
 
-/// Why a file gives nothing, for the person who chose it.
+/// Why a file cannot be taken over, for the person who chose it.
 #[derive(Debug)]
 pub struct Error(pub String);
 
-/// What reading needs to know that no file says.
+/// Information needed for reading that no file contains.
 pub struct Context {
-    /// What the passwords in the file may be sealed under, the likeliest first.
+    /// Secrets under which passwords in the file may be sealed, the likeliest first.
     pub secrets: Vec<String>,
-    /// Reads a variable that a file names in place of a key. `None` where the file comes from somebody else than the
-    /// owner of this process: a file could send any variable to an address of its own.
+    /// Reads a variable that a file names in place of a key. `None` when the file does not come from the owner
+    /// of this process: such a file could send any variable to an address of its own.
     pub variable: Option<fn(&str) -> Option<String>>,
-    /// Where days begin and end.
+    /// The time zone in which days begin and end.
     pub zone: TimeZone,
 }
 
 impl Kind {
-    /// What a person calls it.
+    /// Returns the name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::MetapiBackup => "a backup of metapi",

@@ -1,5 +1,5 @@
-//! The log of requests of metapi's database, summed up by day, site and model, as statistics have it here. The requests
-//! themselves stay behind.
+//! The request log of metapi's database, summed by day, site and model, as in the statistics here. The requests
+//! themselves are not taken.
 
 use std::collections::HashMap;
 
@@ -15,11 +15,12 @@ use crate::platform::Platform;
 use crate::routing::pricing;
 
 const TABLE: &str = "proxy_logs";
-/// The array of a document that has the sums.
+/// The array of a document that holds the sums.
 pub(super) const ARRAY: &str = "usageDays";
-/// Days of models at sites that are taken: a hundred models over two years.
+/// The maximum number of sums that are taken: a hundred models over two years.
 pub(super) const MOST: usize = 100_000;
-/// Seconds; zones change their offset only between quarters of an hour, so that a whole one is in one day.
+/// In seconds; time zones change their offset only between quarters of an hour, so that each quarter is within
+/// one day.
 const QUARTER: i64 = 15 * 60;
 
 /// The sums of one model at one site on one day.
@@ -28,21 +29,21 @@ struct Sums {
     calls: i64,
     ok: i64,
     tokens: f64,
-    /// USD.
+    /// In USD.
     cost: f64,
     latency_ms: f64,
-    /// How many calls the latency is of.
+    /// The number of calls in the latency sum.
     latency_count: i64,
 }
 
 pub(super) struct Days {
     /// The rows of the array.
     pub rows: Vec<Value>,
-    /// There are more than are taken.
+    /// Whether there are more than are taken.
     pub is_cut: bool,
 }
 
-/// Sums the log up; `None` where it tells too little.
+/// Sums the log; `None` when it lacks the necessary columns.
 pub(super) fn read(database: &Foreign, zone: &TimeZone) -> Result<Option<Days>, Error> {
     if !database.has(TABLE, &["account_id", "created_at", "status"]) {
         return Ok(None);

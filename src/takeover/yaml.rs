@@ -1,23 +1,23 @@
-//! YAML 1.2 as a JSON value, as far as configuration files need it.
+//! Reads YAML 1.2 as a JSON value, as far as configuration files need it.
 //!
-//! The parser gives events; the tree is built here, where its depth and its size are bounded. An alias counts as much as
-//! what it stands for, so that a few lines cannot become a billion values. Of a file with several documents the first is
-//! read.
+//! The parser emits events; the tree is built here, where its depth and size are limited. An alias counts as
+//! much as the value it stands for, so that a few lines cannot become a billion values. If a file has several
+//! documents, the first is read.
 
 use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-/// Values that are open inside each other.
+/// The maximum nesting depth of values.
 const MAX_DEPTH: usize = 64;
-/// Bytes of the whole in memory, aliases followed: its values and their texts.
+/// The maximum size in memory in bytes, with aliases expanded: of the values and their texts.
 const MAX_SIZE: usize = 16 * 1024 * 1024;
 const VALUE: usize = size_of::<Value>();
-/// The name under which a mapping takes the members of others.
+/// The name under which a mapping includes the members of others.
 const MERGE: &str = "<<";
 
-/// An open value and the name it gets in the one around it.
+/// An open list or mapping, with the name of the next member of a mapping.
 enum Open {
     List { items: Vec<Value>, anchor: usize, size: usize },
     Map { members: Map<String, Value>, name: Option<String>, anchor: usize, size: usize },
@@ -99,8 +99,8 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     Ok(Value::Null)
 }
 
-/// The members with those of the mappings that `<<` names, where the mapping has none of its own (YAML's merge key, which
-/// readers of 1.1 know, and of 1.2 most).
+/// Returns the members together with those of the mappings that `<<` names, unless the mapping has its own
+/// (YAML's merge key, which is known to readers of 1.1 and most of 1.2).
 fn merged(mut members: Map<String, Value>) -> Map<String, Value> {
     let named = match members.remove(MERGE) {
         None => return members,
@@ -129,7 +129,7 @@ fn member_name(value: Value, line: usize) -> Result<String, String> {
     }
 }
 
-/// A scalar without quotes (YAML 1.2.2, 10.3.2: the core schema).
+/// Parses a scalar without quotes (YAML 1.2.2, 10.3.2: the core schema).
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,

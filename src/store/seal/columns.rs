@@ -1,6 +1,6 @@
-//! What is stored sealed: columns of tables, and settings.
+//! The columns and settings that are stored sealed.
 
-/// A column that holds sealed text, and the column of its look-up hash.
+/// A column that holds sealed text, and the column with its look-up hash.
 pub(in crate::store) struct Column {
     pub(in crate::store) table: &'static str,
     pub(in crate::store) name: &'static str,
@@ -11,7 +11,7 @@ const fn column(table: &'static str, name: &'static str) -> Column {
     Column { table, name, hash: None }
 }
 
-/// Every sealed column; beside them there are [`SETTINGS`].
+/// Every sealed column; sealed settings are listed in [`SETTINGS`].
 pub(in crate::store) const COLUMNS: &[Column] = &[
     column("sites", "custom_headers"),
     column("sites", "proxy_url"),

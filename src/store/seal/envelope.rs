@@ -1,4 +1,4 @@
-//! The envelope of a sealed value: AES-256-GCM with a fresh random nonce, as text. Pure.
+//! The format of a sealed value: AES-256-GCM with a fresh random nonce, as text. Pure functions.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ pub(in crate::store) fn aes(key: &[u8]) -> LessSafeKey {
     LessSafeKey::new(key)
 }
 
-/// `b64url(nonce ‖ ciphertext ‖ tag)`; `None` without randomness.
+/// Encrypts to `b64url(nonce ‖ ciphertext ‖ tag)`; `None` when there is no randomness.
 pub(in crate::store) fn encrypt(
     key: &LessSafeKey,
     random: &SystemRandom,
@@ -49,7 +49,8 @@ fn open_sealed(key: &LessSafeKey, nonce: [u8; NONCE_LEN], aad: &str, mut sealed:
     Some(sealed)
 }
 
-/// `v1:<nonce>:<tag>:<ciphertext>`: sealed by another gateway whose data was imported.
+/// Whether a text has the form `v1:<nonce>:<tag>:<ciphertext>`: sealed by another gateway whose data was
+/// imported.
 pub(in crate::store) fn is_v1_form(stored: &str) -> bool {
     stored.starts_with("v1:") && stored.split(':').count() == 4
 }

@@ -1,9 +1,9 @@
-//! The keys of this database: their rows, wrapped under a key derived from the secret, and
-//! what a start makes of them.
+//! The keys of this database: their rows, wrapped under a key derived from the secret, and how a start opens
+//! them.
 //!
 //! The derivation is slow on purpose and runs on a thread beside the migrations. On the first start there is
-//! nothing to open: the new keys are in use at once, and the writer's first act is to wrap and store them. A
-//! changed secret re-wraps two short keys; no business row changes.
+//! nothing to open: the new keys are in use at once, and the writer wraps and stores them before anything else.
+//! A changed secret only re-wraps these keys; no other row changes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -29,12 +29,12 @@ use crate::time::now_ms;
 const KDF_SETTING: &str = "crypto_kdf_v1";
 /// The id of the first seal key; the first index key has the next.
 const FIRST_ID: i64 = 1;
-/// Blocks of 1 KiB that make one allocation larger than 32 MiB. Freeing a smaller one teaches glibc to
-/// keep buffers of that size instead of returning them, for the rest of the process; the pages beyond
-/// what the derivation needs are never touched.
+/// The number of 1 KiB blocks that makes an allocation larger than 32 MiB. Freeing a smaller one makes glibc
+/// keep buffers of that size for the rest of the process instead of returning them; the pages beyond what the
+/// derivation needs are never touched.
 const MAPPED_ALONE: usize = 33 * 1024;
 
-/// The parameters of the derivation, stored beside the keys they lead to.
+/// The parameters of the derivation, stored with the keys.
 #[derive(Clone, Serialize, Deserialize)]
 struct Kdf {
     salt: String,
@@ -71,12 +71,12 @@ pub(in crate::store) struct Derivation {
 }
 
 impl Derivation {
-    /// For a database that has not been made yet: with a new salt.
+    /// Starts the derivation with a new salt, for a database that is being created.
     pub(in crate::store) fn for_new(secret: &str) -> Result<Self, OpenError> {
         Self::start(Kdf::new(&SystemRandom::new()).ok_or_else(no_randomness)?, true, secret)
     }
 
-    /// With the salt that the database has, or a new one when it has none yet.
+    /// Starts the derivation with the salt of the database, or a new one when it has none yet.
     pub(in crate::store) fn for_stored(
         connection: &mut dyn Connection,
         secret: &str,
@@ -104,8 +104,8 @@ impl Derivation {
         Ok(Self { kdf, is_new, kek })
     }
 
-    /// Opens the keys, makes them where there are none, re-wraps them after a change of secret, and
-    /// seals what is still plain.
+    /// Opens the keys, creates them if there are none, re-wraps them after a change of secret, and seals what
+    /// is still plain.
     pub(in crate::store) fn finish(
         self,
         connection: &mut dyn Connection,
@@ -120,7 +120,7 @@ impl Derivation {
         let opened = match open(&kek, &self.kdf, &rows, options)? {
             Some(opened) => opened,
             None if options.secret_lost => renewed(&kek, &rows, true)?,
-            // Another instance on a server's database may be about to seal under these keys.
+            // On a database server, another instance may be about to seal under these keys.
             None if options.kind == DatabaseKind::Sqlite && !sweep::is_any_sealed(connection)? => {
                 renewed(&kek, &rows, false)?
             }
@@ -143,7 +143,7 @@ impl Derivation {
         Ok(sealer)
     }
 
-    /// Opens the keys of a database in which nothing is to change.
+    /// Opens the keys of a database that must not be changed.
     pub(in crate::store) fn read(
         self,
         connection: &mut dyn Connection,
@@ -162,7 +162,7 @@ impl Derivation {
         sealer(Arc::new(OnceLock::from(kek)), keys, options)
     }
 
-    /// The keys of a database that has just been made, without waiting for the derivation.
+    /// Creates the keys of a new database without waiting for the derivation.
     pub(in crate::store) fn begin(self, options: &StoreOptions) -> Result<(Sealer, FirstKeys), OpenError> {
         let raw = new_pair(&SystemRandom::new())?;
         let kek = Arc::new(OnceLock::new());
@@ -181,8 +181,8 @@ fn sealer(kek: Arc<OnceLock<LessSafeKey>>, keys: Keys, options: &StoreOptions) -
     Sealer::new(kek, keys, secrets.map(String::as_str)).ok_or_else(no_randomness)
 }
 
-/// Keys that are in use and not stored yet. What they seal is worth nothing without them: nothing may be
-/// committed before [`Self::store`].
+/// Keys that are in use but not stored yet. What they seal is worthless without them: nothing may be committed
+/// before [`Self::store`].
 pub(in crate::store) struct FirstKeys {
     derivation: Derivation,
     raw: [[u8; KEY_LEN]; 2],
@@ -190,13 +190,13 @@ pub(in crate::store) struct FirstKeys {
 }
 
 impl FirstKeys {
-    /// Waits for the derivation, and commits the keys and its parameters.
+    /// Waits for the derivation, and commits the keys and the derivation's parameters.
     pub(in crate::store) fn store(self, connection: &mut dyn Connection) -> Result<(), OpenError> {
         let kek = joined(self.derivation.kek)?;
         let mut changes = vec![store_kdf(&self.derivation.kdf)?];
         changes.extend(insert(&kek, FIRST_ID, &self.raw)?);
         connection.apply(&changes, &[])?;
-        // Nobody else sets it.
+        // Nothing else sets it.
         let _ = self.kek.set(kek);
         Ok(())
     }
@@ -209,11 +209,11 @@ struct WrappedKey {
     active: bool,
 }
 
-/// The keys of a start, and what it changes for them.
+/// The keys opened at a start, and the changes to store for them.
 struct OpenedKeys {
     keys: Keys,
     changes: Vec<Statement>,
-    /// They are new because the old ones are lost.
+    /// Whether they are new because the old ones are lost.
     are_lost: bool,
 }
 
@@ -223,7 +223,7 @@ fn store_kdf(kdf: &Kdf) -> Result<Statement> {
     Ok(Statement::new(sql, vec![KDF_SETTING.into(), text.into(), now_ms().into()]))
 }
 
-/// Opens the stored keys, or makes the first ones; `None` when no secret opens them.
+/// Opens the stored keys, or creates the first ones; `None` when no secret opens them.
 fn open(
     kek: &LessSafeKey,
     kdf: &Kdf,
@@ -250,7 +250,7 @@ fn open(
     Ok(None)
 }
 
-/// New keys in place of those that no secret opens.
+/// Creates new keys in place of those that no secret opens.
 fn renewed(kek: &LessSafeKey, rows: &[WrappedKey], are_lost: bool) -> Result<OpenedKeys, OpenError> {
     let next = rows.iter().map(|row| row.id).max().unwrap_or(0) + 1;
     let (keys, mut changes) = create(kek, next)?;
@@ -272,7 +272,7 @@ fn rows(connection: &mut dyn Connection) -> Result<Vec<WrappedKey>> {
     connection.select(sql, &[])?.iter().map(key).collect()
 }
 
-/// Two new keys with the ids `first` and `first + 1`.
+/// Creates two new keys with the ids `first` and `first + 1`.
 fn create(kek: &LessSafeKey, first: i64) -> Result<(Keys, Vec<Statement>), OpenError> {
     let raw = new_pair(&SystemRandom::new())?;
     Ok((opened(first, &raw), insert(kek, first, &raw)?))
@@ -300,7 +300,7 @@ fn rewrap(kek: &LessSafeKey, rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<Vec
     rows.iter().zip(raw).map(row).collect()
 }
 
-/// A seal key and an index key.
+/// Creates a seal key and an index key.
 fn new_pair(random: &SystemRandom) -> Result<[[u8; KEY_LEN]; 2], OpenError> {
     let mut raw = [[0; KEY_LEN]; 2];
     for key in &mut raw {
@@ -318,7 +318,7 @@ fn opened(first: i64, raw: &[[u8; KEY_LEN]; 2]) -> Keys {
     }
 }
 
-/// Every key in the clear, or `None` when this KEK is not theirs.
+/// Decrypts every key; `None` when this KEK does not open one of them.
 fn unwrap_all(kek: &LessSafeKey, rows: &[WrappedKey]) -> Option<Vec<Vec<u8>>> {
     rows.iter()
         .map(|row| {

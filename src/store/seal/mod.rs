@@ -2,10 +2,11 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `sealer` | sealing and opening, with the keys as of now |
-//! | `sealed`, `envelope` | a sealed text on its way into the database; its form |
+//! | `sealer` | sealing and opening with the current keys |
+//! | `sealed`, `envelope` | a sealed text on its way into the database; its format |
 //! | `columns` | which columns and settings are sealed |
-//! | `keyring`, `rekey`, `sweep` | the keys: opened at start, replaced in use; the pass at start that seals what is still plain |
+//! | `keyring`, `rekey` | the keys: opened at start, replaced while running |
+//! | `sweep` | the pass at start that seals what is still plain |
 
 pub(super) mod columns;
 mod envelope;

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //! replace ─▶ new row `active`, the former one `retired`, one commit; from here on writes use the new key
-//! finish  ─▶ what the former made is made anew, 200 rows a transaction, each only if nobody wrote it meanwhile
+//! finish  ─▶ the former key's values are sealed or hashed again, 200 rows a transaction, each only if unchanged meanwhile
 //!         ─▶ the retired key is deleted once nothing uses it
 //! ```
 //!
-//! Whatever ends the process in between, the retired keys say that there is something to finish, and open
-//! what they sealed until it is. A value that does not open stays as it is, and keeps its seal key.
+//! If the process ends in between, the retired keys show that there is something to finish, and open what they
+//! sealed until it is done. A value that does not open stays as it is, and keeps its seal key.
 //!
-//! Nothing is lost to a write that was under way when its key retired. A sealed text claims its key until
+//! A write that was under way when its key was retired loses nothing. A sealed text holds a claim on its key
+//! until the writer is done with it ([`super::sealed`]); while there is a claim, the key is not deleted.
+//! Look-up hashes are stored in turns ([`super::sealer::Hashing`]), and the index key changes between two of
+//! them.
 //! the writer is done with it ([`super::sealed`]); while one does, the key is not deleted. Look-up hashes are
 //! stored in turns ([`super::sealer::Hashing`]), and the index key changes between two of them.
 
@@ -21,44 +24,45 @@ use crate::store::sql::{Statement, Value};
 use crate::store::{Result, Store, instances, settings};
 use crate::time::{Millis, now_ms};
 
-/// Rows per transaction.
+/// The number of rows per transaction.
 const BATCH: usize = 200;
-/// How long writes under way may take to reach the database. They take milliseconds; one that takes longer
-/// leaves the retired key where it is, until the next start finds nothing under way.
+/// How long writes under way may take to reach the database. They take milliseconds; after a longer one the
+/// retired key stays until the next start, when nothing is under way.
 const SETTLING: Duration = Duration::from_secs(30);
-/// How long a retired key is kept while there are other instances.
+/// How long a retired key is kept while there are other instances, in milliseconds.
 const KEPT_MS: Millis = 86_400_000;
 
-/// What has been done for a new key.
+/// The result of finishing the replacement of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
-    /// The key that everything is made with now.
+    /// The id of the key that is now in use.
     pub active: i64,
-    /// Values sealed, or hashes made, anew.
+    /// The number of values sealed again or hashes renewed.
     pub renewed: u64,
-    /// Values that do not open, which stay as they are.
+    /// The number of values that do not open, which stay as they are.
     pub unreadable: u64,
-    /// Retired keys that are gone.
+    /// The number of retired keys that were deleted.
     pub deleted: u64,
-    /// Retired keys that something still needs.
+    /// The number of retired keys that are still needed.
     pub kept: u64,
 }
 
-/// Called after each batch with the count of what has been renewed so far.
+/// A callback that is called after each batch with the number of values renewed so far.
 pub type Tell<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
-/// Makes a new key and uses it from now on; gives its id. [`finish`] does the rest.
-/// [`Error::NotFound`](crate::store::Error::NotFound) when somebody else has just replaced the same key.
+/// Creates a new key and uses it from now on; returns its id. [`finish`] does the rest. Fails with
+/// [`Error::NotFound`](crate::store::Error::NotFound) when another caller has just replaced the same key.
 pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
     let sealer = store.sealer();
-    // Two rows with one value would be two if one were hashed before, the other after.
+    // Two rows with the same value would get different hashes if one were hashed before the change and the
+    // other after.
     let _pause = match purpose {
         Purpose::Index => Some(sealer.pause_hashing().await),
         Purpose::Seal => None,
     };
-    // Behind a first start's keys, which the writer stores before all else.
+    // Waits for the first start's keys, which the writer stores before anything else.
     store.batch(Vec::new()).await?;
-    // The newest key is never deleted before a newer one is there: no id is given twice.
+    // The newest key is never deleted before there is a newer one, so that no id is used twice.
     let newest = store.row("SELECT MAX(id) FROM crypto_keys", Vec::new(), |row| row.int()).await?;
     let new = sealer.make(purpose, newest.unwrap_or_default() + 1)?;
     let retire = Statement::new(
@@ -74,7 +78,7 @@ pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
     Ok(new.id)
 }
 
-/// Takes over the keys that another instance on the database has made, retired and deleted.
+/// Takes over keys that another instance on the database has created, retired or deleted.
 pub async fn follow(store: &Store) -> Result<()> {
     let sql = "SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id";
     let stored = store.rows(sql, Vec::new(), |row| {
@@ -83,13 +87,13 @@ pub async fn follow(store: &Store) -> Result<()> {
     });
     let stored: Vec<StoredKey> = stored.await?;
     let sealer = store.sealer();
-    // Nobody is between making a hash with the former key and storing it.
+    // Ensures that no hash is between being made with the former key and being stored.
     let _pause = sealer.pause_hashing().await;
     sealer.follow(&stored)
 }
 
-/// As [`follow`], where there is a key that is not known here. To be called before rows are read that another instance may
-/// have sealed anew a moment ago.
+/// Takes over keys like [`follow`], but only when there is a key that is unknown here. Call it before reading
+/// rows that another instance may have just sealed again.
 pub async fn follow_new(store: &Store) -> Result<()> {
     if !store.database().is_shared() {
         return Ok(());
@@ -103,8 +107,8 @@ pub async fn follow_new(store: &Store) -> Result<()> {
     }
 }
 
-/// Whether a retired key may be deleted. Another instance that has not heard of the new one yet, or is cut off, would go
-/// on sealing with it: while there are others it is kept for a day.
+/// Whether a retired key may be deleted. Another instance that does not know the new key yet, or is cut off,
+/// would go on sealing with the retired one: while there are other instances it is kept for a day.
 async fn may_be_deleted(store: &Store, purpose: Purpose) -> Result<bool> {
     if !store.database().is_shared() || instances::count(store).await? < 2 {
         return Ok(true);
@@ -114,12 +118,12 @@ async fn may_be_deleted(store: &Store, purpose: Purpose) -> Result<bool> {
     Ok(since.is_none_or(|since| now_ms() - since >= KEPT_MS))
 }
 
-/// Whether retired keys of this purpose wait for [`finish`].
+/// Whether there are retired keys of this purpose for [`finish`].
 pub fn is_unfinished(store: &Store, purpose: Purpose) -> bool {
     !store.sealer().retired(purpose).is_empty()
 }
 
-/// Makes anew what the retired keys of this purpose made, and deletes them.
+/// Renews what the retired keys of this purpose sealed or hashed, and deletes the keys.
 pub async fn finish(store: &Store, purpose: Purpose, tell: Tell<'_>) -> Result<Finished> {
     match purpose {
         Purpose::Seal => reseal(store, tell).await,
@@ -141,7 +145,7 @@ async fn reseal(store: &Store, tell: Tell<'_>) -> Result<Finished> {
     let mut deleted = Vec::new();
     let may_be_deleted = may_be_deleted(store, Purpose::Seal).await?;
     for &id in retired.iter().filter(|&&id| may_be_deleted && sealer.is_settled(id)) {
-        // Settled: what this statement does not see is sealed with a newer key.
+        // The claims are settled: a value that this statement does not see is sealed with a newer key.
         if store.batch(vec![delete_unused(id)]).await?[0].rows > 0 {
             deleted.push(id);
         }
@@ -194,7 +198,7 @@ async fn reseal_settings(store: &Store, count: &mut Count<'_>) -> Result<()> {
     count.add(store, batch).await
 }
 
-/// The value under the active key, or `None` when it does not open.
+/// Seals the value again under the active key; returns `None` when it does not open.
 fn sealed_anew(
     store: &Store,
     table: &str,
@@ -211,7 +215,7 @@ fn sealed_anew(
     Ok(Some(store.sealer().seal(table, column, plain.expose())?.into()))
 }
 
-/// Deletes a retired seal key unless something is sealed with it.
+/// Builds the statement that deletes a retired seal key unless something is still sealed with it.
 fn delete_unused(id: i64) -> Statement {
     let mut sql =
         String::from("DELETE FROM crypto_keys WHERE id = ? AND purpose = 'seal' AND status = 'retired'");
@@ -228,8 +232,8 @@ async fn rehash(store: &Store, tell: Tell<'_>) -> Result<Finished> {
     let sealer = store.sealer();
     let retired = sealer.retired(Purpose::Index);
     let mut count = Count { tell, renewed: 0, unreadable: 0 };
-    // A hash does not tell its key. Each pass compares them all; a row that was written in the middle of its
-    // batch is met again in the next, and the last finds nothing.
+    // A hash does not show its key, so each pass compares them all. A row that was written in the middle of its
+    // batch is found by the next pass, and the last pass finds nothing.
     loop {
         count.unreadable = 0;
         let mut stale = 0;
@@ -253,8 +257,8 @@ async fn rehash(store: &Store, tell: Tell<'_>) -> Result<Finished> {
     Ok(count.finished(sealer.active(Purpose::Index), deleted, deleted))
 }
 
-/// Brings the hashes of a column up to date; gives how many were not. One whose value does not open can be
-/// found by nobody: it stays, and keeps no key.
+/// Renews the outdated hashes of a column; returns how many there were. A row whose value does not open cannot
+/// be found by its hash anyway: its hash stays, but the retired key need not be kept for it.
 async fn rehash_column(
     store: &Store,
     table: &str,
@@ -297,7 +301,7 @@ async fn rehash_column(
     }
 }
 
-/// How far it is.
+/// The progress of the renewal.
 struct Count<'a> {
     tell: Tell<'a>,
     renewed: u64,
@@ -305,7 +309,7 @@ struct Count<'a> {
 }
 
 impl Count<'_> {
-    /// Commits a batch, and counts the rows that nobody had changed meanwhile.
+    /// Commits a batch, and counts the rows that had not been changed meanwhile.
     async fn add(&mut self, store: &Store, batch: Vec<Statement>) -> Result<()> {
         if batch.is_empty() {
             return Ok(());

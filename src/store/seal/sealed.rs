@@ -1,8 +1,8 @@
 //! A sealed text on its way into the database, with its claim on the key that sealed it.
 //!
-//! A key may be deleted when nothing sealed with it is left. What is stored, the database knows. What is
-//! not stored yet, in a batch that is being put together or in the writer's queue, holds a [`Claim`], and
-//! lets go of it with the statement, once the writer has committed it or given it up.
+//! A key may be deleted when nothing sealed with it is left. Stored texts can be found in the database. A text
+//! that is not stored yet, in a batch being built or in the writer's queue, holds a [`Claim`], which is
+//! released with the statement once the writer has committed it or given it up.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Sealed {
     _claim: Claim,
 }
 
-/// One of the texts that keep a key from being deleted.
+/// A claim on a key; as long as one exists, the key is not deleted.
 #[derive(Clone)]
 pub(in crate::store) struct Claim(#[expect(dead_code, reason = "held, never read")] watch::Receiver<()>);
 
@@ -50,13 +50,13 @@ impl PartialEq for Sealed {
 // === impl Claims ===
 
 impl Claims {
-    /// The claims on a new key, and the first of them, of which the others are clones.
+    /// Creates the claims on a new key, and the first claim, of which all others are clones.
     pub(in crate::store) fn new() -> (Self, Claim) {
         let (claims, claim) = watch::channel(());
         (Self(claims), Claim(claim))
     }
 
-    /// Gives once every claim has been let go of.
+    /// Waits until every claim has been released.
     pub(in crate::store) async fn released(&self) {
         self.0.closed().await;
     }

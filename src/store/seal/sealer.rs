@@ -1,4 +1,4 @@
-//! Credentials at rest.
+//! Sealing and opening of credentials.
 //!
 //! ```text
 //! ACCOUNT_CREDENTIAL_SECRET ──Argon2id, salt──▶ KEK ──wraps──▶ crypto_keys: the `seal` keys, the `index` key
@@ -6,10 +6,10 @@
 //!   enc:2:<key id>:<b64url(nonce 12 ‖ ciphertext ‖ tag 16)>  ◀─AES-256-GCM       HMAC-SHA256─▶ *_hash
 //! ```
 //!
-//! The associated data names table and column, so a value copied into another column does not open. One
-//! key of each purpose is active; the others are retired: they still open what they sealed, and go when
-//! `rekey` has replaced it. The keys as of now are the [`Ring`], which is changed after the rows of
-//! `crypto_keys` are, as a whole, under the feet of whoever seals and opens.
+//! The associated data names table and column, so a value copied into another column does not open. One key of
+//! each purpose is active; the others are retired: they still open what they sealed, and are deleted once
+//! `rekey` has replaced it. The current keys are the [`Ring`], which is replaced as a whole after the rows of
+//! `crypto_keys` have changed, while others seal and open.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -32,24 +32,25 @@ use crate::store::error::{Error, Result};
 
 const PREFIX: &str = "enc:2:";
 
-/// What a key of the database is for.
+/// The purpose of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Seals and opens values.
     Seal,
-    /// Makes the hashes by which equal values are found.
+    /// Computes the hashes by which equal values are found.
     Index,
 }
 
 /// Seals and opens values with the keys of this database.
 pub struct Sealer {
-    /// What the keys are wrapped under, new ones too. Set some 40 ms after the first start of all.
+    /// The key under which all keys are wrapped, including new ones. On the very first start it is set some 40
+    /// ms late.
     kek: Arc<OnceLock<LessSafeKey>>,
     ring: ArcSwap<Ring>,
-    /// Read by whoever stores a hash, from making it to the commit; written while the index key changes.
+    /// Locked for reading from making a hash to its commit, and for writing while the index key changes.
     hashing: RwLock<()>,
-    /// For look-ups in memory, of this process alone: the database may get another index key, and neither a
-    /// table of keys nor what a connection remembers is worth less for it.
+    /// The key for look-ups in memory, different in every process. It does not depend on the index key, whose
+    /// replacement must not invalidate key tables and what connections remember.
     lookup: hmac::Key,
     /// The keys of the `v1:` form, from the current and each previous secret.
     v1_keys: Vec<LessSafeKey>,
@@ -60,7 +61,7 @@ pub struct Sealer {
 pub(in crate::store) struct Keys {
     /// The active seal key.
     pub(in crate::store) active: i64,
-    /// The retired ones too.
+    /// All seal keys, including retired ones.
     pub(in crate::store) seal: HashMap<i64, LessSafeKey>,
     pub(in crate::store) index: IndexKey,
     pub(in crate::store) retired_index: Vec<IndexKey>,
@@ -79,8 +80,8 @@ struct Ring {
     /// Cloned into every text that the active key seals.
     claim: Claim,
     claims: Claims,
-    /// Also those that have been deleted since the start: who read a value before it was sealed anew opens
-    /// it after.
+    /// All seal keys, including those deleted since the start: a reader may open a value that it read before
+    /// the value was sealed again.
     seal: HashMap<i64, Arc<LessSafeKey>>,
     retired_seal: Vec<RetiredSeal>,
     index: IndexKey,
@@ -90,7 +91,7 @@ struct Ring {
 #[derive(Clone)]
 struct RetiredSeal {
     id: i64,
-    /// What it has sealed since the start; nothing where it was retired before.
+    /// Claims of the texts it has sealed since the start; `None` when it was retired before.
     claims: Option<Claims>,
 }
 
@@ -102,7 +103,7 @@ pub(in crate::store) struct NewKey {
     raw: [u8; KEY_LEN],
 }
 
-/// A key as it is stored.
+/// A key as stored.
 pub(in crate::store) struct StoredKey {
     pub(in crate::store) id: i64,
     pub(in crate::store) purpose: String,
@@ -116,7 +117,7 @@ impl StoredKey {
     }
 }
 
-/// A turn in which the index key stays what it is: hold it until the hashes made with it are committed.
+/// A turn during which the index key does not change: hold it until the hashes made with it are committed.
 pub struct Hashing<'a> {
     ring: Arc<Ring>,
     _turn: RwLockReadGuard<'a, ()>,
@@ -142,8 +143,8 @@ impl fmt::Display for Purpose {
 // === impl Sealer ===
 
 impl Sealer {
-    /// `secrets`: the current one and those before it, which may have sealed in the `v1:` form. `None` without
-    /// randomness.
+    /// Builds a sealer. `secrets` are the current one and those before it, which may have sealed in the `v1:`
+    /// form. `None` when there is no randomness.
     pub(in crate::store) fn new<'a>(
         kek: Arc<OnceLock<LessSafeKey>>,
         keys: Keys,
@@ -160,7 +161,7 @@ impl Sealer {
         })
     }
 
-    /// The sealed text of a value for this column; empty stays empty.
+    /// Seals a value for this column; an empty value stays empty.
     pub fn seal(&self, table: &str, column: &str, plain: &str) -> Result<Sealed> {
         let ring = self.ring.load();
         if plain.is_empty() {
@@ -171,12 +172,13 @@ impl Sealer {
         Ok(Sealed::new(format!("{PREFIX}{}:{body}", ring.active), ring.claim.clone()))
     }
 
-    /// Like [`Self::seal`], for a column that may be NULL.
+    /// Seals a value like [`Self::seal`], for a column that may be NULL.
     pub fn seal_opt(&self, table: &str, column: &str, plain: Option<&Secret>) -> Result<Option<Sealed>> {
         plain.map(|plain| self.seal(table, column, plain.expose())).transpose()
     }
 
-    /// Opens a stored text: ours, the `v1:` form of imported rows, or plain text from an older row.
+    /// Opens a stored text: a sealed one, one in the `v1:` form of imported rows, or plain text from an older
+    /// row.
     pub fn open(&self, table: &str, column: &str, stored: &str) -> Result<Secret> {
         let failed = || Error::Sealed(format!("{table}.{column}"));
         if let Some(rest) = stored.strip_prefix(PREFIX) {
@@ -193,8 +195,8 @@ impl Sealer {
         Ok(Secret::new(stored))
     }
 
-    /// Opens a nullable column for reading: NULL and empty are `None`, and so is a value that does
-    /// not open, after a line in the log, because one damaged value must not hide all the others.
+    /// Opens a nullable column for reading: NULL and empty give `None`, and so does a value that does not open,
+    /// which is logged, because one damaged value must not hide all the others.
     pub(in crate::store) fn open_column(
         &self,
         table: &str,
@@ -210,19 +212,20 @@ impl Sealer {
         }
     }
 
-    /// The look-up hash of a token: equal values give equal hashes, and nothing leads back. Who stores it
-    /// while the service runs makes it in a turn of [`Self::hashing`].
+    /// Returns the look-up hash of a token: equal values give equal hashes, and the value cannot be recovered.
+    /// To store a hash while the service runs, make it in a turn of [`Self::hashing`].
     pub fn index(&self, value: &str) -> String {
         self.ring.load().index.hash(value)
     }
 
-    /// A turn to make hashes and store them.
+    /// Waits for a turn to make hashes and store them.
     pub async fn hashing(&self) -> Hashing<'_> {
         let turn = self.hashing.read().await;
         Hashing { ring: self.ring.load_full(), _turn: turn }
     }
 
-    /// A name for what these say, to be told to others: without the index key nobody makes it or reads them in it.
+    /// Derives an identifier from these pieces that may be shown to others: without the index key nobody can
+    /// compute it or recover the pieces.
     pub fn derive(&self, pieces: &[&[u8]]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.ring.load().index.key);
         pieces.iter().for_each(|piece| context.update(piece));
@@ -231,7 +234,7 @@ impl Sealer {
         digest
     }
 
-    /// What tables in memory find a token by; another in every process.
+    /// Returns the digest by which tables in memory find a token; it differs in every process.
     pub fn digest(&self, value: &[u8]) -> [u8; 32] {
         mac(&self.lookup, value)
     }
@@ -240,7 +243,7 @@ impl Sealer {
 // === The change of keys ===
 
 impl Sealer {
-    /// The id of the key in use.
+    /// Returns the id of the active key.
     pub(in crate::store) fn active(&self, purpose: Purpose) -> i64 {
         let ring = self.ring.load();
         match purpose {
@@ -249,7 +252,7 @@ impl Sealer {
         }
     }
 
-    /// The retired keys whose work is not replaced yet.
+    /// Returns the retired keys whose values are not replaced yet.
     pub(in crate::store) fn retired(&self, purpose: Purpose) -> Vec<i64> {
         let ring = self.ring.load();
         match purpose {
@@ -258,12 +261,12 @@ impl Sealer {
         }
     }
 
-    /// What those wait for who would store a hash: while it is held, none is on its way.
+    /// Waits until no hash is being stored, and keeps new ones from being made while the guard is held.
     pub(in crate::store) async fn pause_hashing(&self) -> RwLockWriteGuard<'_, ()> {
         self.hashing.write().await
     }
 
-    /// A new key, wrapped to be stored.
+    /// Creates a new key, wrapped for storage.
     pub(in crate::store) fn make(&self, purpose: Purpose, id: i64) -> Result<NewKey> {
         let no_randomness = || Error::Sealed(format!("crypto_keys.wrapped of a new {purpose} key"));
         let mut raw = [0; KEY_LEN];
@@ -272,12 +275,12 @@ impl Sealer {
         Ok(NewKey { id, purpose, wrapped: wrapped.ok_or_else(no_randomness)?, raw })
     }
 
-    /// Uses a new key from now on, and retires the one it follows. It has to be committed.
+    /// Uses a new key from now on, and retires the one before it. The new key must already be committed.
     pub(in crate::store) fn adopt(&self, new: &NewKey) {
         self.ring.rcu(|ring| Ring::clone(ring).with(new));
     }
 
-    /// Uses the keys that are stored. [`Error::Sealed`] when a new one does not open with our secret.
+    /// Uses the stored keys. Fails with [`Error::Sealed`] when a new one does not open with our secret.
     pub(in crate::store) fn follow(&self, stored: &[StoredKey]) -> Result<()> {
         let known = self.ring.load_full();
         let mut new = Vec::new();
@@ -302,7 +305,7 @@ impl Sealer {
         Ok(())
     }
 
-    /// Waits until nothing that a retired seal key sealed is on its way to the database any more.
+    /// Waits, at most `limit`, until nothing sealed with a retired key is still on its way to the database.
     pub(in crate::store) async fn settle(&self, limit: Duration) {
         let retired = self.ring.load().retired_seal.clone();
         let settled = async {
@@ -310,18 +313,18 @@ impl Sealer {
                 claims.released().await;
             }
         };
-        // Those that are left keep their key: see `is_settled`.
+        // Keys with claims left are kept: see `is_settled`.
         let _ = timeout(limit, settled).await;
     }
 
-    /// Whether all that a retired seal key has ever sealed is stored, or never will be.
+    /// Whether everything that a retired seal key has sealed is stored or given up.
     pub(in crate::store) fn is_settled(&self, id: i64) -> bool {
         let ring = self.ring.load();
         let key = ring.retired_seal.iter().find(|key| key.id == id);
         key.and_then(|key| key.claims.as_ref()).is_none_or(Claims::are_released)
     }
 
-    /// Retired keys that are deleted: nothing is left to do for them.
+    /// Removes deleted keys from the retired ones: nothing is left to do for them.
     pub(in crate::store) fn forget(&self, deleted: &[i64]) {
         self.ring.rcu(|ring| {
             let mut ring = Ring::clone(ring);
@@ -360,13 +363,13 @@ impl Ring {
         self
     }
 
-    /// Uses this key from now on, and retires the one in use.
+    /// Uses this key from now on, and retires the active one.
     fn use_key(&mut self, purpose: Purpose, id: i64, raw: &[u8]) {
         match purpose {
             Purpose::Seal => {
                 let (claims, claim) = Claims::new();
-                // The ring that is replaced had a claim of its own, and so has everybody who is just
-                // sealing with it; this one has none on the former key.
+                // The replaced ring and everyone who is sealing with it hold claims of their own on the former
+                // key; this ring keeps none.
                 self.claim = claim;
                 let claims = std::mem::replace(&mut self.claims, claims);
                 self.retired_seal.push(RetiredSeal { id: self.active, claims: Some(claims) });
@@ -390,7 +393,7 @@ impl Ring {
         }
     }
 
-    /// Takes a key that another instance has made; it may have retired it since.
+    /// Adds a key that another instance has created and may have retired since.
     fn add(&mut self, key: &StoredKey, raw: &[u8]) {
         match (key.purpose(), key.is_active) {
             (Some(purpose), true) => self.use_key(purpose, key.id, raw),
@@ -419,12 +422,12 @@ impl IndexKey {
 // === impl Hashing ===
 
 impl Hashing<'_> {
-    /// The hash to store.
+    /// Returns the hash to store.
     pub(in crate::store) fn index(&self, value: &str) -> String {
         self.ring.index.hash(value)
     }
 
-    /// What else a row with this value may be found by while an index key is being replaced.
+    /// Returns the hashes of the retired index keys, under which a row with this value may still be stored.
     pub(in crate::store) fn former(&self, value: &str) -> impl Iterator<Item = String> {
         self.ring.retired_index.iter().map(move |key| key.hash(value))
     }
@@ -440,7 +443,7 @@ fn aad(table: &str, column: &str) -> String {
     format!("{table}|{column}")
 }
 
-/// What binds a wrapped key to its row.
+/// Returns the associated data that binds a wrapped key to its row.
 pub(in crate::store) fn wrap_aad(id: i64, purpose: &str) -> String {
     format!("switchyard|key|{id}|{purpose}")
 }

@@ -1,5 +1,5 @@
-//! The pass over sealed columns at start: plain text from older rows and imports is sealed, and
-//! after the loss of the secret what cannot be opened any more is emptied.
+//! The pass over sealed columns at start: it seals plain text from older rows and imports and, after the loss
+//! of the secret, empties what can no longer be opened.
 
 use super::columns::{COLUMNS, Column, SETTINGS};
 use super::sealer::Sealer;
@@ -9,8 +9,8 @@ use crate::store::new_event::{EventLevel, NewEvent};
 use crate::store::sql::{Row, Statement, Value};
 use crate::time::{Millis, now_ms};
 
-/// Seals every value of a sealed column that is not yet in our form. A value in the `v1:` form that no secret opens is
-/// left as it is.
+/// Builds the statements that seal every value of a sealed column that is not yet in our format. A value in the
+/// `v1:` form that no secret opens is left as it is.
 pub(in crate::store) fn seal_plain(
     connection: &mut dyn Connection,
     sealer: &Sealer,
@@ -43,7 +43,7 @@ pub(in crate::store) fn seal_plain(
     Ok(changes)
 }
 
-/// Whether any value of the database is sealed under its keys.
+/// Whether any value in the database is sealed in our format.
 pub(in crate::store) fn is_any_sealed(connection: &mut dyn Connection) -> Result<bool> {
     let columns = COLUMNS.iter().map(|column| (column.table, column.name)).chain([("settings", "value")]);
     for (table, column) in columns {
@@ -55,7 +55,8 @@ pub(in crate::store) fn is_any_sealed(connection: &mut dyn Connection) -> Result
     Ok(false)
 }
 
-/// Empties what the new keys cannot open, marks the accounts it belonged to, and leaves one event.
+/// Builds the statements that empty what the new keys cannot open, mark the affected accounts, and add one
+/// event.
 pub(in crate::store) fn forget_unreadable(
     connection: &mut dyn Connection,
     sealer: &Sealer,
@@ -95,7 +96,8 @@ pub(in crate::store) fn forget_unreadable(
     Ok(changes)
 }
 
-/// Marks what a lost credential leaves unusable: the key, the token, and the account it belongs to.
+/// Builds the statements that mark what a lost credential leaves unusable: the downstream key, the token, or
+/// the account it belongs to.
 fn mark_owner(table: &str, id: Value, now: Millis) -> Vec<Statement> {
     let mut changes = Vec::new();
     let account = match table {
@@ -120,7 +122,7 @@ fn mark_owner(table: &str, id: Value, now: Millis) -> Vec<Statement> {
     changes
 }
 
-/// The non-empty texts of a column that match, with the key of their row.
+/// Returns the non-empty texts of a column that match, with the key of their row.
 fn texts(
     connection: &mut dyn Connection,
     table: &str,

@@ -1,4 +1,4 @@
-//! Where the server is, and how the way to it is kept safe.
+//! The address of a database server, and the TLS settings for connections to it.
 
 use std::fmt;
 use std::path::Path;
@@ -15,13 +15,13 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::store::error::OpenError;
 
-/// DB_URL, taken apart.
+/// A parsed DB_URL.
 pub(in crate::store) struct ServerAddress {
-    /// As it was given: what the driver reads.
+    /// The URL as given, which the driver parses.
     pub url: String,
-    /// `None` where the connection is not encrypted.
+    /// The TLS configuration; `None` for connections without encryption.
     pub tls: Option<Arc<ClientConfig>>,
-    /// What the variables say of TLS, for a driver that sets it up itself.
+    /// The TLS settings from the environment, for a driver that sets up TLS itself.
     #[cfg(feature = "mysql")]
     pub tls_options: DatabaseTls,
 }
@@ -54,14 +54,14 @@ impl ServerAddress {
     }
 }
 
-/// Without its password.
+/// Shows the address without its password.
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&masked(&self.url))
     }
 }
 
-/// Whether the address itself wants TLS, in one of the ways that programs write it.
+/// Whether the address itself asks for TLS, in one of the ways that programs write it.
 fn asks_for_tls(url: &str) -> bool {
     let Some((_, query)) = url.split_once('?') else { return false };
     query.split('&').any(|pair| {
@@ -113,7 +113,7 @@ fn wrong_ca(path: &Path, error: &dyn fmt::Display) -> OpenError {
     OpenError::Unsupported(format!("DB_SSL_CA: {}: {error}", path.display()))
 }
 
-/// Takes any certificate, because the operator said so.
+/// A verifier that accepts any certificate, because the operator allows it.
 #[derive(Debug)]
 struct Unverified {
     provider: Arc<CryptoProvider>,

@@ -1,11 +1,11 @@
-//! What a driver is: how one database is spoken to, where it differs from the others.
+//! The driver trait: how each server database is spoken to, where it differs from the others.
 
 use crate::store::error::Result;
 use crate::store::sql::{Arg, Outcome, Row, SqlDialect};
 
-/// One connection of a driver, which is up.
+/// An open connection of a driver.
 pub(super) trait Client: Sized + Send {
-    /// What it takes to make one.
+    /// The data needed to open a connection.
     type Address: Send;
 
     const WORDS: Words;
@@ -14,56 +14,57 @@ pub(super) trait Client: Sized + Send {
 
     async fn rows(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<Row>>;
 
-    /// Runs a statement and tells how many rows it changed.
+    /// Runs a statement and returns the number of rows it changed.
     async fn execute(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<u64>;
 
     /// Inserts into a table whose rows the database numbers.
     async fn insert(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Outcome>;
 
-    /// Runs statements without arguments, as one text.
+    /// Runs several statements without arguments, given as one text.
     async fn script(&mut self, sql: &str) -> Result<()>;
 
     /// Runs a step of the schema.
     async fn step(&mut self, sql: &str) -> Result<()>;
 
-    /// What the server calls this connection.
+    /// Returns the server's identifier of this connection.
     fn name(&self) -> &Name;
 
-    /// Has the server end another connection of ours, if it is still there.
+    /// Makes the server close another connection of ours, if it still exists.
     async fn end(&mut self, other: &Name) -> Result<()>;
 }
 
-/// What a server calls a connection: its number, and what no later connection of that number has in common with it.
+/// A server's identifier of a connection: its number, and a mark that no later connection with that number
+/// shares.
 #[derive(Debug, Clone)]
 pub(super) struct Name {
     pub number: i64,
     pub apart: String,
 }
 
-/// How a database says what the others say otherwise.
+/// SQL texts and properties in which the databases differ.
 pub(super) struct Words {
     pub dialect: SqlDialect,
     pub begin: &'static str,
-    /// Has everything read from then on be of one moment.
+    /// Statements after which everything is read as of one moment.
     pub stand_still: &'static [&'static str],
-    /// The names of the tables that are there.
+    /// The query for the names of the existing tables.
     pub tables: &'static str,
-    /// The names of the columns of a table, in order.
+    /// The query for the names of a table's columns, in order.
     pub columns: &'static str,
-    /// Tells everybody who listens of a change, once it is committed.
+    /// The statement that notifies every listener of a change, once it is committed.
     pub tell: Option<&'static str>,
-    /// Drops a temporary table if it is there.
+    /// The start of a statement that drops a temporary table if it exists.
     pub drop_temporary: &'static str,
-    /// The highest number that was given to a row of this table, gone or not.
+    /// The query for the highest id ever given to a row of a table, even if deleted.
     pub last_number: &'static str,
-    /// Has the numbers of `{table}` go on behind the highest that is there, where rows that bring their own do not move
-    /// them.
+    /// The statement that makes the ids of `{table}` continue after the highest one, on databases where rows inserted with
+    /// an id do not move the counter.
     pub count_on: Option<&'static str>,
-    /// A transaction undoes changes of the schema as well.
+    /// Whether a transaction can roll back schema changes.
     pub undoes_schema: bool,
 }
 
-/// Reads the answer to the question what a connection is called.
+/// Reads a connection's identifier from a query result.
 pub(super) fn name(rows: &[Row]) -> Result<Name> {
     let Some(row) = rows.first() else { return Ok(Name { number: 0, apart: String::new() }) };
     let mut row = row.fields();

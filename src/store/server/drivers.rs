@@ -1,4 +1,4 @@
-//! Which driver leads to which database, and those that this build has.
+//! Selects the driver for a kind of database, among those that this build has.
 
 #[cfg(feature = "postgres")]
 use super::listener;
@@ -14,7 +14,7 @@ use crate::store::error::OpenError;
 use crate::store::opened::Opened;
 use crate::store::options::StoreOptions;
 
-/// Opens the database of a server, and waits for a server that is not there yet.
+/// Opens a database on a server, and waits for a server that is not reachable yet.
 pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError> {
     match options.kind {
         #[cfg(feature = "postgres")]
@@ -27,7 +27,7 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError
     }
 }
 
-/// A connection to the database of a server. Blocks, and must not be called where requests are served.
+/// Connects to a database on a server. Blocks, and must not be called where requests are served.
 pub(in crate::store) fn connect(
     kind: DatabaseKind,
     url: &str,
@@ -45,7 +45,7 @@ pub(in crate::store) fn connect(
     }
 }
 
-/// Whether this build has the driver.
+/// Whether this build has the driver for this kind of server.
 pub(in crate::store) fn is_built_in(kind: DatabaseKind) -> bool {
     match kind {
         DatabaseKind::Sqlite => false,

@@ -1,4 +1,5 @@
-//! Hears from PostgreSQL that another instance has committed a change, on a connection and a thread of its own.
+//! Listens for PostgreSQL's notifications that another instance has committed a change, on a connection and a
+//! thread of its own.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::store::connection::Listen;
 use crate::store::error::{OpenError, Result};
 use crate::store::news::News;
 
-/// From one lost connection to the next try. Whoever listens looks from time to time all the same.
+/// The time from a lost connection to the next attempt. The instance also looks for changes by itself.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Reads the address, and gives what hears there of the changes of others.
+/// Parses the address, and returns the function that starts listening there.
 pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
     let address = postgres::read(address)?;
     Ok(Box::new(move |news| {
@@ -50,11 +51,11 @@ fn listen(address: &PostgresAddress, news: &Arc<News>) {
             () = news.ended() => {}
         }
     });
-    // A look-up of a name may still run.
+    // A name look-up may still be running.
     runtime.shutdown_background();
 }
 
-/// Passes word on until the connection is lost.
+/// Passes notifications on until the connection is lost.
 async fn hear(address: &PostgresAddress, news: &News) -> Result<()> {
     let dialled = timeout(DIALLING, postgres::dial_any(address)).await;
     let (client, mut connection) =
@@ -67,7 +68,7 @@ async fn hear(address: &PostgresAddress, news: &News) -> Result<()> {
             done = &mut listen, if !is_listening => {
                 done.map_err(postgres::failed)?;
                 is_listening = true;
-                // What was changed before is told by nobody.
+                // No notification tells of what changed before.
                 news.tell();
             }
             message = poll_fn(|context| connection.poll_message(context)) => match message {

@@ -1,11 +1,11 @@
-//! Which transactions the database has: so that one whose commit was cut off is not made twice, and none is lost.
+//! Marks of committed transactions, so that one whose commit was cut off is neither made twice nor lost.
 //!
 //! ```text
 //! begin ─▶ mark: number of this writer = n, where it is less ─▶ changes ─▶ commit
-//!            changes no row: n was committed, and only its answer was lost
+//!            changes no row: n was committed, and only the reply was lost
 //! ```
 //!
-//! The mark comes first in its transaction. So a second try waits at this row until the server has decided on the
+//! The mark comes first in its transaction, so that a second attempt waits at this row until the server has decided on the
 //! first one.
 
 use super::client::Client;
@@ -13,19 +13,19 @@ use crate::store::error::Result;
 use crate::store::sql::Arg;
 use crate::time::{Millis, now_ms};
 
-/// Marks of writers that did not take their leave, and that nobody has heard of since.
+/// The age in milliseconds after which the marks of writers that ended without deleting them are deleted.
 const FORGOTTEN_AFTER: Millis = 30 * 24 * 60 * 60 * 1000;
 
-/// What is numbered apart: what waits to be tried again does not hold up the other.
+/// Series that are numbered separately, so that one waiting to be retried does not hold up the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Series {
-    /// Changes with somebody waiting for each.
+    /// Changes for which a caller waits.
     Changes,
     /// Groups of log rows and counters.
     Groups,
 }
 
-/// Who writes, and how many changes there were.
+/// The identity of a writer, and the number of changes it has made.
 pub(super) struct Marks {
     writer: String,
     changes: u64,
@@ -41,7 +41,7 @@ pub(super) struct Mark {
 // === impl Marks ===
 
 impl Marks {
-    /// The marks of a writer that begins.
+    /// Inserts the marks of a new writer.
     pub(super) async fn begin<C: Client>(client: &mut C) -> Result<Self> {
         let marks = Self { writer: crate::uuid::v4(), changes: 0 };
         let forget = [Arg::Int(now_ms() - FORGOTTEN_AFTER)];
@@ -52,18 +52,18 @@ impl Marks {
         Ok(marks)
     }
 
-    /// The mark of the next change.
+    /// Returns the mark of the next change.
     pub(super) fn next_change(&mut self) -> Mark {
         self.changes += 1;
         self.mark(Series::Changes, self.changes)
     }
 
-    /// The mark of a group, which keeps its number however often it is tried.
+    /// Returns the mark of a group, which keeps its number however often it is tried.
     pub(super) fn group(&self, number: u64) -> Mark {
         self.mark(Series::Groups, number)
     }
 
-    /// Takes leave.
+    /// Deletes the marks of a writer that ends.
     pub(super) async fn end<C: Client>(&self, client: &mut C) -> Result<()> {
         for series in [Series::Changes, Series::Groups] {
             let args = [Arg::Text(&self.named(series))];
@@ -88,7 +88,8 @@ impl Marks {
 // === impl Mark ===
 
 impl Mark {
-    /// Sets it in the transaction that has begun; false when the database has that transaction already.
+    /// Sets the mark in the transaction that has begun; returns false when the database already has that
+    /// transaction.
     pub(super) async fn set<C: Client>(&self, client: &mut C) -> Result<bool> {
         let update = "UPDATE writer_marks SET number = ?, written_at = ? WHERE writer = ? AND number < ?";
         let number = Arg::Int(self.number);
@@ -100,7 +101,7 @@ impl Mark {
         if !client.rows(find, &[Arg::Text(&self.writer)]).await?.is_empty() {
             return Ok(false);
         }
-        // Somebody has emptied the table.
+        // The table has been emptied.
         self.insert(client).await?;
         Ok(true)
     }

@@ -1,10 +1,10 @@
-//! An address as it may be shown.
+//! Masking of an address for display.
 
-/// An address with `***` for its password, and nothing behind a `?`, where one may stand too.
+/// Returns an address with `***` for its password, and without anything after a `?`, which may contain one too.
 pub(in crate::store) fn masked(url: &str) -> String {
     let url = url.split('?').next().unwrap_or(url);
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    // A password may hold an @ that was not encoded: the last one ends it.
+    // A password may contain an unencoded @: the last @ ends it.
     match rest.rsplit_once('@') {
         None => format!("{scheme}://{rest}"),
         Some((credentials, place)) => match credentials.split_once(':') {

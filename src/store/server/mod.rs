@@ -2,24 +2,24 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `drivers`, `open` | which driver leads to which database; from an address to a database that is up to date |
-//! | `address`, `masked` | DB_URL and the variables of TLS, read; an address as it may be shown |
-//! | `client` | what a driver is |
-//! | `remote`, `marks` | a connection as the store sees it, whichever driver is below; which changes the database has |
-//! | `staged` | the rows of an import, where statements can read them |
-//! | `session` | a connection that comes back by itself; the runtime that each has to itself |
+//! | `drivers`, `open` | selecting the driver; opening a database and bringing it up to date |
+//! | `address`, `masked` | parsed DB_URL and TLS settings; an address without its secrets |
+//! | `client` | the driver trait |
+//! | `remote`, `marks` | the store's connection over any driver; marks of committed transactions |
+//! | `staged` | the rows of an import, made readable for statements |
+//! | `session` | a connection that reconnects by itself, with its own runtime |
 //! | `transport` | sockets to a server, with TLS where it is asked for |
-//! | `postgres`, `postgres_values`, `listener` | PostgreSQL; its values on the wire; word of others' changes |
+//! | `postgres`, `postgres_values`, `listener` | PostgreSQL; its values on the wire; its notifications of changes |
 //! | `mysql` | MySQL and MariaDB |
 //!
 //! ```text
 //! threads of the store ── Connection ──▶ Remote ──▶ Session ── drives ──▶ a client on a runtime of its own
-//!                                                     │ lost: dialled again with the next question, at most every
-//!                                                     │ so often
+//!                                                     │ lost: reconnects with the next query, with pauses
+//!                                                     │ between attempts
 //! ```
 //!
-//! What meets a lost connection is repeated: a question as it is, a change unless the mark of its transaction says
-//! that it was committed.
+//! What fails because of a lost connection is repeated: a query as it is, a change unless the mark of its
+//! transaction shows that it was committed.
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod address;

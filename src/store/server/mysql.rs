@@ -1,4 +1,4 @@
-//! MySQL and MariaDB, over the binary protocol with statements that are prepared once a connection.
+//! MySQL and MariaDB, over the binary protocol with statements that are prepared once per connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +15,22 @@ use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Value};
 
-/// Statements that a connection keeps prepared.
+/// The number of statements that a connection keeps prepared.
 const MOST_PREPARED: usize = 256;
 const PROBED_AFTER: Duration = Duration::from_secs(10);
 
-/// What a session is told first: what is read is what is committed; `||` joins texts and double quotes mean names, as in
-/// the other databases; a value that does not fit is an error; times are in UTC; texts are compared byte by byte. Tables
-/// know transactions, and a statement may change many rows, whatever the server's own defaults are.
+/// The setup of every session: reads see committed data; `||` joins texts and double quotes enclose names, as
+/// in the other databases; a value that does not fit is an error; times are in UTC; texts are compared byte by
+/// byte. Tables support transactions, and a statement may change many rows, whatever the server's own defaults
+/// are.
 const SETUP: [&str; 2] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
      time_zone = '+00:00', collation_connection = 'utf8mb4_bin', sql_safe_updates = 0, default_storage_engine = 'InnoDB'",
 ];
 
-/// Errors of a step that an earlier start has taken in part: the table is there, the column, the index; what was to go
-/// is gone. MySQL cannot undo a change of the schema, so a step goes on behind them.
+/// Errors of a step that an earlier start carried out in part: the table, column or index exists, or what was
+/// to be dropped is gone. MySQL cannot roll back a schema change, so the step continues after them.
 const TAKEN: [u16; 4] = [1050, 1060, 1061, 1091];
 
 struct MysqlClient {
@@ -37,9 +38,9 @@ struct MysqlClient {
     name: Name,
 }
 
-/// Reads the address, and gives what connects to it.
+/// Parses the address, and returns the function that connects to it.
 pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
-    // What other programs write behind the address is not this driver's.
+    // Parameters that other programs append to the address are not meant for this driver.
     let url = address.url.split('?').next().unwrap_or(&address.url);
     let wrong =
         |error| OpenError::Unsupported(format!("DB_URL: not an address of a MySQL database: {error}"));
@@ -63,7 +64,7 @@ pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
         .tcp_nodelay(true)
         .tcp_keepalive(Some(PROBED_AFTER))
         .stmt_cache_size(MOST_PREPARED)
-        // Rows that were found, not only those whose values are others now: as the other databases count.
+        // Counts the rows that were found, not only those whose values changed, as the other databases do.
         .client_found_rows(true)
         .setup(SETUP.to_vec())
         .into();
@@ -127,7 +128,7 @@ impl Client for MysqlClient {
         self.connection.query_drop(sql).await.map_err(failed)
     }
 
-    /// Statement by statement, each of which holds at once.
+    /// Runs a step statement by statement; each one takes effect at once.
     async fn step(&mut self, sql: &str) -> Result<()> {
         for statement in sql.split(";\n").map(without_comments).filter(|sql| !sql.is_empty()) {
             match self.connection.query_drop(statement).await {
@@ -142,7 +143,7 @@ impl Client for MysqlClient {
         &self.name
     }
 
-    /// The host with its port tells it from a connection that has got its number since.
+    /// Identifies the connection by its host and port too, because a later one may have been given its number.
     async fn end(&mut self, other: &Name) -> Result<()> {
         let sql = "SELECT id FROM information_schema.processlist WHERE id = ? AND host = ?";
         let found = self.rows(sql, &[Arg::Int(other.number), Arg::Text(&other.apart)]).await?;
@@ -154,8 +155,8 @@ impl Client for MysqlClient {
 }
 
 impl MysqlClient {
-    /// A statement that is prepared, and wants as many arguments as it gets: the driver gives up the connection
-    /// otherwise.
+    /// Prepares a statement and checks that it has as many placeholders as there are arguments: otherwise the
+    /// driver would give up the connection.
     async fn prepare(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<mysql_async::Statement> {
         let statement = self.connection.prep(sql).await.map_err(failed)?;
         let wanted = usize::from(statement.num_params());
@@ -166,7 +167,7 @@ impl MysqlClient {
     }
 }
 
-/// A statement of a script without the lines before it that say what it is for.
+/// Returns a statement of a script without the comment lines before it.
 fn without_comments(sql: &str) -> &str {
     let mut rest = sql.trim();
     while let Some(comment) = rest.strip_prefix("--") {
@@ -203,7 +204,7 @@ fn row(row: mysql_async::Row) -> Result<Row> {
             mysql_async::Value::Bytes(bytes) => match column.column_type() {
                 // Sums of integers.
                 ColumnType::MYSQL_TYPE_DECIMAL | ColumnType::MYSQL_TYPE_NEWDECIMAL => decimal(&bytes)?,
-                // The character set by which the server marks bytes that are no text.
+                // The character set number by which the server marks binary data.
                 _ if column.character_set() == 63 => Value::Blob(bytes),
                 _ => Value::Text(String::from_utf8(bytes).map_err(|_| unreadable("a text"))?),
             },
@@ -213,7 +214,7 @@ fn row(row: mysql_async::Row) -> Result<Row> {
     Ok(Row(columns.iter().zip(fields).map(field).collect::<Result<_>>()?))
 }
 
-/// A number that comes as digits: an integer unless it has places behind the point.
+/// Reads a number sent as digits: an integer unless it has decimals.
 fn decimal(digits: &[u8]) -> Result<Value> {
     let text = str::from_utf8(digits).map_err(|_| unreadable("a number"))?;
     if let Ok(whole) = text.parse() {
@@ -237,14 +238,14 @@ fn failed(error: mysql_async::Error) -> Error {
         }
         other => return Error::Database(other.to_string()),
     };
-    // Numbers of the server (MySQL reference manual, "Server Error Message Reference").
+    // Error numbers of the server (MySQL reference manual, "Server Error Message Reference").
     match error.code {
         1062 | 1586 => Error::Conflict(error.message),
         1216 | 1217 | 1451 | 1452 => Error::Dangling(error.message),
         1205 | 1213 => Error::Busy,
         1021 | 1114 => Error::Full(error.message),
         1040 | 1053 | 1203 | 1927 => Error::Unreachable(error.message),
-        // A server that is a primary no longer: another connection may lead to the one that is.
+        // The server is no longer the primary: another connection may lead to the one that is.
         1290 | 1792 | 1836 => Error::Unreachable(format!("it takes no changes: {}", error.message)),
         code => Error::Database(format!("{} ({code})", error.message)),
     }

@@ -1,4 +1,4 @@
-//! From an address to an open database that is up to date.
+//! Opens a database on a server and brings it up to date.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,18 +15,19 @@ use crate::store::seal::keyring::Derivation;
 
 /// How long a start waits for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a start waits for another instance that brings the database up to date.
+/// How long a start waits for another instance that is bringing the database up to date.
 const LONGEST_TURN: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Reads an address, and gives what connects to it.
+/// Parses an address, and returns the function that connects to it.
 pub(super) type Dialler = fn(ServerAddress) -> Result<Opener, OpenError>;
-/// Reads an address, and gives what hears of others' changes there; `None` where the database tells of none.
+/// Parses an address, and returns the function that listens there for others' changes; `None` when the database
+/// does not notify of any.
 pub(super) type Listener = fn(&ServerAddress) -> Result<Option<Listen>, OpenError>;
 
-/// Opens the database that `dialler` leads to. On a thread of its own: connections drive themselves, which no thread
-/// does for two runtimes.
+/// Opens the database that `dialler` leads to. Runs on a thread of its own, because connections drive their own
+/// runtime, and a thread cannot drive two.
 pub(super) fn open(
     options: &StoreOptions,
     dialler: Dialler,
@@ -40,7 +41,7 @@ pub(super) fn open(
     })
 }
 
-/// One connection, at once or not at all.
+/// Connects without retrying.
 pub(super) fn connect(
     kind: DatabaseKind,
     url: &str,
@@ -60,7 +61,7 @@ fn open_here(options: &StoreOptions, dialler: Dialler, listener: Listener) -> Re
     let dial = dialler(address)?;
     let unusable = |error: Error| OpenError::Unusable(format!("cannot use the database {shown}: {error}"));
     let mut connection = wait_for(&dial, &shown)?;
-    // Instances that start together migrate once, and make the keys once.
+    // The lock makes instances that start together migrate once and create the keys once.
     let (lock, unlock) = turns(options.kind);
     wait_for_turn(&mut *connection, lock, &shown)?;
     let sealer = bring_up_to_date(&mut *connection, options);
@@ -70,11 +71,12 @@ fn open_here(options: &StoreOptions, dialler: Dialler, listener: Listener) -> Re
     Ok(Opened { connection, opener: Some(dial), listen, sealer, first_keys: None, lock: None })
 }
 
-/// How instances take turns: a lock under a name that only this database and no other program uses, which goes with its
-/// connection. Asked for, it says 1 once it is ours, and does not wait.
+/// Returns the statements that take and release the lock by which instances take turns. Its name is used by no
+/// other program, and it ends with its connection. The first statement does not wait, and returns 1 when the
+/// lock was taken.
 fn turns(kind: DatabaseKind) -> (&'static str, &'static str) {
     match kind {
-        // The names of such locks are the server's: another database there may be an installation of its own.
+        // Names of such locks are server-wide: another database there may belong to another installation.
         DatabaseKind::MySql => (
             "SELECT COALESCE(GET_LOCK(CONCAT('switchyard.', SHA1(DATABASE())), 0), 0)",
             "SELECT RELEASE_LOCK(CONCAT('switchyard.', SHA1(DATABASE())))",
@@ -86,7 +88,8 @@ fn turns(kind: DatabaseKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Waits until no other instance is bringing the database up to date. Nothing is changed there without the lock.
+/// Waits until no other instance is bringing the database up to date. Without the lock nothing is changed
+/// there.
 fn wait_for_turn(connection: &mut dyn Connection, lock: &str, shown: &str) -> Result<(), OpenError> {
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE;
@@ -119,7 +122,7 @@ fn bring_up_to_date(connection: &mut dyn Connection, options: &StoreOptions) -> 
     derivation.finish(connection, options)
 }
 
-/// The first connection. Only a server that cannot be reached is waited for.
+/// Opens the first connection. Waits only for a server that cannot be reached.
 fn wait_for(dial: &Opener, shown: &str) -> Result<Box<dyn Connection>, OpenError> {
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE;

@@ -1,4 +1,4 @@
-//! PostgreSQL, over its extended protocol with statements that are prepared once a connection.
+//! PostgreSQL, over its extended protocol with statements that are prepared once per connection.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -20,29 +20,29 @@ use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::sql::{Arg, Outcome, Row, SqlDialect};
 
-/// Statements that a connection keeps prepared.
+/// The number of statements that a connection keeps prepared.
 const MOST_PREPARED: usize = 256;
-/// Encodings of databases that hold what is sent in UTF-8.
+/// Database encodings that can store what is sent in UTF-8.
 const TAKES_UTF8: [&str; 2] = ["UTF8", "SQL_ASCII"];
 
-/// Where to, and with what.
+/// The parsed address of a server, with its TLS configuration.
 #[derive(Clone)]
 pub(super) struct PostgresAddress {
     config: Config,
     tls: Option<Arc<rustls::ClientConfig>>,
 }
 
-/// The end of a connection that moves its bytes.
+/// The half of a connection that must be polled to move its bytes.
 type Polled = tokio_postgres::Connection<Pin<Box<dyn Transport>>, NoTlsStream>;
 
-/// A connection that is up.
+/// An open connection.
 struct PostgresClient {
     client: tokio_postgres::Client,
     prepared: HashMap<String, tokio_postgres::Statement>,
     name: Name,
 }
 
-/// Reads the address, and gives what connects to it.
+/// Parses the address, and returns the function that connects to it.
 pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
     let address = read(&address)?;
     Ok(Arc::new(move || {
@@ -52,7 +52,7 @@ pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
 }
 
 pub(super) fn read(address: &ServerAddress) -> Result<PostgresAddress, OpenError> {
-    // Who verifies and how is ours to do; the driver knows fewer words for it.
+    // Certificates are verified by our own TLS configuration; the driver does not know these words.
     let url = address
         .url
         .replace("sslmode=verify-full", "sslmode=require")
@@ -105,7 +105,7 @@ impl Client for PostgresClient {
                 "its encoding is {encoding}, which cannot hold every text: make one WITH ENCODING 'UTF8' TEMPLATE template0"
             )));
         }
-        // It ends with the client, and with an error that the next question meets as well.
+        // The task ends with the client or with an error, which the next query meets as well.
         tokio::spawn(async move { drop(connection.await) });
         Self::greet(client).await
     }
@@ -153,7 +153,7 @@ impl Client for PostgresClient {
 }
 
 impl PostgresClient {
-    /// Asks a connection that is up what it is called.
+    /// Asks an open connection for its identifier.
     async fn greet(client: tokio_postgres::Client) -> Result<Self> {
         let nameless = Name { number: 0, apart: String::new() };
         let mut greeted = Self { client, prepared: HashMap::new(), name: nameless };
@@ -177,7 +177,8 @@ impl PostgresClient {
     }
 }
 
-/// A connection to the first host of the address that lets us in, and what has to be polled for it to live.
+/// Connects to the first host of the address that accepts the connection; returns the client, and the half that
+/// has to be polled.
 pub(super) async fn dial_any(address: &PostgresAddress) -> Result<(tokio_postgres::Client, Polled)> {
     let mut last = unreachable("the address names no host");
     for (index, host) in address.config.get_hosts().iter().enumerate() {
@@ -205,7 +206,8 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
         let source =
             std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
         let text = format!("{error}{source}");
-        // What cannot be bound or read is a fault of ours; all else without words of the server is the way to it.
+        // A value that cannot be bound or read is our own fault; any other error that does not come from the
+        // server is one of the connection.
         return match std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>())
             || error.is_closed()
         {
@@ -220,7 +222,7 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED | SqlState::QUERY_CANCELED => {
             Error::Busy
         }
-        // A server that is a primary no longer: another connection may lead to the one that is.
+        // The server is no longer the primary: another connection may lead to the one that is.
         SqlState::READ_ONLY_SQL_TRANSACTION => {
             Error::Unreachable(format!("it takes no changes: {}", cause.message()))
         }

@@ -1,5 +1,5 @@
-//! Values on PostgreSQL's wire. Its types are strict: what is bound follows the type that the server wants for a
-//! place, and every type that our queries can give becomes one of ours.
+//! Values on PostgreSQL's wire. Its types are strict: a bound value is sent in the type that the server expects
+//! for its placeholder, and every type that our queries can return is converted to one of ours.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use crate::store::sql::{Arg, Value};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
-/// One bound argument.
+/// A bound argument.
 #[derive(Debug)]
 pub(super) struct Bound<'a>(pub Arg<'a>);
 
@@ -40,7 +40,7 @@ impl ToSql for Bound<'_> {
             },
             Arg::Text(value) => match *ty {
                 Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN => {
-                    // It stores every character but this one.
+                    // PostgreSQL stores every character but this one.
                     match value.contains('\0') {
                         true => value.replace('\0', "\u{fffd}").to_sql(ty, out),
                         false => value.to_sql(ty, out),
@@ -66,7 +66,7 @@ fn mismatch(what: &str, ty: &Type) -> Failure {
     format!("{what} stands where the statement wants {ty}").into()
 }
 
-/// One field of an answer.
+/// A field of a result row.
 pub(super) struct Field(pub Value);
 
 impl<'a> FromSql<'a> for Field {
@@ -96,9 +96,9 @@ impl<'a> FromSql<'a> for Field {
     }
 }
 
-/// Sums of integers come as NUMERIC: a count of digits to the base of 10,000, the weight of the first, a sign, how many
-/// places of ten are shown behind the point, and the digits, each in two bytes (`numeric_send` in PostgreSQL's
-/// `numeric.c`).
+/// Reads a NUMERIC, in which sums of integers are sent: a count of digits to the base of 10,000, the weight of
+/// the first, a sign, the number of decimal places shown, and the digits, each in two bytes (`numeric_send` in
+/// PostgreSQL's `numeric.c`).
 fn numeric(raw: &[u8]) -> Option<Value> {
     let (head, digits) = raw.split_at_checked(8)?;
     let field = |index: usize| i16::from_be_bytes([head[index * 2], head[index * 2 + 1]]);
@@ -125,7 +125,7 @@ fn numeric(raw: &[u8]) -> Option<Value> {
     Some(Value::Real(if is_negative { -sum } else { sum }))
 }
 
-/// An integer as NUMERIC, which is what it is compared with where it stands beside a sum.
+/// Writes an integer as NUMERIC, for placeholders that are compared with a sum.
 fn whole_numeric(value: i64, out: &mut BytesMut) {
     let mut digits = Vec::new();
     let mut rest = value.unsigned_abs();

@@ -1,7 +1,8 @@
-//! A connection to a server as the store sees it, whichever driver is below.
+//! The store's connection to a server, over any driver.
 //!
-//! A change that meets a lost connection is tried once more at once: the writer's [marks](super::marks) tell whether
-//! the database has it. Only where the server stays away nobody knows, and who waits is told so.
+//! A change that meets a lost connection is retried once immediately: the writer's [marks](super::marks) show
+//! whether the database has it. Only when the server stays away is the outcome unknown, and the caller is told
+//! so.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,15 +20,15 @@ use crate::store::versions::{SCOPES, Scope, Version};
 
 const QUESTION: Duration = Duration::from_secs(60);
 const CHANGE: Duration = Duration::from_secs(60);
-/// Many rows at once, or waiting for another instance that migrates.
+/// The limit for many rows at once, or for waiting on another instance that migrates.
 const LONG: Duration = Duration::from_secs(900);
-/// How often a change that two instances undid each other is tried again.
+/// How often a change is tried that fails because of a conflict with another instance.
 const TRIES: u32 = 5;
 
-/// A connection as the store sees it.
+/// A connection to a server with the store's interface.
 pub(super) struct Remote<C: Client> {
     session: Session<C>,
-    /// Where this is the connection that makes every change.
+    /// Set on the connection that makes every change.
     marks: Option<Marks>,
 }
 
@@ -39,13 +40,13 @@ impl<C: Client> Remote<C> {
         Ok(Self { session: Session::open(address)?, marks: None })
     }
 
-    /// Begins a transaction. That can be repeated, and tells a connection that was lost while nobody used it.
+    /// Begins a transaction. Beginning can be repeated, and reveals a connection that was lost while idle.
     fn begin_within(&mut self, most: Duration) -> Result<()> {
         self.session.run_again(most, async |client| client.script(C::WORDS.begin).await)
     }
 
-    /// Ends the connection that was lost in the middle of a transaction: to a server that has not noticed it is still
-    /// there, with all that it has locked.
+    /// Ends the connection that was lost in the middle of a transaction: a server that has not noticed the loss
+    /// still holds it, with all its locks.
     fn end_predecessor(&mut self) {
         let Some(lost) = self.session.take_lost() else { return };
         let ended = self.session.run(QUESTION, async |client| client.end(&lost).await);
@@ -54,7 +55,8 @@ impl<C: Client> Remote<C> {
         }
     }
 
-    /// Runs `work` as one transaction, once: what a try has given whose commit was cut off counts if the database has it.
+    /// Runs `work` as one transaction. It takes effect once: when the commit of an attempt was cut off, that
+    /// attempt's result is returned if the database has it.
     fn transaction<T: Default>(
         &mut self,
         most: Duration,
@@ -79,7 +81,7 @@ impl<C: Client> Remote<C> {
     }
 }
 
-/// One try of a transaction that has begun: everything, or nothing.
+/// Runs one attempt of a transaction that has begun: everything is committed, or nothing.
 async fn attempt<C: Client, T>(
     client: &mut C,
     mark: Option<&Mark>,
@@ -123,7 +125,7 @@ async fn run<C: Client>(client: &mut C, statements: &[Statement]) -> Result<Vec<
     Ok(outcomes)
 }
 
-/// Counts up the versions of what a transaction changes, and gives them.
+/// Increments the versions of the scopes that a transaction changes, and returns them.
 async fn announce<C: Client>(client: &mut C, changed: &[Scope]) -> Result<Vec<Version>> {
     let count = upsert(C::WORDS.dialect, "cache_versions", &["scope"], &[("version", OnConflict::Add)]);
     let mut versions = Vec::with_capacity(changed.len());
@@ -140,7 +142,7 @@ async fn announce<C: Client>(client: &mut C, changed: &[Scope]) -> Result<Vec<Ve
     Ok(versions)
 }
 
-/// Has the numbers of new rows go on behind those that rows have brought.
+/// Makes the ids of new rows continue after those of rows inserted with an id.
 async fn count_on<C: Client>(client: &mut C) -> Result<()> {
     let Some(sql) = C::WORDS.count_on else { return Ok(()) };
     for table in migrate::tables().iter().filter(|table| table.is_numbered) {
@@ -149,12 +151,12 @@ async fn count_on<C: Client>(client: &mut C) -> Result<()> {
     Ok(())
 }
 
-/// The arguments of a statement, with the ids that earlier ones of its batch gave.
+/// Binds the arguments of a statement, with the ids that earlier statements of its batch created.
 fn bind<'a>(args: &'a [Value], outcomes: &[Outcome]) -> Result<Vec<Arg<'a>>> {
     args.iter().map(|value| value.bound(outcomes)).collect()
 }
 
-/// Inserts log rows, so many with each statement.
+/// Inserts log rows, `at_once` with each statement.
 async fn insert<C: Client>(client: &mut C, rows: &[ProxyLogRow], at_once: usize) -> Result<()> {
     let sql = format!("INSERT {}", log_row::into(at_once));
     for rows in rows.chunks(at_once) {
@@ -189,7 +191,7 @@ impl<C: Client> Connection for Remote<C> {
         let mark = self.marks.as_mut().map(Marks::next_change);
         self.transaction(CHANGE, mark, async |client| {
             let outcomes = run(client, statements).await?;
-            // Last: who changes the same scope waits from here on, and not longer.
+            // Comes last, so that others who change the same scope only wait from here on.
             let versions = announce(client, changed).await?;
             Ok(Applied { outcomes, versions })
         })

@@ -1,7 +1,7 @@
-//! A connection that comes back by itself, on a runtime of its own.
+//! A connection that reconnects by itself, on a runtime of its own.
 //!
-//! The threads of the store work on one thing at a time and wait for it. So each connection brings the runtime that
-//! drives it, which rests with the thread, and what clients of the service do is on other threads.
+//! The threads of the store work on one thing at a time and wait for it. So each connection has its own
+//! runtime, which is idle while its thread is and is separate from the threads that serve clients.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::client::{Client, Name};
 use crate::store::error::{Error, Result};
 
-/// How long it takes at most until a server has let us in.
+/// How long connecting to a server may take at most.
 pub(super) const DIALLING: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -20,13 +20,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(super) struct Session<C: Client> {
     address: C::Address,
     client: Option<C>,
-    /// The connection that was thrown away last.
+    /// The identifier of the connection that was dropped last.
     lost: Option<Name>,
-    /// There until the end.
+    /// `Some` until the session is dropped.
     runtime: Option<Runtime>,
-    /// A transaction of the caller's is under way, which another connection would know nothing of.
+    /// Whether the caller has a transaction under way, which another connection could not continue.
     in_transaction: bool,
-    /// When the server was last dialled in vain, and how long nobody dials again.
+    /// The time of the last failed connection attempt, and the pause until the next one.
     rests: Option<(Instant, Duration)>,
 }
 
@@ -51,7 +51,7 @@ impl<C: Client> Session<C> {
         Ok(session)
     }
 
-    /// Works with the connection, for at most this long. One that is lost is thrown away.
+    /// Runs `work` with the connection, with `most` as the time limit. A lost connection is dropped.
     pub(super) fn run<T>(
         &mut self,
         most: Duration,
@@ -66,7 +66,7 @@ impl<C: Client> Session<C> {
         });
         match &done {
             Err(Error::Unreachable(_)) => {
-                // What it sends to say farewell needs the runtime.
+                // Its goodbye message needs the runtime.
                 let _guard = runtime.enter();
                 self.lost = Some(client.name().clone());
                 drop(client);
@@ -76,7 +76,7 @@ impl<C: Client> Session<C> {
         done
     }
 
-    /// Does what can be done twice: once more if the connection turns out to have been lost.
+    /// Runs work that may be done twice: once more if the connection turns out to be lost.
     pub(super) fn run_again<T>(
         &mut self,
         most: Duration,
@@ -88,7 +88,7 @@ impl<C: Client> Session<C> {
         }
     }
 
-    /// The connection that was thrown away before this one, told once.
+    /// Returns the identifier of the connection that was dropped before this one, once.
     pub(super) fn take_lost(&mut self) -> Option<Name> {
         self.lost.take()
     }
@@ -97,7 +97,7 @@ impl<C: Client> Session<C> {
         self.runtime.as_ref().ok_or(Error::Closed)
     }
 
-    /// From now on a connection that is lost is not replaced, or is again.
+    /// Sets whether the caller has a transaction under way: while it has, a lost connection is not replaced.
     pub(super) fn set_in_transaction(&mut self, in_transaction: bool) {
         self.in_transaction = in_transaction;
     }
@@ -131,7 +131,7 @@ impl<C: Client> Session<C> {
 }
 
 impl<C: Client> Drop for Session<C> {
-    /// Waits for nothing: also threads that must not wait let go of connections.
+    /// Waits for nothing, because threads that must not wait drop connections too.
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         {
@@ -142,7 +142,7 @@ impl<C: Client> Drop for Session<C> {
     }
 }
 
-/// What an error of the way to the server means: waiting does not mend one of its certificate.
+/// Converts an I/O error of the connection: waiting does not help against a rejected certificate.
 pub(super) fn no_way(error: &io::Error) -> Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
@@ -154,7 +154,7 @@ pub(super) fn no_way(error: &io::Error) -> Error {
     }
 }
 
-/// A server that is asked for TLS and has none.
+/// Builds the error for a server without TLS when TLS is asked for.
 pub(super) fn no_tls() -> Error {
     Error::Database("the server has no TLS, which DB_SSL or the address asks for".to_owned())
 }
@@ -163,7 +163,8 @@ pub(super) fn unreachable(why: &str) -> Error {
     Error::Unreachable(why.to_owned())
 }
 
-/// Waits before a change is tried again that another instance's undid: longer each time, and not as long as the other.
+/// Pauses before a change that conflicted with another instance's is retried: longer each time, and for a
+/// different time than the other instance.
 pub(super) fn pause(tries: u32) {
     let jitter = u64::from(std::process::id().wrapping_mul(2_654_435_761).wrapping_add(tries) % 20);
     std::thread::sleep(Duration::from_millis(u64::from(tries) * 20 + jitter));

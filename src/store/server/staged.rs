@@ -1,6 +1,6 @@
-//! The rows of an import, put where a server's statements can read them: from the file that they are staged in into
-//! temporary tables, which this connection alone sees. A few rows at a time, so that an import takes as little memory
-//! here as on SQLite, where the file itself is read.
+//! Copies the rows of an import from the file that they are staged in into temporary tables, which the server's
+//! statements can read and only this connection sees. It copies a few rows at a time, so that an import takes
+//! as little memory here as on SQLite, where the file itself is read.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::store::sql::{Arg, Value, marks};
 use crate::store::sqlite::connection::owned;
 use crate::store::staging::tables::{Kind, TABLES, Table};
 
-/// Rows that one statement inserts.
+/// The number of rows that one statement inserts.
 const TOGETHER: usize = 20;
 
-/// A column of a staged table: its name, and the token of its type.
+/// A column of a staged table: its name, and the type token.
 type Column = (&'static str, &'static str);
 
-/// What is found out of a staged row, before what the document says.
+/// Columns for what was determined about a staged row, before the columns of the document.
 const FOUND: &[Column] = &[
     ("line", "{{int}}"),
     ("present", "{{int}}"),
@@ -27,14 +27,14 @@ const FOUND: &[Column] = &[
     ("final_id", "{{int}}"),
     ("action", "{{key}}"),
 ];
-/// Stored rows that are not in the document.
+/// The columns of the table with stored rows that are not in the document.
 const LOCAL: &[Column] = &[("tbl", "{{int}}"), ("id", "{{int}}"), ("taken", "{{int}}")];
 
-/// Makes the tables `staged_…` and fills them.
+/// Creates the tables `staged_…` and fills them.
 pub(super) async fn fill<C: Client>(client: &mut C, file: &Path) -> Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let staged = Connection::open_with_flags(file, flags)?;
-    // Those of an import that failed may still be there.
+    // Tables of a failed import may still be there.
     clear(client).await?;
     for table in TABLES {
         let columns: Vec<Column> = FOUND
@@ -75,8 +75,8 @@ fn token(kind: Kind) -> &'static str {
 
 async fn make<C: Client>(client: &mut C, name: &str, columns: &[Column], keys: &[String]) -> Result<()> {
     let columns: Vec<String> = columns.iter().map(|(name, token)| format!("{name} {token} NULL")).collect();
-    // An index made by a statement of its own would end the transaction where the schema cannot be undone.
-    // Some servers want a primary key of every table.
+    // Where schema changes cannot be rolled back, a separate statement that creates an index would end the
+    // transaction. Some servers require a primary key on every table.
     let inline: String = match C::WORDS.undoes_schema {
         true => String::new(),
         false => keys
@@ -95,7 +95,7 @@ async fn make<C: Client>(client: &mut C, name: &str, columns: &[Column], keys: &
     Ok(())
 }
 
-/// Copies the rows of a table that the condition holds for.
+/// Copies the rows of a table that match the condition.
 async fn copy<C: Client>(
     client: &mut C,
     staged: &Connection,

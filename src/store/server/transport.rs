@@ -16,21 +16,21 @@ use tokio_rustls::TlsConnector;
 use super::session::{no_tls, no_way};
 use crate::store::error::{Error, Result};
 
-/// A server that acknowledges nothing for so long is gone, although nothing closed the connection.
+/// A server that acknowledges nothing for this long is gone, even if nothing closed the connection.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
-/// How long a connection is silent before it is asked whether anybody is there, and from one question to the next.
+/// How long a connection may be silent before it is probed; the interval and number of the probes follow.
 const PROBED_AFTER: Duration = Duration::from_secs(10);
 const PROBED_EVERY: Duration = Duration::from_secs(3);
 const PROBES: u32 = 3;
 
-/// The request for TLS that comes before all else: its length, and the number that stands where the version of the
-/// protocol would (PostgreSQL documentation, "Message Formats", SSLRequest).
+/// The request for TLS that precedes everything else: its length, and the number in place of the protocol
+/// version (PostgreSQL documentation, "Message Formats", SSLRequest).
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 pub(super) trait Transport: AsyncRead + AsyncWrite + Send {}
 impl<T: AsyncRead + AsyncWrite + Send> Transport for T {}
 
-/// Dials one host.
+/// Connects to one host.
 pub(super) async fn dial(
     host: &Host,
     port: u16,
@@ -38,7 +38,7 @@ pub(super) async fn dial(
 ) -> Result<Pin<Box<dyn Transport>>> {
     let name = match host {
         Host::Unix(directory) => {
-            // Nobody else reads what stays within the machine.
+            // A local socket needs no encryption: its data stays within the machine.
             let path = directory.join(format!(".s.PGSQL.{port}"));
             return Ok(Box::pin(UnixStream::connect(path).await.map_err(|error| no_way(&error))?));
         }
@@ -46,7 +46,7 @@ pub(super) async fn dial(
     };
     let mut socket = connect(name, port).await.map_err(|error| no_way(&error))?;
     let Some(config) = tls else { return Ok(Box::pin(socket)) };
-    // Exactly one byte is read: what came behind it in clear would be taken for what was encrypted.
+    // Exactly one byte is read: plain data after it would otherwise be taken for encrypted data.
     if ask_for_tls(&mut socket).await.map_err(|error| no_way(&error))? != b'S' {
         return Err(no_tls());
     }

@@ -1,17 +1,18 @@
-//! The snapshot in force with what its rows belong to, so that a change reads again what it touched and nothing else.
+//! The snapshot in force together with the ownership of its rows, so that a change only reloads the rows it
+//! touched.
 //!
 //! ```text
 //! start, import, reset, another system proxy ──▶ load     every row
-//! every other change                         ──▶ follow   the rows of the journal, and what hangs on them:
-//!     a site      its accounts; their channels get the new ones, and are not read
+//! every other change                         ──▶ follow   the rows of the journal, and those that depend on them:
+//!     a site      its accounts, which are passed to their channels without reading these
 //!     an account  its channels: another credential, another site, a token that is gone; those of its route unit
-//!     its models  the channels of its route unit, which serves a model with the members that have it; without one
-//!                 they are nothing that requests are routed by: which channels there are is for a rebuild to say
-//!     a route     its channels, when its pattern is another, since they inherit it
+//!     its models  the channels of its route unit, which serves a model with the members that have it; without
+//!                 a unit nothing, because which channels there are is decided by rebuilds
+//!     a route     its channels, when its pattern changed, since they inherit it
 //! ```
 //!
-//! What follows from a change equals what a full load gives. Rows that change while they are read are in the journal
-//! again by the time their own change is published.
+//! Following a change gives the same result as a full load. Rows that change while they are read are in the
+//! journal again by the time their own change is published.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -32,51 +33,51 @@ use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::store::{Result, Store, Touched};
 
-/// Rows that are read by their numbers, whatever there is; more than these as all of them, if they are a quarter
-/// of all.
+/// The number of rows up to which they are always read by id; more rows are read by id unless they exceed a
+/// quarter of all channels.
 const FEW: usize = 1000;
-/// Channels that are made without a pause: half a millisecond's work.
+/// The number of channels built without a pause: half a millisecond's work.
 const PORTION: usize = 500;
 
-/// The snapshot in force and what it was made of.
+/// The snapshot in force and the data it was made from.
 pub struct Source {
     snapshot: Arc<Snapshot>,
     system_proxy_url: Option<String>,
     /// The route of each channel.
     owners: FastMap<ChannelId, RouteId>,
     accounts: FastMap<AccountId, Known>,
-    /// The route units that accounts are in: a change of one is a change of everything.
+    /// The route units that accounts are in. Any change of a unit causes a full load.
     units: FastMap<AccountId, UnitId>,
-    /// The addresses of each site's pool, with those that are switched off.
+    /// The endpoint ids of each site's pool, including those that are switched off.
     endpoints: FastMap<SiteId, Vec<EndpointId>>,
 }
 
 struct Known {
     site_id: SiteId,
-    /// `None` until a channel is served with it: of what nobody is sent to there may be very much.
+    /// `None` until a channel uses it: accounts that serve nothing can be very many.
     account: Option<Arc<Account>>,
     channels: Vec<ChannelId>,
 }
 
-/// The rows that a change touched, as they are now.
+/// The rows that a change touched, in their current state.
 struct Rows {
-    /// `None` for a site that is gone.
+    /// `None` for a site that was deleted.
     sites: BTreeMap<SiteId, Option<SiteRow>>,
-    /// Sites that did not change, of accounts that need their rows.
+    /// Unchanged sites whose rows are needed for accounts.
     other_sites: BTreeMap<SiteId, SiteRow>,
-    /// The numbers of accounts that changed, with those that are gone.
+    /// The ids of changed accounts, including deleted ones.
     account_ids: BTreeSet<AccountId>,
     accounts: BTreeMap<AccountId, AccountRow>,
-    /// Accounts that did not change, of channels that did.
+    /// Unchanged accounts of changed channels.
     other_accounts: BTreeMap<AccountId, AccountRow>,
     tokens: BTreeMap<TokenId, TokenRow>,
     routes: BTreeMap<RouteId, RouteRow>,
-    /// Routes of which every channel was read.
+    /// Routes whose channels were all read.
     whole_routes: BTreeSet<RouteId>,
     channels: BTreeMap<ChannelId, ChannelRow>,
     /// The route units of these channels.
     units: Units,
-    /// The accounts that these channels are served with.
+    /// The accounts that serve these channels.
     serving: BTreeSet<AccountId>,
 }
 
@@ -87,11 +88,11 @@ struct Units {
     models: HashMap<AccountId, Vec<String>>,
 }
 
-/// A change on its way into the next snapshot.
+/// A change that is being applied to the next snapshot.
 struct Edit<'a> {
     source: &'a Source,
     changed: Changed,
-    /// The channels that touched routes own now.
+    /// The channels that touched routes now own.
     owned: BTreeMap<RouteId, Vec<Arc<Channel>>>,
     gone: Vec<Arc<Channel>>,
 }
@@ -99,7 +100,7 @@ struct Edit<'a> {
 // === impl Source ===
 
 impl Source {
-    /// Reads every row. Live values of what is gone leave the table.
+    /// Loads every row. Live values of what no longer exists are removed from the table.
     pub async fn load(
         store: &Store,
         live: &LiveTable,
@@ -129,7 +130,8 @@ impl Source {
         }
         let mut serving = routes::accounts_with_channels(store).await?;
         serving.extend(source.units.keys());
-        // A row is several times what is routed by: it is gone before the next page is read.
+        // A row is several times the size of what routing keeps of it, so it is freed before the next page is
+        // read.
         let mut own_credentials: FastMap<AccountId, Credential> = FastMap::default();
         accounts::pick(store, |row| -> Option<()> {
             let (site_row, site) = sites.get(&row.site_id)?;
@@ -182,13 +184,13 @@ impl Source {
         Ok(source)
     }
 
-    /// The snapshot in force.
+    /// Returns the snapshot in force.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// Makes the snapshot after a change, and gives the channels that are gone. Live values of what is gone leave
-    /// the table. Nothing has changed when it fails.
+    /// Builds the snapshot after a change, and returns the channels that no longer exist. Live values of what
+    /// no longer exists are removed from the table. When it fails, nothing has changed.
     pub async fn follow(
         &mut self,
         store: &Store,
@@ -208,7 +210,7 @@ impl Source {
         Ok(self.take_over(&rows, live, touched, weights).await)
     }
 
-    /// The rows of a change and of what hangs on them.
+    /// Reads the rows of a change and those that depend on them.
     async fn read(&self, store: &Store, touched: &Touched) -> Result<Rows> {
         let mut sites = BTreeMap::new();
         for id in &touched.sites {
@@ -216,7 +218,7 @@ impl Source {
         }
         let mut account_ids = touched.accounts.clone();
         if !sites.is_empty() {
-            // Who serves nothing has nothing of its site, but goes with it.
+            // An account that serves nothing does not depend on its site, but is deleted with it.
             let is_on_them = |known: &Known| {
                 let site = sites.get(&known.site_id);
                 site.is_some_and(|site| site.is_none() || known.account.is_some())
@@ -285,12 +287,12 @@ impl Source {
         })
     }
 
-    /// Whether channels have been served with an account.
+    /// Whether an account has served channels.
     fn serves(&self, account: AccountId) -> bool {
         self.accounts.get(&account).is_some_and(|known| known.account.is_some())
     }
 
-    /// Makes the snapshot of what was read, and lets other work of its thread go before it now and then.
+    /// Builds the snapshot from the rows that were read, and regularly yields to other work on its thread.
     async fn take_over(
         &mut self,
         rows: &Rows,
@@ -326,7 +328,7 @@ impl Source {
                 let account_row = rows.accounts.get(&id).or(rows.other_accounts.get(&id))?;
                 Some((builder.own_credential(account_row), new_accounts.get(&id).or_else(known)?))
             };
-            // Who is not known yet was added after the journal was taken.
+            // An account that is not known yet was added after the journal was taken.
             let Some((own, account)) = find(row.account_id) else { continue };
             let token = row.token_id.and_then(|id| rows.tokens.get(&id));
             let channel = builder.channel(row, account, own, token);
@@ -335,7 +337,7 @@ impl Source {
                 placed.push((row.id, row.route_id, row.account_id));
             }
         }
-        // A site that changes is all that is new to the accounts that did not.
+        // For accounts that did not change themselves, only their site is new.
         for (id, account) in new_accounts.iter().filter(|(id, _)| !touched.accounts.contains(id)) {
             edit.hand_over(*id, account, rows);
             yield_now().await;
@@ -383,7 +385,8 @@ impl Source {
         }
     }
 
-    /// `placed` are channels with their routes and accounts.
+    /// Records the routes and accounts of placed and removed channels. `placed` holds channels with their
+    /// routes and accounts.
     fn note_channels(&mut self, placed: &[(ChannelId, RouteId, AccountId)], gone: &[Arc<Channel>]) {
         let mut of_accounts: BTreeMap<AccountId, HashSet<ChannelId>> = BTreeMap::new();
         for channel in gone {
@@ -408,7 +411,7 @@ impl Source {
 // === impl Units ===
 
 impl Units {
-    /// All units, where they are wanted.
+    /// Reads all units if they are wanted, else none.
     async fn read(store: &Store, are_wanted: bool) -> Result<Self> {
         if !are_wanted {
             return Ok(Self::default());
@@ -423,14 +426,14 @@ impl Units {
 // === impl Edit ===
 
 impl Edit<'_> {
-    /// `None` for one whose site is gone.
+    /// Builds an account; `None` when its site was deleted.
     fn account(&self, builder: &Builder<'_>, rows: &Rows, row: &AccountRow) -> Option<Account> {
         let (site, site_row) = match rows.sites.get(&row.site_id) {
             Some(site_row) => (self.changed.sites.get(&row.site_id)?.clone()?, site_row.as_ref()),
             None => {
                 let site_row = rows.other_sites.get(&row.site_id);
                 let site = self.source.snapshot.site(row.site_id).cloned().or_else(|| {
-                    // It was added after the journal was taken.
+                    // The site was added after the journal was taken.
                     site_row.map(|row| Arc::new(builder.site(row, builder.proxy_of_site(row))))
                 })?;
                 (site, site_row)
@@ -439,7 +442,7 @@ impl Edit<'_> {
         Some(builder.account(row, &site, site_row))
     }
 
-    /// Takes out what is gone.
+    /// Removes what was deleted.
     fn remove(&mut self, rows: &Rows, touched: &Touched) {
         for id in touched.routes.iter().filter(|id| !rows.routes.contains_key(id)) {
             let Some(route) = self.source.snapshot.route(*id) else { continue };
@@ -470,7 +473,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Puts a channel in its place; says whether there is one.
+    /// Puts a channel into its route; returns whether there is such a route.
     fn place(&mut self, rows: &Rows, channel: Arc<Channel>) -> bool {
         let Some(channels) = self.owned(channel.route_id, rows) else { return false };
         match channels.binary_search_by_key(&channel.id, |channel| channel.id) {
@@ -480,7 +483,7 @@ impl Edit<'_> {
         true
     }
 
-    /// Gives an account's channels that were not read its new value.
+    /// Replaces the account in those of its channels that were not read.
     fn hand_over(&mut self, id: AccountId, account: &Arc<Account>, rows: &Rows) {
         let source = self.source;
         let known = source.accounts.get(&id).map_or(&[][..], |known| &known.channels);
@@ -495,7 +498,7 @@ impl Edit<'_> {
         }
     }
 
-    /// The channels of a route that owns some; `None` for a group, and for a route that is gone.
+    /// Returns the channels of a route that owns some; `None` for a group and for a deleted route.
     fn owned(&mut self, route: RouteId, rows: &Rows) -> Option<&mut Vec<Arc<Channel>>> {
         let before = self.source.snapshot.route(route);
         if self.changed.routes.contains_key(&route) || before.is_some_and(|route| route.is_group()) {
@@ -508,7 +511,7 @@ impl Edit<'_> {
         Some(self.owned.entry(route).or_insert_with(channels))
     }
 
-    /// Makes the touched routes of their rows and channels.
+    /// Builds the touched routes from their rows and channels.
     fn settle_routes(&mut self, rows: &Rows) {
         let gone: BTreeSet<RouteId> = self.changed.routes.keys().copied().collect();
         for row in rows.routes.values() {
@@ -524,7 +527,7 @@ impl Edit<'_> {
                 self.changed.routes.insert(id, Some(before.with_channels(channels)));
             }
         }
-        // The links of a group to a route go with the route.
+        // A group loses its links to deleted routes.
         let linked = self.source.snapshot.groups().filter_map(|group| without_sources(group, &gone));
         for group in linked {
             self.changed.routes.entry(group.id).or_insert(Some(group));
@@ -532,7 +535,7 @@ impl Edit<'_> {
     }
 }
 
-/// The channel with the members of its unit, where it stands for one.
+/// Returns the channel with the members of its unit if it stands for one.
 fn with_members<'r>(
     builder: &Builder<'_>,
     channel: Channel,
@@ -545,7 +548,7 @@ fn with_members<'r>(
     builder.whole(channel, unit, &members, &units.models)
 }
 
-/// The group without these sources; `None` when it has none of them.
+/// Returns the group without these sources; `None` when it has none of them.
 fn without_sources(group: &Route, gone: &BTreeSet<RouteId>) -> Option<Route> {
     let RouteMode::ExplicitGroup { sources } = &group.mode else { return None };
     let kept: Vec<RouteId> = sources.iter().filter(|id| !gone.contains(id)).copied().collect();

@@ -1,5 +1,5 @@
-//! A connection to SQLite: how it is opened and spoken to. All changes go through the connection of the writer's thread,
-//! questions through those of the readers.
+//! A connection to SQLite. All changes go through the connection of the writer's thread, queries through those
+//! of the readers.
 
 use std::path::Path;
 
@@ -15,28 +15,29 @@ use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Statement, Value};
 use crate::store::telemetry::log_row::{self, ProxyLogRow};
 use crate::store::versions::Scope;
 
-// What a page cache holds counts as memory of the process for good: the writer appends and touches few pages
-// besides, the readers scan, and the kernel's own cache is behind both.
+// Page caches stay in the process's memory permanently, so they are small: the writer appends and touches few
+// other pages, the readers scan, and the kernel's own cache is behind both.
 const WRITER_CACHE_KIB: i64 = 1024;
 const READER_CACHE_KIB: i64 = 256;
-/// How long the write-ahead log gets before its pages move into the database, in pages of 4 KiB. Every group of log rows
-/// changes the same few pages again, which then move once for many groups.
+/// The length of the write-ahead log, in pages of 4 KiB, at which its pages are moved into the database. Every
+/// group of log rows changes the same few pages again, which are then moved once for many groups.
 const CHECKPOINT_PAGES: u32 = 4000;
 
-/// One connection.
+/// A connection to SQLite.
 pub(in crate::store) struct Sqlite {
     connection: Connection,
     durability: Durability,
 }
 
-/// How much outlives a power cut.
+/// Which commits survive a power cut.
 enum Durability {
-    /// As the connection was opened.
+    /// As set when the connection was opened.
     AsOpened,
-    /// What somebody waits for, once he has been told; log rows a quarter of a second after they were written.
+    /// Commits that a caller waits for, from the moment it is told; log rows a quarter of a second after they
+    /// were written.
     Full {
         sync: WalSync,
-        /// The connection waits for the disk now.
+        /// Whether commits currently wait for the disk.
         waits: bool,
     },
 }
@@ -44,14 +45,14 @@ enum Durability {
 // === impl Sqlite ===
 
 impl Sqlite {
-    /// The connection that makes every change, ready for use.
+    /// Opens the connection that makes every change, ready for use.
     pub(in crate::store) fn open_writer(
         location: &Location,
         synchronous: Synchronous,
     ) -> rusqlite::Result<Self> {
         let connection = location.connect()?;
         connection.set_prepared_statement_cache_capacity(64);
-        // auto_vacuum counts only before the first table, and must come before WAL writes the header.
+        // auto_vacuum only takes effect before the first table, and must come before WAL writes the header.
         connection.execute_batch(&format!(
             "PRAGMA busy_timeout = 5000;
              PRAGMA auto_vacuum = INCREMENTAL;
@@ -66,7 +67,7 @@ impl Sqlite {
         Ok(opened)
     }
 
-    /// A connection that only reads.
+    /// Opens a connection that only reads.
     pub(in crate::store) fn open_reader(location: &Location) -> rusqlite::Result<Self> {
         let connection = location.connect()?;
         connection.execute_batch(&format!(
@@ -77,7 +78,7 @@ impl Sqlite {
         Ok(Self::from(connection))
     }
 
-    /// From now on log rows wait for no disk; a thread puts them there.
+    /// Makes the commits of log rows no longer wait for the disk; a thread syncs them.
     pub(in crate::store) fn sync_behind(&mut self, location: &Location) -> std::io::Result<()> {
         let wal = location.clone();
         let sync = WalSync::start(move || super::location::sync_wal(&wal))?;
@@ -89,7 +90,7 @@ impl Sqlite {
         &self.connection
     }
 
-    /// What the commits from now on wait for.
+    /// Sets what commits wait for from now on.
     fn set_synchronous(&self, synchronous: Synchronous) -> rusqlite::Result<()> {
         self.connection.execute_batch(match synchronous {
             Synchronous::Full => "PRAGMA synchronous = FULL",
@@ -97,7 +98,7 @@ impl Sqlite {
         })
     }
 
-    /// Whether the next commit waits for the disk.
+    /// Sets whether the next commit waits for the disk.
     fn wait_for_disk(&mut self, wait: bool) -> Result<()> {
         if matches!(self.durability, Durability::Full { waits, .. } if waits != wait) {
             self.set_synchronous(if wait { Synchronous::Full } else { Synchronous::Normal })?;
@@ -181,7 +182,7 @@ impl connection::Connection for Sqlite {
     }
 
     fn stand_still(&mut self) -> Result<()> {
-        // The first read is what fixes what is seen.
+        // SQLite fixes the visible state with the first read.
         Ok(self.connection.execute_batch("BEGIN; SELECT count(*) FROM settings;")?)
     }
 
@@ -190,12 +191,12 @@ impl connection::Connection for Sqlite {
         rows.first().map_or(Ok(0), |row| row.fields().int())
     }
 
-    /// The file must be one that nobody else has open.
+    /// The file must not be open anywhere else.
     fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied> {
         self.wait_for_disk(true)?;
         self.connection.execute("ATTACH DATABASE ? AS staged", [file.to_string_lossy()])?;
         let applied = apply(&mut self.connection, statements);
-        // Statements that know it would keep it.
+        // Cached statements that refer to it would keep it attached.
         self.connection.flush_prepared_statement_cache();
         if let Err(error) = self.connection.execute_batch("DETACH DATABASE staged") {
             log::error!("the rows of an import stay attached: {error}");
@@ -205,7 +206,7 @@ impl connection::Connection for Sqlite {
 
     fn wipe(&mut self) -> Result<()> {
         empty_wal(&self.connection)?;
-        // It makes the file anew without its free pages, in the log.
+        // VACUUM rewrites the file without its free pages, through the log.
         self.connection.execute_batch("VACUUM")?;
         empty_wal(&self.connection)
     }
@@ -220,7 +221,7 @@ impl connection::Connection for Sqlite {
     }
 }
 
-/// Moves the write-ahead log into the file and cuts it to nothing, once nobody reads from it.
+/// Moves the write-ahead log into the file and truncates it. Fails with `Error::Busy` while it is being read.
 fn empty_wal(connection: &Connection) -> Result<()> {
     let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if busy == 0 { Ok(()) } else { Err(Error::Busy) }
@@ -245,15 +246,15 @@ fn write(connection: &mut Connection, rows: &[ProxyLogRow], statements: &[Statem
     Ok(())
 }
 
-/// Inserts log rows, so many with each statement.
+/// Inserts log rows, `at_once` with each statement.
 fn insert(connection: &Connection, rows: &[ProxyLogRow], at_once: usize) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    // OR FAIL: so that it could be undone alone, a statement of many rows would copy every page before it changes it,
-    // and a group that fails is undone as a whole.
+    // OR FAIL, because otherwise a statement of many rows copies every page before changing it, to be undone
+    // alone; a group that fails is undone as a whole anyway.
     let mut insert = connection.prepare_cached(&format!("INSERT OR FAIL {}", log_row::into(at_once)))?;
-    // What an attempt leaves behind differs from others in a few places only: the rest stays bound.
+    // Consecutive rows differ in few places only: equal arguments stay bound.
     let mut bound: Vec<Option<(&ProxyLogRow, [Arg<'_>; log_row::ARGS])>> = vec![None; at_once];
     for rows in rows.chunks(at_once) {
         for ((row, bound), place) in rows.iter().zip(&mut bound).zip((0..).step_by(log_row::ARGS + 1)) {
@@ -278,7 +279,7 @@ fn run(connection: &Connection, statements: &[Statement]) -> Result<Vec<Outcome>
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(statements.len());
     let mut prepared: Option<(&str, CachedStatement<'_>)> = None;
     for statement in statements {
-        // Rows of one kind come as runs of one text: those are looked up once.
+        // Rows of one kind come as runs with the same text, which is looked up once.
         if prepared.as_ref().is_none_or(|(sql, _)| *sql != statement.sql) {
             prepared = Some((&statement.sql, connection.prepare_cached(&statement.sql)?));
         }
@@ -293,7 +294,7 @@ fn run(connection: &Connection, statements: &[Statement]) -> Result<Vec<Outcome>
     Ok(outcomes)
 }
 
-/// Answers one question.
+/// Runs one query.
 fn select(connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
     let mut query = connection.prepare_cached(sql)?;
     bind(&mut query, args, &[])?;
@@ -356,7 +357,7 @@ impl From<rusqlite::Error> for Error {
             }
             rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY => Self::Dangling(error.to_string()),
             _ if failure.code == ErrorCode::DatabaseBusy => Self::Busy,
-            // The second is what a limit or a quota comes as.
+            // The second error is returned when a limit or quota is reached.
             _ if failure.code == ErrorCode::DiskFull => Self::Full(error.to_string()),
             rusqlite::ffi::SQLITE_IOERR_WRITE | rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
                 Self::Full(error.to_string())

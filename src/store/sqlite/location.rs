@@ -1,7 +1,7 @@
-//! Where the database lives, and the lock file beside it.
+//! The location of the SQLite database, and the lock file beside it.
 //!
-//! The lock keeps a second process away: two writers with their own snapshots in memory would serve stale routes
-//! without noticing.
+//! The lock keeps a second process away: two writers, each with its own snapshot in memory, would serve stale
+//! routes without noticing.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -13,20 +13,21 @@ use rusqlite::{Connection, OpenFlags};
 use crate::aside::give_way;
 use crate::store::error::{OpenError, Result};
 
-/// Steps of SQLite's machine between two moments at which a statement gives way: some tens of microseconds.
+/// The number of steps of SQLite's virtual machine after which a statement gives way: some tens of
+/// microseconds.
 const TURN: i32 = 1000;
 
-/// Where the database lives.
+/// The location of the SQLite database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum Location {
     File(PathBuf),
-    /// Gone when the process ends; reads go to the writer, which holds the only connection.
+    /// In memory: gone when the process ends; queries go to the writer, which has the only connection.
     Memory,
 }
 
 impl Location {
-    /// Reads DB_URL: empty for the file in the data directory, `:memory:`, a path, or a path behind
-    /// `sqlite://` or `file://`.
+    /// Parses DB_URL: empty for the file in the data directory, `:memory:`, a path, or a path after `sqlite://`
+    /// or `file://`.
     pub(in crate::store) fn parse(url: &str, data_dir: &Path) -> Self {
         let url = url.trim();
         let is_scheme = |scheme: &str| ["sqlite", "file"].iter().any(|own| own.eq_ignore_ascii_case(scheme));
@@ -39,7 +40,7 @@ impl Location {
         }
     }
 
-    /// True while there is nothing in the database, not even its header.
+    /// Whether there is nothing in the database, not even its header.
     pub(in crate::store) fn is_empty(&self) -> bool {
         match self {
             Self::Memory => true,
@@ -60,7 +61,7 @@ impl Location {
     }
 }
 
-/// Has the connection's thread give way to those of requests in the middle of a statement, too.
+/// Makes the connection's thread give way to request threads even in the middle of a statement.
 pub(in crate::store) fn give_way_within(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.progress_handler(
         TURN,
@@ -80,7 +81,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// Creates the directory (0700) and waits for nobody: a database that another process holds is an error.
+/// Creates the directory (mode 0700) and locks the database. Does not wait: a database that another process
+/// holds is an error.
 pub(in crate::store) fn lock(location: &Location) -> Result<Option<File>, OpenError> {
     let Location::File(path) = location else { return Ok(None) };
     let unusable = |what: &Path, error: std::io::Error| {
@@ -111,9 +113,10 @@ pub(in crate::store) fn lock(location: &Location) -> Result<Option<File>, OpenEr
     Ok(Some(lock))
 }
 
-/// Has every connection of this process keep in this directory, where it is there, what it cannot hold in memory: a large
-/// sort, a database that is written anew. The usual directories for that are missing in a container that has nothing but
-/// its data, and are memory themselves on many machines. The files lose their names as soon as they are open.
+/// Makes every connection of this process use this directory, if it exists, for data that does not fit in
+/// memory: a large sort, or a database that is rewritten. The usual directories for that are missing in a
+/// container with nothing but its data, and are in memory themselves on many machines. The files are unlinked
+/// as soon as they are open.
 pub(in crate::store) fn keep_temporary_files_in(dir: &Path) {
     let Some(dir) = std::path::absolute(dir).ok().filter(|dir| dir.is_dir()) else { return };
     let Some(dir) = dir.to_str() else { return };
@@ -124,11 +127,11 @@ pub(in crate::store) fn keep_temporary_files_in(dir: &Path) {
     }
 }
 
-/// Puts on the disk what has been committed without waiting for it.
+/// Syncs to disk what was committed without waiting for it.
 pub(in crate::store) fn sync_wal(location: &Location) -> std::io::Result<()> {
     let Location::File(path) = location else { return Ok(()) };
     let mut wal = path.clone().into_os_string();
     wal.push("-wal");
-    // Opened each time: it costs little, and nobody has to know when SQLite begins another file.
+    // Opened each time: this is cheap, and there is no need to know when SQLite starts another file.
     File::open(wal)?.sync_data()
 }

@@ -2,10 +2,10 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `location`, `traces` | where the file is, and its lock; whether a database that looks new has been in use |
-//! | `open` | from there to a database that is up to date |
-//! | `connection` | how a connection is opened and spoken to |
-//! | `wal_sync` | the thread that puts log rows on the disk behind the writer |
+//! | `location`, `traces` | the location of the file, and its lock; whether an empty database has been in use |
+//! | `open` | opening a database and bringing it up to date |
+//! | `connection` | a connection, and how statements are run on it |
+//! | `wal_sync` | the thread that syncs log rows to disk after the writer's commit |
 
 pub(super) mod connection;
 pub(super) mod location;

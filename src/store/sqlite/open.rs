@@ -1,4 +1,4 @@
-//! From a place on the disk to an open database that is up to date.
+//! Opens an SQLite database and brings it up to date.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError
     let lock = location::lock(&location)?;
     location::keep_temporary_files_in(&options.data_dir);
     let trace = traces::find(&location, lock.as_ref())?;
-    // A new database has nothing sealed: it waits for the disk only, while the derivation goes on beside it.
+    // A new database has nothing sealed: its opening only waits for the disk, while the key derivation runs in
+    // parallel.
     let is_new = location.is_empty();
     let early = is_new.then(|| Derivation::for_new(&options.secret)).transpose()?;
     let mut connection = Sqlite::open_writer(&location, options.synchronous)

@@ -1,9 +1,9 @@
-//! Whether a database that looks new has been in use.
+//! Detects whether a database that looks new has been in use.
 //!
-//! An empty file is what a first start begins with, and also what a copy that was cut short, a full disk or a slip of the
-//! hand leaves of a database. SQLite takes it for a new one and deletes the write-ahead log beside it, and a log without
-//! a head it passes over in silence. So what has been in use leaves a word in its lock file, and where that, or a log
-//! beside it, says that there was more, the start ends.
+//! An empty file is what a first start begins with, but also what an interrupted copy, a full disk or a mistake
+//! leaves of a database. SQLite takes it for a new one and deletes the write-ahead log beside it, and it
+//! silently ignores a log without a valid header. So a database in use leaves a mark in its lock file, and when
+//! that mark, or a log beside the file, shows that there was more, the start is refused.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -15,21 +15,21 @@ use rusqlite::config::DbConfig;
 use super::location::Location;
 use crate::store::error::OpenError;
 
-/// The word in the lock file.
+/// The mark in the lock file.
 const IN_USE: &[u8] = b"in use\n";
-/// How a write-ahead log begins, in either order of its checksums' bytes, as SQLite's file format has it.
+/// The first bytes of a write-ahead log, for either byte order of its checksums (SQLite's file format).
 const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x83]];
 
-/// What the files tell of a database before it is opened.
+/// What the files of a database show before it is opened.
 pub(in crate::store) struct Trace {
     path: PathBuf,
-    /// Why there must be something in it.
+    /// The reason why the database cannot be new.
     why: Option<String>,
-    /// A write-ahead log that SQLite will pass over.
+    /// A write-ahead log that SQLite will ignore.
     damaged: Option<PathBuf>,
 }
 
-/// Looks at the files of a database.
+/// Examines the files of a database. Refuses an empty one that has been in use.
 pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result<Trace, OpenError> {
     let (Location::File(path), Some(lock)) = (location, lock) else {
         return Ok(Trace { path: PathBuf::new(), why: None, damaged: None });
@@ -58,7 +58,7 @@ pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result
     Ok(trace)
 }
 
-/// Leaves the word that the database is in use.
+/// Writes the mark that the database is in use.
 pub(in crate::store) fn leave(lock: Option<&File>) -> std::io::Result<()> {
     let Some(mut lock) = lock else { return Ok(()) };
     if lock.metadata()?.len() == 0 {
@@ -68,7 +68,7 @@ pub(in crate::store) fn leave(lock: Option<&File>) -> std::io::Result<()> {
 }
 
 impl Trace {
-    /// Refuses a database without a single table in which there must be some.
+    /// Refuses a database without any table that has been in use.
     pub fn check(&self, connection: &Connection) -> Result<(), OpenError> {
         let unusable = |error: rusqlite::Error| {
             OpenError::Unusable(format!("cannot read the database {}: {error}", self.path.display()))
@@ -77,7 +77,7 @@ impl Trace {
             .query_row("SELECT COUNT(*) FROM sqlite_master", [], |row| row.get(0))
             .map_err(unusable)?;
         if tables == 0 && self.why.is_some() {
-            // Closing would delete the log.
+            // Closing would otherwise delete the log.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(unusable)?;
             return self.refuse_if_any();
         }

@@ -1,21 +1,21 @@
-//! Puts the write-ahead log on the disk behind the writer.
+//! Syncs the write-ahead log to disk after the writer's commit.
 //!
-//! What an operator changes is on the disk when the answer says so: such a commit waits for it. A group of log rows has
-//! nobody who waits, and a disk that takes its time would hold up the groups behind it. They are committed as soon as the
-//! kernel has them, which is all that a killed process needs, and this thread syncs them for the case of a power cut:
-//! the first at once, those that follow closely together. So a cut costs the rows that were not a quarter of a second old,
-//! and those of the sync that it interrupts.
+//! An operator's change is on disk when it is answered: such a commit waits for the disk. Nobody waits for a
+//! group of log rows, and a slow disk would hold up the groups behind it. Groups are committed as soon as the
+//! kernel has them, which is enough if the process is killed, and this thread syncs them in case of a power
+//! cut: the first at once, those that follow closely together. So a power cut costs the rows less than a
+//! quarter of a second old, and those of the sync that it interrupts.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// From the beginning of a sync to that of the next one, at least. Less than the age that a group may reach, so
-/// that no row waits longer than in a group that takes its time.
+/// The minimum time from the start of one sync to that of the next. Less than the age that a group may reach,
+/// so that no row waits longer than in a group that is slow to fill.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The thread. Dropping it ends it; closing the database syncs what is left.
+/// The syncing thread. Dropping this stops it; closing the database syncs what is left.
 pub(in crate::store) struct WalSync {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ struct Shared {
 
 #[derive(Default)]
 struct SyncState {
-    /// Something was committed since the last sync began.
+    /// Whether something was committed since the last sync began.
     is_behind: bool,
     stop: bool,
 }
@@ -44,7 +44,7 @@ impl WalSync {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The log has become longer.
+    /// Tells the thread that the log has grown.
     pub(in crate::store) fn committed(&self) {
         let mut state = self.shared.state();
         if !state.is_behind {
@@ -91,7 +91,7 @@ impl Shared {
             }
             is_failing = synced.is_err();
             let mut state = self.state();
-            // Tried again, although nothing new may come.
+            // A failed sync is retried, even if nothing new is committed.
             state.is_behind |= is_failing;
             let rest = INTERVAL.saturating_sub(began.elapsed());
             let rested = self.wake.wait_timeout_while(state, rest, |state| !state.stop);
@@ -119,7 +119,7 @@ mod tests {
         let next = || synced.recv_timeout(Duration::from_secs(20)).expect("a sync");
         thread.committed();
         next();
-        // What comes while a sync is under way may not be part of it.
+        // A commit during a sync may not be part of it.
         for _ in 0..100 {
             thread.committed();
         }

@@ -1,4 +1,4 @@
-//! Taking the staged rows over: one batch, in which every row is copied inside the database.
+//! Applies the staged rows: one batch, in which every row is copied inside the database.
 
 use super::super::Store;
 use super::super::error::Result;
@@ -8,7 +8,8 @@ use super::tables::{Column, TABLES, Table};
 use super::{Policy, Staging};
 use crate::time::Millis;
 
-/// The tables of a backup whose rows the log of requests names without a foreign key.
+/// The tables of a backup whose rows the request log refers to without a foreign key, with the column of the
+/// log.
 const NAMED: &[(&str, &str)] = &[
     ("token_routes", "route_id"),
     ("route_channels", "channel_id"),
@@ -17,15 +18,15 @@ const NAMED: &[(&str, &str)] = &[
     ("downstream_api_keys", "downstream_api_key_id"),
 ];
 
-/// How a database names the staged tables, and says what the others say otherwise.
+/// How a database names the staged tables, and how it writes what differs between dialects.
 #[derive(Debug, Clone, Copy)]
 struct Spelling {
     dialect: SqlDialect,
 }
 
 impl Staging {
-    /// Takes the rows over, with `first` before them and `more` behind them in the same transaction. The store's writer
-    /// does it: others wait for as long as rows are copied.
+    /// Applies the staged rows, with `first` before them and `more` after them in the same transaction. The
+    /// store's writer does it: other changes wait for as long as rows are copied.
     pub async fn apply(
         &mut self,
         store: &Store,
@@ -38,7 +39,7 @@ impl Staging {
         let mut batch = first;
         batch.extend(self.statements(spelling, policy, now)?);
         batch.extend(more);
-        // The writer reads the file by a connection of its own.
+        // The writer reads the file through a connection of its own, so this one gives its memory back.
         self.connection.execute_batch("PRAGMA shrink_memory")?;
         store.database().batch_with(self.path.clone(), batch).await
     }
@@ -113,7 +114,7 @@ impl Staging {
     }
 }
 
-/// That a staged row `s` and a row of `stored` are the same by the columns that no two rows have in common.
+/// Returns the SQL condition that a staged row `s` and a row of `stored` agree in the unique columns.
 fn same(table: &Table, stored: &str) -> String {
     let same = table.unique.iter().map(|column| format!("s.{column} = {stored}.{column}"));
     same.collect::<Vec<_>>().join(" AND ")
@@ -122,7 +123,7 @@ fn same(table: &Table, stored: &str) -> String {
 // === impl Spelling ===
 
 impl Spelling {
-    /// A staged table, as statements name it.
+    /// Returns the name of a staged table in statements.
     fn staged(self, table: &str) -> String {
         match self.dialect {
             SqlDialect::Sqlite => format!("staged.{table}"),
@@ -130,13 +131,13 @@ impl Spelling {
         }
     }
 
-    /// What a statement of many rows adds on SQLite: to be undone alone, it would copy every page before it changes it,
-    /// and the batch is undone as a whole.
+    /// Returns the `OR FAIL` of a statement of many rows on SQLite: otherwise it would copy every page before
+    /// changing it, to be undone alone, and the batch is undone as a whole anyway.
     fn or_fail(self) -> &'static str {
         if self.dialect == SqlDialect::Sqlite { " OR FAIL" } else { "" }
     }
 
-    /// Deletes what the document does not have.
+    /// Builds the statement that deletes rows that the document does not have.
     fn delete(self, table: &Table) -> String {
         let (name, staged) = (table.name, self.staged(table.name));
         match name {
@@ -154,7 +155,7 @@ impl Spelling {
         }
     }
 
-    /// The log of requests names in this column what is gone no more.
+    /// Builds the statement that clears references in the request log to deleted rows.
     fn unlink(self, index: usize, column: &str) -> String {
         format!(
             "UPDATE{} proxy_logs SET {column} = NULL WHERE {column} IN (SELECT l.id FROM {} l WHERE l.tbl = {index} \
@@ -164,7 +165,7 @@ impl Spelling {
         )
     }
 
-    /// Changes stored rows by the staged rows `s` that the condition pairs them with.
+    /// Builds an update of stored rows from the staged rows `s` with which the condition pairs them.
     fn update(self, name: &str, set: &[(&str, String)], paired: &str) -> String {
         let (staged, or_fail) = (self.staged(name), self.or_fail());
         let set = |prefix: &str| {
@@ -182,7 +183,8 @@ impl Spelling {
         }
     }
 
-    /// Brings stored rows to what the document says of them, in the columns that it can tell of.
+    /// Builds the update of stored rows to what the document says, for the columns that `is_told` allows;
+    /// `None` when no column changes.
     fn overwrite(self, table: &Table, policy: Policy, is_told: impl Fn(&Column) -> bool) -> Option<String> {
         let of = |column: &'static Column| Some((column.sql, updated(table, column, policy)?));
         let told = table.columns.iter().filter(|column| is_told(column));
@@ -192,7 +194,7 @@ impl Spelling {
         }
         let name = table.name;
         if name == "accounts" {
-            // Who renews its token meanwhile must not write over what was imported.
+            // A token renewal under way must not overwrite what was imported.
             set.push(("credential_version", "accounts.credential_version + 1".to_owned()));
         }
         Some(self.update(name, &set, &format!("s.local_id = {name}.id AND s.action = 'updated'")))
@@ -202,7 +204,7 @@ impl Spelling {
         let name = table.name;
         let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
         let columns = columns.join(", ");
-        // Keys come without the times of their rows.
+        // Rows of downstream keys come without their times.
         let (times, values) = match table.columns.iter().any(|column| column.sql == "created_at") {
             true => ("", String::new()),
             false => (", created_at, updated_at", format!(", {now}, {now}")),
@@ -215,7 +217,7 @@ impl Spelling {
         )
     }
 
-    /// Inserts the staged rows of a table without numbers that are not there.
+    /// Builds the insertion of the staged rows that are missing in a table without ids.
     fn add(self, into: &str, values: &str, table: &Table) -> String {
         let stored = into.split(' ').next().unwrap_or(into);
         format!(
@@ -226,7 +228,7 @@ impl Spelling {
         )
     }
 
-    /// Models that were found and that the document has by hand are there by hand.
+    /// Builds the statement that marks discovered models as added by hand if the document lists them as such.
     fn mark_manual(self) -> String {
         format!(
             "UPDATE model_availability SET is_manual = TRUE, available = TRUE WHERE EXISTS (SELECT 1 FROM {} s \
@@ -235,8 +237,8 @@ impl Spelling {
         )
     }
 
-    /// New channels begin to count, and what they serve counts as found, so that the routes stay until somebody has
-    /// asked the sites.
+    /// Builds the statements that give new channels their counters and record what they serve as discovered
+    /// models, so that the routes stay until the sites have been asked for their models.
     fn offers(self, now: Millis) -> Vec<String> {
         let staged = self.staged("route_channels");
         let fresh = format!(

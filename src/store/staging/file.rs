@@ -1,12 +1,12 @@
-//! The file that rows are staged in.
+//! The file in which rows are staged.
 
 use std::fs;
 use std::path::Path;
 
-/// Its name in the data directory. One import is under way at a time.
+/// The file's name in the data directory. Only one import runs at a time.
 pub(super) const NAME: &str = "import.db";
 
-/// Removes what an import left that was cut off.
+/// Removes what an interrupted import left behind.
 pub fn clear(dir: &Path) {
     for ending in ["", "-journal", "-wal", "-shm"] {
         let _ = fs::remove_file(dir.join(format!("{NAME}{ending}")));

@@ -1,10 +1,10 @@
-//! Which staged row is which stored one, and what number each row gets.
+//! Matches staged rows with stored ones, and assigns each row its id.
 
 use super::super::error::Result;
 use super::Staging;
 use super::tables::{Column, Kind, Missing, TABLES, Table};
 
-/// What becomes of a row.
+/// What an import does with a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Created,
@@ -13,26 +13,26 @@ pub enum Action {
     Refused,
 }
 
-/// What a row of the document does to the stored one that it is.
+/// What a row of the document does to the stored row that it matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Conflict {
-    /// Nothing.
+    /// Leaves the stored row as it is.
     Skip,
     #[default]
     Overwrite,
-    /// Gives it what it lacks.
+    /// Only fills its empty columns.
     Fill,
 }
 
-/// What is done with rows on both sides.
+/// How an import treats rows that are already stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Stored rows that the document does not have go.
+    /// Whether stored rows that the document does not have are deleted.
     pub replaces: bool,
     pub conflict: Conflict,
 }
 
-/// A stored row, as far as it is compared.
+/// The part of a stored row that is compared.
 #[derive(Debug)]
 pub struct LocalRow {
     pub id: i64,
@@ -52,7 +52,7 @@ impl Action {
 }
 
 impl Staging {
-    /// Refuses rows that name one that is not in the document.
+    /// Refuses rows that refer to a row that is not in the document.
     pub fn check_references(&mut self) -> Result<()> {
         self.settle()?;
         for (index, table) in TABLES.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Staging {
                 let other_table = TABLES.iter().position(|table| table.name == other);
                 let array = other_table.map_or(other, |other| TABLES[other].array);
                 if is_optional && other_table.is_some_and(|other| !self.is_given(other)) {
-                    // Who wrote the document knew nothing of such rows.
+                    // A document without that table says nothing about such rows.
                     self.connection.execute_batch(&format!("UPDATE {name} SET {sql} = NULL"))?;
                     continue;
                 }
@@ -82,7 +82,8 @@ impl Staging {
         self.refuse_tokens_of_others()
     }
 
-    /// A channel asks its account's site: with the token of another account that site would get a secret of another one.
+    /// Refuses channels whose token belongs to another account: a channel asks its account's site, which would
+    /// receive a secret of that other account.
     fn refuse_tokens_of_others(&mut self) -> Result<()> {
         let Some(index) = Table::index("route_channels") else { return Ok(()) };
         let foreign = "EXISTS (SELECT 1 FROM account_tokens t WHERE t.file_id = s.token_id AND t.account_id <> s.account_id)";
@@ -94,7 +95,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Notes stored rows of a table to compare with.
+    /// Adds stored rows of a table for the comparison.
     pub fn add_local(&mut self, table: usize, rows: &[LocalRow]) -> Result<()> {
         for row in rows {
             self.step()?;
@@ -104,8 +105,8 @@ impl Staging {
         self.settle()
     }
 
-    /// Matches the rows of a table with the stored ones, numbers those that are new after `last`, and lets the rows
-    /// that refer to them do so by their numbers here. Tables come in the order of [`TABLES`].
+    /// Matches the rows of a table with the stored ones, gives new ones ids above `last`, and updates the rows
+    /// that refer to them. Call it for the tables in the order of [`TABLES`].
     pub fn match_table(&mut self, index: usize, last: i64, policy: Policy) -> Result<()> {
         self.settle()?;
         let table = &TABLES[index];
@@ -131,7 +132,8 @@ impl Staging {
             action.as_str()
         ))?;
         if name == "account_tokens" {
-            // Two tokens of one value are one token; who refers to the second means the first.
+            // Two tokens with the same value are one token; references to the second are redirected to the
+            // first.
             self.connection.execute_batch(
                 "UPDATE account_tokens SET action = 'skipped', reason = 'another token of the account has the same value',
                    local_id = NULL,
@@ -168,7 +170,7 @@ impl Staging {
         self.resolve(name)
     }
 
-    /// Pairs rows that are the same: first those that have the same number as well, then in their order.
+    /// Pairs equal rows: first those that also have the same id, then the rest in order.
     fn pair(&mut self, index: usize) -> Result<()> {
         let name = TABLES[index].name;
         self.connection.execute_batch(&format!(
@@ -189,11 +191,11 @@ impl Staging {
         Ok(())
     }
 
-    /// Sites that are at one origin under another path are the same site. What they are told apart by is
-    /// `platform url`, and of the origin the url up to its path.
+    /// Pairs sites with the same origin but different paths, which are the same site. Sites are identified by
+    /// `platform url`; the origin is the part up to the URL's path.
     fn pair_sites_by_origin(&mut self, index: usize) -> Result<()> {
         let origin = |who: &str| {
-            // Behind `://`, up to the next slash.
+            // The part after `://`, up to the next slash.
             let rest = format!("substr({who}, instr({who}, '://') + 3)");
             format!(
                 "CASE WHEN instr({rest}, '/') = 0 THEN {who} ELSE \
@@ -217,12 +219,13 @@ impl Staging {
         Ok(())
     }
 
-    /// Has the columns that name rows of this table name them by their numbers here.
+    /// Replaces ids of the document by final ids in the columns that refer to rows of this table.
     fn resolve(&mut self, name: &str) -> Result<()> {
         for table in TABLES {
             for column in table.columns.iter().filter(|column| column.refers == Some(name)) {
                 let (other, sql) = (table.name, column.sql);
-                // By way of numbers below zero: on the way no two rows have the same values.
+                // The update goes through negative numbers, so that no two rows have the same values in
+                // between.
                 self.connection.execute_batch(&format!(
                     "UPDATE {other} SET {sql} = -(SELECT o.final_id FROM {name} o WHERE o.file_id = {other}.{sql})
                        WHERE {sql} IS NOT NULL;
@@ -233,7 +236,7 @@ impl Staging {
         Ok(())
     }
 
-    /// The number that a row of the document has here.
+    /// Returns the final id of a row of the document.
     pub fn final_id(&self, table: usize, file_id: i64) -> Result<Option<i64>> {
         let sql = format!("SELECT final_id FROM {} WHERE file_id = ?", TABLES[table].name);
         let mut query = self.connection.prepare_cached(&sql)?;
@@ -241,7 +244,7 @@ impl Staging {
         Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
     }
 
-    /// What a column of the staged rows says, with the line of each.
+    /// Returns columns of staged rows after a line, with the line of each.
     pub fn texts(
         &self,
         table: usize,
@@ -270,7 +273,7 @@ impl Staging {
     }
 }
 
-/// Marks the stored rows that are matched.
+/// Builds the statement that marks the matched stored rows as taken.
 fn take(index: usize) -> String {
     let name = TABLES[index].name;
     format!(
@@ -278,7 +281,8 @@ fn take(index: usize) -> String {
     )
 }
 
-/// What an update gives a column of a stored row `t` of the staged row `s`; `None` for a column that stays.
+/// Returns the expression that an update assigns to a column of a stored row from the staged row `s`; `None`
+/// for a column that stays.
 pub(super) fn updated(table: &Table, column: &Column, policy: Policy) -> Option<String> {
     if column.keeps || table.scope == Some(column.sql) {
         return None;

@@ -1,17 +1,17 @@
-//! Rows on their way into the database: gathered in a file of their own, compared there with what is stored, and taken
-//! over from there in one transaction.
+//! Staging of rows for an import: they are collected in a separate file, compared there with the stored rows,
+//! and applied from there in one transaction.
 //!
 //! ```text
-//! rows ─▶ staged tables ─▶ references, doubles ─▶ matched with what is there ─▶ one batch of the writer
-//!         (a database       refused rows           by natural keys: the row      INSERT … SELECT FROM staged
-//!          beside ours)                            keeps its number here
+//! rows ─▶ staged tables ─▶ references, doubles ─▶ matched with stored rows ─▶ one batch of the writer
+//!         (a database      refused rows           by natural keys: the row    INSERT … SELECT FROM staged
+//!          beside ours)                           keeps its stored id
 //! ```
 //!
-//! So an import takes as little memory as its longest row, the writer is busy only while rows are copied, and nothing is
-//! in the database before all of it is known to fit. Secrets are sealed before they are staged.
+//! So an import takes as little memory as its longest row, the writer is busy only while rows are copied, and
+//! nothing enters the database before all of it is known to fit. Secrets are sealed before they are staged.
 //!
-//! A row that is matched keeps its number. One that is not takes the number that the document gives it, where no row
-//! has it, or else a new one: what still runs for a row that goes must not meet another under its number.
+//! A row that matches a stored one takes the stored id. Any other row takes its id from the document if no row
+//! has it, or else a new id: work still running for a deleted row must not meet another row under its id.
 
 mod apply;
 pub(super) mod file;
@@ -33,29 +33,29 @@ use super::{Hashing, Store};
 pub use matching::{Action, Conflict, LocalRow, Policy};
 use tables::{Column, Kind, TABLES, Table};
 
-/// Rows that are staged in one transaction of their own.
+/// The number of rows staged in one transaction.
 const AT_ONCE: usize = 5000;
-/// What is held of its pages, and of the rows that it sorts: the rest of both is in files.
+/// The size of the page cache, and of sorts in memory, in KiB; the rest is kept in files.
 const CACHE_KIB: u32 = 2048;
 
-/// A row of a document, as it shall be stored.
+/// A row of a document, to be staged.
 #[derive(Debug)]
 pub struct NewRow {
-    /// Its number in the document; for tables that show none, any that no other row of it has.
+    /// The row's id in the document; for tables without ids in documents, any number unique in the table.
     pub id: i64,
-    /// What tells it apart within its scope; `None` where columns say it.
+    /// The text that identifies the row within its scope; `None` where columns do.
     pub who: Option<String>,
-    /// What people know it by. Never a secret.
+    /// The name by which people know the row. Never a secret.
     pub label: String,
-    /// A value for each column of the table; secrets are open, hashes are left out as [`Value::Null`].
+    /// A value for each column of the table; secrets are open, hashes are [`Value::Null`].
     pub values: Vec<Value>,
-    /// Whether its secret is whole, so that it can be looked up by it.
+    /// Whether the secret is complete, so that the row can be looked up by it.
     pub is_found_by_hash: bool,
-    /// Which of the columns the document says something of, a bit for each.
+    /// A bit for each column that the document gives a value for.
     pub present: u64,
 }
 
-/// What became of one row.
+/// What happens to one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fate {
     pub array: &'static str,
@@ -65,23 +65,23 @@ pub struct Fate {
     pub reason: String,
 }
 
-/// How many rows of one array have which fate.
+/// The number of rows of an array by what happens to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub created: u64,
     pub updated: u64,
     pub skipped: u64,
     pub refused: u64,
-    /// Rows that are stored, not in the document, and go.
+    /// Stored rows that are not in the document and are deleted.
     pub deleted: u64,
 }
 
-/// The staged rows of one import. Its file goes with it.
+/// The staged rows of one import. Dropping it deletes its file.
 pub struct Staging {
     store: Store,
     connection: Connection,
     path: PathBuf,
-    /// Arrays that the document has.
+    /// Whether the document has each array.
     given: [bool; TABLES.len()],
     in_transaction: usize,
 }
@@ -89,10 +89,10 @@ pub struct Staging {
 // === impl Staging ===
 
 impl Staging {
-    /// An empty one in this directory.
+    /// Creates an empty staging area in this directory.
     pub fn create(store: &Store, dir: &Path) -> Result<Self> {
         file::clear(dir);
-        // Where rows come from a server, nobody has said it yet.
+        // The store only sets this for SQLite, not for a database on a server.
         keep_temporary_files_in(dir);
         let path = dir.join(file::NAME);
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(
@@ -104,7 +104,7 @@ impl Staging {
         let mut connection = Connection::open(&path)?;
         give_way_within(&mut connection)?;
         connection.set_prepared_statement_cache_capacity(64);
-        // What a power cut leaves of it is thrown away.
+        // Nothing has to survive a power cut: leftovers are deleted.
         connection.execute_batch(&format!(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};
              CREATE TABLE refused (tbl INTEGER NOT NULL, id INTEGER, label TEXT NOT NULL, reason TEXT NOT NULL);
@@ -118,7 +118,7 @@ impl Staging {
         Ok(Self { store: store.clone(), connection, path, given: [false; TABLES.len()], in_transaction: 0 })
     }
 
-    /// Says that the document has this array, rows in it or not.
+    /// Records that the document has this array, even without rows.
     pub fn give(&mut self, table: usize) {
         self.given[table] = true;
     }
@@ -127,7 +127,7 @@ impl Staging {
         self.given[table]
     }
 
-    /// Stages a row, or notes why it is refused: another has its number, or what only one may have.
+    /// Stages a row, or records why it is refused: another row has its id or the same unique values.
     pub fn add(&mut self, hashing: &Hashing<'_>, table: usize, row: NewRow) -> Result<()> {
         self.step()?;
         let definition = &TABLES[table];
@@ -161,7 +161,8 @@ impl Staging {
         self.refuse(table, definition.shows_id.then_some(row.id), &row.label, &reason)
     }
 
-    /// The values as they are stored: secrets sealed, each followed by its hash where it has one.
+    /// Returns the values as they are stored: secrets sealed, each followed by its hash where the table has
+    /// one.
     fn sealed(&self, hashing: &Hashing<'_>, table: &Table, row: &NewRow) -> Result<Vec<Value>> {
         let mut values = Vec::with_capacity(row.values.len());
         let mut plain: Option<&str> = None;
@@ -184,7 +185,7 @@ impl Staging {
         Ok(values)
     }
 
-    /// Notes a row that cannot be taken.
+    /// Records a row that cannot be imported.
     pub fn refuse(&mut self, table: usize, id: Option<i64>, label: &str, reason: &str) -> Result<()> {
         self.step()?;
         let mut insert = self
@@ -194,7 +195,7 @@ impl Staging {
         Ok(())
     }
 
-    /// How many rows are refused, and the first of them.
+    /// Returns the number of refused rows, and the first of them.
     pub fn refused(&self) -> Result<(u64, Option<Fate>)> {
         let count: i64 = self.connection.query_row("SELECT count(*) FROM refused", [], |row| row.get(0))?;
         let first =
@@ -202,7 +203,7 @@ impl Staging {
         Ok((count.unsigned_abs(), first.into_iter().next()))
     }
 
-    /// What becomes of each row, those that are refused first; at most so many.
+    /// Returns what happens to each row, at most `most`, refused ones first.
     pub fn fates(&self, most: usize) -> Result<Vec<Fate>> {
         let sql = format!("SELECT tbl, id, label, reason FROM refused ORDER BY rowid LIMIT {most}");
         let mut fates = self.fates_of(&sql, None)?;
@@ -240,7 +241,7 @@ impl Staging {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// How many rows of which array have which fate; arrays that are not given are left out.
+    /// Counts the rows of each array by what happens to them; arrays that the document lacks are left out.
     pub fn counts(&self, policy: Policy) -> Result<BTreeMap<&'static str, Counts>> {
         let mut all = BTreeMap::new();
         for (index, table) in TABLES.iter().enumerate().filter(|(index, _)| self.given[*index]) {
@@ -264,7 +265,7 @@ impl Staging {
         Ok(all)
     }
 
-    /// Ends the transaction that rows are staged in.
+    /// Commits the transaction in which rows are being staged.
     fn settle(&mut self) -> Result<()> {
         if std::mem::take(&mut self.in_transaction) > 0 {
             self.connection.execute_batch("COMMIT")?;
@@ -294,7 +295,7 @@ impl Drop for Staging {
     }
 }
 
-/// A staged table: what the document says, and what is found out of it.
+/// Returns the definition of a staged table: the columns of the document, and those determined by matching.
 fn definition(table: &Table) -> String {
     let columns: Vec<String> = table.columns.iter().map(|column| format!("{} BLOB", column.sql)).collect();
     let name = table.name;
@@ -311,7 +312,7 @@ fn definition(table: &Table) -> String {
     )
 }
 
-/// Columns by their names in documents.
+/// Returns the names of columns in documents.
 fn shown(table: &Table, columns: &[&str]) -> String {
     let name = |sql: &&str| -> &str {
         let column: Option<&Column> = table.columns.iter().find(|column| column.sql == *sql);

@@ -1,6 +1,6 @@
-//! The tables that a backup carries: which columns, what each is called in a document, and what it is without one.
+//! The tables in a backup: their columns, the name of each in a document, and its default.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Int,
@@ -11,16 +11,16 @@ pub enum Kind {
     Key,
     /// Text of at most 500 characters.
     Url,
-    /// JSON, in documents as text.
+    /// JSON; written as text in documents.
     Json,
     Time,
     /// Text that is stored sealed, and open in documents.
     Secret,
-    /// The look-up hash of the secret before it; not in documents.
+    /// The look-up hash of the preceding secret; not in documents.
     Hash,
 }
 
-/// What a new row has where the document says nothing.
+/// The value for a new row where the document has none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Missing {
     Null,
@@ -29,46 +29,46 @@ pub enum Missing {
     Real(f64),
     Text(&'static str),
     Now,
-    /// The row cannot be without it.
+    /// The row is refused without a value.
     Refused,
 }
 
-/// One column of a table, or of its rows in a document.
+/// A column of a table, and its member in a document.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     pub sql: &'static str,
-    /// The member of a row in a document.
+    /// The name of the member in a document's rows.
     pub json: &'static str,
     pub kind: Kind,
     pub missing: Missing,
-    /// The table whose row it names.
+    /// The table that the column refers to.
     pub refers: Option<&'static str>,
-    /// Rows that are there already keep what they have.
+    /// Whether existing rows keep their value.
     pub keeps: bool,
-    /// Whether our own documents have it. What happened where a row was goes along when that is another program, which
-    /// is left behind.
+    /// Whether our own documents contain it. The history of a row is only imported from another program, which
+    /// is being abandoned.
     pub is_exported: bool,
 }
 
-/// One table.
+/// A table of a backup.
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
-    /// The array of a document that has its rows.
+    /// The array of a document that holds its rows.
     pub array: &'static str,
-    /// Documents without the array are none.
+    /// Whether a document without the array is invalid.
     pub required: bool,
-    /// Whether rows have numbers of their own; in documents only where `shows_id`.
+    /// Whether rows have ids of their own; documents contain them only if `shows_id`.
     pub has_id: bool,
     pub shows_id: bool,
-    /// The member that people know a row by.
+    /// The member by which people know a row.
     pub label: &'static str,
-    /// The column that says in what a row is: rows are the same only within it.
+    /// The column with the id of the row's parent: rows only match within it.
     pub scope: Option<&'static str>,
-    /// Columns whose values tell rows of one scope apart, where some refer to others; for other tables who reads the rows
-    /// says it.
+    /// Columns whose values identify a row within its scope, where some of them are references; for other
+    /// tables the reader of the rows supplies it.
     pub who: Option<&'static [&'static str]>,
-    /// Columns of which no two rows have the same values.
+    /// Columns whose combined values are unique.
     pub unique: &'static [&'static str],
     pub columns: &'static [Column],
 }
@@ -88,7 +88,7 @@ impl Column {
         self
     }
 
-    /// Taken for rows that are new here, and not exported.
+    /// Marks a column as imported for new rows, but not exported.
     const fn taken_along(mut self) -> Self {
         self.is_exported = false;
         self.kept()
@@ -96,13 +96,13 @@ impl Column {
 }
 
 impl Table {
-    /// Whether our own documents have it. What they do not have is history: an import adds to it, and changes and deletes
-    /// nothing.
+    /// Whether our own documents contain the table. A table that they lack is history: an import adds rows to
+    /// it, but changes and deletes none.
     pub fn is_exported(&self) -> bool {
         self.columns.iter().any(|column| column.is_exported)
     }
 
-    /// Where a table of this name stands in [`TABLES`].
+    /// Returns the index of a table in [`TABLES`].
     pub fn index(name: &str) -> Option<usize> {
         TABLES.iter().position(|table| table.name == name)
     }
@@ -115,7 +115,7 @@ const OFF: Missing = Missing::Bool(false);
 const ON: Missing = Missing::Bool(true);
 const ZERO: Missing = Missing::Int(0);
 
-/// Every table of a backup: those that others refer to come first.
+/// Every table of a backup; tables that others refer to come first.
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
     Table {

@@ -1,17 +1,17 @@
-//! A single request recorded in full, on an operator's word. What comes here is redacted already. Texts named `*_json`
-//! are JSON.
+//! A single request recorded in full when an operator asks for it. What arrives here is already redacted. Texts
+//! named `*_json` are JSON.
 
 use crate::ids::{AccountId, ChannelId, KeyId, RouteId, SiteId};
 use crate::store::sql::{Statement, Value};
 use crate::time::Millis;
 
-/// One request, as it went through the proxy.
+/// The record of one request through the proxy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DebugTrace {
     pub downstream_path: String,
     pub client_kind: Option<String>,
     pub session_id: Option<String>,
-    /// The request's id, as the log has it.
+    /// The id of the request, as in the log.
     pub trace_hint: Option<String>,
     pub requested_model: Option<String>,
     pub downstream_api_key_id: Option<KeyId>,
@@ -34,7 +34,7 @@ pub struct DebugTrace {
     pub final_response_body_json: Option<String>,
     pub created_at: Millis,
     pub updated_at: Millis,
-    /// In the order they were made.
+    /// In the order in which they were made.
     pub attempts: Vec<DebugAttempt>,
 }
 
@@ -51,14 +51,14 @@ pub struct DebugAttempt {
     pub response_headers_json: Option<String>,
     pub response_body_json: Option<String>,
     pub raw_error_text: Option<String>,
-    /// The dialect was refused, and another one was tried.
+    /// Whether the dialect was refused and another one was tried.
     pub downgrade_decision: bool,
     pub downgrade_reason: Option<String>,
     pub created_at: Millis,
 }
 
 impl DebugTrace {
-    /// About what it takes in memory and on disk.
+    /// Returns its approximate size in memory and on disk, in bytes.
     pub fn size(&self) -> usize {
         let of = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let attempts = self.attempts.iter().map(|attempt| {
@@ -76,7 +76,7 @@ impl DebugTrace {
             + attempts.sum::<usize>()
     }
 
-    /// The insertion of the trace as statement `at` of a batch, and of its attempts behind it.
+    /// Builds the insertion of the trace, as statement `at` of a batch, followed by those of its attempts.
     pub(in crate::store) fn insert(self, at: usize) -> Vec<Statement> {
         let size = i64::try_from(self.size()).unwrap_or(i64::MAX);
         let trace = Statement::insert(

@@ -1,4 +1,4 @@
-//! The way in: what requests leave behind is handed over here.
+//! The entry to telemetry: requests hand over their records here.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
 use crate::store::threads::queue::Queue;
 
-/// The way in, cheap to clone.
+/// The entry to telemetry; cheap to clone.
 #[derive(Clone)]
 pub struct Telemetry {
     queue: Arc<Queue>,
@@ -20,61 +20,62 @@ impl Telemetry {
         Self { queue }
     }
 
-    /// Hands over one log row. Never blocks: when 16384 rows wait, the row is dropped and counted.
+    /// Hands over one log row. Never blocks: when 16384 rows are waiting, the row is dropped and counted.
     pub fn log(&self, row: ProxyLogRow) {
         self.queue.log(row);
     }
 
-    /// Hands over one debug trace. Never blocks; the first to be dropped when the writer lags.
+    /// Hands over one debug trace. Never blocks; traces are the first to be dropped when the writer lags.
     pub fn trace(&self, trace: DebugTrace) {
         self.queue.trace(trace);
     }
 
-    /// Hands over an answer that its upstream has stored. Never blocks; dropped when the writer lags, as rows are.
+    /// Hands over a response that its upstream has stored. Never blocks; dropped when the writer lags, as rows
+    /// are.
     pub fn stored_response(&self, response: StoredResponse) {
         self.queue.stored_response(response);
     }
 
-    /// Hands over a channel whose counters moved; call it when `record_*` said it became dirty.
+    /// Hands over a channel whose counters changed; call it when `record_*` reports that it became dirty.
     pub fn dirty_channel(&self, channel: Arc<ChannelLive>) {
         self.queue.dirty_channel(channel);
     }
 
-    /// Hands over an endpoint whose pool state moved.
+    /// Hands over an endpoint whose pool state changed.
     pub fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
         self.queue.dirty_endpoint(endpoint);
     }
 
-    /// Hands over a downstream key whose usage moved; `urgent` when little is left of its limit.
+    /// Hands over a downstream key whose usage changed; `urgent` when little is left of its limit.
     pub fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
         self.queue.dirty_key(key, urgent);
     }
 
-    /// What was handed over is to be committed at once, unless nothing can be for now.
+    /// Asks for an immediate commit of what was handed over, unless nothing can be stored for now.
     pub fn hurry(&self) {
         if self.queue.trouble().is_none() {
             drop(self.queue.flush());
         }
     }
 
-    /// Log rows dropped since the start.
+    /// Returns the number of log rows dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped()
     }
 
-    /// Debug traces dropped since the start.
+    /// Returns the number of debug traces dropped since the start.
     pub fn dropped_traces(&self) -> u64 {
         self.queue.dropped_traces()
     }
 
-    /// Log rows that wait for the writer.
+    /// Returns the number of log rows waiting for the writer.
     pub fn waiting(&self) -> usize {
         self.queue.waiting_rows()
     }
 
-    /// Returns when everything handed over before is committed, or cannot be for now.
+    /// Waits until everything handed over before is committed, or cannot be committed for now.
     pub async fn flush(&self) {
-        // An error means that the writer is gone or that the database fails: waiting would not help.
+        // An error means that the writer is gone or the database fails: waiting would not help.
         let _ = self.queue.flush().await;
     }
 }

@@ -1,5 +1,6 @@
-//! What each downstream key used per local day: tallied in memory while a group of log rows is written, then added to
-//! its table in the same transaction, so that who holds the key can be told after the log has lost the rows.
+//! Usage of each downstream key per local day: tallied in memory while a group of log rows is written, then
+//! added to its table in the same transaction, so that it can be shown to the key's holder after the log has
+//! lost the rows.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,10 @@ use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
 use crate::time::{Millis, local_day};
 
 const QUARTER: Millis = 15 * 60 * 1000;
-/// In place of a key, all who have the proxy token.
+/// The key id that stands for all callers with the proxy token.
 pub(in crate::store) const PROXY_TOKEN: KeyId = KeyId::ZERO;
 
-/// The sums of one key and day.
+/// The usage of one key on one day.
 #[derive(Default)]
 struct Tally {
     requests: i64,
@@ -33,7 +34,8 @@ pub(super) struct KeyDays {
     zone: TimeZone,
     zone_name: String,
     upsert: String,
-    /// The quarter of an hour the last row fell into, and its day: no zone changes its day within one.
+    /// The quarter of an hour of the last row, and its day: in no time zone does the day change within a
+    /// quarter.
     quarter: Millis,
     day: Date,
     tallies: BTreeMap<(KeyId, Date), Tally>,
@@ -60,7 +62,7 @@ impl KeyDays {
         add(&mut tally.cache_read, row.cache_read_tokens.unwrap_or(0));
     }
 
-    /// Adds what only became known later of a row counted before.
+    /// Adds the later correction of a row that was counted before.
     pub(super) fn correct(&mut self, row: &RowName, more: &Correction) {
         let tally = self.tally(row.created_at, row.key_id);
         tally.cost += more.cost;
@@ -80,7 +82,7 @@ impl KeyDays {
         self.tallies.entry((key.unwrap_or(PROXY_TOKEN), self.day)).or_default()
     }
 
-    /// Statements that add the tallies to the table, in the order of its keys.
+    /// Returns the statements that add the tallies to the table, in the order of its keys.
     pub(super) fn take(&mut self) -> Vec<Statement> {
         let tallies = std::mem::take(&mut self.tallies).into_iter();
         let add = tallies.map(|((key, day), tally)| {

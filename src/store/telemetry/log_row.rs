@@ -1,5 +1,4 @@
-//! A row of the proxy log, as an attempt leaves it: one row per attempt, and one for each dialect that was refused on
-//! the way.
+//! A row of the proxy log: one per attempt, and one for each dialect that was refused on the way.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ impl LogStatus {
     }
 }
 
-/// Where the token counts of a row come from.
+/// The source of a row's token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageSource {
     Upstream,
@@ -64,15 +63,16 @@ const INTO: &str = "INTO proxy_logs (request_id, route_id, channel_id, account_i
 const VALUES: &str =
     "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// Rows that one statement inserts where so many wait: running it costs about as much as a row.
+/// The number of rows that one statement inserts when that many wait: running a statement costs about as much
+/// as a row.
 pub(in crate::store) const TOGETHER: usize = 10;
 
-/// Rows that one statement inserts on a server, where each is a way there and back: forty of them for a group of ten
-/// thousand rows. Servers take 65,535 arguments.
+/// The numbers of rows that one statement inserts on a server, where each statement is a round trip: forty of
+/// them for a group of ten thousand rows. Servers take 65,535 arguments.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 const TOGETHER_ON_SERVER: [usize; 3] = [250, 10, 1];
 
-/// Rows in parts, each with how many of it one statement inserts on a server.
+/// Splits rows into parts, each with the number of its rows that one statement inserts on a server.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(in crate::store) fn parts(rows: &[ProxyLogRow]) -> [(&[ProxyLogRow], usize); 3] {
     let mut rest = rows;
@@ -83,15 +83,15 @@ pub(in crate::store) fn parts(rows: &[ProxyLogRow]) -> [(&[ProxyLogRow], usize);
     })
 }
 
-/// The statement that inserts this many rows, behind the word of the dialect.
+/// Returns the rest of a statement that inserts this many rows, to follow the dialect's `INSERT`.
 pub(in crate::store) fn into(rows: usize) -> String {
     format!("{INTO} VALUES {}", vec![VALUES; rows].join(", "))
 }
 
-/// How many arguments [`into`] takes of a row before its decision.
+/// The number of arguments that [`into`] takes for a row before its decision.
 pub(in crate::store) const ARGS: usize = 32;
 
-/// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
+/// The record of one attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyLogRow {
     pub created_at: Millis,
@@ -100,13 +100,13 @@ pub struct ProxyLogRow {
     pub channel_id: Option<ChannelId>,
     pub account_id: Option<AccountId>,
     pub site_id: Option<SiteId>,
-    /// What the site is; not stored, but it decides what unpriced tokens cost.
+    /// The platform of the site; not stored, but it decides the cost of tokens without a price.
     pub platform: Option<Platform>,
     pub downstream_api_key_id: Option<KeyId>,
     pub model_requested: Option<Arc<str>>,
     pub model_actual: Option<Arc<str>>,
     pub status: LogStatus,
-    /// 0 when the network failed before an answer.
+    /// 0 when the network failed before a response.
     pub http_status: Option<u16>,
     pub is_stream: Option<bool>,
     pub first_byte_latency_ms: Option<i64>,
@@ -114,14 +114,14 @@ pub struct ProxyLogRow {
     pub prompt_tokens: Option<i64>,
     pub completion_tokens: Option<i64>,
     pub total_tokens: Option<i64>,
-    /// All input, with what a cache had part in, however the upstream counts.
+    /// All input tokens, including those read from or written to a cache, however the upstream counts them.
     pub input_tokens: Option<i64>,
     pub cache_read_tokens: Option<i64>,
     pub cache_creation_tokens: Option<i64>,
     pub usage_source: Option<UsageSource>,
-    /// USD.
+    /// In USD.
     pub estimated_cost: Usd,
-    /// The cost is what the site's own prices say, also when that is nothing; not stored.
+    /// Whether the cost comes from the site's own prices, even if it is zero; not stored.
     pub is_priced: bool,
     /// JSON text.
     pub billing_details: Option<String>,
@@ -135,20 +135,20 @@ pub struct ProxyLogRow {
     pub error_message: Option<String>,
     /// 0 for the first attempt of a request.
     pub retry_count: u32,
-    /// It is the row by which a request is counted, one of all that it leaves; not stored.
+    /// Whether this is the one row by which a request is counted; not stored.
     pub begins_call: bool,
-    /// What the channel was picked by.
+    /// The reason for which the channel was selected.
     pub decision: Option<SelectionReason>,
 }
 
 impl ProxyLogRow {
-    /// A row with nothing known but when and how it ended.
+    /// Builds a row of which only the time and the outcome are known.
     pub fn new(created_at: Millis, status: LogStatus) -> Self {
         Self { created_at, status, ..Self::default() }
     }
 
-    /// A success with tokens but without a price costs what such tokens cost on the average site. Here, once, so
-    /// that the log and the usage tables agree.
+    /// Sets the cost of a success with tokens but without a price to what such tokens cost on the average site.
+    /// This is done here once, so that the log and the usage tables agree.
     pub fn settle_cost(&mut self) {
         let tokens = self.tokens();
         if self.status.is_success() && !self.is_priced && self.estimated_cost <= Usd::ZERO && tokens > 0 {
@@ -156,13 +156,13 @@ impl ProxyLogRow {
         }
     }
 
-    /// All tokens of the attempt; 0 when unknown.
+    /// Returns all tokens of the attempt; 0 when unknown.
     pub fn tokens(&self) -> i64 {
         let parts = self.prompt_tokens.unwrap_or(0).saturating_add(self.completion_tokens.unwrap_or(0));
         self.total_tokens.unwrap_or(0).max(parts)
     }
 
-    /// What a cache had part in; nothing where the upstream does not tell.
+    /// Returns the token counts of the cache; zeros when the upstream does not report them.
     pub fn cached(&self) -> CachedTokens {
         if self.cache_read_tokens.is_none() && self.cache_creation_tokens.is_none() {
             return CachedTokens::default();
@@ -174,8 +174,8 @@ impl ProxyLogRow {
         }
     }
 
-    /// The arguments of the statement that stores a row, but for the last, the decision, which has yet to be
-    /// put into words.
+    /// Returns the arguments of the statement that stores a row, except the last one, the decision, which has
+    /// yet to be formatted.
     pub(in crate::store) fn args(&self) -> [Arg<'_>; ARGS] {
         [
             self.request_id.as_ref().map(RequestId::as_str).into(),
@@ -214,7 +214,7 @@ impl ProxyLogRow {
     }
 }
 
-/// Names the row of one attempt.
+/// Identifies the row of one attempt.
 #[derive(Clone, Debug)]
 pub struct RowName {
     pub created_at: Millis,
@@ -222,6 +222,6 @@ pub struct RowName {
     pub retry_count: u32,
     pub site_id: SiteId,
     pub model: String,
-    /// Whose request it was; `None` for the proxy token.
+    /// The key that made the request; `None` for the proxy token.
     pub key_id: Option<KeyId>,
 }

@@ -1,40 +1,40 @@
-//! Spans of the log that are summed once they are over, and what opens one again.
+//! Spans of the log, which are summed once they are over, and the statements that reopen one.
 
 use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
 use crate::time::Millis;
 
-/// Long, so that there are few sums, and short, so that few rows are counted beside them. UTC days are made of whole
-/// spans.
+/// The length of a span in milliseconds: long enough for few sums, and short enough that few rows are counted
+/// beside them. UTC days consist of whole spans.
 pub(in crate::store) const SPAN: Millis = 6 * 3_600_000;
-/// Rows of a span may come so long after its end without opening it: they wait to be written, and instances have clocks
-/// of their own.
+/// How long after the end of a span its rows may arrive without reopening it, in milliseconds: they wait to be
+/// written, and each instance has its own clock.
 pub(in crate::store) const LAG: Millis = 10 * 60_000;
 
 pub(in crate::store) fn start_of(at: Millis) -> Millis {
     at - at.rem_euclid(SPAN)
 }
 
-/// The span of rows that are of this time, where it may be summed already.
+/// Returns the start of the span of this time if it may already be summed.
 pub(in crate::store) fn summed_span(at: Millis, now: Millis) -> Option<Millis> {
     let start = start_of(at);
-    // Half the time, for instances whose clocks differ.
+    // Half the lag, to allow for instances whose clocks differ.
     (start + SPAN + LAG / 2 <= now).then_some(start)
 }
 
-/// What goes with a change of the rows of a span that may be summed already.
+/// Builds the statements that reopen a span, to go with a change of its rows when it may already be summed.
 pub(in crate::store) fn open(dialect: SqlDialect, start: Millis) -> Vec<Statement> {
     let mark = upsert(dialect, "proxy_log_spans", &["start_at"], &[("is_open", OnConflict::Replace)]);
     let mark = Statement::new(mark, vec![start.into(), true.into()]);
     without_sums(start).into_iter().chain([mark]).collect()
 }
 
-/// Deletes the sums of a span.
+/// Builds the statements that delete the sums of a span.
 pub(in crate::store) fn without_sums(start: Millis) -> [Statement; 2] {
     ["DELETE FROM proxy_log_sums WHERE start_at = ?", "DELETE FROM proxy_log_key_quarters WHERE start_at = ?"]
         .map(|sql| Statement::new(sql, vec![start.into()]))
 }
 
-/// What goes with deleting everything before `cutoff`.
+/// Builds the statements that go with deleting everything before `cutoff`.
 pub(in crate::store) fn forget(dialect: SqlDialect, cutoff: Millis) -> Vec<Statement> {
     let start = start_of(cutoff);
     let mut statements = vec![

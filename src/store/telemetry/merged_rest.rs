@@ -1,11 +1,12 @@
-//! What an instance writes of a rest, of a channel or of an address, into a row that others write too.
+//! The SQL by which an instance merges a cooldown (rest) of a channel or endpoint into a row that others write
+//! too.
 
 use crate::routing::{ChannelDelta, EndpointState};
 use crate::store::sql::{SqlDialect, Value};
 use crate::time::Millis;
 
-/// What is assigned beside the counters, and its arguments, where others write the row too. A database may assign from
-/// left to right: what decides is assigned last.
+/// Returns the assignments other than the counters, and their arguments, for a row that others write too. A
+/// database may assign from left to right, so the columns that decide are assigned last.
 pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String, Vec<Value>) {
     let mut set = format!("{}, {}", greatest("last_used_at"), greatest("last_selected_at"));
     let mut args = vec![of(delta.last_used), of(delta.last_selected)];
@@ -44,7 +45,7 @@ pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String,
     (set, args)
 }
 
-/// What is assigned to the row of an address.
+/// Returns the assignments for the row of an endpoint, and their arguments.
 pub(super) fn of_endpoint(dialect: SqlDialect, state: EndpointState) -> (String, Vec<Value>) {
     let mut set = greatest("last_selected_at");
     let mut args = vec![of(state.last_selected)];
@@ -71,7 +72,7 @@ pub(super) fn of_endpoint(dialect: SqlDialect, state: EndpointState) -> (String,
 const CLEARED_AT: &str = "GREATEST(COALESCE(cleared_at, 0), ?)";
 const IS_OVER: &str = "GREATEST(COALESCE(rested_at, 0), ?) <= GREATEST(COALESCE(cleared_at, 0), ?)";
 
-/// The later end of two cooldowns; none where both are over.
+/// Returns the assignment that merges two cooldowns: the later end, or none when both are over.
 fn merged_cooldown(rested: Millis, cleared: Millis, until: Option<Millis>) -> (String, Vec<Value>) {
     let sql = format!(
         "cooldown_until = NULLIF(CASE WHEN {IS_OVER} THEN 0 WHEN ? <= {CLEARED_AT} THEN COALESCE(cooldown_until, 0) \

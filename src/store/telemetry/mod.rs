@@ -1,12 +1,15 @@
-//! What requests leave behind: log rows, channel and endpoint counters, usage per hour and day.
-//! Handed over without waiting; one group becomes one transaction (`threads/writer.rs`).
+//! Records of requests: log rows, channel and endpoint counters, usage per hour and day. They are handed over
+//! without waiting; one group becomes one transaction (`threads/writer.rs`).
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `log_row`, `debug_trace`, `stored_response` | what is handed over: a row of the log, a request recorded in full, an answer that its upstream keeps |
-//! | `log_spans` | the spans that the log is summed by |
-//! | `intake` | the way in, which never blocks |
-//! | `recorder`, `merged_rest`, `usage`, `key_days` | the statements of a group; the rest of a channel that others write too; its sums per hour and day; those of downstream keys |
+//! | `log_row` | a row of the log |
+//! | `debug_trace`, `stored_response` | a request recorded in full; a response that its upstream stores |
+//! | `log_spans` | the spans by which the log is summed |
+//! | `intake` | the entry, which never blocks |
+//! | `recorder` | the statements of a group |
+//! | `merged_rest` | merging a cooldown into a row that other instances write too |
+//! | `usage`, `key_days` | usage per hour and day; usage of downstream keys per day |
 
 pub(super) mod debug_trace;
 mod intake;

@@ -1,4 +1,4 @@
-//! What a group of telemetry becomes in the database: counters and usage beside its log rows.
+//! Turns groups of telemetry into statements: counters and usage that go with the log rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::routing::{ChannelDelta, ChannelLive, CountersOf, EndpointLive, Endpoi
 use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
 use crate::time::Millis;
 
-/// What one transaction will hold beside its log rows.
+/// The content of one transaction besides its log rows.
 pub(in crate::store) struct Group {
     pub(in crate::store) traces: Vec<DebugTrace>,
     pub(in crate::store) responses: Vec<StoredResponse>,
@@ -63,7 +63,7 @@ impl Recorder {
         }
     }
 
-    /// Settles log rows, and gives the statements that go with them.
+    /// Settles the cost of log rows, and returns the statements that go with them.
     pub(in crate::store) fn statements(&mut self, rows: &mut [ProxyLogRow], group: Group) -> Vec<Statement> {
         let mut statements = Vec::with_capacity(group.channels.len() + 8);
         for row in rows {
@@ -75,7 +75,7 @@ impl Recorder {
             statements.extend(trace.insert(statements.len()));
         }
         statements.extend(group.responses.into_iter().flat_map(StoredResponse::insert));
-        // In the order of ids, so that several instances on one database never wait for each other in a circle.
+        // In the order of ids, so that several instances on one database never deadlock.
         let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();
         deltas.sort_unstable_by_key(|delta| delta.of);
         let update = |delta| match self.dialect {
@@ -101,14 +101,14 @@ impl Recorder {
         statements
     }
 
-    /// What else goes with rows that are written only now: of spans that may be summed already.
+    /// Returns the statements that reopen the spans of late rows which may already be summed.
     pub(in crate::store) fn late(&self, rows: &[ProxyLogRow], now: Millis) -> Vec<Statement> {
         let spans: BTreeSet<_> =
             rows.iter().filter_map(|row| log_spans::summed_span(row.created_at, now)).collect();
         spans.into_iter().flat_map(|span| log_spans::open(self.dialect, span)).collect()
     }
 
-    /// Adds to the buckets of a row that was counted before.
+    /// Returns the statements that add to the usage buckets of a row that was counted before.
     pub(in crate::store) fn correction(&mut self, row: &RowName, more: &Correction) -> Vec<Statement> {
         self.usage.correct(row, more);
         self.key_days.correct(row, more);
@@ -117,7 +117,7 @@ impl Recorder {
         statements
     }
 
-    /// Statements that add the tallies to the usage tables.
+    /// Returns the statements that add the tallies to the usage tables.
     fn used(&mut self) -> Vec<Statement> {
         let (hours, days) = self.usage.take();
         let hours = hours.into_iter().map(|args| Statement::new(self.usage_hour.clone(), args));
@@ -138,8 +138,8 @@ const OF_MEMBER: &str = "UPDATE oauth_route_unit_members SET success_count = suc
      consecutive_fail_count = ?, last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
      provider_cooldown_until = ? WHERE id = ?";
 
-/// As [`channel_update`], of a row that other instances write too: counters are added, and what is said of its rest is
-/// merged.
+/// Builds an update like [`channel_update`], for a row that other instances write too: counters are added, and
+/// the cooldown is merged.
 fn shared_channel_update(dialect: SqlDialect, delta: &ChannelDelta) -> Statement {
     let (table, column, id): (_, _, Value) = match delta.of {
         CountersOf::Member(id) => ("oauth_route_unit_members", "id", id.into()),
@@ -166,7 +166,8 @@ fn count(value: u64) -> Value {
     Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Counters are added, the rest replaces what was. A channel deleted meanwhile has no row, and that is fine.
+/// Builds the update of a channel's or unit member's row: counters are added, other values replaced. A channel
+/// deleted meanwhile has no row, which is fine.
 fn channel_update(delta: &ChannelDelta) -> Statement {
     let (sql, id) = match delta.of {
         CountersOf::Member(id) => (OF_MEMBER, id.into()),
@@ -207,7 +208,7 @@ fn endpoint_update(id: EndpointId, state: EndpointState) -> Statement {
     )
 }
 
-/// As [`endpoint_update`], of a row that other instances write too.
+/// Builds an update like [`endpoint_update`], for a row that other instances write too.
 fn shared_endpoint_update(dialect: SqlDialect, id: EndpointId, state: EndpointState) -> Statement {
     let (set, mut args) = merged_rest::of_endpoint(dialect, state);
     args.push(id.into());
@@ -229,7 +230,8 @@ fn key_updates(delta: KeyDelta) -> impl Iterator<Item = Statement> {
     std::iter::once(of_key).chain(of_budgets)
 }
 
-/// Adds to the row of a window; without an effect when it has ended meanwhile.
+/// Builds the statement that adds to the row of a budget window; it has no effect when the window has ended
+/// meanwhile.
 fn budget_update(key: KeyId, delta: BudgetDelta) -> Statement {
     let BudgetDelta { scope, window_start, used } = delta;
     Statement::new(

@@ -1,4 +1,4 @@
-//! An answer of the responses dialect that its upstream stores: whose it is, and which upstream has it.
+//! A response of the responses dialect that its upstream stores: its owner, and the account that holds it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::store::owner::Owner;
 use crate::store::sql::Statement;
 use crate::time::Millis;
 
-/// An answer that its upstream has stored.
+/// A response that its upstream has stored.
 #[derive(Clone, Debug)]
 pub struct StoredResponse {
     pub response_id: String,
@@ -16,23 +16,23 @@ pub struct StoredResponse {
     pub key_id: Option<KeyId>,
     pub site_id: SiteId,
     pub account_id: AccountId,
-    /// `None` where the account's own key was used.
+    /// `None` when the account's own key was used.
     pub token_id: Option<TokenId>,
     pub channel_id: ChannelId,
-    /// As the client called it.
+    /// The model name that the client requested.
     pub model_requested: Arc<str>,
     pub created_at: Millis,
-    /// Set when it is made in the background: what it uses is booked later.
+    /// Set for a background response, whose usage is booked later.
     pub in_background: Option<InBackground>,
 }
 
-/// The log row of the request that an answer in the background belongs to.
+/// The log row of the request that started a background response.
 #[derive(Clone, Debug)]
 pub struct InBackground {
     pub created_at: Millis,
     pub request_id: RequestId,
     pub retry_count: u32,
-    /// As the upstream calls it.
+    /// The upstream's name of the model.
     pub model_actual: Arc<str>,
 }
 

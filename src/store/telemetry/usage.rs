@@ -1,7 +1,7 @@
 //! Usage per local hour and local day, site and model: tallied in memory while a group of log rows
 //! is written, then added to the tables in the same transaction.
 //!
-//! Every row counts one call, and whatever is not a success has failed. Rows without a site, which
+//! Every row counts as one call, and one that is not a success counts as failed. Rows without a site, which
 //! never reached an upstream, are left out.
 
 use std::collections::BTreeMap;
@@ -20,33 +20,33 @@ use crate::time::Millis;
 
 const QUARTER: Millis = 15 * 60 * 1000;
 const HOUR: Millis = 60 * 60 * 1000;
-/// The longest text of a `key` column.
+/// The maximum length of a `key` column, in characters.
 const MAX_MODEL_CHARS: usize = 191;
 
-/// By how much a row counted before says more than it said.
+/// By how much the corrected values of a counted row exceed the old ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Correction {
     pub tokens: i64,
-    /// How many of these, as their upstream counts them.
+    /// Input tokens among these, as the upstream counts them.
     pub input: i64,
     pub output: i64,
-    /// USD.
+    /// In USD.
     pub cost: Usd,
-    /// USD, of what statistics count as spent.
+    /// The part that statistics count as spent, in USD.
     pub spend: Usd,
     pub cached: CachedTokens,
 }
 
-/// Tallies that are not written yet, and the calendar to sort them by.
+/// Tallies that are not written yet, and the calendar by which they are sorted.
 pub(in crate::store) struct Usage {
     zone: TimeZone,
     zone_name: String,
-    /// The quarter of an hour the last row fell into: zones change their offset only between
-    /// quarters, so that hour and day hold for all of it.
+    /// The quarter of an hour of the last row: time zones change their offset only between quarters, so that
+    /// its hour and day hold for all of it.
     quarter: Millis,
     hour: Millis,
     day: String,
-    /// By start of hour and site, then by model; with the day, which is summed up from its hours.
+    /// By start of hour and site, then by model; with the day, whose sums are added up from its hours.
     tallies: BTreeMap<(Millis, SiteId), (String, BTreeMap<String, Sums>)>,
 }
 
@@ -71,7 +71,7 @@ impl Usage {
         }
     }
 
-    /// Adds to a bucket what only became known later of a row counted before.
+    /// Adds the later correction of a row that was counted before to its bucket.
     pub(in crate::store) fn correct(&mut self, row: &RowName, more: &Correction) {
         let tally = self.tally(row.created_at, row.site_id, &row.model);
         tally.tokens = tally.tokens.saturating_add(more.tokens);
@@ -93,7 +93,7 @@ impl Usage {
         models.get_mut(model).expect("it is there, or was just put there")
     }
 
-    /// Finds the local hour and day of a moment, unless it shares them with the last one.
+    /// Sets the local hour and day of a time, unless it is in the same quarter as the last one.
     fn look_up(&mut self, at: Millis) {
         let quarter = at.div_euclid(QUARTER);
         if quarter == self.quarter {
@@ -106,7 +106,7 @@ impl Usage {
         self.day = self.zone.to_datetime(stamp).date().to_string();
     }
 
-    /// The arguments of one upsert per hour bucket and per day bucket, in the order of their keys.
+    /// Returns the arguments of one upsert per hour bucket and per day bucket, in the order of their keys.
     pub(in crate::store) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
         let mut hours = Vec::new();
         let mut days: BTreeMap<(String, SiteId, String), Sums> = BTreeMap::new();
@@ -127,7 +127,7 @@ impl Usage {
     }
 }
 
-/// The columns of a bucket, behind its keys.
+/// Returns the values of a bucket's columns after its keys.
 fn values(sums: &Sums) -> [Value; 10] {
     [
         sums.calls.into(),

@@ -20,7 +20,7 @@ fn budget() -> Arc<BudgetLive> {
     Arc::new(BudgetLive::new("scope".to_owned()))
 }
 
-/// Whether a request of this moment is counted, as the proxy would have it.
+/// Whether a request at this time is counted, as the proxy would have it.
 async fn passes(store: &Store, live: &Arc<BudgetLive>, period: Period, most: i64, now: Millis) -> bool {
     let bounds = Bounds { requests: Some(most), ..Bounds::default() };
     let budget = Budget { period, bounds, models: Vec::new(), live: live.clone() };
@@ -131,7 +131,7 @@ async fn a_table_goes_on_with_what_was_used_and_forgets_what_is_counted_no_more(
     };
     let fresh = keys::load_table(&store, &KeyTable::default()).await.unwrap();
     assert_eq!(used_of(&fresh), [Some(used), Some(used)], "after a restart");
-    // Other limits and another order count the same; another list of models does not.
+    // With other limits or in another order, budgets keep their usage; with another list of models they do not.
     let dearer = BudgetSettings { max_cost: Some(Usd::new(99.0)), ..of_models(&["gpt-*"]) };
     keys::update(&store, id, None, &settings(vec![dearer, of_models(&["o3"])])).await.unwrap();
     let changed = keys::load_table(&store, &table).await.unwrap();

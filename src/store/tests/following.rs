@@ -1,4 +1,4 @@
-//! The snapshot that follows from changes is the one that a full load gives.
+//! The snapshot that follows from changes equals the one that a full load gives.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -19,10 +19,10 @@ use crate::routing::{Channel, LiveTable, Policy, Snapshot, Strategy, UnitRole, U
 
 const NAMES: &[&str] = &["alpha", "beta", "gamma", "al*", "re:^b", "delta"];
 
-/// One change of an operator or a job: which kind, and numbers to choose rows and values by.
+/// One change by an operator or a job: its kind, and numbers that choose rows and values.
 type Step = (u8, usize, usize, usize);
 
-/// The rows there are.
+/// The rows that exist.
 struct Rows {
     sites: Vec<SiteId>,
     accounts: Vec<AccountId>,
@@ -88,7 +88,7 @@ fn endpoints(number: usize) -> Vec<sites::NewEndpoint> {
     all.iter().enumerate().filter(|(index, _)| number >> index & 1 == 1).map(of).collect()
 }
 
-/// Carries a step out. One that its rows refuse changes nothing, which is a case too.
+/// Carries out a step. A step that the rows do not allow changes nothing, which is a case too.
 async fn carry_out(store: &Store, (kind, a, b, c): Step) {
     let rows = Rows::read(store).await;
     let site_id = pick(&rows.sites, a).copied().unwrap_or(SiteId::ZERO);
@@ -247,7 +247,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
     }
 }
 
-/// Everything that the snapshot says, and which of its parts are one value.
+/// Describes everything in the snapshot, and which of its parts share one value.
 fn picture(snapshot: &Snapshot) -> String {
     let mut picture = format!("{:?}\n", snapshot.weights);
     let mut accounts: HashMap<AccountId, BTreeSet<usize>> = HashMap::new();
@@ -370,7 +370,7 @@ async fn the_channels_of_a_site_that_changes_are_not_read() {
     let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
     store.journal().take().settled();
 
-    // Whoever reads the channels would see it.
+    // Any read of the channels would see it.
     let unseen = Statement::new("UPDATE route_channels SET priority = 7", Vec::new()).touching_nothing();
     store.batch(vec![unseen]).await.unwrap();
     let renamed = SitePatch { name: Some("azure".into()), ..SitePatch::default() };

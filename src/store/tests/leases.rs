@@ -1,4 +1,4 @@
-//! What is agreed on between several instances on one database.
+//! Coordination of several instances on one database.
 
 use super::super::leases::{self, Taken};
 use super::super::{instances, job_runs, settings};
@@ -35,7 +35,7 @@ async fn a_change_under_a_lease_that_another_instance_has_taken_is_refused() {
     assert_eq!(mine.guard(put(&one, "first")).await, Some(Ok(())));
     assert_eq!(mine.guard(async { one.batch(Vec::new()).await }).await, Some(Ok(Vec::new())));
 
-    // Its time is over, and nobody has taken it: what is done is done.
+    // The lease has expired, but nobody has taken it: work done under it still counts.
     assert_eq!(leases::keep(&one, &mine, -1).await, Ok(true));
     assert_eq!(mine.guard(put(&one, "late")).await, Some(Ok(())));
     let theirs = ours(leases::take(&other, "job", "other", LONG).await.unwrap());
@@ -52,7 +52,7 @@ async fn a_change_under_a_lease_that_another_instance_has_taken_is_refused() {
     {
         assert_eq!(saved.contains_key(name), is_there, "{name}");
     }
-    // Given back, it is free at once, and the token goes on counting.
+    // After a release it is free at once, and the token goes on counting.
     leases::release(&other, &theirs).await.unwrap();
     assert_eq!(ours(leases::take(&one, "job", "one", LONG).await.unwrap()).token(), theirs.token() + 1);
 }

@@ -1,4 +1,5 @@
-//! Lists and totals of the log say the same whether it is summed or not, whatever happens to its rows afterwards.
+//! Lists and totals of the log are the same whether it is summed or not, whatever happens to its rows
+//! afterwards.
 
 use super::super::log_sums::sum_up;
 use super::super::proxy_logs::{ClientFilter, LogFilter, LogStatus, LogSummary, ProxyLogRow, StatusFilter};
@@ -8,12 +9,12 @@ use crate::money::Usd;
 use crate::store::{key_usage, stats};
 
 const HOUR: i64 = 3_600_000;
-/// A moment at which a day begins.
+/// A time at which a day begins.
 const START: i64 = 1_777_593_600_000;
-/// When all of it has been over for long.
+/// A time when all of the log has been over for long.
 const LATER: i64 = START + 1_000 * HOUR;
 
-/// Twenty days with a row in each third hour, of three sites, four models, two clients and two ways to end.
+/// Twenty days with a row every three hours, of three sites, four models, two clients and two outcomes.
 fn rows() -> impl Iterator<Item = ProxyLogRow> {
     (0..160_i64).map(|n| ProxyLogRow {
         site_id: Some(SiteId::new(1 + n % 3)),
@@ -47,7 +48,7 @@ fn filters() -> Vec<LogFilter> {
     ]
 }
 
-/// Everything that can be asked of the log.
+/// Every answer that can be asked of the log.
 async fn told(store: &Store) -> Vec<String> {
     let mut told = Vec::new();
     for filter in filters() {
@@ -91,7 +92,7 @@ async fn the_log_in_sums_tells_what_its_rows_tell() {
     rows().for_each(|row| store.telemetry().log(row));
     store.flush().await;
     let before = told(&store).await;
-    // Only the first days have been over for long.
+    // Only the first days have been over for long enough.
     let some = sum_up(&store, START + 50 * HOUR).await.unwrap();
     assert_eq!(told(&store).await, before, "{some} spans");
     let more = sum_up(&store, LATER).await.unwrap();
@@ -101,7 +102,7 @@ async fn the_log_in_sums_tells_what_its_rows_tell() {
     let summed = "SELECT SUM(calls) FROM proxy_log_sums";
     assert_eq!(dir.raw().number(summed), 160);
 
-    // Rows that come late are told of at once, and summed the next time.
+    // Late rows are shown at once, and summed the next time.
     let late: Vec<ProxyLogRow> = rows().take(9).collect();
     late.into_iter().for_each(|row| store.telemetry().log(row));
     store.flush().await;
@@ -112,7 +113,7 @@ async fn the_log_in_sums_tells_what_its_rows_tell() {
     assert_eq!(told(&store).await, with_late);
     assert_eq!(dir.raw().number(summed), 169);
 
-    // What is deleted is in no sum.
+    // Deleted rows are in no sum.
     proxy_logs::prune(&store, START + 100 * HOUR).await.unwrap();
     let left = told(&store).await;
     assert_eq!(proxy_logs::summary(&store, &LogFilter::default()).await.unwrap().total_count, 126);
@@ -132,7 +133,7 @@ async fn spans_that_were_summed_without_quarters_are_summed_again() {
     assert_eq!(sum_up(&store, LATER).await, Ok(80));
     let former = dir.raw();
     former.run("DELETE FROM proxy_log_key_quarters");
-    // All of them, as after an update, and later one that an instance of the former release still made.
+    // All spans, as after an update, and later one that an instance of the former release still made.
     for spans in ["start_at > 0".to_owned(), format!("start_at = {}", START + 48 * HOUR)] {
         let count = former.number(&format!("SELECT COUNT(*) FROM proxy_log_spans WHERE {spans}"));
         former.run(&format!("UPDATE proxy_log_spans SET has_quarters = FALSE WHERE {spans}"));

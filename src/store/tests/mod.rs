@@ -30,7 +30,7 @@ use super::*;
 use crate::config::DatabaseKind;
 use crate::ids::SiteId;
 
-/// A directory that is gone with the test, and a database of its own where tests run on a server.
+/// A directory that is deleted with the test, and a database of its own where tests run on a server.
 struct Dir(PathBuf, Option<database::ServerDatabase>);
 
 impl Dir {
@@ -39,7 +39,7 @@ impl Dir {
         let name =
             format!("switchyard-store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
-        // A run that was killed leaves its own behind, and numbers of processes come again.
+        // A run that was killed leaves its directory behind, and process ids are reused.
         let _ = std::fs::remove_dir_all(&path);
         Self(path, database::ServerDatabase::create())
     }
@@ -55,7 +55,7 @@ impl Dir {
         Store::open(self.options("a secret")).expect("the store opens")
     }
 
-    /// The database beside the store's own connections, to look at and meddle with what is in it.
+    /// Opens the database beside the store's own connections, to inspect and manipulate its content.
     fn raw(&self) -> database::Database {
         match &self.1 {
             Some(server) => server.open(),
@@ -63,7 +63,7 @@ impl Dir {
         }
     }
 
-    /// Whether any file here, or any table of a server's database, holds these bytes.
+    /// Whether any file here, or any table of a database on a server, contains these bytes.
     fn holds(&self, needle: &str) -> bool {
         if self.1.is_some() {
             return self.raw().contents().iter().any(|(_, rows)| rows.contains(needle));
@@ -138,7 +138,7 @@ async fn what_was_stored_is_there_after_reopening() {
 #[tokio::test]
 async fn only_the_owner_can_read_the_directory_and_the_files() {
     if database::is_on_server() {
-        return; // It looks into the file.
+        return; // It inspects the file.
     }
     let dir = Dir::new();
     let store = dir.open();
@@ -153,7 +153,7 @@ async fn only_the_owner_can_read_the_directory_and_the_files() {
 #[tokio::test]
 async fn a_second_process_is_told_why_it_cannot_start() {
     if database::is_on_server() {
-        return; // There it may.
+        return; // A server allows it.
     }
     let dir = Dir::new();
     let first = dir.open();
@@ -183,7 +183,7 @@ fn databases_that_are_not_built_in_are_refused() {
 #[tokio::test]
 async fn a_database_in_memory_answers_too() {
     if database::is_on_server() {
-        return; // It looks into the file.
+        return; // It inspects the file.
     }
     let dir = Dir::new();
     let store = Store::open(StoreOptions { db_url: ":memory:".into(), ..dir.options("s") }).unwrap();

@@ -1,4 +1,4 @@
-//! What a rebuild changes in the store.
+//! Changes that a rebuild makes in the store.
 
 use super::super::routes;
 use super::*;
@@ -20,7 +20,7 @@ async fn a_rebuild_that_takes_much_away_lets_other_changes_in_between_and_a_smal
     apply(&store, Plan { create_routes: (0..251).map(named).collect(), ..Plan::default() }).await.unwrap();
     let channels = routes::list_channels(&store).await.unwrap();
     let of_routes: Vec<RouteId> = channels.iter().map(|channel| channel.route_id).collect();
-    // The last of its changes fails: there is no such token.
+    // The last of its changes fails, because there is no such token.
     let failing = |delete_routes: &[RouteId]| Plan {
         delete_routes: delete_routes.to_vec(),
         rebind_channels: vec![Rebinding { channel_id: channels[250].id, token_id: TokenId::new(4711) }],

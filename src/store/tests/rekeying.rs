@@ -8,7 +8,7 @@ use super::*;
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::keys::KeyTable;
 
-/// Every sealed column, with the column that names its row.
+/// Every sealed column, with the column that identifies its row.
 const COLUMNS: [(&str, &str); 5] = [
     ("sites", "custom_headers"),
     ("accounts", "api_token"),
@@ -17,7 +17,7 @@ const COLUMNS: [(&str, &str); 5] = [
     ("settings", "value"),
 ];
 
-/// More than two batches of them.
+/// More than two batches.
 const MANY: usize = 450;
 
 async fn filled(store: &Store) -> SiteId {
@@ -66,13 +66,13 @@ async fn all_values_open(store: &Store) {
     assert_eq!(settings::all(store).await.unwrap()["smtp_pass"].expose(), "\"mail\"");
 }
 
-/// `id purpose status` of every key.
+/// Returns `id purpose status` of every key.
 fn key_rows(dir: &Dir) -> Vec<String> {
     let rows = dir.raw().rows("SELECT id, purpose, status FROM crypto_keys ORDER BY id");
     rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// How many values are sealed with this key.
+/// Counts the values sealed with this key.
 fn sealed_with(dir: &Dir, id: i64) -> i64 {
     let raw = dir.raw();
     let count = |(table, column): (&str, &str)| -> i64 {
@@ -108,7 +108,7 @@ async fn a_rotation_seals_every_value_anew_and_deletes_the_former_key() {
     assert_eq!(key_rows(&dir), ["2 index active", "3 seal active"]);
     assert!(!rekey::is_unfinished(&store, Purpose::Seal));
 
-    // And once more, with the ids never given twice.
+    // Again, and ids are never used twice.
     assert_eq!(rekey::replace(&store, Purpose::Seal).await, Ok(4));
     assert_eq!(finish(&store, Purpose::Seal).await.deleted, 1);
     assert_eq!(key_rows(&dir), ["2 index active", "4 seal active"]);
@@ -319,7 +319,7 @@ async fn no_value_is_stored_twice_while_the_index_key_changes() {
             assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
         }
     }
-    // The values that rows have may be written again, and change places.
+    // The values of rows may be written again, and exchanged between rows.
     keys::update(&store, other, Some(&Secret::new("sk-other")), &named("other")).await.unwrap();
     let mut moved = rows.clone();
     moved[0].token.clone_from(&rows[1].token);
@@ -336,7 +336,7 @@ async fn no_value_is_stored_twice_while_the_index_key_changes() {
 async fn the_index_key_changes_between_two_turns_of_hashing() {
     let dir = Dir::new();
     let store = dir.open();
-    store.batch(Vec::new()).await.unwrap(); // behind the first keys
+    store.batch(Vec::new()).await.unwrap(); // after the first keys
     let turn = store.sealer().hashing().await;
     let replaced = tokio::spawn({
         let store = store.clone();

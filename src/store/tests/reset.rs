@@ -1,7 +1,7 @@
 use super::*;
 use crate::store::{reset, settings};
 
-/// What stays: the schema's own rows, the keys that seal, and what is emptied by other means.
+/// Tables that stay: the schema's own rows, the sealing keys, and what is emptied by other means.
 const KEPT: &[&str] = &["cache_versions", "crypto_keys", "instances", "settings", "writer_marks"];
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Credentials at rest: who has the files reads none of them, and who changes the secret loses none.
+//! Credentials at rest: nobody can read them from the files, and changing the secret loses none.
 
 use super::*;
 use crate::ids::AccountId;
@@ -54,12 +54,12 @@ async fn no_credential_is_readable_in_any_file() {
 #[tokio::test]
 async fn what_was_answered_survives_a_kill() {
     if database::is_on_server() {
-        return; // It looks into the file.
+        return; // It inspects the file.
     }
     let dir = Dir::new();
     let store = dir.open();
     let id = store_credentials(&store).await;
-    // What a killed process leaves: the files as they are at this moment.
+    // The state that a killed process leaves: the files as they are at this moment.
     let left = Dir::new();
     std::fs::create_dir(&left.0).unwrap();
     for file in ["switchyard.db", "switchyard.db-wal"] {

@@ -1,4 +1,4 @@
-//! From rows to what requests read.
+//! The snapshot that requests read, built from rows.
 
 use super::super::snapshot::Source;
 use super::*;

@@ -52,7 +52,7 @@ async fn rows_of_one_group_keep_what_is_theirs_and_share_nothing_else() {
         ..row(2, LogStatus::Failed)
     };
     let again = ProxyLogRow { created_at: 3, is_stream: Some(false), ..plain.clone() };
-    // More than are inserted together, in turns that are not theirs.
+    // More rows than are inserted together, in an order that does not match.
     let rounds = 9;
     for round in 0..rounds {
         for row in [&plain, &other, &again] {
@@ -103,7 +103,7 @@ async fn usage_is_summed_in_the_transaction_of_the_log() {
         let mut fields = rows[0].fields();
         let sums: Vec<i64> = (0..6).map(|_| fields.int().unwrap()).collect();
         assert_eq!(sums, [4, 3, 1, 4000, 80, 4], "{table}");
-        // 1000 tokens without a price: 0.002, on veloera 0.001. Those of a failure count as spent, too.
+        // 1000 tokens without a price cost 0.002, on veloera 0.001. Those of a failure count as spent, too.
         assert!((fields.real().unwrap() - 0.255).abs() < 1e-9, "{table}");
     }
     let spend = spend::by_account_since(&store, 0).await.unwrap();
@@ -207,7 +207,7 @@ async fn counters_are_added_and_states_replaced() {
 #[tokio::test]
 async fn under_overload_rows_are_dropped_and_counted_and_nobody_waits() {
     if database::is_on_server() {
-        return; // It holds the lock that a file has.
+        return; // It takes the lock of the file.
     }
     let dir = Dir::new();
     let store = dir.open();
@@ -217,7 +217,7 @@ async fn under_overload_rows_are_dropped_and_counted_and_nobody_waits() {
     for n in 0..20_000 {
         telemetry.log(row(n, LogStatus::Success));
     }
-    // What is in the writer's hands counts.
+    // Rows that the writer has already taken count as waiting.
     assert_eq!(telemetry.dropped(), 20_000 - 16_384);
     blocker.execute_batch("COMMIT").unwrap();
     store.flush().await;
@@ -234,7 +234,7 @@ async fn a_database_that_fails_for_a_while_loses_no_rows() {
     for n in 0..700 {
         store.telemetry().log(row(n, LogStatus::Success));
     }
-    // Commands go on meanwhile, and nobody waits for the end of the trouble.
+    // Commands continue meanwhile, and nobody waits for the end of the trouble.
     sites::insert(&store, site("blue")).await.unwrap();
     for _ in 0..2 {
         store.flush().await;
@@ -329,7 +329,7 @@ async fn pruning_takes_what_is_older_than_the_cutoff_in_chunks() {
 #[tokio::test]
 async fn failures_and_the_rows_of_a_key_are_found_by_an_index() {
     if database::is_on_server() {
-        return; // It looks into the file.
+        return; // It inspects the file.
     }
     let dir = Dir::new();
     let store = dir.open();
@@ -365,7 +365,7 @@ async fn an_address_that_cools_at_one_instance_cools_at_all_until_it_answers_any
     assert!(one.record_failure(7_000, 307_000, "HTTP 502"));
     write(0, &one).await;
     assert_eq!(other.cooldown_until(), Some(307_000));
-    // What knows of no failure takes nothing back.
+    // An instance that knows of no failure takes nothing back.
     let _ = other.record_selection(7_500);
     write(1, &other).await;
     assert_eq!(one.cooldown_until(), Some(307_000));

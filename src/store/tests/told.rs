@@ -1,4 +1,4 @@
-//! What instances on one database tell each other. SQLite serves one process.
+//! Notifications between instances on one database. SQLite serves one process.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::store::others;
 use crate::store::versions::Scope;
 
-/// Only bounds a failure.
+/// Only limits how long a failing test takes.
 const SOON: Duration = Duration::from_secs(15);
 
 async fn changed(store: &Store) -> Vec<Scope> {
@@ -49,7 +49,7 @@ async fn postgresql_tells_of_a_change_by_itself() {
         Some(server) if server.kind() == "postgres" => (dir.open(), dir.open()),
         _ => return,
     };
-    // The first word is that it listens from now on.
+    // The first notification only says that it is now listening.
     timeout(SOON, other.database().news()).await.expect("it listens");
     sites::insert(&one, site("blue")).await.expect("a site");
     timeout(SOON, other.database().news()).await.expect("it is told");

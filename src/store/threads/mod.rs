@@ -1,9 +1,9 @@
-//! The threads that speak with the database, whichever it is.
+//! The threads that use the database, whichever it is.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `queue`, `writer` | what waits for the one thread that changes; that thread |
-//! | `readers` | the threads that answer questions |
+//! | `queue`, `writer` | the queue of the one thread that makes changes; that thread |
+//! | `readers` | the threads that run queries |
 
 pub(super) mod queue;
 pub(super) mod readers;

@@ -1,7 +1,7 @@
-//! The hand-over between the process and its writer: what waits, and who waits for it.
+//! The queue between the process and its writer: what is waiting, and who waits for it.
 //!
-//! Handing telemetry over never blocks and costs a short lock: the thread is woken only by the first row of a group and
-//! by a full one.
+//! Handing over telemetry never blocks and costs a short lock: the thread is woken only by the first row of a
+//! group and by a full group.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -20,15 +20,15 @@ use crate::store::telemetry::log_row::ProxyLogRow;
 use crate::store::telemetry::stored_response::StoredResponse;
 use crate::sync::lock;
 
-/// Rows that may wait for the writer.
+/// The number of rows that may wait for the writer.
 pub(in crate::store) const MAX_WAITING_ROWS: usize = 16_384;
-/// What debug traces that wait for the writer may take in memory.
+/// The memory that debug traces waiting for the writer may take, in bytes.
 pub(in crate::store) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
 pub(in crate::store) const MAX_WAITING_COMMANDS: usize = 1024;
-/// Rows that close a group.
+/// The number of rows that closes a group.
 pub(in crate::store) const FULL_GROUP: usize = 500;
 
-/// What the writer thread is asked to do at once, with somebody waiting for the answer.
+/// A command for the writer thread, which runs it at once and sends the result to the caller.
 pub(in crate::store) enum Command {
     Batch {
         statements: Vec<Statement>,
@@ -45,22 +45,22 @@ pub(in crate::store) enum Command {
         args: Vec<Value>,
         reply: oneshot::Sender<Result<Vec<Row>>>,
     },
-    /// Leaves nothing in the files of what was deleted.
+    /// Removes all traces of deleted rows from the database files.
     Wipe {
         reply: oneshot::Sender<Result<()>>,
     },
-    /// Gives up to this many free pages back to the file system.
+    /// Returns up to this many free pages to the file system.
     Reclaim {
         pages: u32,
         reply: oneshot::Sender<Result<()>>,
     },
 }
 
-/// The hand-over between the process and its writer.
+/// The queue between the process and its writer.
 pub(in crate::store) struct Queue {
     state: Mutex<QueueState>,
     wake: Condvar,
-    /// What the last change met.
+    /// The trouble that the last change met.
     trouble: Mutex<Option<Trouble>>,
 }
 
@@ -68,7 +68,7 @@ pub(in crate::store) struct Queue {
 pub(in crate::store) struct QueueState {
     pub(in crate::store) commands: VecDeque<Command>,
     pub(in crate::store) rows: Vec<ProxyLogRow>,
-    /// Rows that the writer has taken and not committed.
+    /// The number of rows that the writer has taken and not yet committed.
     pub(in crate::store) with_writer: usize,
     pub(in crate::store) traces: Vec<DebugTrace>,
     pub(in crate::store) trace_bytes: usize,
@@ -76,15 +76,15 @@ pub(in crate::store) struct QueueState {
     pub(in crate::store) channels: Vec<Arc<ChannelLive>>,
     pub(in crate::store) endpoints: Vec<Arc<EndpointLive>>,
     pub(in crate::store) keys: Vec<Arc<KeyLive>>,
-    /// Who waits for a commit.
+    /// Callers that wait for a commit.
     pub(in crate::store) flushes: Vec<oneshot::Sender<()>>,
     pub(in crate::store) dropped: u64,
     pub(in crate::store) dropped_traces: u64,
-    /// An attempt failed: its cooldown should be on disk soon.
+    /// Whether an attempt failed, whose cooldown should be on disk soon.
     pub(in crate::store) urgent: bool,
-    /// Nothing new is taken; what is there gets done.
+    /// Whether nothing new is accepted; what is waiting is still done.
     pub(in crate::store) stop: bool,
-    /// The thread is gone.
+    /// Whether the thread has ended.
     pub(in crate::store) closed: bool,
     pub(in crate::store) asleep: Asleep,
 }
@@ -123,7 +123,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the writer if it sleeps; the lock is released first so that it does not wake into it.
+    /// Wakes the writer if it sleeps; the lock is released first so that the writer does not wake up to a held
+    /// lock.
     fn wake(&self, mut state: MutexGuard<'_, QueueState>) {
         let asleep = std::mem::take(&mut state.asleep);
         drop(state);
@@ -151,7 +152,7 @@ impl Queue {
             state.dropped += 1;
             return;
         }
-        // The thread looks every 20 ms while a group is open, so a hurry needs no waking.
+        // The thread checks every 20 ms while a group is open, so urgency needs no waking.
         state.urgent |= !row.status.is_success();
         state.rows.push(row);
         if state.asleep == Asleep::UntilAnything || state.rows.len() == FULL_GROUP {
@@ -159,7 +160,7 @@ impl Queue {
         }
     }
 
-    /// A writer that lags has room for log rows only.
+    /// Queues a debug trace, or drops it: a lagging writer has room for log rows only.
     pub(in crate::store) fn trace(&self, trace: DebugTrace) {
         let size = trace.size();
         let mut state = self.state();
@@ -212,8 +213,8 @@ impl Queue {
         }
     }
 
-    /// Resolves when everything handed over before this call is committed; with an error when the
-    /// writer is gone or the database fails.
+    /// Returns a receiver that resolves when everything handed over before this call is committed, or fails
+    /// when the writer is gone or the database fails.
     pub(in crate::store) fn flush(&self) -> oneshot::Receiver<()> {
         let (done, waiting) = oneshot::channel();
         let mut state = self.state();
@@ -237,12 +238,12 @@ impl Queue {
         self.state().waiting_rows()
     }
 
-    /// What keeps changes from being stored, as of the last one.
+    /// Returns what keeps changes from being stored, as of the last one.
     pub(in crate::store) fn trouble(&self) -> Option<Trouble> {
         *lock(&self.trouble)
     }
 
-    /// Notes what became of a change, and tells the log when trouble begins and when it is over.
+    /// Records the outcome of a change, and logs when trouble begins and when it is over.
     pub(in crate::store) fn note<T>(&self, outcome: &Result<T>) {
         let Some(now) = Trouble::of(outcome) else { return };
         let before = std::mem::replace(&mut *lock(&self.trouble), now);
@@ -260,7 +261,7 @@ impl Queue {
         }
     }
 
-    /// Sleeps until woken or until `most` has passed; the flag says which of the two.
+    /// Sleeps until woken or until `most` has passed; the returned flag is true for the latter.
     pub(in crate::store) fn sleep<'a>(
         &self,
         mut state: MutexGuard<'a, QueueState>,

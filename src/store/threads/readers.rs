@@ -1,5 +1,5 @@
-//! The threads that answer questions: up to four read-only connections, opened when questions wait and closed again when
-//! idle, so that a quiet gateway holds one connection.
+//! The threads that run queries: up to four read-only connections, opened when queries wait and closed again
+//! when idle, so that a quiet gateway holds one connection.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ const READERS: usize = 4;
 const READER_IDLE: Duration = Duration::from_secs(30);
 const MAX_WAITING_READS: usize = 1024;
 
-/// The threads that answer questions.
+/// The threads that run queries.
 pub(in crate::store) struct Readers {
     open: Opener,
     state: Mutex<ReadState>,
@@ -47,7 +47,7 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the query to a reader thread, and starts one when there is none.
+    /// Queues the query for a reader thread, and starts one when there is none.
     pub(in crate::store) fn submit(
         self: &Arc<Self>,
         sql: std::borrow::Cow<'static, str>,
@@ -71,7 +71,7 @@ impl Readers {
         Ok(answer)
     }
 
-    /// Starts a further thread when queries wait, all threads are busy and fewer than four exist.
+    /// Starts another thread when queries wait, all threads are busy and fewer than four exist.
     pub(in crate::store) fn spawn_reader_if_busy(self: &Arc<Self>) -> Result<()> {
         let state = self.state();
         if state.waiting.len() > state.idle && state.threads < READERS && !state.closed {
@@ -93,7 +93,7 @@ impl Readers {
         Ok(())
     }
 
-    /// A connection of its own that sees what is committed now for as long as it lives.
+    /// Opens a separate connection that keeps seeing what is committed now for as long as it lives.
     pub(in crate::store) fn moment(&self) -> Result<Box<dyn Connection>> {
         let mut connection = (self.open)()?;
         connection.stand_still()?;
@@ -115,12 +115,12 @@ impl Readers {
                 None => (self.open)()
                     .and_then(|opened| connection.insert(opened).select(&request.sql, &request.args)),
             };
-            // Nobody waits any more when the asking request was dropped.
+            // The receiver is gone when the asking request was dropped.
             let _ = request.reply.send(answer);
         }
     }
 
-    /// The next query, or `None` when this thread should end.
+    /// Waits for the next query; returns `None` when this thread should end.
     fn next(&self) -> Option<ReadRequest> {
         let mut state = self.state();
         loop {

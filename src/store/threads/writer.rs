@@ -7,11 +7,11 @@
 //!     a group is closed by 500 rows, 20 ms of silence, or age: 250 ms, 50 ms once an attempt failed
 //! ```
 //!
-//! What it is handed waits in its [`Queue`]. A full group commits at once, with all that has come since,
-//! and the next begins behind it. When the database fails, the group is kept and tried again; meanwhile rows gather up
-//! to a bound, then they are dropped and counted. Counters wait in their channels until a group takes them; a group whose
-//! rows the database refuses is tried once more without them. Nobody waits for a database that fails: a flush ends with
-//! the try, so that an operator still sees what is committed.
+//! Everything handed over waits in its [`Queue`]. A full group commits at once, with all that has arrived
+//! since, and then the next one begins. When the database fails, the group is kept and retried; meanwhile rows
+//! accumulate up to a limit, beyond which they are dropped and counted. Counters wait in their channels until a
+//! group takes them; a group whose rows the database refuses is retried once without the rows. Nobody waits for
+//! a failing database: a flush ends with the attempt, so that an operator still sees what is committed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::store::telemetry::recorder::{Group, Recorder};
 use crate::store::versions::{self, Versions};
 use crate::time::now_ms;
 
-/// Room for rows that is kept for the next group; what an overload needed more is given back.
+/// The row capacity kept for the next group; what an overload needed beyond it is freed.
 const KEPT_CAPACITY: usize = 4 * FULL_GROUP;
 const SILENCE: Duration = Duration::from_millis(20);
 const MAX_AGE: Duration = Duration::from_millis(250);
@@ -39,7 +39,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// Tells everybody who waits that the thread has ended, even by a panic.
+/// On drop, tells everyone who waits that the thread has ended, even by a panic.
 struct Gone(Arc<Queue>);
 
 impl Drop for Gone {
@@ -52,10 +52,10 @@ impl Drop for Gone {
     }
 }
 
-/// What the thread found to do.
+/// The work that the thread found.
 struct Work {
     commands: VecDeque<Command>,
-    /// A group should be committed now.
+    /// Whether a group should be committed now.
     commit: bool,
     stop: bool,
 }
@@ -66,7 +66,7 @@ impl Work {
     }
 }
 
-/// A group whose transaction failed and that will be tried again.
+/// A group whose transaction failed and will be retried.
 struct Unwritten {
     number: u64,
     rows: Vec<ProxyLogRow>,
@@ -83,15 +83,15 @@ pub(in crate::store) struct Writer {
     recorder: Recorder,
     journal: Journal,
     versions: Versions,
-    /// Room for rows, empty between two groups. It changes places with the queue's: the lock is held for a
-    /// swap, not for a copy.
+    /// Spare capacity for rows, empty between two groups. It is exchanged with the queue's, so that the lock is
+    /// held for a swap, not for a copy.
     spare: Vec<ProxyLogRow>,
-    /// When the open group began.
+    /// The time at which the open group began.
     since: Option<Instant>,
     unwritten: Option<Unwritten>,
-    /// Groups that there have been.
+    /// The number of groups so far.
     groups: u64,
-    /// Rows and traces whose loss has been told.
+    /// The numbers of lost rows and traces that were already reported.
     reported: (u64, u64),
     reported_at: Option<Instant>,
 }
@@ -119,7 +119,7 @@ impl Writer {
         }
     }
 
-    /// The life of the thread: until the queue is told to stop and everything in it is done.
+    /// Runs the thread until the queue is told to stop and everything in it is done.
     pub(in crate::store) fn run(mut self) {
         let _gone = Gone(Arc::clone(&self.queue));
         loop {
@@ -181,7 +181,7 @@ impl Writer {
         }
     }
 
-    /// How long the open group may still wait.
+    /// Returns how long the open group may still wait.
     fn rest(&self, state: &QueueState) -> Duration {
         let most = if state.urgent { MAX_AGE_URGENT } else { MAX_AGE };
         self.since.map_or(most, |since| most.saturating_sub(since.elapsed()))
@@ -200,7 +200,7 @@ impl Writer {
     }
 
     fn execute(&mut self, command: Command) {
-        // An answer nobody waits for any more is no error: the change holds all the same.
+        // A dropped receiver is no error: the change is stored all the same.
         match command {
             Command::Batch { statements, reply } => {
                 let applied = self.apply(&statements);
@@ -228,7 +228,7 @@ impl Writer {
         }
     }
 
-    /// Makes a change, and tells those who follow.
+    /// Makes a change, and records it for followers: the versions and the journal.
     fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
         let Applied { outcomes, versions } =
             self.connection.apply(statements, &versions::changed_by(statements))?;
@@ -237,8 +237,8 @@ impl Writer {
         Ok(outcomes)
     }
 
-    /// Commits the open group, or the one that failed before. `last` gives up instead of waiting
-    /// for another try.
+    /// Commits the open group, or the one that failed before. With `last`, gives up instead of waiting for
+    /// another attempt.
     fn commit(&mut self, last: bool) {
         let group = self.unwritten.take().unwrap_or_else(|| self.take_group());
         let count = group.rows.len();
@@ -267,7 +267,7 @@ impl Writer {
                 }
                 self.reuse(group.rows);
             }
-            // These will fail the same way for ever; one bad row must not hold up all that follow.
+            // These errors would occur again on every attempt; one bad row must not hold up all that follow.
             Err(error @ (Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
                 log::error!("dropping {count} log rows the database refuses: {error}");
                 let mut state = self.queue.state();
@@ -296,8 +296,9 @@ impl Writer {
         }
     }
 
-    /// Writes what the database takes of a group that has failed again and again: the counters, then the rows one by one.
-    /// Where it does not take the counters either, it is the database that fails, and all is kept.
+    /// Writes the part of a repeatedly failing group that the database accepts: the statements, then the rows
+    /// one by one. If it does not accept the statements either, the database itself fails, and everything is
+    /// kept.
     fn salvage(&mut self, group: Unwritten, why: &str) {
         let mut write = |rows: &[ProxyLogRow], statements: &[Statement]| {
             self.groups += 1;
@@ -369,7 +370,7 @@ impl Writer {
         }
     }
 
-    /// Keeps the room of rows that are done with.
+    /// Keeps the capacity of rows that are written.
     fn reuse(&mut self, mut rows: Vec<ProxyLogRow>) {
         rows.clear();
         if rows.capacity() <= KEPT_CAPACITY {
@@ -377,8 +378,7 @@ impl Writer {
         }
     }
 
-    /// Says what was dropped, in the log and in the operators' list: the first time at once, then once a
-    /// minute.
+    /// Reports what was dropped, in the log and as an event: the first time at once, then once a minute.
     fn report(&mut self) {
         let dropped = (self.queue.dropped(), self.queue.dropped_traces());
         if dropped == self.reported || self.reported_at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {

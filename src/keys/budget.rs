@@ -1,12 +1,12 @@
-//! Budgets of a key: so much in each window of a period, perhaps of some models only.
+//! Budgets of a key: limits for each window of a period, perhaps for some models only.
 //!
 //! ```text
 //! none open ── open ──▶ window: start, end, what was used ── its end ──▶ none open
 //!                         └ requests by a block ahead (Quota), cost and tokens when known
 //! ```
 //!
-//! Requests hold exactly: those of a limited budget are counted in the database before they are made. Cost and tokens
-//! are known when an answer ends, so the requests under way may go beyond them. What is charged belongs to the window
+//! Request limits hold exactly: requests of a limited budget are counted in the database before they are made. Cost and
+//! tokens are known when an answer ends, so the requests under way may exceed their limits. A charge belongs to the window
 //! in which the request began: a window that has ended takes nothing more.
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,20 +20,20 @@ use super::looks::may_be_spent;
 use super::period::Period;
 use super::quota::Quota;
 
-/// Sums of the database may differ by so little from one look to the next.
+/// The difference by which sums of the database may vary from one read to the next, in billionths of a USD.
 pub(super) const ROUNDING_NANO: i64 = 1_000;
 
-/// One budget as an operator set it, and what is used of it.
+/// One budget as an operator set it, and its usage.
 #[derive(Debug)]
 pub struct Budget {
     pub period: Period,
     pub bounds: Bounds,
-    /// What it counts; empty for every model.
+    /// The models that it counts; empty for every model.
     pub models: Vec<ModelPattern>,
     pub live: Arc<BudgetLive>,
 }
 
-/// The most of a window; `None` without a limit.
+/// The limits of a window; `None` without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bounds {
     pub cost: Option<Usd>,
@@ -41,7 +41,7 @@ pub struct Bounds {
     pub tokens: Option<i64>,
 }
 
-/// Which of the bounds a window has reached.
+/// The limit that a window has reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reached {
     Cost(Usd),
@@ -49,7 +49,7 @@ pub enum Reached {
     Tokens(i64),
 }
 
-/// What is used of a window.
+/// The usage of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
     pub requests: i64,
@@ -60,15 +60,15 @@ pub struct Used {
 /// Why a window has no room for a request.
 #[derive(Debug, PartialEq)]
 pub enum NoRoom {
-    /// It is used up until it ends.
+    /// The window is used up until it ends.
     Over { reached: Reached, end: Millis },
-    /// None is open: [`BudgetLive::open`] one first.
+    /// No window is open: [`BudgetLive::open`] one first.
     NoWindow,
     /// Requests are left, but none is reserved: reserve some first.
     NoneReserved,
 }
 
-/// What is to be added to the row of a window.
+/// The usage to add to the row of a window.
 #[derive(Debug, PartialEq)]
 pub struct BudgetDelta {
     pub scope: String,
@@ -76,15 +76,15 @@ pub struct BudgetDelta {
     pub used: Used,
 }
 
-/// What is used of one budget.
+/// The usage of one budget.
 #[derive(Debug)]
 pub struct BudgetLive {
-    /// What it counts, as its row is called: two budgets of a key never share one.
+    /// The models that it counts, as its row names them: two budgets of a key never share a scope.
     pub scope: String,
     window: Mutex<Window>,
 }
 
-/// From `start` to before `end`; where both are 0 none was ever open.
+/// A window from `start` to before `end`; if both are 0, none was ever open.
 #[derive(Debug)]
 pub(super) struct Window {
     start: Millis,
@@ -93,9 +93,9 @@ pub(super) struct Window {
     cost_nano: i64,
     tokens: i64,
     unsaved: Unsaved,
-    /// What all have spent between the last two times that the others were heard of, and this instance since.
+    /// The spending of all instances between the last two reads of the database, plus that of this instance since then.
     recent: Recent,
-    /// What the database said last, of all instances.
+    /// The usage that the database reported last, of all instances.
     stored: Used,
 }
 
@@ -124,7 +124,7 @@ impl Budget {
 // === impl BudgetLive ===
 
 impl BudgetLive {
-    /// Without a window.
+    /// Starts without a window.
     pub fn new(scope: String) -> Self {
         Self { scope, window: Mutex::new(Window::new(0, 0, Used::default())) }
     }
@@ -141,7 +141,7 @@ impl BudgetLive {
         }
     }
 
-    /// Adds what a request cost that began then.
+    /// Adds the cost and tokens of a request that began at `began`.
     pub fn charge(&self, cost: Usd, tokens: i64, began: Millis) {
         let mut window = self.window();
         if began >= window.start {
@@ -155,13 +155,13 @@ impl BudgetLive {
         }
     }
 
-    /// What is used of the window that is open, and its end.
+    /// Returns the usage of the open window, and its end.
     pub fn used(&self, now: Millis) -> Option<(Used, Millis)> {
         let window = self.window();
         (now < window.end).then(|| (window.used(), window.end))
     }
 
-    /// Little may be left of what is only known afterwards, while so many others spend.
+    /// Whether little may be left of a cost or token limit, while this many other instances spend.
     pub fn is_near_limit(&self, bounds: &Bounds, others: i64) -> bool {
         let window = self.window();
         let cost = window.recent.cost_nano.max(window.unsaved.cost_nano);
@@ -170,7 +170,7 @@ impl BudgetLive {
             || bounds.tokens.is_some_and(|most| may_be_spent(window.tokens, most, tokens, others))
     }
 
-    /// The requests of the newest window, and its start.
+    /// Returns the request quota of the newest window, and its start.
     pub fn requests(&self) -> (Arc<Quota>, Millis) {
         let window = self.window();
         (window.requests.clone(), window.start)
@@ -181,7 +181,7 @@ impl BudgetLive {
         now < self.window().end
     }
 
-    /// What is not written yet.
+    /// Takes the usage that is not written yet.
     pub fn take_delta(&self) -> Option<BudgetDelta> {
         let mut window = self.window();
         let unsaved = std::mem::take(&mut window.unsaved);
@@ -196,18 +196,18 @@ impl BudgetLive {
         })
     }
 
-    /// Goes on with a window of which the database counts so much. For the holder of the key's turn.
+    /// Continues with a window of which the database counts `used`. For the holder of the key's turn.
     pub fn open(&self, start: Millis, end: Millis, used: Used) {
         *self.window() = Window::new(start, end, used);
     }
 
-    /// When the newest window began.
+    /// Returns when the newest window began.
     pub fn start(&self) -> Millis {
         self.window().start
     }
 
-    /// Takes over what all instances on the database have used of the window that began then; `None` where another has
-    /// reset the key. What this one has on its way there is never forgotten.
+    /// Takes over the usage by all instances, from the database, of the window that began at `start`; `None` where another
+    /// instance has reset the key. This instance's unsaved usage is never lost.
     pub fn follow(&self, bounds: &Bounds, start: Millis, stored: Option<Used>) {
         let mut window = self.window();
         if window.start != start {
@@ -229,17 +229,17 @@ impl BudgetLive {
         } else {
             (window.cost_nano, window.tokens) = (window.cost_nano.max(cost), window.tokens.max(tokens));
         }
-        // The database is told of a limited number before it is used, and of any other behind.
+        // Limited requests are written to the database before they are used, all others afterwards.
         let unsaved = if bounds.requests.is_some() { 0 } else { window.unsaved.requests };
         window.requests.set_reserved(stored.requests + unsaved);
     }
 
-    /// Nothing is used, and no window is open.
+    /// Resets the budget: nothing is used, and no window is open.
     pub fn reset(&self) {
         self.open(0, 0, Used::default());
     }
 
-    /// The window, for who looks at several before counting in any. Those of a key are locked in the order of its list.
+    /// Locks the window, for a caller that checks several before counting in any. Those of a key are locked in list order.
     pub(super) fn window(&self) -> MutexGuard<'_, Window> {
         lock(&self.window)
     }
@@ -261,7 +261,7 @@ impl Window {
         }
     }
 
-    /// Whether there is room for a request.
+    /// Checks whether there is room for a request.
     pub(super) fn check(&self, bounds: &Bounds, now: Millis) -> Result<(), NoRoom> {
         if now >= self.end {
             return Err(NoRoom::NoWindow);
@@ -273,7 +273,7 @@ impl Window {
         }
     }
 
-    /// Counts a request for which there was room; false when what was reserved has been given back since.
+    /// Counts a request for which there was room; returns false when the reserved requests have been withdrawn since.
     pub(super) fn take(&mut self, bounds: &Bounds) -> bool {
         if bounds.requests.is_some() {
             return self.requests.take();
@@ -332,7 +332,7 @@ mod tests {
             (Bounds::default(), None),
         ] {
             let live = open(used);
-            // Its requests are all spent, and none is reserved.
+            // All its requests are spent, and none is reserved.
             let room = match (reached, bounds.requests) {
                 (Some(reached), _) => Err(NoRoom::Over { reached, end: 2_000 }),
                 (None, Some(_)) => Err(NoRoom::NoneReserved),

@@ -1,7 +1,7 @@
-//! What bounds a key beside its totals: calls at once and in a minute, and budgets.
+//! The limits of a key beside its totals: concurrent calls, requests and tokens per minute, and budgets.
 //!
-//! A key without any has no [`KeyLimits`], and costs a request one look at that. What counts is in [`KeyLive`], or in
-//! the budgets themselves, so that it outlives a change of the key.
+//! A key without any has no [`KeyLimits`], and needs only one check per request. The counters are in [`KeyLive`], or in
+//! the budgets themselves, so that they outlive a change of the key.
 
 use std::sync::MutexGuard;
 
@@ -12,23 +12,23 @@ use crate::time::Millis;
 use super::budget::{Budget, NoRoom, Reached, Window};
 use super::live::KeyLive;
 
-/// The windows of requests and tokens.
+/// The length of the windows of requests and tokens, in milliseconds.
 pub const MINUTE: Millis = 60_000;
 
-/// The limits of one key, of which it has at least one.
+/// The limits of one key, which has at least one.
 #[derive(Debug, Default)]
 pub struct KeyLimits {
     pub max_concurrency: Option<u32>,
     pub requests_per_minute: Option<u32>,
     pub tokens_per_minute: Option<u32>,
-    /// As many as a [`BudgetMask`] has bits, at most.
+    /// At most as many as a [`BudgetMask`] has bits.
     pub budgets: Vec<Budget>,
 }
 
 /// The budgets that count a request, by their place in the list.
 pub type BudgetMask = u8;
 
-/// The most budgets of a key.
+/// The maximum number of budgets of a key.
 pub const MAX_BUDGETS: usize = 8;
 
 /// The limit that refuses a request.
@@ -37,7 +37,7 @@ pub enum OverLimit {
     Concurrency(u32),
     RequestsPerMinute(u32, RetryAfterSeconds),
     TokensPerMinute(u32, RetryAfterSeconds),
-    /// `end` is when it can be used again; [`Millis::MAX`] is never.
+    /// A budget; `end` is when the key can be used again, [`Millis::MAX`] for never.
     Budget {
         period: &'static str,
         reached: Reached,
@@ -45,28 +45,28 @@ pub enum OverLimit {
     },
 }
 
-/// What a request cost, or a correction of that.
+/// The charge for a request, or a correction of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Charge {
     pub cost: Usd,
     pub tokens: i64,
-    /// When the request began, and when this became known.
+    /// When the request began, and when the charge became known.
     pub began: Millis,
     pub now: Millis,
-    /// When it became known, on the clock that never steps back.
+    /// When the charge became known, on the clock that never steps back.
     pub ticks: Millis,
 }
 
-/// Why the budgets do not take a request yet, or not at all.
+/// Why the budgets do not take a request, yet or at all.
 #[derive(Debug)]
 pub enum NotTaken {
     Over(OverLimit),
-    /// The budget of this place has no window open, or no request reserved.
+    /// The budget at this place has no window open, or no request reserved.
     NotReady(usize),
 }
 
 impl KeyLimits {
-    /// Whether anything is limited at all.
+    /// Whether there is any limit at all.
     pub fn is_any(&self) -> bool {
         self.max_concurrency.is_some()
             || self.requests_per_minute.is_some()
@@ -74,7 +74,7 @@ impl KeyLimits {
             || !self.budgets.is_empty()
     }
 
-    /// Whether the minute has room for one more request; counts nothing. `now` comes from a clock that never steps back.
+    /// Checks whether the minute has room for one more request; counts nothing. `now` comes from a clock that never steps back.
     pub fn check_minute(&self, live: &KeyLive, now: Millis) -> Result<(), OverLimit> {
         if let Some(most) = self.requests_per_minute {
             let checked = live.minute_requests.check(most, MINUTE, now);
@@ -96,14 +96,14 @@ impl KeyLimits {
 
     /// Counts a request of this model in every budget that is for it, or in none.
     pub fn take(&self, model: &str, now: Millis) -> Result<BudgetMask, NotTaken> {
-        // All are looked at before one counts: a request that another budget refuses never seems to use up this one.
+        // All are checked before one counts: a request that another budget refuses never seems to use up this one.
         let mut windows: [Option<MutexGuard<'_, Window>>; MAX_BUDGETS] = Default::default();
         let (mut over, mut not_ready) = (None, None);
         for (place, budget) in self.budgets.iter().enumerate().filter(|(_, budget)| budget.counts(model)) {
             let window = windows[place].insert(budget.live.window());
             match window.check(&budget.bounds, now) {
                 Ok(()) => {}
-                // Who waits as told shall not be refused by another one then.
+                // The latest end is reported, so that a client that waits until then is not refused by another budget.
                 Err(NoRoom::Over { reached, end }) if over.is_none_or(|(last, _)| end > last) => {
                     over = Some((end, OverLimit::Budget { period: budget.period.name(), reached, end }));
                 }
@@ -134,18 +134,18 @@ impl KeyLimits {
         }
     }
 
-    /// The budgets that count requests of this model.
+    /// Returns the budgets that count requests of this model.
     pub fn counting(&self, model: &str) -> BudgetMask {
         let counting = self.budgets.iter().enumerate().filter(|(_, budget)| budget.counts(model));
         counting.fold(0, |mask, (place, _)| mask | 1 << place)
     }
 
-    /// Gives back a request that was taken then and not made.
+    /// Gives back a request that was taken at `taken_at` and not made.
     pub fn put_back(&self, mask: BudgetMask, taken_at: Millis) {
         self.in_mask(mask).for_each(|budget| budget.live.put_back(&budget.bounds, taken_at));
     }
 
-    /// Adds what a request cost that is counted in these budgets.
+    /// Adds the charge for a request that is counted in these budgets.
     pub fn charge(&self, live: &KeyLive, mask: BudgetMask, charge: &Charge) {
         if self.tokens_per_minute.is_some() {
             live.minute_tokens.add(u64::try_from(charge.tokens).unwrap_or(0), MINUTE, charge.ticks);

@@ -1,7 +1,7 @@
-//! What a key has used, while it is being used.
+//! The usage of a key, while the key is in use.
 //!
-//! A limited key spends only what the database already counts ([`Quota`]). A key without a limit counts in memory and is
-//! written behind, like costs and the time of last use.
+//! A limited key spends only requests that the database already counts ([`Quota`]). A key without a limit is counted in
+//! memory and written later, like costs and the time of last use.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +19,7 @@ use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
 use super::looks::{Looks, may_be_spent};
 use super::quota::Quota;
 
-/// Calls of a key do not wait for each other, and one that takes long keeps its slot to its end.
+/// The rules for concurrent calls of a key: they do not wait for each other, and a long one keeps its slot to its end.
 const AT_ONCE: LeaseRules = LeaseRules {
     queue_limit: 0,
     queue_wait: Duration::ZERO,
@@ -27,54 +27,54 @@ const AT_ONCE: LeaseRules = LeaseRules {
     keepalive: Duration::from_secs(365 * 86_400),
 };
 
-/// Usage of one key.
+/// The usage of one key.
 #[derive(Debug)]
 pub struct KeyLive {
     pub id: KeyId,
-    /// Held by whoever changes what is reserved, across the commit that makes it so.
+    /// Held while reserved requests are changed, until the change is committed.
     pub turn: Arc<TurnLock<()>>,
-    /// Counts its requests, for the rate limits of the service.
+    /// Counts the key's requests, for the rate limits of the service.
     pub rates: Arc<IdentityWindows>,
-    /// Count its requests and tokens, for its own limits.
+    /// Count the key's requests and tokens, for its own limits.
     pub minute_requests: RateWindow,
     pub minute_tokens: RateWindow,
-    /// Its requests over all of time.
+    /// The key's requests over all time.
     pub requests: Quota,
-    /// When the database was asked what others have spent.
+    /// When the database was asked what other instances have spent.
     pub looks: Looks,
-    /// Behind it are its calls at work, once they were limited.
+    /// The gate of the key's concurrent calls, once these were limited.
     gate: OnceLock<Arc<Gate>>,
-    /// Those in force. Locked when a key is changed and when it is written, never by requests.
+    /// The budgets in force. Locked when a key is changed and when it is written, never by requests.
     budgets: Mutex<Vec<Arc<BudgetLive>>>,
     used_cost_nano: AtomicI64,
-    /// What the database said last, of all instances.
+    /// The usage that the database reported last, of all instances.
     stored_cost_nano: AtomicI64,
     stored_requests: AtomicI64,
-    /// What all have spent between the last two times that the others were heard of, and this instance since.
+    /// The spending of all instances between the last two reads of the database, plus that of this instance since then.
     recent_cost_nano: AtomicI64,
-    /// 0 = never.
+    /// The time of last use; 0 for never.
     last_used: AtomicI64,
     unsaved_requests: AtomicU64,
     unsaved_cost_nano: AtomicI64,
     dirty: AtomicBool,
 }
 
-/// What is to be added to the row of a key.
+/// The usage to add to the row of a key.
 #[derive(Debug, PartialEq)]
 pub struct KeyDelta {
     pub id: KeyId,
     pub requests: u64,
-    /// USD.
+    /// The cost in USD.
     pub cost: Usd,
     pub last_used: Option<Millis>,
-    /// And to those of its budgets.
+    /// The usage to add to the rows of its budgets.
     pub budgets: Vec<BudgetDelta>,
 }
 
 // === impl KeyLive ===
 
 impl KeyLive {
-    /// As the row says.
+    /// Starts from the usage in the key's row.
     pub fn new(id: KeyId, used_requests: i64, used_cost: Usd, last_used: Option<Millis>) -> Self {
         Self {
             id,
@@ -97,7 +97,7 @@ impl KeyLive {
         }
     }
 
-    /// Lets so many calls be at work at once from now on; `None` is any number. Those at work go on.
+    /// Sets how many calls may be at work at once; `None` is any number. Calls at work go on.
     pub fn limit_concurrency(&self, most: Option<u32>) {
         let most = most.unwrap_or(0) as usize;
         match self.gate.get() {
@@ -109,17 +109,17 @@ impl KeyLive {
         }
     }
 
-    /// The slot of one call at work, given back when it is dropped; `None` when all are taken.
+    /// Takes the slot of one call at work, which is given back when dropped; `None` when all are taken.
     pub fn enter(&self) -> Option<Lease> {
         self.gate.get().map_or_else(|| Some(Lease::default()), Gate::try_enter)
     }
 
-    /// The budgets in force.
+    /// Returns the budgets in force.
     pub fn budgets(&self) -> Vec<Arc<BudgetLive>> {
         lock(&self.budgets).clone()
     }
 
-    /// Puts these budgets in force.
+    /// Replaces the budgets in force.
     pub fn set_budgets(&self, budgets: Vec<Arc<BudgetLive>>) {
         *lock(&self.budgets) = budgets;
     }
@@ -130,14 +130,14 @@ impl KeyLive {
         self.unsaved_requests.fetch_add(1, AcqRel);
     }
 
-    /// Notes the use of the key; true when it is to be handed to the writer.
+    /// Records a use of the key; true when the key must be handed to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_use(&self, now: Millis) -> bool {
         self.last_used.fetch_max(now, AcqRel);
         self.raise()
     }
 
-    /// Adds what a request cost; true when the key is to be handed to the writer.
+    /// Adds the cost of a request; true when the key must be handed to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn charge(&self, cost: Usd, now: Millis) -> bool {
         let nano = cost.nano();
@@ -147,8 +147,8 @@ impl KeyLive {
         self.record_use(now)
     }
 
-    /// Takes over what all instances on the database have spent. What this one has on its way there is never forgotten;
-    /// less than before is a reset by another.
+    /// Takes over the cost of all instances from the database. This instance's unsaved cost is never lost;
+    /// a lower sum than before means a reset by another instance.
     pub fn follow_cost(&self, cost: Usd) {
         let stored = cost.nano();
         let before = self.stored_cost_nano.swap(stored, AcqRel);
@@ -161,20 +161,20 @@ impl KeyLive {
         }
     }
 
-    /// Whether little may be left of what it may cost in all, while so many others spend.
+    /// Whether little may be left of the total cost limit, while this many other instances spend.
     pub(super) fn is_near_limit(&self, most: Usd, others: i64) -> bool {
         let recent = self.recent_cost_nano.load(Acquire).max(self.unsaved_cost_nano.load(Acquire));
         may_be_spent(self.used_cost_nano.load(Acquire), most.nano(), recent, others)
     }
 
-    /// As [`Self::follow_cost`], of the requests of a key without a limit.
+    /// Does the same as [`Self::follow_cost`] for the requests of a key without a limit.
     pub fn follow_requests(&self, stored: i64) {
         let before = self.stored_requests.swap(stored, AcqRel);
         let unsaved = i64::try_from(self.unsaved_requests.load(Acquire)).unwrap_or(i64::MAX);
         self.requests.follow(stored.saturating_add(unsaved), stored < before);
     }
 
-    /// What is not written yet; lowers the flag first, so that later changes raise it again.
+    /// Takes the usage that is not written yet; lowers the flag first, so that later changes raise it again.
     pub fn take_delta(&self) -> KeyDelta {
         self.dirty.store(false, Release);
         KeyDelta {
@@ -186,12 +186,12 @@ impl KeyLive {
         }
     }
 
-    /// Requests that are reserved and not spent, of the key's own limit or of a budget.
+    /// Whether requests are reserved and not spent, of the key's own limit or of a budget.
     pub fn holds_reserved(&self) -> bool {
         self.requests.block() > 0 || lock(&self.budgets).iter().any(|budget| budget.requests().0.block() > 0)
     }
 
-    /// USD spent.
+    /// Returns the cost spent, in USD.
     pub fn used_cost(&self) -> Usd {
         Usd::from_nano(self.used_cost_nano.load(Acquire))
     }
@@ -200,7 +200,7 @@ impl KeyLive {
         Some(self.last_used.load(Acquire)).filter(|at| *at > 0)
     }
 
-    /// Nothing is used. For the holder of the turn.
+    /// Resets the usage to nothing. For the holder of the turn.
     pub fn reset(&self) {
         self.requests.reset();
         self.used_cost_nano.store(0, Release);

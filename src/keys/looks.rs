@@ -1,30 +1,30 @@
-//! When the database is asked what other instances have spent of a key.
+//! When to ask the database what other instances have spent of a key.
 //!
-//! Far from a limit a figure may be [`FRESH_MS`] old; where what others have not told yet may be all that is left
-//! ([`may_be_spent`]) each request is preceded by a look that begins after it came. A look serves all who wait for it. While
-//! the database does not answer, what is known counts.
+//! Far from a limit a figure may be [`FRESH_MS`] old. Where the others' unreported spending may use up the rest
+//! ([`may_be_spent`]), each request is preceded by a look that begins after it came. One look serves all requests that wait
+//! for it. While the database does not answer, the known figures count.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 
 use crate::time::Millis;
 
-/// How old what others have spent may be.
+/// How old the figures of other instances may be, in milliseconds.
 const FRESH_MS: Millis = 50;
-/// How long nobody looks after a look without an answer.
+/// How long no look is made after one without an answer, in milliseconds.
 const BLIND_MS: Millis = 5_000;
-/// The part of a limit of cost or tokens that is used when what is spent should be on disk at once.
+/// The part of a cost or token limit from which spending should be written to disk at once.
 const NEARLY_ALL: f64 = 0.95;
-/// Another instance may spend so many times as fast as this one.
+/// How many times as fast as this instance another may spend.
 const FASTER: i64 = 3;
 
-/// Whether little may be left of a limit, of which this instance knows so much to be used, `recent` of it since it heard of
-/// the others last or shortly before: each of these may have spent as much meanwhile.
+/// Whether little may be left of a limit of `most`. This instance knows of `used`, of which `recent` since it last
+/// read the figures of the others, or shortly before: each of the `others` may have spent `FASTER` times as much meanwhile.
 pub(super) fn may_be_spent(used: i64, most: i64, recent: i64, others: i64) -> bool {
     let untold = recent.max(0).saturating_mul(FASTER).saturating_mul(others);
     used as f64 >= most as f64 * NEARLY_ALL || used.saturating_add(untold) >= most
 }
 
-/// The looks at one key.
+/// The looks at the spending of one key.
 #[derive(Debug, Default)]
 pub struct Looks {
     begun: AtomicU64,
@@ -35,32 +35,32 @@ pub struct Looks {
 // === impl Looks ===
 
 impl Looks {
-    /// Whether a request is to be preceded by one. `now` comes from a clock that never steps back.
+    /// Whether a request must be preceded by a look. `now` comes from a clock that never steps back.
     pub fn is_due(&self, now: Millis, is_near_limit: bool) -> bool {
         now >= self.blind_until.load(Acquire) && (now >= self.fresh_until.load(Acquire) || is_near_limit)
     }
 
-    /// How many have begun.
+    /// Returns how many looks have begun.
     pub fn begun(&self) -> u64 {
         self.begun.load(Acquire)
     }
 
-    /// Whether one has been answered since then: what was read before says less.
+    /// Whether a look has been answered since `then`; an earlier one says less.
     pub fn looked_since(&self, then: Millis) -> bool {
         self.fresh_until.load(Acquire) >= then + FRESH_MS
     }
 
-    /// Begins one. For the holder of the key's turn, who keeps it to the end of the look.
+    /// Begins a look. For the holder of the key's turn, who keeps it to the end of the look.
     pub fn begin(&self) {
         self.begun.fetch_add(1, AcqRel);
     }
 
-    /// Notes that what others have spent is known. For the holder of the turn.
+    /// Records that a look was answered. For the holder of the turn.
     pub fn answered(&self, now: Millis) {
         self.fresh_until.store(now + FRESH_MS, Release);
     }
 
-    /// Notes that it could not be heard.
+    /// Records that a look was not answered.
     pub fn unanswered(&self, now: Millis) {
         self.blind_until.store(now + BLIND_MS, Release);
     }

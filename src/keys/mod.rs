@@ -1,11 +1,10 @@
-//! Managed downstream keys as requests meet them: one immutable [`KeyTable`], replaced as a whole with every
-//! change, and beside it one [`KeyLive`] per key that outlives tables.
+//! Managed downstream keys in the form that requests use: one immutable [`KeyTable`], replaced as a whole with every
+//! change, and beside it one [`KeyLive`] per key, which outlives the tables.
 //!
 //! A presented token is found by its HMAC, here under a key of this process and in the database under
-//! the index key, so neither holds anything that would open a door. Without a managed key nothing is
-//! computed.
+//! the index key, so neither stores a usable token. Where there is no managed key, no HMAC is computed.
 //!
-//! Pure: reserving, charging and resetting in the database is `store::quota`'s.
+//! Pure: reserving, charging and resetting in the database is the business of `store::quota`.
 
 mod budget;
 mod limits;
@@ -33,7 +32,7 @@ pub use period::Period;
 pub use quota::{Quota, Reach};
 pub use shown::ShownBudget;
 
-/// HMAC-SHA256 of a token under a key that the process has made for itself.
+/// The HMAC-SHA256 of a token under a key that the process has made for itself.
 pub type Digest = [u8; 32];
 
 /// One managed key.
@@ -43,13 +42,13 @@ pub struct Key {
     pub name: String,
     pub enabled: bool,
     pub expires_at: Option<Millis>,
-    /// USD; `None` without a limit.
+    /// The maximum total cost in USD; `None` without a limit.
     pub max_cost: Option<Usd>,
     pub max_requests: Option<i64>,
     pub policy: Policy,
-    /// From where it may be used; `None` is from everywhere.
+    /// The networks from which the key may be used; `None` permits every address.
     pub allowed_ips: Option<Box<[IpNet]>>,
-    /// `None` without a limit beside those above.
+    /// Further limits; `None` where there are only those above.
     pub limits: Option<Box<KeyLimits>>,
     pub live: Arc<KeyLive>,
 }
@@ -91,7 +90,7 @@ impl Key {
         }
     }
 
-    /// Whether anything is left of what the key may use in all.
+    /// Checks whether the key's total cost and requests are used up.
     pub fn check_totals(&self) -> Result<(), KeyRejection> {
         if self.max_cost.is_some_and(|most| self.live.used_cost() >= most) {
             return Err(KeyRejection::OverCost);
@@ -102,7 +101,7 @@ impl Key {
         Ok(())
     }
 
-    /// Adds what a request cost that is counted in these budgets; true when the key is to be handed to the writer.
+    /// Adds the cost of a request that is counted in these budgets; true when the key must be handed to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn charge(&self, mask: BudgetMask, charge: &Charge) -> bool {
         if let Some(limits) = &self.limits {
@@ -111,21 +110,21 @@ impl Key {
         self.live.charge(charge.cost, charge.now)
     }
 
-    /// Whether it has a limit of what is known only when an answer ends.
+    /// Whether the key limits something that is known only when an answer ends: cost or tokens, in total or in a budget.
     pub fn is_charged_later(&self) -> bool {
         let is_charged = |budget: &Budget| budget.bounds.cost.is_some() || budget.bounds.tokens.is_some();
         self.max_cost.is_some()
             || self.limits.as_deref().is_some_and(|limits| limits.budgets.iter().any(is_charged))
     }
 
-    /// Whether the key has a limit of cost or tokens: in all, in a budget or in a minute.
+    /// Whether the key has a limit of cost or tokens: in total, in a budget or in a minute.
     pub fn counts_usage(&self) -> bool {
         let counts = |limits: &KeyLimits| limits.tokens_per_minute.is_some();
         self.is_charged_later() || self.limits.as_deref().is_some_and(counts)
     }
 
-    /// Little may be left of such a limit, for all that is known while so many others spend of it, too: what is spent should
-    /// be on disk at once.
+    /// Whether little may be left of such a limit, as far as is known while `others` instances spend from it too. Then
+    /// spending should be written to disk at once.
     pub fn is_near_limit(&self, others: i64) -> bool {
         let of_budgets = |limits: &KeyLimits| {
             limits.budgets.iter().any(|budget| budget.live.is_near_limit(&budget.bounds, others))
@@ -148,12 +147,12 @@ impl KeyTable {
         table
     }
 
-    /// Asked before anything is computed for a look-up.
+    /// Whether there are no keys; checked before anything is computed for a look-up.
     pub fn is_empty(&self) -> bool {
         self.by_digest.is_empty()
     }
 
-    /// The key whose token has this digest.
+    /// Returns the key whose token has this digest.
     pub fn find(&self, digest: &Digest) -> Option<&Arc<Key>> {
         self.by_digest.get(digest)
     }

@@ -6,8 +6,8 @@
 //! | `day`, `week`, `month` | at local midnight, of a Monday, of the first of a month | where the next begins |
 //! | `total` | once | never |
 //!
-//! A local day has 23 to 25 hours where the clocks are changed; where midnight itself is skipped it begins with the
-//! first instant after.
+//! A local day has 23 to 25 hours where the clocks are changed; where midnight itself is skipped, the day begins with the
+//! first instant after it.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -17,7 +17,7 @@ use crate::time::{Millis, local_day};
 
 const FIVE_HOURS: Millis = 5 * 60 * 60 * 1000;
 
-/// How long a budget's window is.
+/// The period of a budget, which is the length of its windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Period {
@@ -32,7 +32,7 @@ pub enum Period {
 impl Period {
     pub const ALL: [Self; 5] = [Self::FiveHours, Self::Day, Self::Week, Self::Month, Self::Total];
 
-    /// As operators write it.
+    /// Returns the period's name, as operators write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::FiveHours => "5h",
@@ -47,7 +47,7 @@ impl Period {
         Self::ALL.into_iter().find(|period| period.name() == name)
     }
 
-    /// When a window begins in which something is counted at `now`, while none is open.
+    /// Returns the start of the window for something counted at `now`, while no window is open.
     pub fn start(self, now: Millis, zone: &TimeZone) -> Millis {
         match self {
             Self::FiveHours => now,
@@ -56,7 +56,7 @@ impl Period {
         }
     }
 
-    /// When a window that began at `start` ends; never is [`Millis::MAX`].
+    /// Returns the end of a window that began at `start`; [`Millis::MAX`] if it never ends.
     pub fn end(self, start: Millis, zone: &TimeZone) -> Millis {
         let first = || self.first_day(local_day(start, zone));
         let next = match self {
@@ -70,7 +70,7 @@ impl Period {
         next.ok().and_then(|next| midnight(next, zone)).unwrap_or(Millis::MAX)
     }
 
-    /// A stored window that began before this is over when the next begins at `start`.
+    /// Returns the time before which a stored window must have begun to be over when the next begins at `start`.
     pub fn over_before(self, start: Millis) -> Millis {
         match self {
             Self::FiveHours => start.saturating_sub(FIVE_HOURS) + 1,
@@ -89,7 +89,7 @@ impl Period {
     }
 }
 
-/// The first instant of a local day.
+/// Returns the first instant of a local day.
 fn midnight(day: Date, zone: &TimeZone) -> Option<Millis> {
     Some(day.to_zoned(zone.clone()).ok()?.start_of_day().ok()?.timestamp().as_millisecond())
 }

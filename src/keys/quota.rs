@@ -1,47 +1,48 @@
-//! Requests counted against a limit, a block of them ahead.
+//! Requests counted against a limit, reserved in blocks ahead of their use.
 //!
 //! ```text
 //!   database   used_requests = 128  ◀── reserved, a block at a time, before any of it is spent
 //!   memory     reserved 128 = used 115 + block 13      one atomic step per request
 //! ```
 //!
-//! Only what the database already counts is spent, so a crash can over-count by a block but never forget a request.
+//! Only requests that the database already counts are spent, so a crash can over-count by a block but never lose a request.
 
 use std::sync::atomic::{AtomicI64, Ordering::*};
 
 use crate::time::Millis;
 
-/// The most requests that are reserved ahead in the database, unless the key is in a hurry: a crash costs a
+/// The maximum number of requests reserved ahead in the database, unless the key is in a hurry: a crash costs a
 /// key no more than that many.
 const BLOCK: i64 = 32;
-/// The most for a key in a hurry. Each reservation is a commit of its own: thousands of requests a second
+/// The maximum for a key in a hurry. Each reservation is a commit of its own: thousands of requests a second
 /// must not become hundreds of commits.
 const MAX_BLOCK: i64 = 1024;
-/// A block of which half was spent sooner than this is too small: the commit of the next one, which waits for the
-/// disk behind what the writer is at, would take longer than the other half lasts.
+/// The time in milliseconds in which half of a block must last: if it is spent sooner, the block is too small, because the
+/// commit of the next one, queued on the disk behind the writer, would take longer than the other half lasts.
 const HURRY_MS: Millis = 25;
-/// One of which half lasted this long need not be larger than the usual.
+/// The time in milliseconds for which a block must last to need no more than the usual size.
 const EASE_MS: Millis = 200;
 
-/// What a block has to last through while the database is away, and how long it is when a new one is reserved. A minute is
-/// promised; the pace of late may have been half of what comes, and connecting again takes some seconds.
+/// The outage of the database that a block must cover, and the time that a newly reserved block covers, in milliseconds.
+/// A minute is promised; the recent pace may be half of the coming one, and reconnecting takes some seconds.
 const OUTAGE_MS: i64 = 120_000;
 const AHEAD_MS: i64 = 150_000;
-/// The pace is measured over no less.
+/// The minimum time over which the pace is measured, in milliseconds.
 const PACE_MS: Millis = 5_000;
-/// So much has to be left of a limit for each that is reserved for an outage: several instances reserve from one rest.
+/// The rest of a limit must be this many times what is reserved for an outage: several instances reserve from one rest.
 const FAR: i64 = 8;
 
 /// How far ahead requests are reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// The database is a file beside us, which is not away.
+    /// The database is a file on this machine, which does not become unavailable.
     Near,
-    /// It is a server: far from its limit, a key has enough reserved for a minute without it. A crash costs it as much.
+    /// The database is a server: far from its limit, a key has enough reserved for a minute without it. A crash costs
+    /// that much.
     Outage,
 }
 
-/// How many requests to hold reserved while `rest` are left of a limit: a hundredth of them, at
+/// Returns how many requests to hold reserved while `rest` are left of a limit: a hundredth of them, at
 /// least one, at most `most`.
 fn block_size(rest: i64, most: i64) -> i64 {
     (rest / 100).clamp(1, most).min(rest)
@@ -50,18 +51,18 @@ fn block_size(rest: i64, most: i64) -> i64 {
 /// Requests counted against one limit.
 #[derive(Debug)]
 pub struct Quota {
-    /// Reserved and not yet spent.
+    /// The number of requests reserved and not yet spent.
     block: AtomicI64,
-    /// How large a block may be, by how long the last ones lasted.
+    /// The maximum block size, adapted to how long the last blocks lasted.
     most: AtomicI64,
     granted_at: AtomicI64,
-    /// What the database counts, or will once everything unsaved is written.
+    /// The number that the database counts, or will count once everything unsaved is written.
     reserved: AtomicI64,
-    /// Requests in [`AHEAD_MS`], as they have come of late.
+    /// The recent pace: requests per [`AHEAD_MS`].
     pace: AtomicI64,
-    /// Granted and not withdrawn since the start: with the block it tells how many were spent.
+    /// The number granted and not withdrawn since the start: minus the block it is the number spent.
     granted: AtomicI64,
-    /// When the pace was measured last, and how many were spent by then.
+    /// When the pace was last measured, and how many requests were spent by then.
     measured_at: AtomicI64,
     measured: AtomicI64,
 }
@@ -69,7 +70,7 @@ pub struct Quota {
 // === impl Quota ===
 
 impl Quota {
-    /// As the row says.
+    /// Starts from the count in the database row.
     pub fn new(used: i64) -> Self {
         Self {
             block: AtomicI64::new(0),
@@ -83,7 +84,7 @@ impl Quota {
         }
     }
 
-    /// Spends one reserved request; false when none is left in the block.
+    /// Spends one reserved request; returns false when none is left in the block.
     pub fn take(&self) -> bool {
         self.block.fetch_update(AcqRel, Acquire, |left| (left > 0).then_some(left - 1)).is_ok()
     }
@@ -93,33 +94,33 @@ impl Quota {
         self.block.fetch_add(1, AcqRel);
     }
 
-    /// Counts so many requests where nothing limits them; less than none takes back.
+    /// Counts this many requests of a quota without a limit; a negative number takes some back.
     pub fn count(&self, requests: i64) {
         self.reserved.fetch_add(requests, AcqRel);
     }
 
-    /// Requests made.
+    /// Returns the number of requests made.
     pub fn used(&self) -> i64 {
         (self.reserved.load(Acquire) - self.block.load(Acquire)).max(0)
     }
 
-    /// What the database counts.
+    /// Returns the number that the database counts.
     pub fn reserved(&self) -> i64 {
         self.reserved.load(Acquire)
     }
 
-    /// Reserved and not yet spent.
+    /// Returns the number reserved and not yet spent.
     pub fn block(&self) -> i64 {
         self.block.load(Acquire)
     }
 
-    /// All of a limit is reserved, and all that was reserved is spent.
+    /// Whether all of a limit is reserved, and all that was reserved is spent.
     pub fn is_exhausted(&self, max: i64) -> bool {
         self.reserved() >= max && self.block() <= 0
     }
 
-    /// Half of the block is spent, or more than an outage leaves, and more can be reserved: better now than when a request
-    /// waits.
+    /// Whether the next block should be reserved now rather than when a request waits: half of the block is spent, or less
+    /// is left than an outage needs, and more can be reserved.
     pub fn runs_low(&self, max: i64, reach: Reach) -> bool {
         let rest = (max - self.reserved()).max(0);
         let size = block_size(rest, self.most.load(Acquire));
@@ -127,13 +128,13 @@ impl Quota {
         size > 1 && self.block() <= (size / 2).max(enough)
     }
 
-    /// How many to hold for an outage; none where that would be a large part of what is left.
+    /// Returns how many to hold for an outage; none where that would be a large part of the rest.
     fn for_an_outage(&self, rest: i64, reach: Reach) -> i64 {
         let pace = self.pace.load(Acquire);
         if reach == Reach::Outage && pace <= rest / FAR { pace } else { 0 }
     }
 
-    /// Measures how many requests come. More than before count at once, fewer by half.
+    /// Measures the pace of requests. A higher pace counts at once, a lower one by half.
     fn measure(&self, now: Millis) {
         let spent = self.granted.load(Acquire) - self.block();
         let since = now - self.measured_at.load(Acquire);
@@ -148,9 +149,9 @@ impl Quota {
         }
     }
 
-    // What follows is for the holder of the key's turn.
+    // The methods below are for the holder of the key's turn.
 
-    /// How many more to reserve while `rest` are left of the limit; none when the block is full.
+    /// Returns how many more to reserve while `rest` are left of the limit; none when the block is full.
     pub fn wants(&self, rest: i64, now: Millis, reach: Reach) -> i64 {
         self.measure(now);
         let lasted = now - self.granted_at.load(Acquire);
@@ -164,16 +165,16 @@ impl Quota {
         block_size(rest.max(0), most).max(self.for_an_outage(rest, reach)) - self.block()
     }
 
-    /// The database counts `count` more, and they may be spent.
+    /// Adds `count` requests that the database now counts, so that they may be spent.
     pub fn grant(&self, count: i64, now: Millis) {
         self.granted_at.store(now, Release);
-        // In this order, so that a key is never taken for exhausted in between.
+        // In this order, so that a key never looks exhausted in between.
         self.block.fetch_add(count, AcqRel);
         self.reserved.fetch_add(count, AcqRel);
         self.granted.fetch_add(count, AcqRel);
     }
 
-    /// Takes back what is not spent and gives how much; the database must then count as many less.
+    /// Withdraws the unspent requests and returns their number, by which the database must then count fewer.
     pub fn withdraw(&self) -> i64 {
         loop {
             let left = self.block();
@@ -186,12 +187,12 @@ impl Quota {
         }
     }
 
-    /// The database counts this many, whoever used them.
+    /// Sets the number that the database counts, whichever instance used them.
     pub fn set_reserved(&self, used: i64) {
         self.reserved.store(used, Release);
     }
 
-    /// Everybody has used this many where nothing limits them; not fewer than before, unless they were reset.
+    /// Follows the number used by all instances, of a quota without a limit. It never decreases, except after a reset.
     pub fn follow(&self, used: i64, is_reset: bool) {
         match is_reset {
             true => self.reserved.store(used, Release),
@@ -199,7 +200,7 @@ impl Quota {
         }
     }
 
-    /// Nothing is used.
+    /// Resets the quota: nothing is used.
     pub fn reset(&self) {
         self.granted.fetch_sub(self.block.swap(0, AcqRel), AcqRel);
         self.reserved.store(0, Release);
@@ -260,7 +261,7 @@ mod tests {
         for _ in 0..59 * PER_SECOND {
             assert!(quota.take(), "the database is away");
         }
-        // Near the limit nothing is held back from the others.
+        // Near the limit nothing is held back from the other instances.
         let count = quota.wants(FAR * 20 * PER_SECOND, now, Reach::Outage);
         assert!(quota.block() + count <= BLOCK, "{count}");
     }

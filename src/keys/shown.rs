@@ -1,4 +1,4 @@
-//! How a budget looks to its operator and to who holds the key.
+//! A budget as it is shown to its operator and to the holder of the key.
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::time::{Millis, iso};
 use super::budget::{Budget, Used};
 use super::period::Period;
 
-/// A budget with what is used of it at this moment.
+/// A budget with its current usage.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownBudget {
@@ -19,7 +19,7 @@ pub struct ShownBudget {
     max_tokens: Option<i64>,
     models: Option<Vec<String>>,
     used: ShownUse,
-    /// Null where it never does, and where the next request begins the window.
+    /// When the usage resets; null where it never does, and where the next request begins the window.
     resets_at: Option<String>,
 }
 

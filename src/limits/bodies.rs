@@ -7,17 +7,17 @@
 //!                 └─ else, or waited too long ────▶ NoRoom
 //! ```
 //!
-//! A body whose length is told is counted whole before it is read, so that bodies that are half read never wait for
-//! each other. The length of a chunked or compressed one is not known: it grows in steps, and may have to wait for a
+//! A body with a known length is counted whole before it is read, so that such bodies never wait for each other half read.
+//! The length of a chunked or compressed one is not known: it grows in steps, and may have to wait for a
 //! step while it holds what it has. Only one such body waits at a time. A second one is refused at once, which gives
-//! back what it holds; all others go on to their end. So there is no circle of bodies that wait for each other.
+//! back what it holds; all others go on to their end. So bodies cannot wait for each other in a circle.
 //!
-//! What its holder can do without (the conversation of an idle socket) is lent: who has lent for longest is asked for it as
-//! soon as a body waits that it would help.
+//! Memory that its holder can do without (the conversation of an idle socket) is lent: when a body waits that it would
+//! help, the holder of the oldest such loan is asked to give it back.
 //!
-//! First come, first served, except for whoever has its share already: it stands aside until something of its own
-//! ends. A body larger than its owner's share is read when the owner has no other, one larger than all of the memory
-//! when nobody has.
+//! First come, first served, except for an owner that has its share already: its bodies are passed over until one of its
+//! own ends. A body larger than its owner's share is read when the owner has no other, and one larger than all of the memory
+//! when no other body has any.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -31,34 +31,34 @@ use crate::fast_map::FastMap;
 use crate::ids::KeyId;
 use crate::sync::lock;
 
-/// So much of each body is not counted: most requests are no longer.
+/// The length up to which a body is not counted, in bytes: most requests are no longer.
 pub const FREE_BODY: usize = 64 * 1024;
-/// How many bodies may wait, how many of them of one owner, and how long each does.
+/// The maximum number of waiting bodies, in all and of one owner, and the maximum wait of each.
 const MAX_WAITING: usize = 64;
 const MAX_WAITING_EACH: usize = 48;
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// The memory, and who has how much of it.
+/// The memory for bodies, and how much of it each owner has.
 #[derive(Debug)]
 pub struct BodyMemory {
     total: usize,
-    /// The most that one owner has while it has more than one body.
+    /// The maximum that one owner has while it has more than one body, in bytes.
     share: usize,
     state: Mutex<State>,
 }
 
-/// Whose request a body is of.
+/// The owner of a request's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BodyOwner {
     #[default]
     Operator,
-    /// Whoever has the global proxy token.
+    /// All callers with the global proxy token.
     ProxyToken,
-    /// The managed key of this id.
+    /// The managed key with this id.
     Key(KeyId),
 }
 
-/// What one body has of the memory; given back when dropped.
+/// The share of the memory that one body takes; given back when dropped.
 #[derive(Debug)]
 pub struct HeldMemory {
     memory: Arc<BodyMemory>,
@@ -66,7 +66,7 @@ pub struct HeldMemory {
     bytes: usize,
 }
 
-/// The memory is taken, and was while the body could wait.
+/// The error when the memory is taken, and was while the body could wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -75,7 +75,7 @@ struct State {
     free: usize,
     owners: FastMap<BodyOwner, usize>,
     waiting: VecDeque<Waiter>,
-    /// Oldest first.
+    /// The loans, oldest first.
     loans: VecDeque<Lender>,
     last_ticket: u64,
 }
@@ -87,7 +87,7 @@ struct Lender {
     asked: oneshot::Sender<()>,
 }
 
-/// Memory that its holder does without once it is asked for it.
+/// Memory that its holder gives up when asked for it.
 #[derive(Debug)]
 pub struct Loan {
     memory: Arc<BodyMemory>,
@@ -102,7 +102,7 @@ struct Waiter {
     granted: oneshot::Sender<()>,
 }
 
-/// What a body wants beside what it has.
+/// The memory that a body wants beside what it has.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
     owner: BodyOwner,
@@ -110,7 +110,7 @@ struct Demand {
     more: usize,
 }
 
-/// A place in the queue, left when dropped. What was granted meanwhile and not taken goes back.
+/// A place in the queue, left when dropped. Memory that was granted meanwhile and not taken goes back.
 struct Place<'a> {
     memory: &'a BodyMemory,
     ticket: u64,
@@ -121,20 +121,20 @@ struct Place<'a> {
 // === impl NoRoom ===
 
 impl NoRoom {
-    /// When it is worth another try.
+    /// The wait in seconds after which another try makes sense.
     pub const RETRY_AFTER_SECS: u32 = 5;
 }
 
 // === impl BodyMemory ===
 
 impl BodyMemory {
-    /// The bytes that there are for all bodies together.
+    /// Creates a memory of this many bytes for all bodies together.
     pub fn new(total: usize) -> Arc<Self> {
         let state = State { free: total, ..State::default() };
         Arc::new(Self { total, share: total / 4 * 3, state: Mutex::new(state) })
     }
 
-    /// For one body, which has nothing yet.
+    /// Creates the share of one body, which is empty at first.
     pub fn body(self: &Arc<Self>, owner: BodyOwner) -> HeldMemory {
         HeldMemory { memory: self.clone(), owner, bytes: 0 }
     }
@@ -143,7 +143,7 @@ impl BodyMemory {
         lock(&self.state)
     }
 
-    /// Waits for what a body wants.
+    /// Waits until a body's demand is granted.
     async fn take(&self, demand: Demand) -> Result<(), NoRoom> {
         let (place, granted) = {
             let mut state = self.state();
@@ -185,7 +185,7 @@ impl State {
         demand.more <= self.free && self.is_within_share(demand, share)
     }
 
-    /// Whether nobody waits who would be overtaken. A body that is half read overtakes those that are not begun.
+    /// Whether no waiting body would be overtaken. A half-read body overtakes those whose reading has not begun.
     fn is_next(&self, demand: Demand, share: usize) -> bool {
         let has_precedence = |waiter: &Waiter| {
             let is_first = demand.has == 0 || waiter.demand.has > 0;
@@ -199,7 +199,7 @@ impl State {
         *self.owners.entry(demand.owner).or_default() += demand.more;
     }
 
-    /// A place in the queue: before all others for a body that is half read.
+    /// Takes a place in the queue: the first one for a half-read body.
     fn queue(&mut self, demand: Demand) -> Result<oneshot::Receiver<()>, NoRoom> {
         let of_owner = self.waiting.iter().filter(|waiter| waiter.demand.owner == demand.owner).count();
         if self.waiting.len() >= MAX_WAITING || of_owner >= MAX_WAITING_EACH {
@@ -221,21 +221,21 @@ impl State {
         Ok(receiver)
     }
 
-    /// Asks for what has been lent for longest and would help somebody who waits.
+    /// Asks for the oldest loan that would help a waiting body.
     fn call_in(&mut self) {
         let helps = |loan: &Lender| {
             let mut waiting = self.waiting.iter();
             waiting.any(|waiter| waiter.demand.more > self.free || waiter.demand.owner == loan.owner)
         };
         if let Some(loan) = self.loans.iter().position(helps).and_then(|at| self.loans.remove(at)) {
-            // Who is gone meanwhile has given it back.
+            // A holder that is gone meanwhile has given it back.
             let _ = loan.asked.send(());
         }
     }
 
-    /// Grants what waits, in order, as far as there is room.
+    /// Grants waiting demands, in order, as far as there is room.
     fn admit(&mut self, share: usize) {
-        // Who has its share, and so stands aside with all that it has waiting.
+        // Owners that have their share: all their waiting bodies are passed over.
         let mut aside = Vec::new();
         while let Some(Waiter { demand, .. }) = self.waiting.get(aside.len()) {
             let (at, demand) = (aside.len(), *demand);
@@ -248,7 +248,7 @@ impl State {
             }
             self.grant(demand);
             if let Some(waiter) = self.waiting.remove(at) {
-                // Who does not take it leaves its place, and with it gives it back.
+                // A body that does not take it leaves its place, which gives the memory back.
                 let _ = waiter.granted.send(());
             }
         }
@@ -276,7 +276,7 @@ impl Drop for Place<'_> {
             drop(state);
             self.memory.give_back(self.demand.owner, self.demand.more);
         } else {
-            // Those behind it may have waited for it alone.
+            // The bodies behind it may have waited only for it.
             state.admit(self.memory.share);
         }
     }
@@ -285,16 +285,16 @@ impl Drop for Place<'_> {
 // === impl HeldMemory ===
 
 impl HeldMemory {
-    /// For a body that turns out to be of this owner. To be called before anything is held.
+    /// Sets the owner, once it is known. To be called before anything is held.
     pub fn assign_to(&mut self, owner: BodyOwner) {
         self.shrink_to(0);
         self.owner = owner;
     }
 
-    /// Has at least so many bytes, if need be after a wait.
+    /// Grows to at least this many bytes, if necessary after a wait.
     ///
     /// # Errors
-    /// There was no room in time, or no place to wait; what is held stays so.
+    /// Fails when there was no room in time, or no place to wait; what is held stays so.
     pub async fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let more = bytes.min(self.memory.total).saturating_sub(self.bytes);
         if more > 0 {
@@ -304,10 +304,10 @@ impl HeldMemory {
         Ok(())
     }
 
-    /// Has at least so many bytes, if there is room for them now.
+    /// Grows to at least this many bytes, if there is room for them now.
     ///
     /// # Errors
-    /// There is none, or others wait for it; what is held stays so.
+    /// Fails when there is no room, or others wait for it; what is held stays so.
     pub fn grow_at_once(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let more = bytes.min(self.memory.total).saturating_sub(self.bytes);
         if more > 0 {
@@ -322,26 +322,26 @@ impl HeldMemory {
         Ok(())
     }
 
-    /// Has what another body of its owner has, too.
+    /// Takes over the memory of another body of the same owner.
     pub fn take_over(&mut self, mut other: Self) {
         if other.owner == self.owner {
             self.bytes += mem::take(&mut other.bytes);
         }
     }
 
-    /// Says that its holder can do without it: to be given back as soon as it is asked for.
+    /// Lends the memory: the holder can do without it, and gives it back as soon as it is asked for.
     pub fn lend(&self) -> Loan {
         let (asked, receiver) = oneshot::channel();
         let mut state = self.memory.state();
         state.last_ticket += 1;
         let ticket = state.last_ticket;
         state.loans.push_back(Lender { ticket, owner: self.owner, asked });
-        // Somebody may wait for it already.
+        // A body may be waiting for it already.
         state.call_in();
         Loan { memory: self.memory.clone(), ticket, asked: receiver }
     }
 
-    /// Gives back what a body of so many bytes has no need of.
+    /// Gives back the memory that a body of this many bytes does not need.
     pub fn shrink_to(&mut self, bytes: usize) {
         let needed = if bytes <= FREE_BODY { 0 } else { bytes };
         if let Some(spare) = self.bytes.checked_sub(needed).filter(|spare| *spare > 0) {
@@ -364,7 +364,7 @@ impl Drop for HeldMemory {
 // === impl Loan ===
 
 impl Loan {
-    /// Waits until it is asked for.
+    /// Waits until the memory is asked for.
     pub async fn asked_for(&mut self) {
         let _ = (&mut self.asked).await;
     }
@@ -481,7 +481,7 @@ mod tests {
         until_waiting(&memory, 2).await;
         large.abort();
         drop(small.await.unwrap().unwrap());
-        // Granted, and gone before it could be taken.
+        // Granted, and dropped before it could be taken.
         let granted = asked(&memory, BodyOwner::Key(KeyId::new(2)), 4 * MIB);
         until_waiting(&memory, 1).await;
         drop(some);
@@ -502,7 +502,7 @@ mod tests {
             lent.push((held, loan));
         }
         let (third, second, first) = (lent.remove(2), lent.remove(1), lent.remove(0));
-        // There is room, but not for one that has its share.
+        // There is room, but not for an owner that has its share.
         let own = asked(&memory, BodyOwner::Key(KeyId::new(2)), 5 * MIB);
         let (held, mut loan) = second;
         loan.asked_for().await;

@@ -1,7 +1,7 @@
-//! How many large bodies are read and converted at once, and where.
+//! How many large bodies are read and converted at once, and on which threads.
 //!
-//! To convert a body takes memory several times its length and a core for as long as it takes. A small one is converted
-//! on the spot. For a large one there is a budget of memory, which all share, and as many threads as the machine has
+//! Converting a body takes memory several times its length, and a core for as long as it takes. A small body is converted
+//! on the spot. For large ones there is a memory budget, which all share, and as many threads as the machine has
 //! cores, none of which serves connections. Requests beyond that wait, a bounded number of them for a bounded time;
 //! answers, which have been paid for, wait until it is their turn.
 
@@ -12,19 +12,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-/// A body up to this length is converted on the spot.
+/// The length up to which a body is converted on the spot, in bytes.
 const SMALL: usize = 256 * 1024;
-/// A body up to this length is read through on the spot: that takes a millisecond, a tenth of a conversion.
+/// The length up to which a body is read on the spot, in bytes: that takes a millisecond, a tenth of a conversion.
 const SHORT: usize = 1024 * 1024;
-/// The most that a conversion takes, as a multiple of the body it converts.
+/// The maximum memory of a conversion, as a multiple of the length of its body.
 const MEMORY_PER_BYTE: usize = 12;
-/// How many requests may wait, and how long each does.
+/// The maximum number of waiting requests, and the maximum wait of each.
 const MAX_WAITING: usize = 64;
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// The budget is counted in units of this many bytes.
+/// The unit in which the budget is counted, in bytes.
 const UNIT: usize = 4096;
 
-/// The conversions that run and those that wait.
+/// The budget of memory and threads for conversions, and the number of waiting requests.
 pub struct Conversions {
     budget: u32,
     memory: Semaphore,
@@ -32,17 +32,17 @@ pub struct Conversions {
     waiting: AtomicUsize,
 }
 
-/// There is no room for one more conversion, nor has there been while one could wait.
+/// The error when there is no room for one more conversion, and there was none while it could wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overloaded;
 
 impl Overloaded {
-    /// When it is worth another try.
+    /// The wait in seconds after which another try makes sense.
     pub const RETRY_AFTER_SECS: i64 = 5;
 }
 
 impl Conversions {
-    /// With so many bytes of memory for all that are converted at one time.
+    /// Creates a budget of this many bytes, shared by all conversions that run at once.
     pub fn new(budget: usize) -> Self {
         let budget = u32::try_from(budget / UNIT).unwrap_or(u32::MAX).clamp(1, Semaphore::MAX_PERMITS as u32);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -54,7 +54,7 @@ impl Conversions {
         }
     }
 
-    /// Waits for room to convert a request of so many bytes.
+    /// Waits for room to convert a request of this many bytes.
     pub async fn request(&self, bytes: usize) -> Result<Room<'_>, Overloaded> {
         if bytes <= SMALL {
             return Ok(Room::default());
@@ -63,27 +63,27 @@ impl Conversions {
         timeout(MAX_WAIT, self.room(bytes)).await.map_err(|_| Overloaded)
     }
 
-    /// Waits for room to convert an answer of so many bytes, for as long as it takes; or once more a request that an
+    /// Waits as long as it takes for room to convert an answer of this many bytes, or to convert once more a request that an
     /// upstream has refused.
     pub async fn answer(&self, bytes: usize) -> Room<'_> {
         if bytes <= SMALL { Room::default() } else { self.room(bytes).await }
     }
 
-    /// Reads so many bytes through: many of them once there is a thread for it.
+    /// Reads a body of this many bytes; a long one waits for a thread.
     pub async fn read_through<T>(&self, bytes: usize, read: impl FnOnce() -> T) -> T {
         if bytes <= SHORT {
             return read();
         }
-        // Boxed, so that the future of a short body has no room for the wait.
+        // Boxed, so that the future for a short body does not carry the wait.
         let thread = Box::pin(self.threads.acquire()).await.ok();
         Room { _memory: None, thread }.convert(read)
     }
 
-    /// Memory and a thread. A body that is larger than the budget has it for itself.
+    /// Waits for memory and a thread. A body that is larger than the budget gets all of it.
     async fn room(&self, bytes: usize) -> Room<'_> {
         let units = (bytes.saturating_mul(MEMORY_PER_BYTE) / UNIT).max(1);
         let units = u32::try_from(units).unwrap_or(u32::MAX).min(self.budget);
-        // Neither is ever closed.
+        // Neither semaphore is ever closed.
         let memory = self.memory.acquire_many(units).await.ok();
         Room { _memory: memory, thread: self.threads.acquire().await.ok() }
     }
@@ -95,7 +95,7 @@ impl Conversions {
     }
 }
 
-/// Room for one conversion, until it is done; a small one needs none.
+/// The room for one conversion, held until it is done; a small one needs none.
 #[derive(Default)]
 pub struct Room<'a> {
     _memory: Option<SemaphorePermit<'a>>,
@@ -103,13 +103,13 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Converts, a large body away from the connections that this thread would serve.
+    /// Runs the conversion; one of a large body runs away from the connections that this thread would serve.
     pub fn convert<T>(self, convert: impl FnOnce() -> T) -> T {
         if self.thread.is_some() { block_in_place(convert) } else { convert() }
     }
 }
 
-/// A request that waits; it no longer does when this is dropped.
+/// A waiting request; dropping it ends the wait.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -162,7 +162,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let convert = async move { conversions.request(LARGE).await.unwrap().convert(|| told.recv()) };
         let converting = tokio::spawn(convert);
-        // Runs on the only worker there is.
+        // Runs on the only worker thread.
         tokio::spawn(async move { tell.send(()) }).await.unwrap().unwrap();
         assert_eq!(converting.await.unwrap(), Ok(()));
     }

@@ -1,4 +1,4 @@
-//! A gate: so many at once behind it, the others in a queue before it.
+//! A gate: a limited number of leases behind it, and a queue in front of it.
 //!
 //! ```text
 //! request ─▶ gate ─┬─ a slot is free ──────────▶ lease, until dropped or expired
@@ -6,11 +6,11 @@
 //!                  └─ else, or waited too long ─▶ refused
 //! ```
 //!
-//! A [`Lease`] is a value: dropping it frees the slot, however the request ended, and once only, because a
-//! ticket that is not held any more frees nothing. A lease that outlives its time gives its slot back
-//! although its request goes on; nothing ticks for that: whoever looks for a slot, or waits for one, takes
-//! back what has expired. A semaphore would not do, since a limit may shrink while requests run: then
-//! these finish, and nobody is admitted until fewer run than the limit.
+//! A [`Lease`] is a value: dropping it frees the slot, however the request ended, and only once, because a
+//! ticket that is no longer held frees nothing. A lease that outlives its time gives its slot back
+//! although its request goes on. There is no timer for that: each request that looks or waits for a slot takes
+//! back the expired ones. A semaphore would not do, since a limit may shrink while requests run: then
+//! these finish, and none is admitted until fewer run than the limit.
 //!
 //! The clock is tokio's, which tests can pause.
 
@@ -29,17 +29,17 @@ use crate::sync::lock;
 /// How long requests wait and leases live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRules {
-    /// Requests that may wait at one site; 0: nobody waits.
+    /// The maximum number of requests that wait at one gate; with 0 none waits.
     pub queue_limit: usize,
-    /// Longest wait; zero: nobody waits.
+    /// The longest wait; with zero none waits.
     pub queue_wait: Duration,
-    /// Life of a lease that is not renewed.
+    /// The life of a lease that is not renewed.
     pub ttl: Duration,
-    /// How often the lease of a streamed answer is renewed; less than `ttl`.
+    /// How often the lease of a streamed answer is renewed; shorter than `ttl`.
     pub keepalive: Duration,
 }
 
-/// A slot, given back when dropped. Where there is no limit it is no slot at all.
+/// A slot, given back when dropped. Where there is no limit it holds no slot.
 #[derive(Debug, Default)]
 pub struct Lease {
     slot: Option<Slot>,
@@ -55,36 +55,37 @@ pub enum SlotRefused {
 
 #[derive(Debug)]
 struct Slot {
-    /// None: there is nothing to give back.
+    /// The gate to give the slot back to; `None` if there is nothing to give back.
     gate: Option<Arc<Gate>>,
     ticket: u64,
 }
 
-/// The task that renews the lease of a stream; ends with it.
+/// The task that renews the lease of a stream, and ends with it.
 #[derive(Debug)]
 struct Renewal(AbortHandle);
 
-/// One thing that takes only so many at once.
+/// A limit on concurrent use of one thing.
 #[derive(Debug)]
 pub struct Gate {
-    /// For the log: `site`, `channel`, `downstream key`.
+    /// The kind of the thing, for the log: `site`, `channel`, `downstream key`.
     what: &'static str,
     id: i64,
-    /// The times and the length of the queue; how long a request waits, it says itself when it enters.
+    /// The life of leases; the queue limit and the wait are given on entry.
     rules: LeaseRules,
     state: Mutex<GateState>,
 }
 
 #[derive(Debug, Default)]
 struct GateState {
-    /// 0: unlimited.
+    /// The limit; 0 is unlimited.
     limit: usize,
     /// When each lease in force expires, by its ticket.
     held: FastMap<u64, Instant>,
     last_ticket: u64,
-    /// No lease in force expires before.
+    /// No lease in force expires before this time.
     earliest_expiry: Option<Instant>,
-    /// First come, first served. Those that hung up stay until somebody comes across them.
+    /// The waiting requests, first come, first served. Those that hung up stay until their turn or a full queue
+    /// removes them.
     waiters: VecDeque<Waiter>,
 }
 
@@ -97,7 +98,7 @@ struct Waiter {
 // === impl LeaseRules ===
 
 impl LeaseRules {
-    /// When a refused client may come again: after the time it could have waited, at least 1 s.
+    /// Returns after how many seconds a refused client may come again: the time it could have waited, at least 1 s.
     pub fn retry_after_secs(&self) -> i64 {
         i64::try_from(self.queue_wait.as_millis().div_ceil(1000)).unwrap_or(i64::MAX).max(1)
     }
@@ -142,12 +143,12 @@ impl Drop for Renewal {
 // === impl Gate ===
 
 impl Gate {
-    /// With room for so many, `limit`; 0 is any number. The log calls it by `what` and `id`.
+    /// Creates a gate for `limit` leases; 0 is any number. The log names it by `what` and `id`.
     pub fn new(what: &'static str, id: i64, limit: usize, rules: LeaseRules) -> Self {
         Self { what, id, rules, state: Mutex::new(GateState { limit, ..GateState::default() }) }
     }
 
-    /// The state, with every expired lease taken back and every waiter admitted that can be.
+    /// Locks the state, after taking back every expired lease and admitting every waiting request that has room.
     fn state(self: &Arc<Self>) -> MutexGuard<'_, GateState> {
         self.state_at(Instant::now())
     }
@@ -176,21 +177,21 @@ impl Gate {
         while state.has_room()
             && let Some(waiter) = state.waiters.pop_front()
         {
-            // One past its deadline is told so by losing its sender.
+            // A request past its deadline learns of that by losing its sender.
             if waiter.deadline <= now {
                 continue;
             }
             if let Err(unclaimed) = waiter.admit.send(self.grant(state, now))
                 && let Some(mut slot) = unclaimed.slot
             {
-                // Its request is gone. The gate is locked, so the slot must not find its own way back.
+                // The request is gone. The gate is locked, so the slot must not try to give itself back.
                 state.held.remove(&slot.ticket);
                 slot.gate = None;
             }
         }
     }
 
-    /// The caller has seen that there is room.
+    /// Grants a lease; the caller has checked that there is room.
     fn grant(self: &Arc<Self>, state: &mut GateState, now: Instant) -> Lease {
         if state.limit == 0 {
             return Lease::default();
@@ -202,18 +203,18 @@ impl Gate {
         Lease { slot: Some(Slot { gate: Some(self.clone()), ticket: state.last_ticket }), renewal: None }
     }
 
-    /// A lease, if one is to be had without waiting.
+    /// Takes a lease, if one is available without waiting.
     pub fn try_enter(self: &Arc<Self>) -> Option<Lease> {
         let now = Instant::now();
         self.admit(&mut self.state_at(now), now)
     }
 
     fn admit(self: &Arc<Self>, state: &mut GateState, now: Instant) -> Option<Lease> {
-        // Those who wait have been admitted before anybody else, so room means an empty queue.
+        // Waiting requests have been admitted before, so room means an empty queue.
         state.has_room().then(|| self.grant(state, now))
     }
 
-    /// A lease, if need be after a wait in the queue. Dropping the future leaves the queue.
+    /// Takes a lease, if necessary after a wait in the queue. Dropping the future leaves the queue.
     pub(super) async fn enter(
         self: &Arc<Self>,
         queue_limit: usize,
@@ -237,7 +238,7 @@ impl Gate {
             admitted
         };
         loop {
-            // A slot may also come free because a lease expires, which only those who wait look after.
+            // A slot may also come free because a lease expires, which only waiting requests check.
             let expiry = self.state().earliest_expiry;
             let until = expiry.map_or(deadline, |expiry| expiry.min(deadline));
             tokio::select! {
@@ -252,7 +253,7 @@ impl Gate {
         }
     }
 
-    /// False when the lease is not in force any more.
+    /// Renews a lease; returns false when it is no longer in force.
     fn renew(self: &Arc<Self>, ticket: u64) -> bool {
         let now = Instant::now();
         let expires = now + self.rules.ttl;
@@ -266,7 +267,7 @@ impl Gate {
         }
     }
 
-    /// Has room for so many from now on, 0 being any number. Those behind it stay.
+    /// Sets the limit; 0 is any number. Leases in force stay.
     pub fn set_limit(self: &Arc<Self>, limit: usize) {
         let now = Instant::now();
         let mut state = self.state_at(now);
@@ -282,13 +283,13 @@ impl Gate {
         has_room || self.state().has_room()
     }
 
-    /// There is no limit, no lease in force and nobody in the queue.
+    /// Whether there is no limit, no lease in force and no waiting request.
     pub(super) fn is_idle(self: &Arc<Self>) -> bool {
         let state = self.state();
         state.limit == 0 && state.held.is_empty() && state.waiters.is_empty()
     }
 
-    /// How many hold a lease, how many wait for one, and how many may hold one.
+    /// Returns the number of leases, of waiting requests, and the limit.
     pub(super) fn occupancy(self: &Arc<Self>) -> Load {
         let state = self.state();
         let waiting = state.waiters.iter().filter(|waiter| !waiter.admit.is_closed()).count();

@@ -1,6 +1,6 @@
-//! Guards of single routes: so many requests per source address in a minute.
+//! Guards of single routes: a maximum of requests per source address in a minute.
 //!
-//! The windows are those of every limit ([`Windows`]), one minute long and at most [`MAX_ADDRESSES`] per guard.
+//! The windows work like those of every limit ([`Windows`]), one minute long and at most [`MAX_ADDRESSES`] per guard.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::sync::lock;
 use crate::time::Millis;
 
 const WINDOW_MS: Millis = 60_000;
-/// Per bucket.
+/// The maximum number of addresses per bucket.
 const MAX_ADDRESSES: usize = 10_000;
 
 /// A budget of requests per minute and address, shared by the routes that name it.
@@ -21,7 +21,7 @@ pub struct Bucket {
     pub max: u32,
 }
 
-/// Requests per minute and source address of the routes that try credentials or are costly.
+/// The maximum requests per minute and source address, for routes that try credentials or are costly.
 pub mod bucket {
     use super::Bucket;
 
@@ -59,12 +59,12 @@ pub struct Guards {
 // === impl Guards ===
 
 impl Guards {
-    /// Counts from zero again.
+    /// Resets all counters.
     pub fn clear(&self) {
         lock(&self.buckets).clear();
     }
 
-    /// Counts a request, or says when to come again.
+    /// Counts a request, or returns how long to wait.
     pub fn check(&self, bucket: &Bucket, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
         let mut buckets = lock(&self.buckets);
         let windows = buckets.entry(bucket.name).or_insert_with(|| Windows::new(WINDOW_MS, MAX_ADDRESSES));

@@ -1,6 +1,6 @@
 //! How many requests may be at one upstream site at once.
 //!
-//! A [`Gate`] per site that has a limit; sites without one have no gate, or one that is open.
+//! There is a [`Gate`] per site that has a limit; a site without one has no gate, or an open one.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl SiteLeases {
         &self.rules
     }
 
-    /// Puts the limits of all sites in force, also for those who wait already. One call at a time.
+    /// Applies the limits of all sites, also for requests that already wait. For one caller at a time.
     pub fn set_limits(&self, sites: impl Iterator<Item = (SiteId, Option<u32>)>) {
         let before = self.gates.load_full();
         let mut limits: FastMap<SiteId, u32> =
@@ -37,7 +37,7 @@ impl SiteLeases {
         let mut gates = FastMap::default();
         for (&site, gate) in before.iter() {
             gate.set_limit(limits.remove(&site).unwrap_or(0) as usize);
-            // An open gate that still has leases out must know them when it is closed again.
+            // An open gate that still has leases out must know them when it is limited again.
             if !gate.is_idle() {
                 gates.insert(site, gate.clone());
             }
@@ -53,7 +53,7 @@ impl SiteLeases {
         self.gates.load().get(&site).is_none_or(|gate| gate.has_free_slot())
     }
 
-    /// A lease, if one is to be had without waiting.
+    /// Takes a lease, if one is available without waiting.
     pub fn try_lease(&self, site: SiteId) -> Option<Lease> {
         match self.gates.load().get(&site) {
             None => Some(Lease::default()),
@@ -61,7 +61,7 @@ impl SiteLeases {
         }
     }
 
-    /// A lease, if need be after a wait in the queue. Dropping the future leaves the queue.
+    /// Takes a lease, if necessary after a wait in the queue. Dropping the future leaves the queue.
     pub async fn lease(&self, site: SiteId) -> Result<Lease, SlotRefused> {
         let gate = self.gates.load().get(&site).cloned();
         match gate {

@@ -1,4 +1,4 @@
-//! On tokio's paused clock: time passes only where a test waits for it.
+//! These tests run on tokio's paused clock: time passes only where a test waits for it.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn set_limit(leases: &SiteLeases, limit: Option<u32>) {
 
 type Waiting = JoinHandle<Result<Lease, SlotRefused>>;
 
-/// A request that arrives now; returned once it waits or has its answer.
+/// Starts a request that arrives now; returns it once it waits or has its answer.
 async fn arrive(leases: &Arc<SiteLeases>) -> Waiting {
     let leases = leases.clone();
     let waiting = tokio::spawn(async move { leases.lease(SITE).await });
@@ -51,7 +51,7 @@ async fn after(millis: u64) {
     settle().await;
 }
 
-/// The lease of a request that must have been admitted by now.
+/// Returns the lease of a request that must have been admitted by now.
 async fn admitted(waiting: Waiting) -> Lease {
     assert!(waiting.is_finished(), "it still waits");
     waiting.await.unwrap().expect("admitted")
@@ -179,7 +179,7 @@ async fn no_limit_frees_everybody_who_waits() {
             free.push(admitted(waiting).await);
         }
         assert!(leases.has_free_slot(SITE));
-        // The one that had a slot is still known when the site is limited again.
+        // The lease that was given before is still known when the site is limited again.
         set_limit(&leases, Some(1));
         assert!(!leases.has_free_slot(SITE), "A still runs");
         drop(free);

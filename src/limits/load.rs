@@ -1,17 +1,17 @@
-//! How busy something is that takes only so many at once, and by how much that lowers a channel's share
+//! The load of something with a limit on concurrent use, and how far that lowers a channel's share
 //! of the requests.
 
-/// Those at work at a gate, and those who wait for their turn.
+/// The number of users at work at a gate, and of those in its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     pub active: usize,
     pub waiting: usize,
-    /// Most that may be at work at once; 0 is any number.
+    /// The maximum number at work at once; 0 is any number.
     pub limit: usize,
 }
 
 impl Load {
-    /// Between 0.18 and 1: the share shrinks with those at work, and more so with those who wait.
+    /// Returns a factor from 0.18 to 1: it shrinks with the number at work, and more so with the number that waits.
     pub fn multiplier(self) -> f64 {
         if self.limit == 0 {
             return 1.0;
@@ -37,7 +37,7 @@ mod tests {
             (2, 1, 2, 0.44),
             (1, 1, 1, 0.28),
             (1, 0, 1, 0.60),
-            // Both parts end: 1.5 times the limit at work, three times the limit in the queue.
+            // Both parts are capped: at 1.5 times the limit at work, and at three times the limit in the queue.
             (9, 0, 2, 0.46),
             (2, 9, 2, 0.18),
             (5, 5, 0, 1.0),

@@ -1,6 +1,6 @@
-//! What bounds how much is asked: rate limits for everybody, guards of single admin routes, how many requests may be at
-//! one upstream site at once, or come from one downstream key, and how many sessions on one channel; how much memory
-//! all bodies take, and how much is converted at once.
+//! The limits on load: rate limits for every request, guards of single admin routes, concurrent requests at one upstream
+//! site or from one downstream key, concurrent sessions on one channel, the memory for all bodies, and concurrent
+//! conversions.
 //!
 //! Counters in memory, nothing else. The time is an argument, except for leases, bodies and conversions, which wait.
 

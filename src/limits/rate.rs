@@ -3,13 +3,13 @@
 //! | bucket | identity | counted |
 //! |---|---|---|
 //! | global | the socket's peer, never what a header says | before authentication, every path but the health check |
-//! | authenticated | `admin`, `global` (the proxy token), `managed:<id>` | after authentication, so that a failed one touches the global bucket only |
-//! | sockets, frames | the same, in buckets of their own with the same maximum | a WebSocket when it is opened, and each frame that asks for something |
+//! | authenticated | `admin`, `global` (proxy token), `managed:<id>` | after authentication; failed ones count as global only |
+//! | sockets, frames | the same, in own buckets with the same maximum | WebSockets opened, frames that ask for something |
 //!
-//! Each is counted in a [`RateWindow`], one atomic word that its owner keeps: a connection that of its peer, a
-//! downstream key its own. A lock is taken once per connection, to find its peer's among the shards; the hasher is keyed
-//! per process, so nobody can aim addresses at one shard. Counters are per process. What a refusal looks like on
-//! the wire is the business of the faces.
+//! Each is counted in a [`RateWindow`], one atomic word that its owner keeps: a connection keeps that of its peer, a
+//! downstream key its own. A lock is taken once per connection, to find its peer's window among the shards; the hasher is
+//! keyed per process, so nobody can aim addresses at one shard. Counters are per process. How a refusal looks on the wire
+//! is decided by the interfaces.
 
 use std::array;
 use std::hash::{BuildHasher, RandomState};
@@ -22,19 +22,19 @@ use crate::sync::lock;
 use crate::time::Millis;
 
 const SHARDS: usize = 64;
-/// Over all shards: the bound of 15.1.
+/// The maximum number of addresses, over all shards.
 const MAX_ADDRESSES: usize = 100_000;
 
-/// How many requests in which time.
+/// The maximum numbers of requests, and the window in which they count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimits {
     pub request_max: u32,
     pub authenticated_max: u32,
-    /// Shared by both limits.
+    /// The window, shared by both limits.
     pub window: Duration,
 }
 
-/// What one authenticated identity has asked for: the operator, all who have the proxy token, or a downstream key.
+/// The windows of one authenticated identity: the operator, all callers with the proxy token, or a downstream key.
 #[derive(Debug, Default)]
 pub struct IdentityWindows {
     requests: RateWindow,
@@ -42,16 +42,16 @@ pub struct IdentityWindows {
     frames: RateWindow,
 }
 
-/// The limits, and the counters of those who are known from the start or by their address.
+/// The limits, and the counters of identities that are known from the start or by their address.
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: RateLimits,
     window: Millis,
     keys: RandomState,
     peers: [Mutex<Windows<IpAddr>>; SHARDS],
-    /// Every call of the admin interface.
+    /// Counts every call of the admin interface.
     pub admin: IdentityWindows,
-    /// Every call with the proxy token.
+    /// Counts every call with the proxy token.
     pub global: Arc<IdentityWindows>,
 }
 
@@ -70,7 +70,7 @@ impl RateLimiter {
         }
     }
 
-    /// Counts from zero again, all but downstream keys.
+    /// Resets all counters except those of downstream keys.
     pub fn clear(&self) {
         for shard in &self.peers {
             lock(shard).clear();
@@ -80,29 +80,29 @@ impl RateLimiter {
         }
     }
 
-    /// The window of a socket's peer, to be kept as long as the socket is.
+    /// Returns the window of a socket's peer, which is kept as long as the socket is.
     pub fn of_peer(&self, peer: IpAddr, now: Millis) -> Arc<RateWindow> {
         let peer = peer.to_canonical();
         let shard = &self.peers[self.keys.hash_one(peer) as usize % SHARDS];
         lock(shard).of(peer, now)
     }
 
-    /// Counts a request of a socket's peer, or says when to come again.
+    /// Counts a request of a socket's peer, or returns how long to wait.
     pub fn admit_peer(&self, peer: &RateWindow, now: Millis) -> Result<(), RetryAfterSeconds> {
         peer.count(self.limits.request_max, self.window, now)
     }
 
-    /// Counts a request of somebody who was let in, or says when to come again.
+    /// Counts a request of an authenticated caller, or returns how long to wait.
     pub fn admit_request(&self, identity: &IdentityWindows, now: Millis) -> Result<(), RetryAfterSeconds> {
         identity.requests.count(self.limits.authenticated_max, self.window, now)
     }
 
-    /// Counts a WebSocket that somebody who was let in opens, or says when to come again.
+    /// Counts a WebSocket that an authenticated caller opens, or returns how long to wait.
     pub fn admit_socket(&self, identity: &IdentityWindows, now: Millis) -> Result<(), RetryAfterSeconds> {
         identity.sockets.count(self.limits.authenticated_max, self.window, now)
     }
 
-    /// Counts a frame on such a socket, or says when to come again.
+    /// Counts a frame on such a socket, or returns how long to wait.
     pub fn admit_frame(&self, identity: &IdentityWindows, now: Millis) -> Result<(), RetryAfterSeconds> {
         identity.frames.count(self.limits.authenticated_max, self.window, now)
     }

@@ -1,9 +1,9 @@
 //! How many sessions may be at work on one channel at once.
 //!
-//! A login made for one person's tool is not meant for a crowd: on channels whose credential is one, a
-//! request that belongs to a session holds one of the channel's leases while it is served, and renews it
-//! all that time. The [`Gate`]s are made when first needed; those that nobody holds on to are dropped once
-//! there are many. The rules are an operator's settings, so every request brings those of its moment.
+//! A login made for one person's tool is not meant for a crowd: on a channel with such a credential, a request that
+//! belongs to a session holds one of the channel's leases while it is served, and renews it all that time. The [`Gate`]s
+//! are made when first needed; unused ones are dropped once there are many. The rules are an operator's settings, so
+//! every request brings the current ones.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -13,15 +13,15 @@ use crate::fast_map::FastMap;
 use crate::ids::ServedBy;
 use crate::sync::lock;
 
-/// Idle gates that are kept.
+/// The number of gates from which unused ones are dropped.
 const KEPT_GATES: usize = 256;
 
-/// What an operator allows.
+/// The operator's rules for sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionRules {
-    /// Sessions at work on one channel; 0 is any number.
+    /// The maximum number of sessions at work on one channel; 0 is any number.
     pub limit: usize,
-    /// How long they wait and their leases live.
+    /// How long sessions wait, and how long their leases live.
     pub lease: LeaseRules,
 }
 
@@ -34,7 +34,7 @@ pub struct SessionLeases {
 // === impl SessionLeases ===
 
 impl SessionLeases {
-    /// A lease that renews itself, if need be after a wait in the queue. Dropping the future leaves the
+    /// Takes a lease that renews itself, if necessary after a wait in the queue. Dropping the future leaves the
     /// queue.
     pub async fn lease(&self, channel: ServedBy, rules: &SessionRules) -> Result<Lease, SlotRefused> {
         if rules.limit == 0 {
@@ -46,13 +46,13 @@ impl SessionLeases {
         Ok(lease)
     }
 
-    /// Puts a limit in force at every channel, also for those who wait already.
+    /// Applies a limit to every channel, also for sessions that already wait.
     pub fn set_limit(&self, limit: usize) {
         let gates: Vec<_> = self.gates().values().cloned().collect();
         gates.iter().for_each(|gate| gate.set_limit(limit));
     }
 
-    /// How busy a channel is, by the limit of this moment.
+    /// Returns how busy a channel is, by the given limit.
     pub fn load(&self, channel: ServedBy, limit: usize) -> Load {
         let gate = self.gates().get(&channel).cloned();
         Load { limit, ..gate.map(|gate| gate.occupancy()).unwrap_or_default() }
@@ -61,7 +61,7 @@ impl SessionLeases {
     fn gate(&self, channel: ServedBy, rules: &SessionRules) -> Arc<Gate> {
         let mut gates = self.gates();
         if gates.len() >= KEPT_GATES && !gates.contains_key(&channel) {
-            // Every lease and everybody who waits holds on to its gate.
+            // Every lease and every waiting request holds its gate.
             gates.retain(|_, gate| Arc::strong_count(gate) > 1);
         }
         let gate = gates

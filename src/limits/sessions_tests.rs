@@ -1,4 +1,4 @@
-//! On tokio's paused clock, as the tests of the gates themselves.
+//! These tests run on tokio's paused clock, like those of the gates.
 
 use std::time::Duration;
 

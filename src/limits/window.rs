@@ -1,12 +1,11 @@
-//! Counting per identity: so many requests in a window anchored at the first of them.
+//! Counts requests per identity: a maximum in a window that begins with the first of them.
 //!
-//! A token bucket that is refilled in one step: the first request opens a window, and when as many as the
-//! maximum have come, the rest are refused until the window ends and the next request opens a new one.
-//! Refused requests neither count nor extend it. A bucket refilled little by little would let almost twice
-//! the maximum through in one window.
+//! A token bucket that is refilled in one step: the first request opens a window, and when the maximum number has come,
+//! further requests are refused until the window ends and the next request opens a new one. Refused requests neither
+//! count nor extend it. A bucket refilled little by little would let almost twice the maximum through in one window.
 //!
-//! A [`RateWindow`] is one atomic word. Who comes often keeps hold of it and counts without a lock; whoever is
-//! known by an address only is looked up in [`Windows`], whose memory is bounded.
+//! A [`RateWindow`] is one atomic word. A frequent caller keeps hold of its own and counts without a lock; a caller known
+//! by its address only is looked up in [`Windows`], whose memory is bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -15,34 +14,34 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::time::Millis;
 
-/// How many bits of a window's word count; the rest, eight years of milliseconds, say when it opened.
+/// The number of bits of a window's word that count; the rest, eight years of milliseconds, say when it opened.
 const COUNT_BITS: u32 = 26;
-/// A maximum of as many or more is no limit: a million requests a second would not reach it in a minute.
+/// The maximum that means no limit: a million requests a second would not reach it in a minute.
 const UNLIMITED: u64 = (1 << COUNT_BITS) - 1;
 
-/// Whole seconds until the window of a refused identity ends; at least 1.
+/// The whole seconds until the window of a refused identity ends; at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryAfterSeconds(pub u64);
 
-/// The window of one identity: when it opened, and how many requests it has counted. None is open at first.
+/// The window of one identity: when it opened, and how many requests it has counted. No window is open at first.
 #[derive(Debug, Default)]
 pub struct RateWindow(AtomicU64);
 
-/// The windows of many identities, all of one length.
+/// The windows of many identities, all of the same length.
 #[derive(Debug)]
 pub(super) struct Windows<K> {
     length: Millis,
-    /// Forgetting a window early only helps its own identity.
+    /// The maximum number of windows. Forgetting a window early only helps its own identity.
     capacity: usize,
     by_identity: HashMap<K, Arc<RateWindow>>,
-    /// Every identity once, by when its window was last found open, the longest ago first.
+    /// Every identity once, ordered by when its window was last found open, oldest first.
     seen: VecDeque<(Millis, K)>,
 }
 
 // === impl RateWindow ===
 
 impl RateWindow {
-    /// Counts a request, or says when to come again. `now` comes from a clock that never steps back.
+    /// Counts a request, or returns how long to wait. `now` comes from a clock that never steps back.
     pub fn count(&self, max: u32, length: Millis, now: Millis) -> Result<(), RetryAfterSeconds> {
         let counted = self.0.fetch_update(Relaxed, Relaxed, |word| {
             let (opened, count) = unpack(word);
@@ -56,7 +55,7 @@ impl RateWindow {
         counted.map(drop).map_err(|word| left(word, length, now))
     }
 
-    /// Whether one more would be counted; else when to come again.
+    /// Checks whether one more would be counted; else returns how long to wait.
     pub fn check(&self, max: u32, length: Millis, now: Millis) -> Result<(), RetryAfterSeconds> {
         let word = self.0.load(Relaxed);
         let (_, count) = unpack(word);
@@ -66,7 +65,7 @@ impl RateWindow {
         }
     }
 
-    /// Counts so many more, whatever the maximum: what is known only when it has happened.
+    /// Adds a number whatever the maximum, for usage that is known only afterwards.
     pub fn add(&self, more: u64, length: Millis, now: Millis) {
         if more == 0 {
             return;
@@ -75,7 +74,7 @@ impl RateWindow {
             let (opened, count) = if is_open(word, length, now) { unpack(word) } else { (now, 0) };
             Some(pack(opened, count.saturating_add(more).min(UNLIMITED - 1)))
         };
-        // Never fails: it always has a new word.
+        // Never fails: there always is a new word.
         let _ = self.0.fetch_update(Relaxed, Relaxed, added);
     }
 
@@ -83,7 +82,7 @@ impl RateWindow {
         is_open(self.0.load(Relaxed), length, now)
     }
 
-    /// Forgets what was counted.
+    /// Resets the count.
     pub fn clear(&self) {
         self.0.store(0, Relaxed);
     }
@@ -102,7 +101,7 @@ fn is_open(word: u64, length: Millis, now: Millis) -> bool {
     count > 0 && now < opened + length
 }
 
-/// When a window ends.
+/// Returns how long until a window ends.
 fn left(word: u64, length: Millis, now: Millis) -> RetryAfterSeconds {
     let left = unpack(word).0 + length - now;
     RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
@@ -115,12 +114,12 @@ impl<K: Copy + Eq + Hash> Windows<K> {
         Self { length, capacity, by_identity: HashMap::new(), seen: VecDeque::new() }
     }
 
-    /// Forgets what was counted. The windows themselves stay, since callers may hold them.
+    /// Resets all counts. The windows themselves stay, since callers may hold them.
     pub(super) fn clear(&mut self) {
         self.by_identity.values().for_each(|window| window.clear());
     }
 
-    /// The window of an identity: the same for all who ask while anybody has it.
+    /// Returns the window of an identity: the same for all callers while anyone holds it.
     pub(super) fn of(&mut self, identity: K, now: Millis) -> Arc<RateWindow> {
         self.drop_ended(now);
         if let Some(window) = self.by_identity.get(&identity) {
@@ -135,7 +134,7 @@ impl<K: Copy + Eq + Hash> Windows<K> {
         window
     }
 
-    /// Drops windows that have ended and that nobody holds, of those not looked at for the length of a window.
+    /// Drops windows that have ended and that nobody holds, among those not checked for the length of a window.
     fn drop_ended(&mut self, now: Millis) {
         while let Some((seen, identity)) = self.seen.front().copied()
             && now >= seen + self.length
@@ -149,7 +148,7 @@ impl<K: Copy + Eq + Hash> Windows<K> {
         }
     }
 
-    /// Drops the window of longest ago that nobody holds; if all are held, the one of longest ago.
+    /// Drops the oldest window that nobody holds; if all are held, the oldest one.
     fn make_room(&mut self, now: Millis) {
         for _ in 1..self.seen.len() {
             let Some((_, identity)) = self.seen.pop_front() else { return };
@@ -170,7 +169,7 @@ impl<K: Copy + Eq + Hash> Windows<K> {
     }
 }
 
-/// Whether anybody but the table has it. Nobody can get hold of it meanwhile, for that takes the table.
+/// Whether anyone but the table holds it. Nobody can get hold of it meanwhile, because that takes the table.
 fn is_held(window: &Arc<RateWindow>) -> bool {
     Arc::strong_count(window) > 1
 }

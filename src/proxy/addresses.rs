@@ -1,4 +1,4 @@
-//! Step 6: the addresses of a channel are tried one after the other, until one gives an answer that is worth sending on.
+//! Step 6: tries the addresses of a channel one after the other, until one gives an answer that can be sent on.
 //!
 //! ```text
 //! channel ─▶ address ─▶ ask ─▶ commit     a broken address gives way to the next; what is neither its fault
@@ -6,7 +6,7 @@
 //!               └────────┴────────┴─▶ failure
 //! ```
 //!
-//! No channel gets twice what it may be at work on already: [`Failure::may_repeat`].
+//! A request that an upstream may already be working on is not sent to a channel twice: [`Failure::may_repeat`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use super::retry::formats::{self, Formats, MemoryKey};
 use super::retry::token_renewal;
 use super::send::Accepted;
 
-/// Tries one channel. The attempt is settled when this gives a failure; with an answer it travels
+/// Tries one channel. When this returns a failure, the attempt is settled; with an answer, it travels
 /// in the answer's body.
 pub(super) async fn attempt(
     proxy: &Arc<Proxy>,
@@ -62,23 +62,23 @@ pub(super) async fn attempt(
     })
 }
 
-/// How far one attempt has come.
+/// The state of one attempt's search for an address and a dialect.
 struct Search<'a> {
     addresses: ChannelAddresses<'a>,
     dialects: Dialects,
-    /// How often all addresses have been gone through, this time included.
+    /// The number of passes through all addresses, including the current one.
     round: u32,
 }
 
-/// How often the addresses are gone through that have no capacity for the moment, and how much longer each time is
-/// waited before.
+/// The maximum number of passes through addresses without capacity, and the pause before another pass, multiplied by the
+/// number of passes so far.
 const MAX_ROUNDS: u32 = 3;
 const ROUND_PAUSE: Duration = Duration::from_millis(250);
 
 // === impl Search ===
 
 impl<'a> Search<'a> {
-    /// The address that is asked next: of those that all had no capacity, after a moment, the first one again.
+    /// Returns the address to ask next. After all had no capacity, waits a moment and starts again with the first one.
     async fn next_address(&mut self, all: &'a [Arc<Endpoint>]) -> Option<&'a Endpoint> {
         let next = self.addresses.next_address();
         let may_try_again =
@@ -96,7 +96,7 @@ impl<'a> Search<'a> {
 // === impl Delivery ===
 
 impl<'a> Delivery<'a> {
-    /// Tries the channel's addresses; gives the attempt back unsettled where none answers.
+    /// Tries the channel's addresses; returns the attempt unsettled where none answers.
     async fn deliver(&self, mut attempt: Box<Attempt>) -> Result<Answered, (Box<Attempt>, Failure)> {
         let Self { proxy, call, .. } = *self;
         let mut search = proxy.conversions.read_through(call.body.len(), || self.search(&attempt)).await;
@@ -134,7 +134,7 @@ impl<'a> Delivery<'a> {
     }
 
     fn search(&self, attempt: &Attempt) -> Search<'a> {
-        // The first address is asked as the attempt begins; a look at the clock less.
+        // The first address is asked as the attempt begins, which saves a look at the clock.
         let now = attempt.began_at().unwrap_or_else(now_ms);
         let endpoints = &self.channel.account.site.endpoints;
         let addresses = ChannelAddresses::at(&self.proxy.core, endpoints, self.call.work(), now);
@@ -142,7 +142,7 @@ impl<'a> Delivery<'a> {
         Search { addresses, dialects, round: 1 }
     }
 
-    /// Asks one address after the other until one gives a good status.
+    /// Asks one address after the other until one answers with a good status.
     async fn answer(&self, search: &mut Search<'a>, attempt: &mut Attempt) -> Result<Box<Accepted>, Failure> {
         let values = usable_credential(self.channel).map_err(|failure| *failure)?;
         if let Some(obstacle) = code_assist::obstacle(&self.channel.account) {
@@ -163,7 +163,7 @@ impl<'a> Delivery<'a> {
         Err(search.addresses.exhausted())
     }
 
-    /// The dialects to ask in, in order, as far as the site is known.
+    /// Returns the dialects to ask in, in order, from what is known of the site.
     fn formats(&self, now: Millis) -> Formats {
         let (site, client) = (&self.channel.account.site, self.call.shape.dialect);
         if self.call.operation != Operation::Answer {
@@ -193,7 +193,7 @@ impl<'a> Delivery<'a> {
         formats
     }
 
-    /// The site has answered in this dialect what it refused in others, so it was the dialects that it refused.
+    /// Remembers the refused dialects, once the site has answered the same request in another: so they were to blame.
     fn remember(&self, dialects: &Dialects, answered: Dialect) {
         if dialects.refused.is_empty() {
             return;
@@ -205,15 +205,15 @@ impl<'a> Delivery<'a> {
         memory.succeeded(key, answered, now);
     }
 
-    /// What experience with the site's dialects is kept under.
+    /// Returns the key under which the site's dialects are remembered.
     fn memory_key(&self) -> MemoryKey<'_> {
         let site = self.channel.account.site.id;
         MemoryKey { site, client: self.call.shape.dialect, model: &self.call.model }
     }
 }
 
-/// Whether a messages body goes on from what only an upstream of the responses dialect may keep: its results are of
-/// calls that it does not have.
+/// Whether a messages body goes on from an answer that only an upstream of the responses dialect may keep: it has results
+/// for calls that it does not contain.
 fn continues_elsewhere(call: &Call) -> bool {
     let envelope = &call.envelope;
     call.shape.dialect == Dialect::Messages

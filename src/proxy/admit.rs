@@ -1,4 +1,4 @@
-//! Step 4: what a caller may ask for. A call that is let in counts against its key.
+//! Step 4: what a caller may ask for. An admitted call counts against its key.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use super::key::quota::{self, NotAdmitted};
 use super::reply::ErrorShape;
 use super::responses::owners;
 
-/// May this caller ask for this model, are the files there that it names, and may it ask once more at
-/// all? If so the call counts.
+/// Checks that this caller may ask for this model, that the files it names exist, and that its key has a request left;
+/// counts the call.
 pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Response> {
     if let Some(refusal) = forbidden(&proxy.core, call) {
         return Err(refusal);
@@ -39,14 +39,14 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
     Ok(())
 }
 
-/// A call that routing knows by its model alone, and that has been let in: nothing of its body goes upstream.
+/// Reads and admits a call that routing knows by its model alone: nothing of its body goes upstream.
 pub(super) async fn admit_model(
     proxy: &Arc<Proxy>,
     head: Head<'_>,
     model: &str,
     shape: ErrorShape,
 ) -> Result<Box<Call>, Response> {
-    // What every dialect reads as a request.
+    // A body that every dialect accepts as a request.
     let messages = json!([{ "role": "user", "content": "" }]);
     let body = Bytes::from(json!({ "model": model, "messages": messages }).to_string());
     let call = Call::read(proxy, head, body);
@@ -55,7 +55,8 @@ pub(super) async fn admit_model(
     Ok(call)
 }
 
-/// The refusal of a model that this caller may not ask for, or may not have its upstream turn to (`models`, `fallbacks`).
+/// Builds the refusal of a model that this caller may not ask for, itself or as an alternative (`models`,
+/// `fallbacks`).
 pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
     let key = call.caller.key.as_ref()?;
     let snapshot = core.snapshot.load();

@@ -1,9 +1,9 @@
 //! Alerts to the operator about failing requests.
 //!
-//! One alert for requests that nobody could serve: the first of a route is sent, those that follow within the
-//! cool-down are counted, also when all channels cool down meanwhile and none is left to try. A credential that
-//! its site refuses is reported once as well. The account does not expire for it: an account whose only credential is a key
-//! would never be asked again, and some hubs refuse now and then; a call to the site decides that
+//! There is one alert for requests that no channel could serve: the first of a route is sent, and those that follow
+//! within the cool-down are counted, even when all channels cool down meanwhile and none is left to try. A credential
+//! that its site refuses is reported once as well. The account does not expire because of it: an account whose only
+//! credential is a key would never be asked again, and some hubs refuse now and then; a call to the site decides that
 //! (`jobs::account_health`).
 
 use crate::core::Core;
@@ -17,20 +17,20 @@ use super::call::Call;
 use super::failure::Failure;
 use super::operation::Operation;
 
-/// The longest model name that an alert repeats, in characters.
+/// The maximum length of a model name in an alert, in characters.
 const MAX_MODEL: usize = 120;
-/// How much of an upstream's words an alert repeats.
+/// The maximum length of an upstream's message in an alert, in characters.
 const MAX_CAUSE: usize = 400;
 
-/// Every channel that was tried has failed, the last one like this; or, without a failure, there was none to try.
+/// Alerts that every channel tried has failed, the last one with this failure; without a failure there was none to try.
 /// There is no alert when the request itself is at fault, nor when an operator tries a channel.
 pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
     let is_nobodys_fault = last.is_some_and(|failure| !failure.blames_channels());
-    // A count of tokens that nobody gave is estimated: its client misses nothing.
+    // A token count that no upstream gave is estimated, so its client misses nothing.
     if is_nobodys_fault || call.operation == Operation::CountTokens || call.caller.forced_channel.is_some() {
         return;
     }
-    // Models without a route share one subject: their names are the clients' to choose.
+    // Models without a route share one subject, because clients choose their names.
     let snapshot = core.snapshot.load();
     let route = snapshot.lookup(&call.envelope.model, call.caller.policy()).map(|found| found.route.id);
     core.notifier.alert(format_args!("unserved:{}", route.unwrap_or(RouteId::ZERO)), || {
@@ -57,7 +57,7 @@ pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
     });
 }
 
-/// A site has refused the credential of a channel. Who let the account expire over it has told so.
+/// Alerts that a site has refused a channel's credential. If the account has expired, that has been reported already.
 pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
     const UNAUTHORIZED: u16 = 401;
     if failure.upstream_status() != Some(UNAUTHORIZED)

@@ -1,21 +1,21 @@
-//! An answer for the client, and whether it can be gone on from.
+//! An answer for the client, and whether the client can go on from it.
 
 use crate::http::Response;
 
 /// An answer for the client.
 pub(super) struct Answered {
     pub(super) response: Response,
-    /// Set when the upstream does not store it, and the client may want to go on from it.
+    /// Set when the upstream does not store the answer, and the client may want to go on from it.
     pub(super) not_stored: Option<NotStored>,
 }
 
 /// An answer that its upstream does not store.
 pub(super) struct NotStored {
-    /// What names it, where it is written with a name of ours; else it has the upstream's.
+    /// The id of the answer, where it is written with an id of ours; else it has the upstream's.
     pub(super) answer_id: Option<String>,
 }
 
-/// A refusal, or an answer that nobody goes on from.
+/// Wraps a refusal, or an answer that nobody goes on from.
 impl From<Response> for Answered {
     fn from(response: Response) -> Self {
         Self { response, not_stored: None }

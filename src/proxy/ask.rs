@@ -1,4 +1,4 @@
-//! One address of a channel is asked in one dialect after the other, until one is taken.
+//! Asks one address of a channel in one dialect after the other, until one is accepted.
 //!
 //! ```text
 //! dialect ─▶ compose ─▶ send ─▶ accepted
@@ -8,7 +8,7 @@
 //!                        ▼          or nothing more
 //! ```
 //!
-//! [`next`] decides which, of what is known of a [`RefusedRequest`]. A status outside 2xx is a refusal that has been read.
+//! [`next`] decides which, from what is known of a [`RefusedRequest`]. A status outside 2xx is a refusal that has been read.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ConversionError;
@@ -31,44 +31,44 @@ use super::send::Accepted;
 
 /// The dialects in which a channel's addresses are asked.
 pub(super) struct Dialects {
-    /// Those that were not refused for good, in order.
+    /// The dialects that were not refused for good, in order.
     pub(super) left: Formats,
-    /// Those that were, each with the one that the upstream named instead.
+    /// The dialects refused for good, each with the one that the upstream named instead.
     pub(super) refused: Vec<(Dialect, Option<Dialect>)>,
-    /// So was the last one.
+    /// Whether the last remaining dialect was refused too.
     pub(super) are_all_refused: bool,
 }
 
-/// What is sent next to an address.
+/// The next request to an address.
 struct Ask {
     format: Dialect,
-    /// The request as it is to be sent; not written yet where it goes as it is.
+    /// The body to send; `None` where the call's own has still to be prepared.
     written: Option<Box<Outgoing>>,
 }
 
-/// A refused request, as far as that decides what is sent next.
+/// A refused request, as far as it decides what is sent next.
 struct RefusedRequest {
-    /// The request in other words, where these may help.
+    /// The rewritten request, where rewriting may help.
     other_words: Option<Box<Outgoing>>,
-    /// What may be asked for in its place, where the upstream has no such operation.
+    /// The operation that may be asked for instead, where the upstream lacks the call's own.
     stand_in: Option<Operation>,
-    /// It may be sent to this upstream once more.
+    /// Whether the request may be sent to this upstream once more.
     may_repeat: bool,
-    /// What it says of the dialects.
+    /// What the refusal says about the dialects.
     downgrade: Option<Downgrade>,
-    /// The channel can be asked in another dialect.
+    /// Whether the channel can be asked in another dialect.
     has_others: bool,
 }
 
-/// What follows a refusal.
+/// The step that follows a refusal.
 enum Next {
-    /// Ask in this dialect again, in other words.
+    /// Ask in this dialect again, with a rewritten request.
     OtherWords(Box<Outgoing>),
-    /// Ask in this dialect again, for what stands in for the operation.
+    /// Ask in this dialect again, for the operation that replaces the call's own.
     StandIn(Operation),
-    /// Another dialect.
+    /// Ask in another dialect.
     OtherDialect(Downgrade),
-    /// Nothing more.
+    /// Ask nothing more.
     End { is_dialect_refused: bool },
 }
 
@@ -78,7 +78,7 @@ impl Next {
     }
 }
 
-/// What follows a refusal: what keeps the dialect comes first.
+/// Decides what follows a refusal; a way that keeps the dialect is preferred.
 fn next(refusal: RefusedRequest) -> Next {
     let downgrade = refusal.downgrade.filter(|_| refusal.may_repeat);
     match (refusal.other_words, refusal.stand_in, downgrade) {
@@ -91,13 +91,13 @@ fn next(refusal: RefusedRequest) -> Next {
     }
 }
 
-/// How far the asking of one address has come.
+/// The state of asking one address.
 struct Round {
-    /// The dialects that are still to be asked here.
+    /// The dialects that are still to be asked at this address.
     queue: Formats,
-    /// The call's, or what stands in for it.
+    /// The call's own operation, or the one that replaces it.
     operation: Operation,
-    /// What has been tried in the present dialect.
+    /// The rewrites that have been tried in the current dialect.
     recovery: Recovery,
     refusals: Refusals,
 }
@@ -109,26 +109,26 @@ impl Round {
     }
 }
 
-/// What an address has said to the dialects tried so far: the first of each kind. Prefers a failure that is not specific
+/// The refusals of the dialects tried so far at an address: the first of each kind. Prefers a failure that is not specific
 /// to a dialect, then what no dialect can express.
 #[derive(Default)]
 struct Refusals {
-    /// A failure that another dialect might not meet, and that is not about dialects.
+    /// A failure that another dialect might avoid, and that is not about the dialect.
     cause: Option<Box<Failure>>,
-    /// The request cannot be said in a dialect.
+    /// The failure of a request that a dialect cannot express.
     unsaid: Option<Box<Failure>>,
-    /// A dialect is not taken.
+    /// The refusal of a dialect.
     of_dialect: Option<Box<Failure>>,
 }
 
 impl Refusals {
-    /// What to tell of dialects that have all been tried.
+    /// Returns the failure to report when all dialects have been tried.
     fn first(self) -> Option<Failure> {
         self.cause.or(self.unsaid).or(self.of_dialect).map(|failure| *failure)
     }
 
-    /// What to tell when `last` ends the round. Where the last dialect is not taken either, the first one refused is
-    /// the client's own, in which it understands why.
+    /// Returns the failure to report when `last` ends the round. If the last dialect was refused too, the first refusal is
+    /// the one of the client's own dialect, which the client can understand.
     fn or_last(self, last: Failure, is_dialect_refused: bool) -> Failure {
         if is_dialect_refused {
             self.first().unwrap_or(last)
@@ -154,7 +154,7 @@ impl Delivery<'_> {
             recovery: Recovery::default(),
             refusals: Refusals::default(),
         };
-        // The row of the dialect that was refused last; written when another one is asked.
+        // The log row of the dialect that was refused last; written when another dialect is asked.
         let mut downgraded: Option<Box<ProxyLogRow>> = None;
         let mut ask = round.next_dialect();
         while let Some(Ask { format, written }) = ask {
@@ -208,7 +208,7 @@ impl Delivery<'_> {
         Err(round.refusals.first().unwrap_or_else(nothing))
     }
 
-    /// The model took the request without these members, which it does not know.
+    /// Remembers that the model accepted the request without these members, which it does not know.
     fn learn(&self, unknown: &[&'static str], format: Dialect) {
         if !unknown.is_empty() {
             let asked = (self.channel.account.site.id, format, self.model);
@@ -216,7 +216,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// What follows a failure of the dialect that was asked last.
+    /// Decides what follows a failure in the dialect that was asked last.
     async fn after(&self, failure: &Failure, round: &mut Round, format: Dialect, has_others: bool) -> Next {
         let Self { proxy, call, channel, .. } = *self;
         let site = &channel.account.site;
@@ -224,7 +224,7 @@ impl Delivery<'_> {
         let Round { operation, recovery, .. } = round;
         let stand_in = stand_in(call, *operation, failure);
         let prepare = || self.prepare(*operation, format).ok();
-        // No other words make an operation of one that is not there.
+        // Rewriting cannot help where the upstream lacks the operation.
         let words = || match stand_in {
             Some(_) => None,
             None => recovery.next(call, (site.platform, format), failure, prepare),
@@ -245,7 +245,7 @@ impl Delivery<'_> {
         })
     }
 
-    /// The dialect was refused, and the next one is asked: the one that the upstream named, where it did.
+    /// Moves on from a refused dialect; the next one is the one that the upstream named, if it did.
     fn give_way(
         &self,
         (format, downgrade): (Dialect, Downgrade),
@@ -269,13 +269,13 @@ impl Delivery<'_> {
     }
 }
 
-/// What may be asked for where the upstream has no such operation.
+/// Returns the operation that may be asked for instead, where the upstream lacks the call's own.
 fn stand_in(call: &Call, operation: Operation, failure: &Failure) -> Option<Operation> {
     match operation {
         Operation::Compact if failure.lacks_compaction() && call.settings.compact_fallback => {
             Some(Operation::Answer)
         }
-        // Hubs have the first version, of which the second differs in what it leaves out.
+        // Hubs have the first version, from which the second differs in what it omits.
         Operation::RerankV2 if failure.lacks_surface() => Some(Operation::Rerank),
         _ => None,
     }
@@ -287,7 +287,7 @@ mod tests {
 
     use super::*;
 
-    /// The name of what follows a refusal.
+    /// Returns the name of the step that follows a refusal.
     fn follows(
         [is_reworded, has_stand_in, may_repeat, has_others]: [bool; 4],
         downgrade: Option<Downgrade>,

@@ -1,8 +1,8 @@
-//! One try on one channel, as a value that settles itself.
+//! One try on one channel: a value that settles itself.
 //!
 //! An attempt ends in exactly one of three ways: it succeeds, it fails, or it is dropped because the
-//! client went away or this service stopped. Each books what follows: the log row, the channel's counters and cooldown, the
-//! metrics. Whoever holds the attempt cannot forget to settle it.
+//! client went away or this service stopped. Each way books what follows: the log row, the channel's counters and
+//! cooldown, the metrics. Whoever holds the attempt cannot forget to settle it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,23 +39,23 @@ use super::responses::holders::StoredAt;
 use super::session::{self, Session};
 use super::trace::redact;
 
-/// A client that hung up, as nginx numbers it.
+/// The status logged for a client that hung up; nginx uses the same number.
 const CLIENT_CLOSED: u16 = 499;
-/// This service stopped, and its grace period was over.
+/// The status logged when this service stopped and its grace period was over.
 const SERVICE_STOPPED: u16 = 503;
 
 /// The channel that an attempt goes to.
 #[derive(Clone)]
 pub(super) struct Choice {
     pub(super) channel: Arc<Channel>,
-    /// The model's name there.
+    /// The model's name on that channel.
     pub(super) model: Arc<str>,
-    /// What it was chosen by.
+    /// The reason for which the channel was chosen.
     pub(super) reason: SelectionReason,
 }
 
-/// What an attempt holds while it runs: a slot at the site, and one of the channel for its session; of a channel
-/// that rests, the one trial.
+/// The slots that an attempt holds while it runs: one at the site, one of the channel for its session, and for a resting
+/// channel its only trial.
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) site: Lease,
@@ -63,7 +63,7 @@ pub(super) struct Slots {
     pub(super) _trial: Option<Trial>,
 }
 
-/// Tokens by rule of thumb.
+/// Estimated token counts.
 #[derive(Clone, Copy)]
 struct Presumed {
     input: u64,
@@ -71,7 +71,7 @@ struct Presumed {
 }
 
 impl Presumed {
-    /// What an upstream has told of a stream, with these where that says nothing of them, or less of the output.
+    /// Fills what the upstream has told about a stream's usage: the input if it is missing, the output if less was told.
     fn beside(self, told: Option<Usage>) -> Usage {
         let mut usage = told.unwrap_or_default();
         usage.prompt = usage.prompt.or(Some(self.input));
@@ -86,37 +86,35 @@ pub(super) struct Attempt {
     /// The model's name at the upstream.
     model: Arc<str>,
     started: Instant,
-    /// Taken when settled.
+    /// The log row of the attempt; taken when it is settled.
     row: Option<ProxyLogRow>,
-    /// The managed key that is charged for a success.
+    /// The managed key that is charged for the attempt.
     key: Option<Arc<Key>>,
-    /// What its call holds of the key's limits, until it is settled.
+    /// What the call holds of the key's limits, until the attempt is settled.
     admission: Admission,
-    /// What the client showed for itself.
+    /// The credential that the client presented.
     presented: Option<HeaderValue>,
-    /// The settings that the call began with.
+    /// The settings at the beginning of the call.
     settings: Arc<Settings>,
-    /// What its success binds to the channel.
+    /// The conversation that a success binds to the channel.
     conversation: Option<Conversation>,
-    /// The slots at the channel's site and on the channel; given back when the attempt is settled, or
-    /// dropped with it.
+    /// The slots at the channel's site and on the channel; released when the attempt is settled, or dropped with it.
     slots: Slots,
-    /// The answer goes on in the background when the attempt has ended: what it uses is booked then.
+    /// The id of an answer that goes on in the background after the attempt: its usage is booked when it ends.
     goes_on_as: Option<String>,
-    /// What it uses is known, and booked, only later.
+    /// Whether the usage becomes known, and is booked, only later.
     is_booked_later: bool,
-    /// About what a stream has used whose client left before that was told, where its key is charged for it.
+    /// Estimated usage of a stream whose client leaves before the usage is told, where its key is charged for it.
     presumed: Option<Presumed>,
-    /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
+    /// Whether a failure says nothing about the channel, because the call is an extra that few upstreams offer.
     is_extra: bool,
     _in_flight: GaugeGuard,
-    /// Counts what this channel does with this model.
+    /// Counts the channel's work with this model in the metrics.
     at_work: AtWork,
 }
 
 impl Attempt {
-    /// Begins the attempt of a given number (0 for the first) of a call. Boxed, because it travels on
-    /// with the answer.
+    /// Begins the attempt with the given number (0 for the first) of a call. Boxed, because it travels with the answer.
     pub(super) fn begin(
         proxy: &Arc<Proxy>,
         call: &Call,
@@ -178,12 +176,12 @@ impl Attempt {
         })
     }
 
-    /// What its call holds of the key's limits, where that is not the call's alone.
+    /// Replaces what the call holds of the key's limits, where that is shared beyond the call.
     pub(super) fn hold(&mut self, admission: Admission) {
         self.admission = admission;
     }
 
-    /// Counts its time from now on.
+    /// Restarts the measured time of the attempt.
     pub(super) fn restart_clock(&mut self) {
         self.started = Instant::now();
         if let Some(row) = &mut self.row {
@@ -199,12 +197,12 @@ impl Attempt {
         &self.channel
     }
 
-    /// The model's name at the upstream.
+    /// Returns the model's name at the upstream.
     pub(super) fn model(&self) -> &str {
         &self.model
     }
 
-    /// Keeps the signatures of calls for which the client has no place.
+    /// Stores the signatures of tool calls for which the client has no place.
     pub(super) fn store_signatures(&self, signatures: Vec<CallSignature>) {
         let key = self.key.as_ref().map(|key| key.id);
         for (call, signature) in signatures {
@@ -212,23 +210,23 @@ impl Attempt {
         }
     }
 
-    /// What the request carried that is not to be told, made anew each time: for when something went wrong.
+    /// Builds the mask of the secrets that the request carried. It is made anew each time, for use when something went wrong.
     pub(super) fn secrets(&self) -> Mask {
         redact::sent(&self.channel, self.presented.as_ref())
     }
 
-    /// The settings that the call began with: a change meanwhile is for the calls after it.
+    /// Returns the settings at the beginning of the call: later changes apply to later calls.
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// When it began, while it is not settled.
+    /// Returns when the attempt began, while it is not settled.
     pub(super) fn began_at(&self) -> Option<Millis> {
         self.row.as_ref().map(|row| row.created_at)
     }
 
-    /// The answer of this id is made in the background: it is at work, and what it uses is not booked, until its end is
-    /// known. Gives what names the row of this attempt.
+    /// Registers the answer with this id as made in the background: it stays at work, and its usage is not booked, until its
+    /// end is known. Returns what identifies the row of this attempt.
     pub(super) fn continue_in_background(&mut self, answer_id: &str) -> Option<InBackground> {
         let row = self.row.as_ref()?;
         let at = StoredAt {
@@ -247,7 +245,7 @@ impl Attempt {
         })
     }
 
-    /// What it uses is not booked when it is settled. Gives the name of its row, under which that is done later.
+    /// Leaves the usage unbooked when the attempt is settled. Returns the name of the row, under which it is booked later.
     pub(super) fn book_later(&mut self) -> Option<RowName> {
         let row = self.row.as_ref()?;
         self.is_booked_later = true;
@@ -261,19 +259,19 @@ impl Attempt {
         })
     }
 
-    /// Where the upstream is asked.
+    /// Records the path that the upstream is asked at.
     pub(super) fn via(&mut self, path: &'static str) {
         if let Some(row) = &mut self.row {
             row.upstream_path = Some(path);
         }
     }
 
-    /// The upstream has begun to stream, for as long as it takes.
+    /// Keeps the site's slot while the upstream streams, for as long as that takes.
     pub(super) fn keep_lease(&mut self) {
         self.slots.site.keep_alive();
     }
 
-    /// The first byte of the answer's body is here.
+    /// Records that the first byte of the answer's body has arrived.
     pub(super) fn first_byte(&mut self) {
         let latency = self.elapsed_ms();
         if let Some(row) = &mut self.row {
@@ -281,8 +279,8 @@ impl Attempt {
         }
     }
 
-    /// What the upstream said to a dialect: a row of its own if it is asked in another,
-    /// and no failure of the channel.
+    /// Builds a log row for a dialect that the upstream refused, for when it is asked in another dialect. That is no failure
+    /// of the channel.
     pub(super) fn downgrade(&self, failure: &Failure) -> Option<Box<ProxyLogRow>> {
         let row = self.row.as_ref()?;
         Some(Box::new(ProxyLogRow {
@@ -295,7 +293,7 @@ impl Attempt {
         }))
     }
 
-    /// The channel has refused its token and got this one: the refusal is logged, and is no failure of the channel.
+    /// Goes on with a channel whose refused token was renewed; the refusal is logged, and is no failure of the channel.
     pub(super) fn go_on_with(&mut self, fresh: &Arc<Channel>, refusal: &Failure) {
         if let Some(row) = self.downgrade(refusal) {
             self.proxy.core.store.telemetry().log(*row);
@@ -303,7 +301,7 @@ impl Attempt {
         self.channel = fresh.clone();
     }
 
-    /// The client has its answer, or will have had it.
+    /// Settles the attempt as a success: the client has its answer, or will get it.
     pub(super) fn succeed(&mut self, usage: Option<Usage>) {
         let Some(mut row) = self.row.take() else { return };
         let latency = self.elapsed_ms();
@@ -334,7 +332,7 @@ impl Attempt {
         if was_limited {
             self.end_limits();
         }
-        // Not before the channel has recovered: who tries it next need not be alone.
+        // Only after the channel has recovered: until then only one request at a time may try it.
         self.slots = Slots::default();
         self.admission.leave();
         self.charge(row.created_at, usage.as_ref(), bill.cost, now);
@@ -366,7 +364,7 @@ impl Attempt {
         }
     }
 
-    /// No answer came of it.
+    /// Settles the attempt as failed: there is no answer.
     pub(super) fn fail(&mut self, failure: &Failure) {
         self.end_failed(failure.status, failure.text.clone(), (None, None), |attempt| {
             if failure.is_channel_fault() && !attempt.is_extra {
@@ -379,7 +377,7 @@ impl Attempt {
         });
     }
 
-    /// The answer broke after the client had begun to read it, perhaps with an error that the upstream named.
+    /// Settles the attempt whose answer broke off after the client had begun to read it, perhaps with an upstream's error.
     pub(super) fn break_off(&mut self, cause: &str, error: Option<&UpstreamError>, usage: Option<Usage>) {
         let failure = Failure::broken(cause, error);
         self.end_failed(200, cause.to_owned(), (usage, None), |attempt| {
@@ -390,14 +388,15 @@ impl Attempt {
         });
     }
 
-    /// The model has said about so many tokens: its client may leave before the upstream tells.
+    /// Records about how many tokens the model has written: its client may leave before the upstream tells the usage.
     pub(super) fn presume_output(&mut self, tokens: u64) {
         if let Some(presumed) = &mut self.presumed {
             presumed.output = tokens;
         }
     }
 
-    /// The client hung up, or this service cut it off as it stopped. That is no fault of the channel.
+    /// Settles the attempt that the client hung up on, or that this service cut off as it stopped. That is no fault of the
+    /// channel.
     pub(super) fn abandon(&mut self, usage: Option<Usage>) {
         let (status, text) = match self.proxy.core.is_cutting() {
             true => (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop"),
@@ -426,14 +425,14 @@ impl Attempt {
             None => usage,
         };
         if let Some(charged) = &charged {
-            // The upstream charges what it had sent before the break, so the key does. The row costs
-            // nothing, as every failure, but shows how much that was.
+            // The upstream charges what it had sent before the break, so the key is charged too. The row costs
+            // nothing, like every failure, but shows how much that was.
             let partial = cost::bill(&self.channel, &row, Some(charged));
             row.billing_details = cost::details(partial.details.as_ref());
             self.charge(row.created_at, Some(charged), partial.cost, now_ms());
         }
         book(self);
-        // Not before the channel cools: who waits for a slot would go on to it.
+        // Only after the channel cools, or whoever waits for a slot would go on to it.
         self.slots = Slots::default();
         self.admission.leave();
         self.proxy.core.metrics.attempt_failures.add(1);
@@ -442,8 +441,8 @@ impl Attempt {
         self.leave_to_background(goes_on_as, told);
     }
 
-    /// Leaves the channel alone for a while; when a quota is used up, also those that share its
-    /// credential. Site and model are the less well for it.
+    /// Cools the channel down for a while; when a quota is used up, also the channels that share its credential. Lowers the
+    /// health of the site and the model.
     fn cool(&self, failure: &Failure) {
         let now = now_ms();
         let weight = FailureWeight::of(failure.status, failure.words());
@@ -465,7 +464,7 @@ impl Attempt {
             failure.text
         );
         if failure.is_usage_limit() {
-            // Without a hint, what is kept is that the provider has said so.
+            // Without a hint the cooldown's end is kept, to record that the provider reported a limit.
             let limit = limited_until.unwrap_or(cooldown_until);
             for sibling in self.proxy.core.snapshot.load().sharing_credential(&self.channel) {
                 self.save(&sibling.live, sibling.live.record_cooldown(now, cooldown_until));
@@ -476,27 +475,27 @@ impl Attempt {
         }
     }
 
-    /// What the provider said of the credential's limit holds no more: it has just served.
+    /// Ends the recorded limit of the credential: the provider has just served again.
     fn end_limits(&self) {
         for sibling in self.proxy.core.snapshot.load().sharing_credential(&self.channel) {
             self.save(&sibling.live, sibling.live.end_limit());
         }
     }
 
-    /// Hands a channel to the writer, if it is to be handed over.
+    /// Hands a channel to the writer, if it has changed.
     fn save(&self, live: &Arc<ChannelLive>, is_dirty: bool) {
         if is_dirty {
             self.proxy.core.store.telemetry().dirty_channel(live.clone());
         }
     }
 
-    /// Who goes on from the answer of this id comes back here: no other channel has stored it.
+    /// Binds requests that go on from the answer with this id to this channel: no other channel has stored it.
     pub(super) fn bind_answer(&self, answer_id: &str) {
         let key_id = self.key.as_ref().map(|key| key.id);
         self.bind(session::opened_by(&self.proxy.core, key_id, answer_id), now_ms());
     }
 
-    /// The conversation stays where it was answered, for as long again.
+    /// Binds the conversation to this channel, for the sticky time from now on.
     fn bind(&self, conversation: Conversation, now: Millis) {
         if let Some(ttl) = self.settings.sticky_ttl {
             let expires = now.saturating_add(millis(ttl));
@@ -504,14 +503,14 @@ impl Attempt {
         }
     }
 
-    /// The conversation need not come back here.
+    /// Releases the conversation from this channel.
     fn unbind(&self) {
         if let Some(conversation) = self.conversation {
             self.proxy.core.affinity.unbind(conversation, self.channel.key());
         }
     }
 
-    /// Adds what a request cost to what the caller's key has used.
+    /// Adds the cost and tokens of a request to what the caller's key has used.
     fn charge(&self, began: Millis, usage: Option<&Usage>, cost: Usd, now: Millis) {
         let Some(key) = self.key.as_ref().filter(|key| cost > Usd::ZERO || key.limits.is_some()) else {
             return;
@@ -536,7 +535,7 @@ impl Attempt {
         self.proxy.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
     }
 
-    /// Counts a settled row among those of its channel and model.
+    /// Adds a settled row to the metrics of its channel and model.
     fn measure(&self, row: &ProxyLogRow, usage: Option<&Usage>) {
         self.at_work.end(&Ended {
             status: row.http_status.unwrap_or(0),
@@ -554,7 +553,7 @@ impl Attempt {
 }
 
 impl Drop for Attempt {
-    /// Nobody settled it: the client hung up before there was an answer, or the service stopped.
+    /// Settles an attempt that nobody settled: the client hung up before there was an answer, or the service stopped.
     fn drop(&mut self) {
         self.abandon(None);
     }

@@ -5,8 +5,8 @@
 //! Authorization (Bearer optional) → x-api-key → x-goog-api-key → ?key=
 //! ```
 //!
-//! Managed keys are looked up before the global token, by the HMAC of what was presented; without a
-//! managed key none is computed.
+//! Managed keys are looked up before the global token, by the HMAC of the presented token; where there are no
+//! managed keys none is computed.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ use crate::limits::{BodyOwner, IdentityWindows, RateLimiter};
 use crate::routing::Policy;
 use crate::time::now_ms;
 
-/// What the global token may use: everything.
+/// The policy of the global token, which permits everything.
 static UNRESTRICTED: LazyLock<Policy> = LazyLock::new(Policy::default);
 
 /// A caller that was let in.
@@ -50,7 +50,7 @@ pub enum Refused {
 }
 
 impl Caller {
-    /// What this caller may use.
+    /// Returns the policy that says what this caller may use.
     pub fn policy(&self) -> &Policy {
         self.key.as_ref().map_or_else(|| &*UNRESTRICTED, |key| &key.policy)
     }
@@ -59,12 +59,12 @@ impl Caller {
         self.key.as_ref().map(|key| key.id)
     }
 
-    /// Among whom the memory for bodies is shared, this caller.
+    /// Returns the owner under which this caller shares the memory for bodies.
     pub fn body_owner(&self) -> BodyOwner {
         self.key_id().map_or(BodyOwner::ProxyToken, BodyOwner::Key)
     }
 
-    /// Where rate limits count this caller.
+    /// Returns the windows in which rate limits count this caller.
     pub fn rates<'a>(&'a self, limiter: &'a RateLimiter) -> &'a Arc<IdentityWindows> {
         self.key.as_ref().map_or(&limiter.global, |key| &key.live.rates)
     }
@@ -109,11 +109,11 @@ impl Refused {
     }
 }
 
-/// Where a request presents its token, and from where it came.
+/// Where a request presents its token, and where it came from.
 pub struct PresentedToken<'a> {
     pub headers: &'a HeaderMap,
     pub query: &'a Query,
-    /// Both the socket's peer and the client are this machine.
+    /// Whether both the socket's peer and the client are this machine.
     pub local: bool,
     pub client_ip: IpAddr,
     pub last_token: &'a LastToken,
@@ -131,7 +131,7 @@ impl<'a> From<&'a Request> for PresentedToken<'a> {
     }
 }
 
-/// Finds the caller, if it may ask for anything.
+/// Identifies the caller, and refuses a key that has used up its totals.
 pub fn authenticate(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refused> {
     let caller = identify(core, shown)?;
     if let Some(key) = &caller.key {
@@ -140,7 +140,7 @@ pub fn authenticate(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, R
     Ok(caller)
 }
 
-/// Finds the caller, who may have used up what its key had.
+/// Identifies the caller, even one whose key has used up its totals.
 pub fn identify(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refused> {
     let from_query;
     let token = match token_in_headers(shown.headers) {

@@ -1,4 +1,4 @@
-//! One client request, read once and kept for as many attempts as it takes.
+//! One client request, read once and kept for all its attempts.
 
 use std::borrow::Cow;
 use std::mem;
@@ -34,22 +34,22 @@ use super::reply::ErrorShape;
 use super::session::Session;
 use super::trace::record::Trace;
 
-/// A body of this length is searched away from the connections that the thread serves.
+/// The length from which a body is searched away from the connections that the thread serves, in bytes.
 const LONG: usize = 1024 * 1024;
 
-/// Everything of a call but its body.
+/// Everything of a call except its body.
 pub(super) struct Head<'a> {
     pub(super) kind: CallKind,
     pub(super) id: RequestId,
     pub(super) caller: Caller,
     pub(super) path: &'a str,
     pub(super) headers: HeaderMap,
-    /// As sent, without the question mark.
+    /// The query as sent, without the question mark.
     pub(super) query: &'a str,
     pub(super) timer: ReusableTimer,
-    /// The name of the conversation, where neither the client nor the body names one.
+    /// The name of the conversation, used where neither the client nor the body names one.
     pub(super) session: Option<&'a str>,
-    /// What its body has of the memory for bodies.
+    /// The share of the memory for bodies that the body takes.
     pub(super) memory: Option<HeldMemory>,
 }
 
@@ -60,50 +60,50 @@ pub(super) struct Call {
     pub(super) envelope: Envelope,
     /// The requested model, shared with every log row.
     pub(super) model: Arc<str>,
-    /// As received; only the model is ever replaced, and only on the way out.
+    /// The body as received; only the model is ever replaced, and only on the way out.
     pub(super) body: Bytes,
-    /// What the body has of the memory for bodies, for as long as it is kept; `None` for a short one.
+    /// The share of the memory for bodies that the body takes for as long as it is kept; `None` for a short body.
     pub(super) memory: Option<HeldMemory>,
     pub(super) headers: HeaderMap,
-    /// The version that a gemini client's path names, where it is another than the usual one.
+    /// The API version in a Gemini client's path, where it is not the usual one.
     pub(super) version: Option<Box<str>>,
-    /// The client's query without its credential and the form of a stream, empty or beginning with `?`.
+    /// The client's query without its credential and the stream form, empty or beginning with `?`.
     pub(super) query: String,
     pub(super) caller: Caller,
-    /// The token by which the caller was let in, to be kept out of what is told.
+    /// The token that admitted the caller, kept to hide it in reports.
     pub(super) presented: Option<HeaderValue>,
-    /// As they were when it came: they stay the same until it is answered.
+    /// The settings when the call came: they stay the same until it is answered.
     pub(super) settings: Arc<Settings>,
     pub(super) key_id: Option<KeyId>,
-    /// What it holds of the limits of its key, once it was let in.
+    /// What the call holds of its key's limits, once it is admitted.
     pub(super) admission: Admission,
     pub(super) client: Client,
-    /// The conversation it belongs to, where it says so and it matters.
+    /// The conversation that the call belongs to, where it names one and stickiness is on.
     pub(super) session: Option<Session>,
-    /// Its key is charged by usage that its client does not ask for: it is asked for on its behalf, and kept from it.
+    /// Whether usage is asked for on the client's behalf, because its key is charged by usage, and hidden from the client.
     pub(super) asks_for_usage: bool,
-    /// About how many tokens its input has, where its key is charged by usage and its client may leave before that is told.
+    /// The estimated number of input tokens, where the key is charged by usage and the client may leave before usage is told.
     pub(super) presumed_input: Option<u64>,
-    /// What it goes on from, by the name of the member, where nobody knows whose that is.
+    /// The name of the member that refers to an earlier answer or conversation whose owner is not known.
     pub(super) unknown_history: Option<&'static str>,
-    /// The answer of ours that it goes on from: the body has it in full, and no longer names it.
+    /// The answer stored here that the call goes on from: the body has it in full, and no longer names it.
     pub(super) previous: Option<String>,
-    /// The conversation that it goes on in, kept by the upstream.
+    /// The conversation kept by the upstream that the call goes on in.
     pub(super) conversation: Option<String>,
     /// Signatures of tool calls from earlier answers, which some upstreams want back.
     pub(super) call_signatures: Arc<CallSignatures>,
-    /// Records nothing unless the operator asked for calls like this one.
+    /// The call's trace; records nothing unless the operator asked for calls like this one.
     pub(super) trace: Trace,
-    /// Bounds the wait for an answer. The attempts share it, since one follows the other.
+    /// The timer that bounds the wait for an answer. The attempts share it, since one follows the other.
     pub(super) timer: ReusableTimer,
-    /// The token of an account was renewed for it, or was to be: that is done once.
+    /// Whether an account's token was renewed for this call, or was to be: that is done once.
     pub(super) has_renewed: AtomicBool,
 }
 
 // === impl Head ===
 
 impl<'a> Head<'a> {
-    /// What is read from a request whose headers and memory the call takes over.
+    /// Reads the head from a request, and takes its headers and memory.
     pub(super) fn of(kind: CallKind, request: &'a mut Request, caller: Caller) -> Self {
         let (headers, memory) = (mem::take(&mut request.headers), request.memory.take());
         Self {
@@ -127,7 +127,7 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// What is wrong with the body, and in which shape the client is to be told.
+    /// Returns what is wrong with the body, and the error shape for the client.
     pub(super) fn read(
         proxy: &Proxy,
         head: Head<'_>,
@@ -145,7 +145,7 @@ impl Call {
             read.map_err(|error| (ErrorShape::of(&head.headers, Some(dialect), head.id), error))?;
         match operation {
             Operation::Speak => envelope.stream = streams_speech(&body),
-            // One object, whatever the request says.
+            // The answer is one object, whatever the request says.
             Operation::CreateVideo | Operation::CountTokens => envelope.stream = false,
             Operation::Rerank | Operation::RerankV2 | Operation::Moderate => envelope.stream = false,
             _ => {}
@@ -172,7 +172,7 @@ impl Call {
         let asks_for_usage = is_charged_stream
             && matches!(dialect, Dialect::Chat | Dialect::Completions)
             && std::str::from_utf8(&body).is_ok_and(chat::leaves_usage_open);
-        // What is said through a socket stands in no body.
+        // Speech through a socket is not in any body.
         let presumed_input =
             is_charged_stream.then(|| presumed_tokens(&body)).or(is_charged_socket.then_some(0));
         let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
@@ -206,19 +206,19 @@ impl Call {
         }))
     }
 
-    /// What an upstream does for it: says where it may be sent again.
+    /// Returns what kind of work an upstream does for the call, which decides where it may be sent again.
     pub(super) fn work(&self) -> Work {
         self.operation.work(self.shape.dialect)
     }
 
-    /// Whether the request has these words, which are in lower case.
+    /// Whether the request contains these words, which are in lower case.
     pub(super) fn has_said(&self, words: &str) -> bool {
         let echo = || Echo::of(words, self.said().iter().map(|piece| &piece[..])).covers(0..words.len());
-        // Others need this thread meanwhile.
+        // Moved away from this thread, which others need meanwhile.
         if self.body.len() > LONG { block_in_place(echo) } else { echo() }
     }
 
-    /// The words of the request that an upstream may repeat in an error.
+    /// Returns the texts of the request that an upstream may repeat in an error.
     pub(super) fn said(&self) -> Vec<Bytes> {
         let mut beside = self.model.as_bytes().to_vec();
         beside.push(0);
@@ -231,14 +231,14 @@ impl Call {
     }
 }
 
-/// Whether speech is asked for as events; the bytes of a sound come piece by piece, too.
+/// Whether speech is asked for as events; plain audio bytes come piece by piece, too.
 fn streams_speech(body: &[u8]) -> bool {
     let text = std::str::from_utf8(body).unwrap_or_default();
     json::member(text, "stream_format") == Some("\"sse\"")
 }
 
-/// The query that goes upstream: everything but `key`, which is a credential, `alt`, which says in which form gemini's
-/// clients want a stream, and a model beside the one that was asked for.
+/// Returns the query that goes upstream: everything but `key`, which is a credential, `alt`, which names the form in which
+/// Gemini clients want a stream, and a model other than the requested one.
 pub(super) fn forwarded_query(raw: &str) -> String {
     let mut out = String::new();
     for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
@@ -250,7 +250,7 @@ pub(super) fn forwarded_query(raw: &str) -> String {
     out
 }
 
-/// The token of a caller, wherever it stands: the value of a header is shared, not copied.
+/// Returns the caller's token from the headers or the query: a header's value is shared, not copied.
 fn presented(headers: &HeaderMap, query: &str) -> Option<HeaderValue> {
     let in_headers =
         ["authorization", "x-api-key", "x-goog-api-key"].into_iter().find_map(|name| headers.get(name));
@@ -260,18 +260,18 @@ fn presented(headers: &HeaderMap, query: &str) -> Option<HeaderValue> {
     })
 }
 
-/// The name in a pair of a query, decoded.
+/// Returns the decoded name of a query pair.
 fn name_in(pair: &str) -> Cow<'_, str> {
     let name = pair.split('=').next().unwrap_or_default();
     percent_encoding::percent_decode_str(name).decode_utf8_lossy()
 }
 
-/// Whether a pair of a query names a model, for whichever reader.
+/// Whether a query pair names a model, in any spelling that a reader may accept.
 fn names_model(pair: &str) -> bool {
     name_in(pair).replace('+', " ").trim().eq_ignore_ascii_case("model")
 }
 
-/// Tokens are counted at the surface's beta, as its own clients do.
+/// Adds `beta=true` to the query, with which the surface's own clients count tokens.
 fn ask_for_beta(query: &mut String) {
     let others = query.split(['?', '&']).filter(|pair| !pair.is_empty() && name_in(pair) != "beta");
     *query = others.fold(String::from("?beta=true"), |query, pair| query + "&" + pair);

@@ -1,9 +1,9 @@
-//! Signatures of calls that clients cannot carry, kept by the call's id until the call comes back with its
+//! Signatures of tool calls that clients cannot carry, kept by the call's id until the call comes back with its
 //! result.
 //!
-//! Only what gemini answered to clients of responses and messages is here; for everyone else there is
-//! nothing to look up, which a request sees without a lock. What is forgotten costs a signature: the
-//! upstream is then sent the placeholder for none.
+//! Only signatures from Gemini's answers to clients of responses and messages are here; for everyone else there is
+//! nothing to look up, which a request sees without a lock. When a signature is forgotten, the
+//! upstream is sent the placeholder for a missing one.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,13 +16,13 @@ use crate::time::Millis;
 
 const KEPT_MS: Millis = 24 * 60 * 60 * 1000;
 const MAX_KEPT: usize = 4096;
-/// Bytes of a signature and its id together; longer ones are not kept.
+/// The maximum length of a signature and its call id together, in bytes; longer ones are not kept.
 const MAX_LENGTH: usize = 16 * 1024;
 
-/// Whose call, and its id.
+/// The caller's key, and the call's id.
 type Key = (Option<KeyId>, String);
 
-/// The signatures that are kept.
+/// The stored signatures of tool calls.
 #[derive(Default)]
 pub struct CallSignatures {
     kept: Mutex<HashMap<Key, (String, Millis)>>,
@@ -30,7 +30,7 @@ pub struct CallSignatures {
 }
 
 impl CallSignatures {
-    /// Keeps the signature of a call of the caller with that key.
+    /// Keeps the signature of a tool call made for the caller with that key.
     pub(super) fn keep(&self, key: Option<KeyId>, call: String, signature: String, now: Millis) {
         if call.len() + signature.len() > MAX_LENGTH {
             return;
@@ -51,7 +51,7 @@ impl CallSignatures {
         self.count.store(0, Ordering::Relaxed);
     }
 
-    /// The signature of the caller's call.
+    /// Returns the signature of the caller's tool call.
     pub(super) fn find(&self, key: Option<KeyId>, call: &str, now: Millis) -> Option<String> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;

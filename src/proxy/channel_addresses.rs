@@ -1,4 +1,4 @@
-//! The addresses of a channel's site, whatever is asked of them: which is asked, and when the next one is.
+//! The addresses of a channel's site, for any kind of request: which one is asked, and when the next one is.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::upstream::Work;
 
 use super::failure::Failure;
 
-/// The addresses of a channel's site, asked until one answers or the failure must not be followed by another request.
+/// The addresses of a channel's site, asked until one answers or a failure must not be followed by another request.
 pub(super) struct ChannelAddresses<'a> {
     walk: AddressWalk<'a>,
     work: Work,
-    /// Why the last address was left.
+    /// The failure for which the last address was left.
     pub(super) last: Option<Box<Failure>>,
 }
 
-/// How a request to this channel shows who it is from.
+/// Returns the headers with which a request to this channel authenticates.
 ///
 /// # Errors
-/// The site or the credential cannot be used.
+/// Fails when the site or the credential cannot be used.
 pub(super) fn usable_credential(channel: &Channel) -> Result<&CredentialHeaders, Box<Failure>> {
     let site = &channel.account.site;
     if let Some(reason) = &site.misconfigured {
@@ -42,20 +42,20 @@ impl<'a> ChannelAddresses<'a> {
         Self { walk: AddressWalk::new(&core.store, endpoints, now), work, last: None }
     }
 
-    /// The address to ask now.
+    /// Returns the address to ask now.
     pub(super) fn next_address(&mut self) -> Option<&'a Endpoint> {
         self.walk.next_address()
     }
 
-    /// Goes through all of them once more.
+    /// Starts another pass through all addresses.
     pub(super) fn begin_again(&mut self, endpoints: &'a [Arc<Endpoint>]) {
         self.walk.begin_again(endpoints);
     }
 
-    /// What the address has given; `None` where the next one is to be asked.
+    /// Records what the address has answered; returns `None` where the next address must be asked.
     ///
     /// # Errors
-    /// The failure, where the request must not be sent to another address, or would fail there as well.
+    /// Returns the failure where the request must not be sent to another address, or would fail there as well.
     pub(super) fn settle<T>(&mut self, answer: Result<T, Failure>) -> Result<Option<T>, Box<Failure>> {
         match answer {
             Ok(answer) => {
@@ -70,11 +70,11 @@ impl<'a> ChannelAddresses<'a> {
         }
     }
 
-    /// Lets the address rest that is to blame, so that the next one is asked. While the channel has another one, it is
-    /// not blamed itself.
+    /// Cools down the address that is to blame, so that the next one is asked. While the channel has another address, the
+    /// channel itself is not blamed.
     ///
     /// # Errors
-    /// The failure, where the request must not be sent to another address.
+    /// Returns the failure where the request must not be sent to another address.
     pub(super) fn leave(&mut self, failure: Failure) -> Result<(), Box<Failure>> {
         let rotates = failure.rotates_address(self.work);
         self.walk.failed(&failure.text);
@@ -86,13 +86,13 @@ impl<'a> ChannelAddresses<'a> {
         Ok(())
     }
 
-    /// The address has no room, which says nothing against it; the next one may have.
+    /// Goes on from an address that has no room, which is no fault of it; the next one may have room.
     pub(super) fn pass_on(&mut self, failure: Failure) {
         self.walk.refused(&failure.text);
         self.last = Some(Box::new(failure));
     }
 
-    /// Why nothing came of it, once all have been asked.
+    /// Returns the last failure, once all addresses have been asked.
     pub(super) fn exhausted(&mut self) -> Failure {
         let last = self.last.take().map(|last| *last);
         last.unwrap_or_else(|| Failure::local("the site has no address".to_owned()))

@@ -1,5 +1,5 @@
-//! Who is calling, as far as its own words tell: the family of its protocol, the
-//! session it speaks of, and the application, which is only for the log.
+//! Identifies the client from what it says about itself: the family of its protocol, its session, and the application,
+//! which is only for the log.
 //!
 //! | family | on | recognised by |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | `gemini_cli` | `/v1internal:` | the path |
 //! | `generic` | | everything else |
 //!
-//! `x-stainless-*` and `openai-beta` come from ordinary SDKs and mean nothing here. The headers are
-//! walked once; a generic client costs no allocation. Nothing said here is proof of anything: it
-//! decides labels and preferences, never what a caller may do.
+//! `x-stainless-*` and `openai-beta` come from ordinary SDKs and mean nothing here. The headers are walked once; a
+//! generic client costs no allocation. Nothing here proves anything: it decides labels and preferences, never what a
+//! caller may do.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use serde_json::Value;
 
 use crate::dialect::{Dialect, json};
 
-/// Longer session ids are not used: they would only fill memory and the log.
+/// The maximum length of a session id, in bytes; longer ones are not used, because they would only fill memory and the log.
 const MAX_SESSION_BYTES: usize = 256;
-/// Longer names of applications are no names.
+/// The maximum length of an application's name, in characters; longer ones are ignored.
 const MAX_NAME_CHARS: usize = 120;
 
-/// Official Codex applications: how their `originator` or `User-Agent` begins, id, name.
+/// The official Codex applications: the prefix of their `originator` or `User-Agent`, their id, their name.
 const CODEX_APPS: [(&str, &str, &str); 8] = [
     ("codex_cli_rs", "codex_cli_rs", "Codex CLI"),
     ("codex_vscode", "codex_vscode", "Codex for VS Code"),
@@ -37,7 +37,7 @@ const CODEX_APPS: [(&str, &str, &str); 8] = [
     ("codex_sdk_ts", "codex_sdk_ts", "Codex SDK"),
 ];
 
-/// Whose protocol a client speaks.
+/// The family of a client's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     ClaudeCode,
@@ -46,12 +46,12 @@ pub(super) enum Family {
     Generic,
 }
 
-/// How sure a label is.
+/// How certain a label is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confidence {
     /// The client names itself.
     Exact,
-    /// It looks like it.
+    /// The client looks like it.
     Heuristic,
     Unknown,
 }
@@ -69,18 +69,18 @@ pub(super) struct Client {
     pub(super) family: Family,
     pub(super) confidence: Confidence,
     pub(super) app: Option<ClientApp>,
-    /// The id of the conversation or of the process that leads it.
+    /// The id of the conversation, or of the process that leads it.
     pub(super) session: Option<Arc<str>>,
-    /// It sends `anthropic-version`.
+    /// Whether it sends `anthropic-version`.
     pub(super) names_version: bool,
 }
 
-/// The headers that may tell something, each as first sent.
+/// The headers that may tell something; of repeated headers the first that is not empty.
 #[derive(Default)]
 struct Marks<'h> {
     user_agent: &'h str,
     originator: &'h str,
-    /// By the order in which they count.
+    /// In order of precedence.
     sessions: [&'h str; 4],
     claude_session: &'h str,
     self_report: &'h str,
@@ -120,7 +120,7 @@ impl Confidence {
 // === impl Client ===
 
 impl Client {
-    /// Reads a request's head, and of its body the user it names (`metadata.user_id` on messages).
+    /// Identifies the client from a request's head and the user that its body names (`metadata.user_id` on messages).
     pub(super) fn detect(path: &str, dialect: Dialect, headers: &HeaderMap, user: Option<&str>) -> Self {
         let marks = Marks::of(headers);
         let profile = if path.starts_with("/v1internal:") {
@@ -232,7 +232,7 @@ impl<'h> Marks<'h> {
         Client::profile(Family::Codex, Confidence::Heuristic, None, session)
     }
 
-    /// What the application calls itself, else what gives it away.
+    /// Returns the name that the application gives itself, or else the one that its headers reveal.
     fn application(&self) -> Option<(ClientApp, Confidence)> {
         if let Some(name) = self_reported_name(self.self_report) {
             let app = ClientApp { id: slug(&name).into(), name: name.into() };
@@ -265,8 +265,8 @@ fn session(text: &str) -> Option<Arc<str>> {
     (!text.is_empty() && text.len() <= MAX_SESSION_BYTES).then(|| Arc::from(text))
 }
 
-/// The session in what Claude Code sends as its user: `user_<64 hex>_account_…_session_<uuid>`, or
-/// with newer versions a JSON object that has a `session_id`.
+/// Reads the session from Claude Code's user: `user_<64 hex>_account_…_session_<uuid>`, or with newer versions a JSON
+/// object that has a `session_id`.
 fn claude_session(user: &str) -> Option<Arc<str>> {
     if user.starts_with('{') {
         return session(&json::string(json::member(user, "session_id")?)?);
@@ -286,7 +286,7 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// JSON with a `client`, `name` or `app`, or a short plain text.
+/// Reads a name from JSON with a `client`, `name` or `app`, or from a short plain text.
 fn self_reported_name(report: &str) -> Option<String> {
     let name = if report.starts_with('{') {
         let report: Value = serde_json::from_str(report).ok()?;
@@ -300,7 +300,7 @@ fn self_reported_name(report: &str) -> Option<String> {
     (fits && !slug(&name).is_empty()).then_some(name)
 }
 
-/// A name as an id: lower case, what is neither letter nor digit collapsed to `_`.
+/// Turns a name into an id: lower case, each run of other characters than letters and digits replaced by `_`.
 fn slug(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")

@@ -1,4 +1,4 @@
-//! What an answer cost, by the prices in memory.
+//! The cost of an answer, by the prices in memory.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
 use crate::store::amend::RowName;
 use crate::store::proxy_logs::ProxyLogRow;
 
-/// What the site charges for the row's model and this usage; the flat estimate where its prices are unknown.
+/// Bills the usage of the row's model at the site's prices; uses the flat estimate where these are unknown.
 pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) -> Bill {
     let catalog = channel.account.prices.load();
     let model = row.model_actual.as_deref().unwrap_or_default();
@@ -19,23 +19,23 @@ pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) 
     pricing::bill(price, row.platform, usage.map(tokens).unwrap_or_default())
 }
 
-/// For an answer of which it is not known yet what it uses.
+/// Returns the empty bill of an answer whose usage is not known yet.
 pub(super) fn not_yet() -> Bill {
     Bill { cost: Usd::ZERO, is_priced: true, details: None }
 }
 
-/// The details as the log keeps them.
+/// Writes the details as the log stores them.
 pub(super) fn details(details: Option<&BillingDetails>) -> Option<String> {
     // Plain numbers: writing them cannot fail.
     details.and_then(|details| serde_json::to_string(details).ok())
 }
 
-/// Whether the site keeps a log worth asking of an answer with this usage.
+/// Whether the site keeps a log that is worth asking about an answer with this usage.
 pub(super) fn is_in_log(channel: &Channel, usage: Option<&Usage>) -> bool {
     usage_record::is_worth_asking(channel.account.site.platform, usage.is_some())
 }
 
-/// What is to be known of a settled request that is booked anew later.
+/// Collects what must be known to book a settled request anew later; `None` if the row lacks its request id or model.
 pub(super) fn settled(
     channel: &Arc<Channel>,
     (key, budgets): (Option<&Arc<Key>>, BudgetMask),

@@ -1,4 +1,4 @@
-//! The bytes of something that an upstream keeps.
+//! The bytes of a resource that an upstream keeps.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::proxy::Proxy;
 use super::relay::unread::UnreadBytes;
 use super::resource_upstream::UpstreamResponse;
 
-/// Bytes from their upstream, with back-pressure.
+/// A response body that streams bytes from their upstream, with back-pressure.
 pub(super) struct Download {
     proxy: Arc<Proxy>,
     bytes: UnreadBytes,
-    /// At the site that is asked.
+    /// The slot at the site that is asked.
     _slot: Lease,
 }
 
-/// Marks bytes of others that are to be saved, never shown: a page or a picture with scripts would run as one of ours.
+/// Marks foreign bytes as a download, never shown: a page or an image with scripts would run as one of ours.
 pub(super) fn never_shown(headers: &mut HeaderMap) {
     headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 impl Download {
-    /// An answer of which `first` was read; the slot is at the site that is asked.
+    /// Builds the download of an answer of which `first` was already read; the slot is at the site that is asked.
     pub(super) fn new(proxy: &Arc<Proxy>, first: Bytes, answer: UpstreamResponse, slot: Lease) -> Self {
         let left = answer.body.size_hint().exact();
         let length = left.map(|left| left.saturating_add(first.len() as u64));

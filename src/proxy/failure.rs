@@ -1,24 +1,24 @@
-//! Why an attempt gave no answer, and what follows from it.
+//! Why an attempt failed, and what follows from it.
 //!
-//! Whether the request may go on to another address or channel also hangs on what it asks for and on how far it came:
-//! [`Failure::may_repeat`]. A creation that may have been read goes nowhere.
+//! Whether the request may go on to another address or channel also depends on what it asks for and on how far it got:
+//! [`Failure::may_repeat`]. A creation that the upstream may have read goes nowhere else.
 //!
-//! | kind | fault of the channel | next channel | the client, when it was the last |
+//! | kind | fault of the channel | next channel | status for the client, after the last attempt |
 //! |---|---|---|---|
 //! | refused, reset, no answer | yes | yes | 502 |
-//! | a rested connection closed as it was used again | no | yes | 502 |
+//! | an idle connection was closed just as it was used again | no | yes | 502 |
 //! | no first byte in time | yes | yes | 408 |
-//! | an answer not whole in time, though it went on | no | no | 504 |
-//! | a site without a surface that not every one has | no | yes | its status |
+//! | the answer went on, but was not complete in time | no | no | 504 |
+//! | the site lacks a surface that only some sites have | no | yes | the site's status |
 //! | a status | as [`failure::blame`] says | as [`failure::should_retry`] says | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
-//! | an error told in one | as [`failure::blame`] says; without a name yes, unless it is about the request | yes | 502; a mistake of its own: 400 to 422 |
-//! | a stream that ends before it has said anything | yes | yes | 502 |
+//! | error with a good status | [`failure::blame`]; unnamed: yes, unless about the request | yes | 502; client's: 400–422 |
+//! | a stream that ends before any output | yes | yes | 502 |
 //! | no file or memory left for a connection of ours | no | yes | 502 |
-//! | not configured well enough to try | no | yes | 502 |
-//! | the dialects it speaks cannot say it | no | yes | 400, naming the field |
+//! | not configured well enough to be tried | no | yes | 502 |
+//! | the channel's dialects cannot express the request | no | yes | 400, naming the field |
 //! | the request makes no sense in any dialect | no | no | 400, naming the field |
-//! | its session slots are taken | no | yes | 503 |
+//! | the channel's session slots are taken | no | yes | 503 |
 //! | no room to convert the request | no | no | 503 |
 
 use std::time::Duration;
@@ -45,16 +45,16 @@ use super::headers;
 use super::reply::{self, ErrorShape};
 use super::retry::token_refusal::TokenRefusal;
 
-/// How an attempt failed.
+/// The way in which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Network(ErrorKind),
     FirstByte,
-    /// It went on and on, and was to be whole before anything of it could be sent.
+    /// The answer went on and on, and had to be complete before any of it could be sent.
     NeverWhole,
     Status,
     Judged,
-    /// An error with a good status, of the upstream or ours about its answer.
+    /// An error that came with a good status, from the upstream or from reading its answer.
     Told,
     /// A stream that ended before any output.
     ClosedEarly,
@@ -68,52 +68,52 @@ enum Kind {
     Overloaded,
 }
 
-/// A failed attempt. Its texts carry no address and no credential of the upstream.
+/// A failed attempt. Its texts contain no address and no credential of the upstream.
 #[derive(Debug)]
 pub(super) struct Failure {
     kind: Kind,
     progress: Progress,
-    /// The address is to blame, and the channel has another; or the client has asked for what failed.
+    /// Whether the channel is not to blame: only one of its addresses failed, or the client asked for what failed.
     spares_channel: bool,
-    /// The upstream's status; 0 when there was none.
+    /// The status of the upstream, or the one for the client; 0 when there is none.
     pub(super) status: u16,
     error: UpstreamError,
-    /// For the log.
+    /// The message for the log.
     pub(super) text: String,
-    /// For the client: what crosses of the upstream's headers, its limits above all.
+    /// Headers for the client: those of the upstream that are passed on, above all its rate limits.
     headers: Option<Box<HeaderMap>>,
-    /// When the upstream itself says that the channel will work again.
+    /// The time at which the channel will work again, where the upstream itself says so.
     pub(super) recovers_at: Option<Millis>,
-    /// The upstream's own error body, fit to be handed on.
+    /// The upstream's own error body, where it may be passed on.
     body: Option<Bytes>,
-    /// What it said, for the rules that read texts.
+    /// What the upstream said, for the rules that read texts.
     words: Box<ErrorText>,
-    /// The channel lacks a model whose name nobody but the client has thought of.
+    /// Whether the failed model name was chosen by the client alone, not by an operator.
     is_of_made_up_name: bool,
-    /// The upstream does not take the token that it was shown.
+    /// Set when the upstream did not accept the token.
     token_refusal: Option<TokenRefusal>,
-    /// The site does not serve the path of a surface that not every site has.
+    /// Whether the site does not serve the path of a surface that only some sites have.
     lacks_surface: bool,
 }
 
 impl Failure {
-    /// There is no answer.
+    /// Builds the failure of a request that got no answer.
     pub(super) fn unanswered(error: &SendError) -> Self {
         Self::network(error.kind(), error.message(), error.progress())
     }
 
-    /// The answer did not come to its end.
+    /// Builds the failure of an answer that broke off.
     pub(super) fn cut(error: &BodyError) -> Self {
         Self::network(error.kind(), error.message(), Progress::whole(Came::Answer))
     }
 
-    /// Nothing came for too long. How much of the request has left by then is not known.
+    /// Builds the failure of an upstream that sent nothing for too long. How much of the request it has read is not known.
     pub(super) fn silence(limit: Duration) -> Self {
         let cause = format!("the upstream sent nothing for {} s", limit.as_secs());
         Self::network(ErrorKind::Timeout, &cause, Progress::whole(Came::Nothing))
     }
 
-    /// `cause` is for the log: it may name the upstream's address.
+    /// Builds a network failure. `cause` is for the log: it may name the upstream's address.
     fn network(kind: ErrorKind, cause: &str, progress: Progress) -> Self {
         let shown = match kind {
             ErrorKind::Dns => "its name cannot be resolved",
@@ -136,46 +136,46 @@ impl Failure {
         Self::of(Kind::FirstByte, 408, format!("first byte timeout ({seconds}s)"))
     }
 
-    /// The answer came, but not all of it in the time that it may be held.
+    /// Builds the failure of an answer that was not complete in the time that it may be held.
     pub(super) fn never_whole(limit: Duration) -> Self {
         let seconds = limit.as_secs();
         Self::of(Kind::NeverWhole, 504, format!("the upstream's answer was not whole within {seconds} s"))
     }
 
-    /// The answer has more bytes than may be held of it, and would have as many elsewhere.
+    /// Builds the failure of an answer that is longer than may be held. It would be as long elsewhere.
     pub(super) fn too_long(limit: usize) -> Self {
         Self::of(Kind::NeverWhole, 502, format!("the upstream's answer is longer than {} MiB", limit >> 20))
     }
 
-    /// An answer with a good status that cannot be used: empty, broken off, no JSON.
+    /// Builds the failure of an answer with a good status that cannot be used: empty, broken off, not JSON.
     pub(super) fn judged(cause: String) -> Self {
         Self::of(Kind::Judged, 502, cause)
     }
 
-    /// What the upstream said says that it did not carry the request out.
+    /// Marks the request as refused: the upstream's answer says that it was not carried out.
     pub(super) fn refused(self) -> Self {
         Self { progress: Progress::whole(Came::Refusal), ..self }
     }
 
-    /// A stream that ended, in whatever order, before any output. A connection that is lost behind a relay looks like
-    /// that, so the address is to blame.
+    /// Builds the failure of a stream that ended, cleanly or not, before any output. A connection that is lost behind a relay
+    /// looks like that, so the address is to blame.
     pub(super) fn closed_early() -> Self {
         Self::of(Kind::ClosedEarly, 502, "the upstream closed the stream before any output".to_owned())
     }
 
-    /// What we ourselves could not do. `cause` is for the log: it speaks of the configuration.
+    /// Builds a failure on our own side. `cause` is for the log: it describes the configuration.
     pub(super) fn local(cause: String) -> Self {
         let mut failure = Self::of(Kind::Local, 0, "Upstream error: it is not set up to be used".to_owned());
         failure.text = cause;
         failure
     }
 
-    /// The client gets this status.
+    /// Sets the status that the client gets.
     pub(super) fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
     }
 
-    /// The request could not be written in a dialect.
+    /// Builds the failure of a request that could not be written in a dialect.
     pub(super) fn unfit(unfit: ConversionError) -> Self {
         let (kind, field, text) = match unfit {
             ConversionError::Invalid { field, message } => (Kind::Invalid, field, message),
@@ -196,7 +196,7 @@ impl Failure {
         let of_history = field == "previous_response_id";
         failure.error.code = of_history.then(|| "previous_response_not_found".to_owned());
         if field == "thread" {
-            // What the API itself says of a thread that it no longer keeps.
+            // What the API itself says about a thread that it no longer keeps.
             (failure.status, failure.error.kind) = (404, Some("not_found_error".to_owned()));
             failure.error.code = Some(errors::THREAD_NOT_FOUND.to_owned());
         }
@@ -204,7 +204,7 @@ impl Failure {
         failure
     }
 
-    /// As many sessions as the channel takes are at work there, and none ended in time.
+    /// Builds the failure for a channel whose session slots were all taken and did not get free in time.
     pub(super) fn busy(retry_after_secs: i64) -> Self {
         let mut failure =
             Self::of(Kind::Busy, 503, "Channel busy: all its session slots are taken".to_owned());
@@ -214,7 +214,7 @@ impl Failure {
         failure
     }
 
-    /// Too many large requests are being converted; it would be no other for another channel.
+    /// Builds the failure for too many large requests being converted; another channel would not help.
     pub(super) fn overloaded() -> Self {
         let message = "Too many large requests at once: the memory for converting them (CONVERSION_MEMORY_BYTES) is taken, try again later";
         let mut failure = Self::of(Kind::Overloaded, 503, message.to_owned());
@@ -224,7 +224,8 @@ impl Failure {
         failure
     }
 
-    /// A status outside 2xx, its body read. `upstream` are the headers it came with.
+    /// Builds the failure for a status outside 2xx. `upstream` are the headers of the answer, `body` is its body, `complete`
+    /// whether that is all of it.
     pub(super) fn status(
         status: u16,
         path: &str,
@@ -238,7 +239,7 @@ impl Failure {
         let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
         let told = error.retry_after.map(|wait| now.saturating_add(wait.as_millis() as Millis));
         let recovers_at = failure::provider_hint(status, hint, &body, now).or(told);
-        // Some name the time of the reset alone.
+        // Some upstreams name only the time of the reset.
         let until = recovers_at.map(|at| Duration::from_millis(at.abs_diff(now)).min(MAX_RETRY_AFTER));
         error.retry_after = error.retry_after.or(until);
         let progress = Progress::whole(Came::of_status(status));
@@ -248,13 +249,13 @@ impl Failure {
         Self { progress, text, recovers_at, body, token_refusal, ..stated }.answered_with(upstream)
     }
 
-    /// When the channel works again, where the upstream itself has named no time.
+    /// Sets when the channel works again, unless the upstream itself has named a time.
     pub(super) fn or_recovers_at(self, at: Option<i64>) -> Self {
         Self { recovers_at: self.recovers_at.or(at), ..self }
     }
 
-    /// There is no WebSocket, but what came instead, if anything did. A site without that path answers with
-    /// a page, or as if it were an ordinary request.
+    /// Builds the failure of a WebSocket that was not opened, from the answer that came instead, if any. A site without
+    /// that path answers with a page, or as if it were an ordinary request.
     pub(super) fn no_socket(path: &str, refused: Option<RefusedUpgrade>, now: Millis) -> Self {
         let Some(RefusedUpgrade { status, headers, body, is_whole }) = refused else {
             return Self::judged(format!("[upstream:{path}] The upstream opened no WebSocket"));
@@ -265,15 +266,15 @@ impl Failure {
         Self { lacks_surface, ..failure }
     }
 
-    /// The upstream's answer had these headers; those that cross are for the client.
+    /// Adds those of the upstream's answer headers that are passed on to the client.
     pub(super) fn answered_with(mut self, upstream: &AnswerHeaders) -> Self {
         headers::downstream(upstream, |_| false, self.headers.get_or_insert_default());
         self
     }
 
-    /// An error that came with a good status: as an event of a stream that had not begun for the
-    /// client, or as the whole answer. A mistake that its names say to be the client's has the status of one:
-    /// behind a 502 SDKs would make it again.
+    /// Builds the failure for an error that came with a good status: as an event of a stream that had not begun for the
+    /// client, or as the whole answer. A client's mistake, judged by the error's names, gets a 4xx status: SDKs would retry
+    /// a 502.
     pub(super) fn said(mut error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
         let told = errors::status_told(&error);
@@ -285,7 +286,7 @@ impl Failure {
         Self { text, ..Self::stating(Kind::Told, status, error) }.refused()
     }
 
-    /// A stream that broke behind its first output, perhaps with an error.
+    /// Builds the failure of a stream that broke after its first output, perhaps with an error.
     pub(super) fn broken(cause: &str, error: Option<&UpstreamError>) -> Self {
         match error {
             Some(error) => Self { text: cause.to_owned(), ..Self::said(error.clone(), "stream error") },
@@ -293,7 +294,7 @@ impl Failure {
         }
     }
 
-    /// Takes the secrets of the request out of everything that came back: some upstreams repeat what they were sent.
+    /// Removes the request's secrets from everything that came back: some upstreams repeat what they were sent.
     pub(super) fn redacted(mut self, secrets: &Mask) -> Self {
         self.error.hide(|text| secrets.hide(text));
         secrets.hide(&mut self.text);
@@ -315,13 +316,13 @@ impl Failure {
         self
     }
 
-    /// The client has asked for the answer that is judged so.
+    /// Spares the channel, because the client itself asked for the answer that was judged a failure.
     pub(super) fn by_the_client(self) -> Self {
         Self { spares_channel: true, ..self }
     }
 
-    /// This is the answer to a request with the words `said`: what the client wrote says nothing of the channel. The
-    /// client asked for the model `requested`, the channel for `model`.
+    /// Attaches the request that this failure answers. Texts that repeat the client's own words `said` say nothing about the
+    /// channel. The client asked for the model `requested`, the channel was asked for `model`.
     pub(super) fn in_answer_to(
         mut self,
         said: impl FnOnce() -> Vec<Bytes>,
@@ -332,7 +333,7 @@ impl Failure {
         if self.kind == Kind::Told || self.kind == Kind::Status && (400..500).contains(&self.status) {
             self.words.answers(said());
         }
-        // An operator who names a model, for the channel or in a route's mapping, claims that it is there.
+        // An operator who names a model, for the channel or in a route's mapping, claims that the channel has it.
         let is_claimed = channel.source_model.as_ref().is_some_and(ModelPattern::is_exact);
         self.is_of_made_up_name = !is_claimed && model == requested;
         self
@@ -343,7 +344,7 @@ impl Failure {
     }
 
     fn stating(kind: Kind, status: u16, error: UpstreamError) -> Self {
-        // A network says nothing itself.
+        // A network failure has no text of the upstream.
         let network = match kind {
             Kind::Network(ErrorKind::Timeout) => Some("timed out"),
             Kind::Network(ErrorKind::Connect) => Some("connection refused"),
@@ -381,22 +382,22 @@ impl Failure {
         }
     }
 
-    /// Whether the upstream refused the way in which the request asks for thinking.
+    /// Whether the upstream refused the form in which the request asks for thinking.
     pub(super) fn refuses_thinking_form(&self) -> bool {
         self.kind == Kind::Status && messages::refuses_thinking_form(self.status, &self.error)
     }
 
-    /// Whether the upstream refused what is thought in the conversation.
+    /// Whether the upstream refused thinking blocks in the conversation.
     pub(super) fn refuses_thoughts(&self) -> bool {
         self.kind == Kind::Status && messages::refuses_thoughts(self.status, &self.error)
     }
 
-    /// Whether the upstream refused the schema that the answer is to have.
+    /// Whether the upstream refused the schema that the answer must follow.
     pub(super) fn refuses_schema(&self) -> bool {
         self.kind == Kind::Status && messages::refuses_schema(self.status, &self.error)
     }
 
-    /// Members that the upstream may have refused, the likeliest first; `own` where the client wrote them itself.
+    /// Returns the members that the upstream may have refused, the likeliest first; `own` is whether the client wrote them.
     pub(super) fn refused_members(&self, dialect: Dialect, own: bool) -> Vec<&'static str> {
         if self.kind != Kind::Status {
             return Vec::new();
@@ -405,42 +406,42 @@ impl Failure {
         optional::refused(dialect, self.status, &self.error).into_iter().chain(budget).collect()
     }
 
-    /// The bound that the upstream named when it refused the limit of the answer's length.
+    /// Returns the bound that the upstream named when it refused the output limit.
     pub(super) fn named_limit(&self) -> Option<u64> {
         (self.kind == Kind::Status && self.status == 400).then(|| output_limit::bound(&self.error.message))?
     }
 
-    /// Whether the upstream does not know the answer (any more) that the request goes on from.
+    /// Whether the upstream does not know, or no longer knows, the answer that the request goes on from.
     pub(super) fn has_forgotten(&self) -> bool {
         self.kind == Kind::Status && self.words.has_forgotten_answer()
     }
 
-    /// Whether the upstream has no way to compact a conversation.
+    /// Whether the upstream cannot compact conversations.
     pub(super) fn lacks_compaction(&self) -> bool {
         self.kind == Kind::Status
             && (matches!(self.status, 404 | 405 | 501) || self.words.names_unsupported())
     }
 
-    /// Whether the upstream does not serve the path that was asked. Hubs of the new-api family answer 501 for the paths
-    /// that they know and have not built.
+    /// Whether the upstream does not serve the path. Hubs of the new-api family answer 501 for paths that they know but have
+    /// not built.
     pub(super) fn lacks_path(&self) -> bool {
         let is_absent = || !self.words.names_model();
         let by_status = matches!(self.status, 405 | 501) || self.status == 404 && is_absent();
         self.kind == Kind::Status && by_status
     }
 
-    /// What was asked for is a surface that not every site has: a site without it is none the worse.
+    /// Marks the failure as one of a surface that only some sites have: a site without it is not at fault.
     pub(super) fn of_surface(self) -> Self {
         let lacks_surface = self.lacks_path();
         Self { lacks_surface, ..self }
     }
 
-    /// Whether another site may have the surface that this one lacks.
+    /// Whether the site lacks the surface, which another site may have.
     pub(super) fn lacks_surface(&self) -> bool {
         self.lacks_surface
     }
 
-    /// Whether the upstream says nothing but that one of its own upstreams failed.
+    /// Whether the upstream says only that one of its own upstreams failed.
     pub(super) fn is_bare_upstream_error(&self) -> bool {
         self.kind == Kind::Status && self.error.message == "upstream_error"
     }
@@ -451,7 +452,7 @@ impl Failure {
             _ if self.spares_channel || self.lacks_surface => false,
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::Judged | Kind::ClosedEarly => true,
-            // Also what we make of an answer that cannot be read.
+            // Unnamed errors also include those that we make of an unreadable answer.
             Kind::Told if self.error.names().next().is_none() => !self.words.is_about_validation(),
             Kind::Status | Kind::Told => match self.blame() {
                 Blame::Channel => true,
@@ -472,17 +473,17 @@ impl Failure {
         failure::blame(status, names)
     }
 
-    /// Whether a conversation that was here last is better off elsewhere.
+    /// Whether a conversation that was bound to this channel should leave it.
     pub(super) fn leaves_the_channel(&self) -> bool {
         self.kind == Kind::Busy || self.is_channel_fault()
     }
 
-    /// Where the request may be sent once more, whether or not that would help.
+    /// Returns where the request may be sent again, whether or not that would help.
     pub(super) fn may_repeat(&self, work: Work) -> Repeat {
         self.progress.may_repeat(work)
     }
 
-    /// Whether another channel may have the request, and may do better.
+    /// Whether another channel may get the request, and may do better.
     pub(super) fn may_retry(&self, work: Work) -> bool {
         self.may_repeat(work) >= Repeat::Elsewhere && self.is_of_this_channel()
     }
@@ -497,17 +498,17 @@ impl Failure {
         }
     }
 
-    /// Whether what serves requests failed, not the request itself or a wait for its turn.
+    /// Whether the serving side failed, not the request itself or a wait for its turn.
     pub(super) fn blames_channels(&self) -> bool {
         self.is_channel_fault() || matches!(self.kind, Kind::Network(_) | Kind::Local | Kind::NeverWhole)
     }
 
-    /// Whether another address of the same site may have the request, and may do better.
+    /// Whether another address of the same site may get the request, and may do better.
     pub(super) fn rotates_address(&self, work: Work) -> bool {
         self.may_repeat(work) == Repeat::Here && self.blames_address()
     }
 
-    /// The channel has another address, which the next request is sent to.
+    /// Spares the channel, because it has another address, to which the next request is sent.
     pub(super) fn of_one_address(self) -> Self {
         Self { spares_channel: true, ..self }
     }
@@ -524,22 +525,22 @@ impl Failure {
         }
     }
 
-    /// Whether the address has no room for the request, which another one may have: as far as Google tells.
+    /// Whether the address has no room for the request while another one may, as far as Google's answers tell.
     pub(super) fn finds_no_room(&self) -> bool {
         self.kind == Kind::Status && self.status == 429 || self.lacks_capacity()
     }
 
-    /// Whether the address says that nothing serves the model there for the moment.
+    /// Whether the address says that it has no capacity for the model at the moment.
     pub(super) fn lacks_capacity(&self) -> bool {
         self.kind == Kind::Status && self.status == 503 && self.words.names_no_capacity()
     }
 
-    /// True for a 429 that speaks of a used-up quota, which all channels of one credential share.
+    /// Whether this is a 429 about a used-up quota, which all channels of one credential share.
     pub(super) fn is_usage_limit(&self) -> bool {
         self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words)
     }
 
-    /// What operators look for in the log, before the text; none for most failures.
+    /// Returns the keyword that operators search the log for, which precedes the text; empty for most failures.
     pub(super) fn keyword(&self) -> &'static str {
         match (self.kind, self.status) {
             (Kind::Status, 429) => "upstream 429: ",
@@ -549,32 +550,32 @@ impl Failure {
         }
     }
 
-    /// Whether the upstream does not take the token that it was shown.
+    /// Returns how the upstream refused the token, if it did.
     pub(super) fn token_refusal(&self) -> Option<TokenRefusal> {
         self.token_refusal
     }
 
-    /// The status, when it is what failed.
+    /// Returns the upstream's status, when the status is what failed.
     pub(super) fn upstream_status(&self) -> Option<u16> {
         (self.kind == Kind::Status).then_some(self.status)
     }
 
-    /// The upstream spoke another dialect than the client: its own body would not be understood.
+    /// Drops the upstream's own error body, because it is in another dialect than the client's.
     pub(super) fn without_body(mut self) -> Self {
         self.body = None;
         self
     }
 
-    /// Everything that was said, for the rules that read texts: some say in a code what others say in words.
+    /// Returns all texts of the error, for the rules that read texts: some upstreams use a code, others words.
     pub(super) fn words(&self) -> &ErrorText {
         &self.words
     }
 
-    /// The answer when no further attempt is made.
+    /// Builds the answer for the client when no further attempt is made.
     pub(super) fn into_response(self, shape: ErrorShape) -> Response {
         let wait = self.error.retry_after.map(|wait| wait.as_secs_f64().ceil() as u64);
         let mut response = match (self.kind, self.body) {
-            // The client's own mistake reaches it as the upstream put it.
+            // The client's own mistake is reported in the upstream's words.
             (Kind::Status, Some(body))
                 if ((400..500).contains(&self.status) || shape.dialect == Dialect::Gemini)
                     && !reply::is_about_our_key(self.status, &self.error) =>
@@ -588,7 +589,7 @@ impl Failure {
         };
         response.headers_mut().extend(self.headers.map(|headers| *headers).unwrap_or_default());
         if let Some(seconds) = wait {
-            // Some say it in the body alone, and SDKs read the header.
+            // Some upstreams give the wait only in the body, and SDKs read the header.
             response.headers_mut().entry(RETRY_AFTER).or_insert(seconds.into());
         }
         response

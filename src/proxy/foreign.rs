@@ -1,4 +1,4 @@
-//! Paths of interfaces that this gateway does not speak, which clients ask for all the same: they are told so in the
+//! Paths of interfaces that this gateway does not serve, but that clients ask for all the same: they get a 404 in the
 //! form in which they read errors.
 //!
 //! | paths | interface | its errors |
@@ -6,7 +6,7 @@
 //! | `/v2/…`, but for `/v2/rerank` | Cohere's | `{"message": …}` |
 //! | `/api/chat`, `/api/tags`, … | Ollama's, which shares its first segment with the admin interface | `{"error": …}` |
 //!
-//! Azure's and Google's further paths have the errors of the dialects that are spoken here
+//! Further paths of Azure and Google get errors of the dialects that are served here
 //! ([`ErrorShape::at`](super::reply::ErrorShape::at)).
 
 use hyper::StatusCode;
@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::http::{self, Response};
 
-/// What follows `/api/` in the API of Ollama 0.9, as its documentation lists it. None is a path of the admin
-/// interface.
+/// The first path segments after `/api/` in the API of Ollama 0.9, as its documentation lists them. None is a path of the
+/// admin interface.
 const OLLAMA: [&str; 14] = [
     "blobs",
     "chat",
@@ -34,7 +34,7 @@ const OLLAMA: [&str; 14] = [
     "version",
 ];
 
-/// An interface that is not spoken here.
+/// An interface that is not served here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     Cohere,
@@ -42,7 +42,7 @@ pub enum Foreign {
 }
 
 impl Foreign {
-    /// Whose path it is that led to no handler, where it is known.
+    /// Returns the interface to which a path without a handler belongs, where it is known.
     pub fn at(path: &str) -> Option<Self> {
         let path = percent_decode_str(path).decode_utf8_lossy();
         let mut segments = path.split('/').skip(1);
@@ -53,7 +53,7 @@ impl Foreign {
         }
     }
 
-    /// 404 as its clients read it.
+    /// Builds a 404 in the form that the interface's clients read.
     pub fn no_such_path(self) -> Response {
         let body = match self {
             Self::Cohere => json!({ "message": "Not found: Cohere's v2 API is not spoken here, use /v1" }),

@@ -1,6 +1,6 @@
 //! The bodies of requests that come as forms, or as JSON: edits of images and videos.
 //!
-//! A form is kept whole, because another channel may have to be asked; its parts go on byte for byte but
+//! A form is kept whole, because another channel may have to be asked; its parts are passed on byte for byte, except
 //! for the model's name.
 
 use bytes::Bytes;
@@ -12,10 +12,10 @@ use crate::dialect::envelope::{self, Envelope, EnvelopeError, FormModel};
 use crate::http::form::{Field, Form};
 use crate::http::multipart::PartHead;
 
-/// The name of a file that has none.
+/// The file name for a file that has none.
 const UNNAMED: &str = "upload.bin";
 
-/// The `Content-Type` of a form, boundary and all; `None` for anything else.
+/// Returns the `Content-Type` of a form with its boundary; `None` for anything else.
 pub(super) fn form_type(headers: &HeaderMap) -> Option<&HeaderValue> {
     let is_form = |value: &&HeaderValue| {
         let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
@@ -24,8 +24,8 @@ pub(super) fn form_type(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(CONTENT_TYPE).filter(is_form)
 }
 
-/// The body of a form in which every picture has a name, without which upstreams take a part for a text;
-/// `None` where none lacks one.
+/// Returns the body of a form with a name for each file, because upstreams take a part without one for a text; `None`
+/// where no name is missing.
 fn with_names(form: &Form, body: &Bytes) -> Option<Bytes> {
     const DISPOSITION: &str = "content-disposition:";
     let mut out = Vec::new();
@@ -37,7 +37,7 @@ fn with_names(form: &Form, body: &Bytes) -> Option<Bytes> {
         };
         let Some(line) = lines.split("\r\n").find(begins) else { continue };
         let start = line.as_ptr() as usize - body.as_ptr() as usize;
-        // A name that is there is empty, and goes.
+        // An existing file name is empty, and is removed.
         let parameters =
             line.split(';').filter(|it| !it.trim_start().to_ascii_lowercase().starts_with("filename"));
         out.extend_from_slice(&body[copied..start]);
@@ -49,7 +49,7 @@ fn with_names(form: &Form, body: &Bytes) -> Option<Bytes> {
     (copied > 0).then(|| Bytes::from(out))
 }
 
-/// A file is what has a name, even an empty one, or comes as a picture.
+/// Whether a field is a file without a name: a file has the parameter for one, or the type of an image or of plain bytes.
 fn lacks_a_name(field: &Field) -> bool {
     match &field.head.filename {
         Some(name) => name.trim().is_empty(),
@@ -60,12 +60,12 @@ fn lacks_a_name(field: &Field) -> bool {
     }
 }
 
-/// Whether some upstream may take a field of this name for the model: frameworks differ about case and brackets.
+/// Whether some upstream may read a field of this name as the model: frameworks differ about case and brackets.
 fn may_be_the_model(name: &str) -> bool {
     name.split('[').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("model"))
 }
 
-/// A model that is a file to some, or a text in another charset, is another model to them, or none.
+/// Whether a field names the model in a way that every upstream reads alike: as a plain text, not a file or another charset.
 fn is_plain_model(field: &Field) -> bool {
     let PartHead { name, filename, content_type } = &field.head;
     let is_text = content_type.as_deref().is_none_or(|kind| {
@@ -75,7 +75,7 @@ fn is_plain_model(field: &Field) -> bool {
     name == "model" && filename.is_none() && is_text
 }
 
-/// What routing must know of such a request, and its body as upstreams read it.
+/// Reads what routing must know of such a request, and returns its body as upstreams read it.
 pub(super) fn read(
     dialect: Dialect,
     headers: &HeaderMap,
@@ -101,7 +101,7 @@ pub(super) fn read(
     }
     let mut models = form.fields.iter().filter(|field| field.head.name == "model");
     let model = match (models.next(), models.next()) {
-        // Which of them an upstream goes by is not for us to guess: only one has been allowed.
+        // Only one of them was permitted, and we must not guess which one an upstream uses.
         (_, Some(_)) => FormModel::Twice,
         (Some(field), None) => FormModel::At(field.content.clone()),
         (None, None) => {

@@ -1,4 +1,5 @@
-//! The surfaces whose requests come as forms, or as JSON: pictures and videos to be changed, recordings to be written down.
+//! The surfaces whose requests come as forms, or as JSON: images and videos to be edited, recordings to be
+//! transcribed.
 
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use super::form_body::form_type;
 use super::operation::{CallKind, Operation};
 use super::pipeline;
 
-/// Pictures are larger than conversations: this much is taken where the limit for JSON is lower.
+/// The minimum body limit for image forms, in bytes; images are larger than conversations.
 const MAX_FORM: usize = 64 << 20;
 
-/// Serves one call of such a surface. A recording may be as long as a file; how many such requests there are at once is
-/// bounded by the memory that all bodies share.
+/// Serves one call of such a surface. A recording may be as long as an uploaded file; how many such requests run at once
+/// is bounded by the memory that all bodies share.
 pub(super) async fn serve(
     proxy: Arc<Proxy>,
     kind: CallKind,

@@ -1,8 +1,8 @@
 //! Which headers cross the gateway.
 //!
-//! Towards the upstream an allow-list: what identifies the client's software and its session, and
-//! what the dialect itself defines. Credentials of the caller, addresses, cookies and anything about
-//! the connection never cross. Towards the client another allow-list: limits, timings, ids.
+//! Towards the upstream an allow-list applies: headers that identify the client's software and its session, and
+//! those that the dialect itself defines. Credentials of the caller, addresses, cookies and anything about
+//! the connection never cross. Towards the client another allow-list applies: limits, timings, ids.
 
 use std::cell::OnceCell;
 
@@ -16,7 +16,7 @@ use crate::request_id::RequestId;
 use crate::routing::{Account, Channel, CredentialHeaders};
 use crate::upstream::{AnswerHeaders, RequestHeaders};
 
-/// What we say when the client does not say who it is.
+/// The user agent for clients that name none.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
@@ -28,9 +28,9 @@ const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const ANTHROPIC_VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
-/// The headers of one upstream request, the client's part first, so that ours replace it. What a
-/// dialect defines crosses only where the upstream speaks that dialect too. `agent` is what the operator says in place of
-/// clients where the platform lets them, unless the site's own headers say something.
+/// Builds the headers of one upstream request: first the client's, then ours, which replace them. Headers that a dialect
+/// defines cross only where the upstream speaks that dialect too. `agent` is the operator's user agent, which replaces
+/// the client's where the platform allows it and the site's own headers name none.
 pub fn upstream(
     client_dialect: Dialect,
     dialect: Dialect,
@@ -52,7 +52,7 @@ pub fn upstream(
     if stream {
         out.set(header::ACCEPT, EVENT_STREAM);
     } else if profile.streams_responses_only {
-        // These stream to who says that it would take a stream.
+        // These platforms stream to any client that would accept a stream.
         out.set(header::ACCEPT, JSON);
     } else if dialect == Dialect::Audio {
         out.set_default(header::ACCEPT, ANYTHING);
@@ -62,7 +62,8 @@ pub fn upstream(
     match dialect {
         Dialect::Messages => {
             out.set_default(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
-            // Aggregators take either header, the vendor itself only the one: for a key, or for the token of a login.
+            // Aggregators take either header; the vendor itself takes one only, depending on whether it is a key or a
+            // login's token.
             let is_vendor = profile.vendor == Vendor::Anthropic;
             if !(is_vendor && account.oauth) {
                 out.set(X_API_KEY, credential.key.clone());
@@ -77,8 +78,8 @@ pub fn upstream(
     out
 }
 
-/// The headers of a request without a body for a resource of an upstream, in no dialect. `accept` is the
-/// default for clients that do not name one.
+/// Builds the headers of a request without a body for a resource of an upstream, in no dialect. `accept` is the
+/// default for clients that name none.
 pub fn of_resource(
     client: &HeaderMap,
     custom: &[(HeaderName, HeaderValue)],
@@ -91,8 +92,8 @@ pub fn of_resource(
     out
 }
 
-/// Puts the headers of a request for a resource in the manner of the messages API: its version and betas as the client names
-/// them, and the credential as a key, as a bearer, or both.
+/// Adds the headers with which the messages API asks for a resource: version and betas as the client names them, and
+/// the credential as a key, as a bearer, or both.
 pub fn as_messages(
     out: &mut RequestHeaders,
     client: &HeaderMap,
@@ -113,7 +114,7 @@ pub fn as_messages(
     }
 }
 
-/// The client's headers that cross and the site's custom headers, without any credential.
+/// Returns the client's headers that cross and the site's custom headers, without any credential.
 fn forwarded(
     client: &HeaderMap,
     custom: &[(HeaderName, HeaderValue)],
@@ -134,7 +135,7 @@ fn forwarded(
         out.set(name.clone(), value.clone());
     }
     out.set_default(header::USER_AGENT, USER_AGENT);
-    // A site's own headers name no second credential beside ours; the client's never come this far.
+    // A site's custom headers may not add a second credential beside ours; the client's are never forwarded.
     if !custom.is_empty() {
         for name in [header::AUTHORIZATION, X_API_KEY, X_GOOG_API_KEY] {
             out.remove(&name);
@@ -143,7 +144,7 @@ fn forwarded(
     out
 }
 
-/// Puts `first` before what `anthropic-beta` says, and behind it what a body named there.
+/// Writes `anthropic-beta`: `first`, then the betas that the header already names, then those that a body named.
 pub fn add_betas(out: &mut RequestHeaders, first: Option<&str>, betas: &[String]) {
     let given = out.get(&ANTHROPIC_BETA).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let given = given.split(',').map(str::trim).filter(|beta| !beta.is_empty());
@@ -158,14 +159,14 @@ pub fn add_betas(out: &mut RequestHeaders, first: Option<&str>, betas: &[String]
     }
 }
 
-/// Whether a client's header goes on to the upstream, whatever is asked.
+/// Whether a client's header goes on to the upstream for every operation.
 fn always_crosses(name: &HeaderName) -> bool {
     matches!(name.as_str(), "user-agent" | "accept" | "accept-language")
 }
 
 /// Whether a client's header goes on to the upstream.
 fn crosses(dialect: Dialect, profile: &Profile, name: &HeaderName) -> bool {
-    // Said by every client, decided by nobody: the common case leaves first.
+    // Sent by every client and decided elsewhere: the common case leaves first.
     if matches!(
         name.as_str(),
         "host" | "content-length" | "authorization" | "content-type" | "connection" | "accept-encoding"
@@ -193,7 +194,7 @@ fn crosses(dialect: Dialect, profile: &Profile, name: &HeaderName) -> bool {
     ) {
         return true;
     }
-    // These choose somebody's account, which is not the caller's to choose.
+    // These select an account, which the caller may not choose.
     if matches!(name, "openai-organization" | "openai-project" | "chatgpt-account-id") {
         return false;
     }
@@ -207,14 +208,14 @@ fn crosses(dialect: Dialect, profile: &Profile, name: &HeaderName) -> bool {
     }
 }
 
-/// The headers that a message's `Connection` names: they are about that connection, and go no further
+/// The headers that a message's `Connection` names: they belong to that connection, and go no further
 /// (RFC 9110 §7.6.1).
 struct ConnectionHeaders<'a>(Vec<&'a [u8]>);
 
 impl<'a> ConnectionHeaders<'a> {
     fn of(values: impl Iterator<Item = &'a [u8]>) -> Self {
         let options = values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-        // What most say names no header; without others nothing is allocated.
+        // The usual options name no header; without other options nothing is allocated.
         let is_name = |option: &&[u8]| {
             !option.is_empty()
                 && [b"keep-alive".as_slice(), b"close"].iter().all(|word| !option.eq_ignore_ascii_case(word))
@@ -227,8 +228,8 @@ impl<'a> ConnectionHeaders<'a> {
     }
 }
 
-/// Whether a header of an answer repeats a secret of its request. Mostly no value is as long as the credential, and then
-/// no form of that is made.
+/// A check whether a header of an answer repeats a secret of its request. Mostly no value is as long as the credential,
+/// and then the forms of the credential are not computed.
 pub struct SecretCheck<'a> {
     channel: &'a Channel,
     credential: OnceCell<Mask>,
@@ -249,11 +250,11 @@ impl<'a> SecretCheck<'a> {
     }
 }
 
-/// The headers of an answer: what crosses of the upstream's, and our own. One that repeats a secret does not.
+/// Writes the headers of an answer that are passed on to the client. A header that repeats a secret is left out.
 pub fn downstream(upstream: &AnswerHeaders, repeats: impl Fn(&[u8]) -> bool, out: &mut HeaderMap) {
     let connection = ConnectionHeaders::of(upstream.get_all(&header::CONNECTION));
     for (name, value) in upstream.iter() {
-        // Most others are done with here: names that cross begin so.
+        // Most other headers end here: the names that cross begin with these letters.
         if !matches!(name.first(), Some(b'X' | b'x' | b'R' | b'r' | b'O' | b'o' | b'A' | b'a')) {
             continue;
         }
@@ -282,7 +283,7 @@ pub fn downstream(upstream: &AnswerHeaders, repeats: impl Fn(&[u8]) -> bool, out
     }
 }
 
-/// The headers of a streamed answer; they keep proxies before the gateway from holding it back.
+/// Sets the headers of a streamed answer; they keep proxies in front of the gateway from holding it back.
 pub fn event_stream(out: &mut HeaderMap) {
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
@@ -290,7 +291,7 @@ pub fn event_stream(out: &mut HeaderMap) {
     out.insert("x-accel-buffering", HeaderValue::from_static("no"));
 }
 
-/// Messages clients read their request id from `request-id`.
+/// Sets the `request-id` header, from which messages clients read their request id.
 pub fn request_id(dialect: Dialect, id: RequestId, out: &mut HeaderMap) {
     if dialect == Dialect::Messages {
         out.insert("request-id", id.header_value());

@@ -1,6 +1,6 @@
-//! Requests that the service sends to itself: an operator tries the proxy from the admin API. Such a request takes the
-//! handlers' way from authentication on, as the global token, but over no socket, so there is no header that a stranger
-//! could forge to be taken for it, and no limit that it uses up.
+//! Requests that the service sends to itself, when an operator tries the proxy from the admin API. Such a request reaches the
+//! handlers as the global token without authentication. It uses no socket, so there is no header that a stranger
+//! could forge to pass for it, and it uses up no limit.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::ids::ChannelId;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
 
-/// A request of the service itself.
+/// A request that the service makes to itself.
 pub struct InternalRequest {
     pub method: Method,
-    /// Path and query.
+    /// The path and query.
     pub target: Uri,
     pub headers: HeaderMap,
     pub body: Bytes,
     pub forced_channel: Option<ChannelId>,
 }
 
-/// The proxy's answer; `None` where it has no such route.
+/// Sends a request to the proxy's own routes; `None` where there is no such route.
 pub async fn send(proxy: &Arc<Proxy>, request: InternalRequest) -> Option<Response> {
     let Found::Route(route, params) = proxy.router.find(&request.method, request.target.path()) else {
         return None;

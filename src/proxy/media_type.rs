@@ -1,28 +1,28 @@
-//! What the body of an answer is: by its content type, and by its first bytes where an upstream names another.
+//! The kind of an answer's body: by its content type, and by its first bytes where an upstream names the wrong type.
 
 /// Whether the content type is that of events.
 pub(super) fn is_event_stream(content_type: &[u8]) -> bool {
     begins_with(content_type, b"text/event-stream")
 }
 
-/// Whether the content type is that of a page: of what stands before the upstream.
+/// Whether the content type is that of a page, which comes from something in front of the upstream.
 pub(super) fn is_page(content_type: &[u8]) -> bool {
     begins_with(content_type, b"text/html")
 }
 
-/// Any media type of JSON. What is handed on is JSON under whatever name it came; SDKs go by the name.
+/// Whether the content type is any JSON type. JSON is passed on under whatever name it came; SDKs go by the name.
 pub(super) fn is_json(content_type: &[u8]) -> bool {
     let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     essence.last_chunk::<4>().is_some_and(|end| end.eq_ignore_ascii_case(b"json"))
 }
 
-/// Some upstreams stream under another content type.
+/// Whether a body begins like a stream of events: some upstreams stream under another content type.
 pub(super) fn looks_like_events(first: &[u8]) -> bool {
     let text = first.trim_ascii_start();
     [b"data:".as_slice(), b"event:", b":", b"id:", b"retry:"].iter().any(|prefix| text.starts_with(prefix))
 }
 
-/// And some answer at once under that of a stream: no event begins like this.
+/// Whether a body begins like JSON: some upstreams answer in one piece under a stream's type. No event begins like this.
 pub(super) fn looks_like_json(first: &[u8]) -> bool {
     matches!(first.trim_ascii_start().first(), Some(b'{' | b'['))
 }

@@ -11,44 +11,44 @@
 //! | step | file | what happens |
 //! |---|---|---|
 //! | 1 | `routes` | a path belongs to a surface |
-//! | 2 | `auth` | who calls |
-//! | 3 | `call` | the body, and what routing must know of it, kept for as many tries as it takes |
-//! | 4 | `admit` | whether this caller may ask for this model, and once more; the call counts |
-//! | 5 | `pick` | a channel, with the slots that it takes |
-//! | 6 | `addresses` | the channel's addresses, one after the other |
-//! | 7 | `compose` | the request as one address gets it, in one dialect: its body by `compose::outgoing`, its headers by `headers` |
-//! | 8 | `send` | sent; the head of the answer |
+//! | 2 | `auth` | the caller is identified |
+//! | 3 | `call` | the body is read, with what routing must know of it, and kept for all attempts |
+//! | 4 | `admit` | whether this caller may ask for this model, and has a request left; the call is counted |
+//! | 5 | `pick` | a channel is picked, and the slots that it needs are taken |
+//! | 6 | `addresses` | the channel's addresses are tried one after the other |
+//! | 7 | `compose` | the request for one address in one dialect: its body by `compose::outgoing`, its headers by `headers` |
+//! | 8 | `send` | the request is sent; the head of the answer is read |
 //! | 9 | `commit` | the answer is held until it is known to be good |
-//! | 10 | `relay` | the answer on its way, chunk by chunk |
+//! | 10 | `relay` | the answer is passed on, chunk by chunk |
 //!
 //! Each try of a channel is an `attempt`, which is settled once, at whatever step it ends: log row, counters, cooldown,
-//! cost, slots. `failure` says why it failed and what follows; `ask`, what is sent after a refusal.
+//! cost, slots. `failure` says why it failed and what follows; `ask` decides what is sent after a refusal.
 //!
-//! | module | what else there is |
+//! | module | what it holds |
 //! |---|---|
-//! | `channel_addresses` | which of a channel's addresses is asked next, and what each one's answer says of it |
+//! | `channel_addresses` | which of a channel's addresses is asked next, and what each answer says about its address |
 //! | `state` | what the proxy keeps from one call to the next |
-//! | `operation` | what a client asks for, as far as its path tells |
-//! | `client`, `session` | the client's application; a conversation and its channel |
+//! | `operation` | what a client asks for, as far as the path tells |
+//! | `client`, `session` | the client's application; a conversation and the channel it is bound to |
 //! | `upstream_socket` | requests to Codex over a WebSocket |
 //! | `retry` | what is asked after a refusal: another dialect, other words, a new token |
-//! | `media_type` | what a body is, by its content type and its first bytes |
-//! | `reply`, `foreign` | errors in the shape of the surface, and of interfaces not spoken here |
+//! | `media_type` | the kind of a body, by its content type and its first bytes |
+//! | `reply`, `foreign` | errors in the shape of the surface; errors for interfaces that are not served here |
 //! | `gemini` | the surface whose paths name the model |
-//! | `responses`, `responses_ws` | answers of the responses dialect after they were given; that dialect over a WebSocket |
-//! | `realtime` | a conversation in speech over a WebSocket |
+//! | `responses`, `responses_ws` | operations on earlier answers of the responses dialect; that dialect over a WebSocket |
+//! | `realtime` | speech conversations over a WebSocket |
 //! | `socket_opener` | who opened a WebSocket |
-//! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms (read by `form_body`), videos, uploads |
-//! | `batches` | many requests of one model, worked off by one account in its own time |
-//! | `pipeline`, `answered` | the steps in their order; what comes of them |
-//! | `call_signatures` | signatures of calls that clients cannot carry |
-//! | `key` | the limits of the key that a call is made with; what its holder is told |
+//! | `models`, `search`, `forms`, `videos`, `files` | model lists, searches, forms (read by `form_body`), videos, uploads |
+//! | `batches` | many requests for one model, which one account works off in its own time |
+//! | `pipeline`, `answered` | the steps in their order; their result |
+//! | `call_signatures` | signatures of tool calls that clients cannot carry |
+//! | `key` | the limits of the key that a call is made with; what its holder is told about usage |
 //! | `tail` | the end of an answer that is too long to be held |
 //! | `cost` | what an answer cost |
-//! | `trace` | what an operator has recorded of a call, without secrets |
+//! | `trace` | the debug trace of a call, without secrets |
 //! | `alerts` | alerts to the operator |
-//! | `resource_upstream`, `download` | what an upstream keeps of a client's, asked for at the account that made it; its bytes |
-//! | `internal` | requests of the service itself |
+//! | `resource_upstream`, `download` | a resource kept by an upstream, asked for at the account that made it; its bytes |
+//! | `internal` | requests that the service makes to itself |
 
 mod addresses;
 mod admit;

@@ -1,4 +1,4 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`, in the shape of the client's family, and gemini's own paths to the same.
+//! `GET /v1/models` and `GET /v1/models/{id}`, in the shape of the client's family, and Gemini's own paths for the same.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use super::auth::Caller;
 use super::headers;
 use super::reply::ErrorShape;
 
-/// The most entries of one page of the messages shape, which is the only one with pages.
+/// The maximum number of entries on a page of the messages shape, which is the only one with pages.
 const MAX_PAGE: usize = 1000;
-/// When every model was made, in seconds: nobody tells, and clients that keep lists compare.
+/// The creation time given for every model, in Unix seconds: nobody tells the real one, and clients compare lists.
 const CREATED: i64 = 1_767_225_600;
-/// Only Google's SDKs send it. They ask on the same paths as everybody else.
+/// The header that only Google's SDKs send. They use the same paths as other clients.
 const GOOGLE_SDK: &str = "x-goog-api-client";
 
-/// `GET /v1/models`
+/// Serves `GET /v1/models`.
 pub(super) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     if request.headers.contains_key(GOOGLE_SDK) {
         return gemini_list(proxy, request, caller).await;
@@ -47,21 +47,21 @@ pub(super) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) ->
     response
 }
 
-/// Gemini's list: always our own models, whichever upstream serves them.
+/// Answers Gemini's list: always our own models, whichever upstream serves them.
 pub(super) async fn gemini_list(proxy: Arc<Proxy>, _: Request, caller: Caller) -> Response {
     let models: Vec<Value> =
         available(&proxy.jobs, &caller).await.iter().map(|model| gemini_entry(model)).collect();
     http::json(StatusCode::OK, &json!({ "models": models }))
 }
 
-/// `GET /v1/models/{id}`
+/// Serves `GET /v1/models/{id}`.
 pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_google = request.headers.contains_key(GOOGLE_SDK);
     let shape = ErrorShape::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
     one(&proxy.jobs, &request, &caller, shape).await
 }
 
-/// One model in gemini's shape.
+/// Answers one model in Gemini's shape.
 pub(super) async fn gemini_get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let shape = ErrorShape::new(Dialect::Gemini, request.id);
     one(&proxy.jobs, &request, &caller, shape).await
@@ -87,7 +87,7 @@ async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, shape: ErrorS
     response
 }
 
-/// The names this caller may use. Where there is none, the sites are asked first: bounded and shared.
+/// Returns the models this caller may use. Where there are none, the sites are asked first: bounded and shared.
 async fn available(jobs: &Arc<Jobs>, caller: &Caller) -> Vec<String> {
     let exposed = || jobs.core.snapshot.load().exposed_models(caller.policy());
     let models = exposed();
@@ -111,7 +111,7 @@ fn messages_entry(model: &str) -> Value {
     json!({ "type": "model", "id": model, "display_name": model, "created_at": iso(CREATED * 1000) })
 }
 
-/// `limit`, `after_id`, `before_id` of the messages API; without a limit the whole list.
+/// Reads `limit`, `after_id` and `before_id` as in the messages API; without a limit the page is the whole list.
 fn page<'a>(models: &'a [String], query: &Query) -> Result<(&'a [String], bool), String> {
     let limit = match query.get("limit") {
         None => models.len().max(1),

@@ -1,56 +1,56 @@
-//! What a client asks for, as far as its path tells: how it is spoken, and what is to be done.
+//! What a client asks for, as far as its path tells: the dialect, and the operation.
 
 use crate::dialect::{Dialect, embeddings};
 use crate::platform::Platform;
 use crate::upstream::Work;
 
-/// Where Google's Code Assist API counts tokens.
+/// The path at which Google's Code Assist API counts tokens.
 pub(super) const CODE_ASSIST_COUNT: &str = "/v1internal:countTokens";
 
-/// OpenAI's own default.
+/// The model for moderations that name none, which is OpenAI's own default.
 const DEFAULT_MODERATION_MODEL: &str = "omni-moderation-latest";
 
-/// What a surface is asked to do.
+/// The operation that a surface is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// To answer, in whatever dialect an upstream may take.
+    /// Answering, in any dialect that an upstream accepts.
     Answer,
-    /// To say how many tokens a request of messages, responses or gemini has.
+    /// Counting the tokens of a messages, responses or Gemini request.
     CountTokens,
-    /// To shorten a conversation of the responses dialect.
+    /// Shortening a conversation of the responses dialect.
     Compact,
-    /// To change a picture, which comes as a form.
+    /// Editing an image, which comes as a form.
     EditImage,
-    /// To begin a video, which comes as a form or JSON.
+    /// Creating a video, which comes as a form or JSON.
     CreateVideo,
-    /// To make more pictures like one, which comes as a form.
+    /// Making variations of an image, which comes as a form.
     VaryImage,
-    /// To read a text aloud.
+    /// Reading a text aloud.
     Speak,
-    /// To write down what is said in a recording, which comes as a form.
+    /// Transcribing a recording, which comes as a form.
     Transcribe,
-    /// To write it down in English.
+    /// Transcribing a recording into English.
     TranslateSpeech,
-    /// To talk, over a WebSocket.
+    /// A speech conversation over a WebSocket.
     Converse,
-    /// To put documents in the order in which they answer a question: Jina's form, or Cohere's first.
+    /// Ranking documents by how well they answer a question, in Jina's form or that of Cohere's first version.
     Rerank,
-    /// To put documents in order, in the form of Cohere's second version.
+    /// Ranking documents, in the form of Cohere's second version.
     RerankV2,
-    /// To tell whether a text or a picture may be shown.
+    /// Deciding whether a text or an image may be shown.
     Moderate,
-    /// To work off many requests of one model, in the upstream's own time.
+    /// Working off many requests for one model, in the upstream's own time.
     CreateBatch,
-    /// To search the web.
+    /// Searching the web.
     Search,
-    /// To do as Codex's own tool for the web wants.
+    /// Serving Codex's own web tool.
     AlphaSearch,
-    /// What only gemini's own upstreams do, by the name of the action.
+    /// An action that only Gemini's own upstreams offer, by its name.
     OfGemini(&'static str),
 }
 
 impl Operation {
-    /// Where clients ask.
+    /// Returns the path at which clients ask.
     pub(super) fn path(self, dialect: Dialect) -> &'static str {
         match self {
             Self::Answer => dialect.path(),
@@ -75,7 +75,7 @@ impl Operation {
         }
     }
 
-    /// What an upstream does for it.
+    /// Returns the kind of work that an upstream does for it.
     pub(super) fn work(self, dialect: Dialect) -> Work {
         match self {
             Self::CountTokens => Work::Lookup,
@@ -86,7 +86,7 @@ impl Operation {
         }
     }
 
-    /// What clients call it: gemini's by the action, the others by where they ask.
+    /// Returns what clients call it: the action for Gemini, the path for the others.
     pub(super) fn name(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
             (Self::OfGemini(action), _) => action,
@@ -96,7 +96,7 @@ impl Operation {
         }
     }
 
-    /// Where a platform is asked in a dialect.
+    /// Returns the path at which a platform is asked in a dialect.
     pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
         let profile = platform.profile();
         match self {
@@ -109,7 +109,7 @@ impl Operation {
         }
     }
 
-    /// Whether it is one of Google's actions that embed texts, which other upstreams do in OpenAI's form.
+    /// Whether it is one of Google's embedding actions, which other upstreams serve in OpenAI's form.
     pub(super) fn is_embedding(self) -> bool {
         matches!(self, Self::OfGemini(embeddings::ONE | embeddings::SEVERAL))
     }
@@ -127,36 +127,36 @@ impl Operation {
         !matches!(self, Self::Answer | Self::CountTokens | Self::Compact | Self::OfGemini(_))
     }
 
-    /// What is asked for where the request names no model.
+    /// Returns the model for requests that name none.
     pub(super) fn default_model(self) -> Option<&'static str> {
         (self == Self::Moderate).then_some(DEFAULT_MODERATION_MODEL)
     }
 }
 
-/// What kind of call it is: how it is spoken, what it asks for, and what of it stands in the path.
+/// The kind of a call: its dialect, its operation, and what its path says.
 pub(super) struct CallKind {
     pub(super) dialect: Dialect,
     pub(super) operation: Operation,
-    /// Where the path names the model, and not the body.
+    /// Set where the path names the model, not the body.
     pub(super) of_path: Option<PathModel>,
 }
 
 impl CallKind {
-    /// A call whose body says everything.
+    /// Builds the kind of a call whose body says everything.
     pub(super) fn of_body(dialect: Dialect, operation: Operation) -> Self {
         Self { dialect, operation, of_path: None }
     }
 }
 
-/// What gemini's paths say and its bodies do not.
+/// The parts of a call that Gemini's paths name and its bodies do not.
 pub(super) struct PathModel {
     pub(super) model: String,
     pub(super) stream: bool,
-    /// The version of the interface, where it is another than the usual one.
+    /// The version of the interface, where it is not the usual one.
     pub(super) version: Option<Box<str>>,
 }
 
-/// Whether an action makes something that costs much or stays: a picture, a video, a job.
+/// Whether an action makes something that is expensive or persistent: an image, a video, a job.
 fn is_creation(action: &str) -> bool {
     matches!(action, "predict" | "predictLongRunning" | "batchGenerateContent" | "asyncBatchEmbedContent")
 }

@@ -1,5 +1,5 @@
-//! Step 5: a channel is picked, and what an attempt on it takes: a slot at its site, one for the session, the trial of a
-//! channel that rests.
+//! Step 5: picks a channel, and takes what an attempt on it needs: a slot at its site, one for the session, the trial of a
+//! resting channel.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,36 +18,35 @@ use super::attempt::{Choice, Slots};
 use super::call::Call;
 use super::retry::formats::{MemoryKey, is_native, is_served};
 
-/// How often a request that sees a free slot and finds it taken looks again, before it queues.
+/// How often a request looks again, before it queues, when a free slot that it saw is taken by another request.
 const FREE_SLOT_TRIES: usize = 16;
 
-/// What a search for a channel gave.
+/// The result of a search for a channel.
 pub(super) enum Picked {
-    /// With the slots it takes.
+    /// A channel, with its slots taken.
     Channel(Choice, Slots),
-    /// As many sessions as it takes are at work there, and none ended in time.
+    /// A channel whose session slots are all taken, and none got free in time.
     Busy(Choice),
-    /// With the time at which the first cooling channel recovers, when cooling is all that stands
-    /// in the way.
+    /// No channel, with the time at which the first cooling channel recovers, if cooling is the only obstacle.
     Nothing(Option<i64>),
-    /// Every eligible site is full, and the queue is too or did not move in time.
+    /// Every eligible site is full, and so is the queue, or it did not move in time.
     Saturated,
 }
 
-/// Picks a channel and takes its slots: the one of its session first. Sites with a free slot come first;
-/// only when every eligible site is full does the request queue, at the picked one. A first
-/// attempt prefers the channel that served the conversation last.
+/// Picks a channel and takes its slots, the one of its session first. Sites with a free slot are preferred; only when
+/// every eligible site is full does the request queue, at the picked one. A first attempt prefers the channel that served
+/// the conversation last.
 pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[ServedBy]) -> Picked {
     let bound =
         call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&proxy.core));
     match pick_free(proxy, call, tried, bound).await {
         Some(picked) => picked,
-        // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
+        // Boxed, because waiting is rare: a call's future is kept in one small allocation.
         None => Box::pin(pick_in_queue(proxy, call, tried, bound)).await,
     }
 }
 
-/// Picks among the channels whose site has a free slot; `None` when all that could serve are full.
+/// Picks among the channels whose site has a free slot; `None` when only full sites could serve.
 async fn pick_free(
     proxy: &Arc<Proxy>,
     call: &Call,
@@ -58,7 +57,7 @@ async fn pick_free(
         let (chosen, some_are_full) = choose_free(proxy, call, tried, bound);
         let mut choice = match chosen {
             Chosen::Channel(choice) => choice,
-            // Who is full can serve; what rests is for when nobody can.
+            // A full site can serve after a wait; resting channels are for when nobody else can.
             Chosen::Nothing { .. } if some_are_full => return None,
             Chosen::Nothing { reserve: Some(choice), .. } => choice,
             Chosen::Nothing { earliest_cooldown, reserve: None } => {
@@ -74,7 +73,7 @@ async fn pick_free(
             let Some(offered) = still_offered(proxy, call, tried, choice) else { continue };
             choice = offered;
         }
-        // Without these, somebody else took the slot or the trial in between: choose again.
+        // Without both, another request took the slot or the trial in between: choose again.
         if let Some(site) = try_lease(&proxy.core, &choice.channel)
             && let Some(trial) = begin_trial(call, &choice)
         {
@@ -84,8 +83,8 @@ async fn pick_free(
     None
 }
 
-/// Waits for a slot of the site that is picked although it is full. Only once: when the channel is not to
-/// be had any more by then, another one is picked that needs no waiting.
+/// Waits for a slot of the picked site although it is full. Waits only once: when the channel has become unavailable by
+/// then, another one is picked that needs no waiting.
 async fn pick_in_queue(
     proxy: &Arc<Proxy>,
     call: &Call,
@@ -121,19 +120,19 @@ async fn pick_in_queue(
     pick_free(proxy, call, tried, bound).await.unwrap_or(Picked::Saturated)
 }
 
-/// The choice as it holds after a wait: meanwhile its channel may have been deleted or disabled, or have
-/// failed somebody else.
+/// Checks the choice again after a wait, during which its channel may have been deleted or disabled, or have failed
+/// another request.
 fn still_offered(proxy: &Proxy, call: &Call, tried: &[ServedBy], choice: Choice) -> Option<Choice> {
     let key = choice.channel.key();
     match choose(proxy, call, tried, None, &|channel| channel.key() == key) {
         Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
-        // It rests: as it did before the wait, or since.
+        // The channel rests, as it did before the wait or since.
         Chosen::Nothing { reserve, .. } => reserve.filter(|_| choice.reason.is_trial()),
     }
 }
 
-/// The trial that a request for a resting channel is. `None` when another one is at work there or was just now;
-/// the inner one where the channel does not rest.
+/// Begins the trial of a resting channel. The outer `None` means that another trial runs there or just ran;
+/// the inner `None` that the channel does not rest.
 fn begin_trial(call: &Call, choice: &Choice) -> Option<Option<Trial>> {
     let (live, now) = (&choice.channel.live, now_ms());
     match choice.reason {
@@ -147,7 +146,7 @@ fn begin_trial(call: &Call, choice: &Choice) -> Option<Option<Trial>> {
     }
 }
 
-/// Whether the site has no `maxConcurrency`. Most have none, and cost a request neither a look-up nor a lock.
+/// Whether the site has no `maxConcurrency`. Most have none, and need neither a look-up nor a lock.
 fn is_unlimited(channel: &Channel) -> bool {
     channel.account.site.max_concurrency.is_none()
 }
@@ -165,11 +164,11 @@ fn takes_session_lease(call: &Call, channel: &Channel) -> bool {
     call.session.is_some() && channel.account.session_scoped
 }
 
-/// The slot that a session takes of such a channel.
+/// Takes a slot of the channel for the call's session.
 async fn session_lease(proxy: &Proxy, channel: &Channel) -> Result<Lease, SlotRefused> {
-    // The rules of this moment: the call may have been tried elsewhere for a while.
+    // The current rules: the call may have been tried elsewhere for a while.
     let rules = proxy.core.settings.load().session_leases;
-    // Boxed, as all that is rarely waited for.
+    // Boxed, because waiting is rare.
     Box::pin(proxy.session_leases.lease(channel.key(), &rules)).await
 }
 
@@ -177,12 +176,12 @@ enum Chosen {
     Channel(Choice),
     Nothing {
         earliest_cooldown: Option<i64>,
-        /// A channel that rests, and may be tried by one request at a time.
+        /// A resting channel that may be tried by one request at a time.
         reserve: Option<Choice>,
     },
 }
 
-/// Selects among the channels whose site has a free slot; tells whether that passed any over.
+/// Selects among the channels whose site has a free slot; also returns whether any was skipped as full.
 fn choose_free(proxy: &Proxy, call: &Call, tried: &[ServedBy], bound: Option<ServedBy>) -> (Chosen, bool) {
     let some_are_full = Cell::new(false);
     let has_free_slot = |channel: &Channel| {
@@ -193,7 +192,7 @@ fn choose_free(proxy: &Proxy, call: &Call, tried: &[ServedBy], bound: Option<Ser
     (choose(proxy, call, tried, bound, &has_free_slot), some_are_full.get())
 }
 
-/// Selects among the eligible channels that `may_take` it: the `bound` one if it is among them.
+/// Selects among the eligible channels that `may_take` accepts; prefers the `bound` one if it is among them.
 fn choose(
     proxy: &Proxy,
     call: &Call,
@@ -225,7 +224,7 @@ fn choose(
         rotations: Some(&proxy.core.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
-    // Completions are bridged and embeddings converted where nobody has them, not beside somebody who does.
+    // Completions and embeddings are converted only where no channel has them natively.
     let is_bridged = dialect == Dialect::Completions || call.operation.is_embedding();
     let has_it = |channel: &Channel| {
         let (site, now) = (&channel.account.site, query.now);
@@ -236,7 +235,7 @@ fn choose(
     let native = is_bridged.then(|| select(&matched, &first, &mut random));
     let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
     let choice = |channel: &Arc<Channel>, upstream_model: &str, reason| {
-        // Mostly the model has one name: then it is one text, too.
+        // Mostly both names are equal: then they share one text.
         let own = upstream_model == &*call.model;
         let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
         Choice { channel: channel.clone(), model, reason }
@@ -254,8 +253,8 @@ fn choose(
     }
 }
 
-/// A number in [0, 1) for the weighted choice: xorshift64*, seeded per thread by the process's own
-/// hash keys. It decides nothing that anyone could profit from guessing.
+/// Returns a number in [0, 1) for the weighted choice: xorshift64*, seeded per thread by the process's own hash keys.
+/// It decides nothing that anyone could profit from guessing.
 fn random() -> f64 {
     use std::hash::{BuildHasher, Hasher};
     thread_local! {

@@ -62,7 +62,7 @@ pub(super) async fn serve(
     serve_body(proxy, kind, request, body, caller).await
 }
 
-/// Serves a call with this body, which may be another than the request's own.
+/// Serves a call with the given body, which may differ from the request's own.
 pub(super) async fn serve_body(
     proxy: Arc<Proxy>,
     kind: CallKind,
@@ -73,7 +73,7 @@ pub(super) async fn serve_body(
     let timer = request.first_output_timer.clone();
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
     let call = match proxy.conversions.read_through(length, read).await {
-        // Boxed, because few go on from what was stored here.
+        // Boxed, because few calls go on from an answer stored here.
         Ok(call) if call.shape.dialect == Dialect::Responses => Box::pin(completed(&proxy, call)).await,
         read => read,
     };
@@ -87,7 +87,8 @@ pub(super) async fn serve_body(
     }
 }
 
-/// A responses call with what it goes on from. A long one is looked through beside the threads that serve connections.
+/// Completes a responses call with the answer that it goes on from. A long body is checked away from the threads that
+/// serve connections.
 async fn completed(proxy: &Proxy, call: Box<Call>) -> Result<Box<Call>, Box<Response>> {
     let call = previous::complete(proxy, call).await?;
     match proxy.conversions.read_through(call.body.len(), || orphaned_output(&call)).await {
@@ -134,8 +135,8 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
     mem::take(&mut call.trace).response_sent(response)
 }
 
-/// A tool's output in a responses request must name its call. Codex is let through: it
-/// sends what its own API takes.
+/// Returns a refusal for a responses request with a tool output that names no call. Codex is let through: it sends what
+/// its own API takes.
 fn orphaned_output(call: &Call) -> Option<Response> {
     let has_outputs = call.shape.dialect == Dialect::Responses && call.envelope.marks.outputs;
     if !has_outputs || call.operation == Operation::AlphaSearch || call.client.family == Family::Codex {
@@ -150,8 +151,8 @@ fn orphaned_output(call: &Call) -> Option<Response> {
     }
 }
 
-/// Coding clients count all the time and expect a number: where no upstream counts, an estimate
-/// does, and says so.
+/// Builds an answer with an estimated token count, marked by a header. Coding clients count all the time and expect a
+/// number, also where no upstream counts.
 fn estimated_count(shape: ErrorShape, body: &Bytes) -> Response {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let tokens = Node::parse(text).map_or(0, |body| estimate_tokens(&body));
@@ -168,17 +169,17 @@ fn estimated_count(shape: ErrorShape, body: &Bytes) -> Response {
     response
 }
 
-/// Opens a socket for a client at the first channel that has one; otherwise a refusal.
+/// Opens a socket for a client at the first channel that has one; returns a refusal if none has.
 pub(super) async fn open_socket(proxy: &Arc<Proxy>, opening: &Opening) -> Response {
     route(proxy, &opening.call, Way::Socket(opening)).await.response
 }
 
-/// Has a batch made at the first channel that takes it; otherwise a refusal.
+/// Creates a batch at the first channel that takes it; returns a refusal if none does.
 pub(super) async fn create_batch(proxy: &Arc<Proxy>, batch: &Arc<NewBatch>) -> Response {
     route(proxy, &batch.call, Way::Batch(batch)).await.response
 }
 
-/// What a channel is asked for.
+/// The kind of request that a channel is asked for.
 #[derive(Clone, Copy)]
 enum Way<'a> {
     Answer,
@@ -186,7 +187,7 @@ enum Way<'a> {
     Batch(&'a Arc<NewBatch>),
 }
 
-/// Tries channels until one gives what is wanted, none is left, or the attempts are used up.
+/// Tries channels until one answers, none is left, or the attempts are used up.
 async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
@@ -197,7 +198,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
     for number in 0..attempts {
         let mut picked = pick(proxy, call, &tried).await;
         if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(&proxy.core, call) {
-            // A model nobody has heard of may be new upstream: look once, bounded and shared.
+            // A model that is not known here may be new upstream: look once, bounded and shared.
             // Boxed, because it is rare and large.
             Box::pin(refresh::refresh_for_unknown_model(&proxy.jobs)).await;
             picked = pick(proxy, call, &tried).await;
@@ -221,7 +222,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
         tried.push(choice.channel.key());
         let answered = match way {
             Way::Answer => addresses::attempt(proxy, call, &choice, number, slots).await,
-            // Boxed, because they are rare.
+            // Boxed, because both are rare.
             Way::Socket(opening) => Box::pin(opening.attempt(proxy, &choice, number, slots)).await,
             Way::Batch(batch) => Box::pin(batch.attempt(proxy, &choice, number, slots)).await,
         };
@@ -236,8 +237,8 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
     unserved(&proxy.core, call, last, None).into()
 }
 
-/// The answer to a request that goes to nobody else. What may have been made all the same must not be asked for again by
-/// the client's SDK either.
+/// Answers a request that goes to no other channel. If the upstream may have made the thing all the same, the answer also
+/// tells the client's SDK not to retry.
 fn refused_for_good(call: &Call, failure: Failure) -> Response {
     let may_be_made = failure.may_repeat(call.work()) == Repeat::Nowhere;
     let response = failure.into_response(call.shape);
@@ -248,7 +249,7 @@ fn is_unknown_model(core: &Core, call: &Call) -> bool {
     core.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none()
 }
 
-/// The answer of a request that no channel served.
+/// Builds the answer to a request that no channel served.
 fn unserved(
     core: &Core,
     call: &Call,
@@ -271,7 +272,7 @@ fn unserved(
     }
 }
 
-/// Whether the model is served, but by no site of whose platform this call could be asked: trying again does not help.
+/// Whether the model is served, but only by sites whose platform does not offer this call: trying again does not help.
 fn is_offered_by_none(core: &Core, call: &Call) -> bool {
     let snapshot = core.snapshot.load();
     let (model, policy) = (&call.envelope.model, call.caller.policy());

@@ -19,15 +19,15 @@ use super::auth::Refused;
 use super::headers;
 use super::key::over_limit::refused_by;
 
-/// Roots of Google's paths: those that are served here, then its other versions, its uploads and Vertex AI.
+/// The roots of Google's paths: those that are served here, then its other versions, its uploads and Vertex AI.
 const GOOGLES: [&str; 7] =
     ["/v1beta", "/v1internal", "/gemini", "/v1alpha", "/v1beta1", "/upload", "/v1/projects"];
 
-/// Where an error is to be written: which shape, whose request.
+/// The shape of an error answer: its dialect, and the id of the request.
 #[derive(Clone, Copy)]
 pub struct ErrorShape {
     pub dialect: Dialect,
-    /// Whose shape errors have: a client may ask in one dialect and read the errors of another.
+    /// The dialect of errors: a client may ask in one dialect and read the errors of another.
     errors: Dialect,
     pub id: RequestId,
 }
@@ -37,25 +37,25 @@ impl ErrorShape {
         Self { dialect, errors: dialect, id }
     }
 
-    /// The shape of a path under `/v1`: by the request's headers where the path does not tell.
+    /// Returns the shape for a path under `/v1`: by the request's headers where the path does not tell.
     pub fn of(headers: &HeaderMap, dialect: Option<Dialect>, id: RequestId) -> Self {
         let names_version = headers.contains_key("anthropic-version");
         let by_header = if names_version { Dialect::Messages } else { Dialect::Chat };
         Self::new(dialect.unwrap_or(by_header), id).to_client(names_version)
     }
 
-    /// Any client that sends `anthropic-version` reads errors as the messages API has them.
+    /// Switches to errors of the messages API for any client that sends `anthropic-version`.
     pub(super) fn to_client(self, names_version: bool) -> Self {
         let reads_messages = names_version && self.dialect != Dialect::Gemini;
         Self { errors: if reads_messages { Dialect::Messages } else { self.errors }, ..self }
     }
 
-    /// Whose shape errors have.
+    /// Returns the dialect of errors.
     pub(super) fn errors(self) -> Dialect {
         self.errors
     }
 
-    /// The shape of a path that led to no handler; `None` where it is no path of the proxy interface.
+    /// Returns the shape for a path without a handler; `None` where it is no path of the proxy interface.
     pub fn at(path: &str, headers: &HeaderMap, id: RequestId) -> Option<Self> {
         let path = percent_decode_str(path).decode_utf8_lossy();
         let under = |root: &str| {
@@ -73,7 +73,7 @@ impl ErrorShape {
         Some(Self::of(headers, dialect, id))
     }
 
-    /// 404 for a path that nothing answers. Below the path of responses it is the request that is wrong: there is nothing
+    /// Builds a 404 for a path that nothing serves. Below the path of responses the type blames the request: there is nothing
     /// there that could be found.
     pub fn no_such_path(self, path: &str) -> Response {
         let is_below = path.strip_prefix("/v1").unwrap_or(path).starts_with("/responses/");
@@ -81,23 +81,23 @@ impl ErrorShape {
         self.write(404, kind, "Not found", None, None)
     }
 
-    /// An error of our own; the type is the one that fits the status.
+    /// Builds an error of our own, with the type that fits the status.
     pub fn refuse(self, status: u16, message: &str, code: Option<&str>, param: Option<&str>) -> Response {
-        // A 500 is our own; the type that errors of upstreams carry would blame one.
+        // A 500 is our own fault; the type for upstream errors would blame an upstream.
         self.write(status, (status == 500).then_some("server_error"), message, code, param)
     }
 
-    /// What was made all the same, and whose trace was lost here: to ask for it again would make another.
+    /// Builds the error for something that the upstream made but that is lost here: asking again would make another.
     pub(super) fn made_and_lost(self, message: &str) -> Response {
         not_again(self.refuse(503, message, None, None))
     }
 
-    /// The refusal of a caller that is not let in.
+    /// Builds the refusal of a caller that is not let in.
     pub(super) fn reject_caller(self, refused: &Refused) -> Response {
         self.refuse(refused.status(), &refused.message(), Some(refused.code()), None)
     }
 
-    /// 429 for a limit of the caller's key, which says when to come again.
+    /// Builds a 429 for a limit of the caller's key, with the time to wait.
     pub(super) fn over_limit(self, limit: OverLimit, now: Millis) -> Response {
         let over = refused_by(limit, now);
         let mut response = self.refuse(429, &over.message, Some(over.code), None);
@@ -105,7 +105,7 @@ impl ErrorShape {
         response
     }
 
-    /// 503 with a text that must not change: operators' monitoring searches for it.
+    /// Builds a 503 with a text that must not change: operators' monitoring searches for it.
     pub fn no_channels(self, retry_after_secs: Option<i64>) -> Response {
         let mut response =
             self.write(503, Some("server_error"), "No available channels for this model", None, None);
@@ -115,7 +115,7 @@ impl ErrorShape {
         response
     }
 
-    /// 503 because every site that could serve is at its limit.
+    /// Builds a 503 because every site that could serve is at its limit.
     pub fn site_saturated(self, retry_after_secs: i64) -> Response {
         let kind = Some("site_concurrency_limit");
         let mut response = self.write(503, kind, "Site concurrency limit reached", None, None);
@@ -123,11 +123,11 @@ impl ErrorShape {
         response
     }
 
-    /// What a body that could not be read answers.
+    /// Builds the answer to a request whose body could not be read.
     pub fn body_error(self, error: &BodyError) -> Response {
         let mut response = self.refuse(error.status().as_u16(), &error.to_string(), None, None);
         if matches!(error, BodyError::Coding(CodingError::Unknown(_))) {
-            // What would have been read (RFC 9110 §12.5.3).
+            // The codings that would have been accepted (RFC 9110 §12.5.3).
             let known = HeaderValue::from_static(codings::KNOWN);
             response.headers_mut().insert(ACCEPT_ENCODING, known);
         }
@@ -137,8 +137,8 @@ impl ErrorShape {
         response
     }
 
-    /// The last failure of an upstream, when no further attempt is made. The client's own key is fine, so what an
-    /// upstream says of ours becomes 502 and loses its type: a client would take it for its own.
+    /// Builds the answer for an upstream's last failure, when no further attempt is made. The client's own key is fine, so an
+    /// upstream's complaint about ours becomes 502 and loses its type: a client would take it for its own.
     pub fn upstream_failure(self, status: u16, error: &UpstreamError) -> Response {
         let shown = match status {
             _ if is_about_our_key(status, error) => 502,
@@ -151,7 +151,7 @@ impl ErrorShape {
         self.write(shown, Some(kind), &error.message, code, error.param.as_deref())
     }
 
-    /// An upstream's own error body, handed on as it came.
+    /// Passes on an upstream's own error body unchanged.
     pub fn verbatim(self, status: u16, body: Bytes) -> Response {
         let mut response = http::json_bytes(status_code(status), body);
         headers::request_id(self.errors, self.id, response.headers_mut());
@@ -174,8 +174,8 @@ impl ErrorShape {
     }
 }
 
-/// Whether an upstream's answer is about the key that it was shown, not about the request: by its status, or, as Google
-/// does, in a 400 (`google.api.ErrorReason`).
+/// Whether an upstream's answer is about our key, not about the request: by its status, or, with Google,
+/// in a 400 (`google.api.ErrorReason`).
 pub(super) fn is_about_our_key(status: u16, error: &UpstreamError) -> bool {
     matches!(status, 401..=403) || status == 400 && error.is_about_our_key
 }
@@ -190,12 +190,12 @@ pub(super) fn not_again(mut response: Response) -> Response {
     response
 }
 
-/// What a handler gives that ends early where it refuses.
+/// Returns the response of a handler that ends early where it refuses.
 pub(super) fn either(answer: Result<Response, Response>) -> Response {
     answer.unwrap_or_else(|refusal| refusal)
 }
 
-/// A refusal after which the connection is of no use to who wanted a socket.
+/// Closes the connection of a refused socket request, for which it is of no use.
 pub(super) fn closing(mut refusal: Response) -> Response {
     refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     refusal

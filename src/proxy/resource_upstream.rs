@@ -1,5 +1,5 @@
-//! An upstream that keeps something of a client's, a video or a response: it is asked through the account that made it, as that
-//! is now.
+//! An upstream that keeps a resource of a client, such as a video or a response. It is asked through the account that made
+//! the resource, in the account's current state.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,59 +34,59 @@ use super::reply::ErrorShape;
 use super::send::{Timeouts, answered, read_some};
 use super::trace::record::Trace;
 
-/// The longest object that is read, and how long its bytes may take.
+/// The maximum size of an object that is read, in bytes, and the maximum time for it.
 const MAX_BODY: usize = 2 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Characters of an upstream's id that stand in a path as they are.
+/// The characters to encode in an upstream's id in a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_').remove(b'~');
 
-/// The upstream of one such thing.
+/// The upstream of one resource.
 pub(super) struct ResourceUpstream {
     pub(super) site_id: SiteId,
     pub(super) endpoints: Vec<Arc<Endpoint>>,
     pub(super) custom_headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) credential: Credential,
-    /// How requests in the manner of the messages API show it.
+    /// How requests to the messages API show the credential.
     pub(super) key_form: KeyForm,
 }
 
-/// Where the messages API of an upstream wants the credential.
+/// The header in which an upstream's messages API wants the credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyForm {
-    /// The vendor's own takes a key in a header of its own.
+    /// The vendor itself takes a key in its own header.
     Key,
-    /// The vendor's own, by a login.
+    /// The vendor itself takes a login's token as a bearer.
     Bearer,
     /// Aggregators take either.
     Both,
 }
 
-/// Why it cannot be reached.
+/// Why a resource cannot be reached.
 #[derive(Debug)]
 pub(super) enum Unreachable {
-    /// For good; the message is for the client.
+    /// It is gone for good; the message is for the client.
     Gone(&'static str),
-    /// As the site is configured now; the message is for the log.
+    /// The site's current configuration is wrong; the message is for the log.
     Misconfigured(String),
     Store(store::Error),
 }
 
-/// A client's request for it.
+/// A client's request for a resource.
 pub(super) struct ResourceRequest<'r> {
     pub(super) method: Method,
-    /// In whose manner: the messages API has headers of its own.
+    /// The dialect whose headers it uses: the messages API has its own.
     pub(super) dialect: Dialect,
-    /// With the upstream's id, and without a query: the client's goes along.
+    /// The path with the upstream's id, without a query: the client's is added.
     pub(super) path: String,
     /// The path in error messages and in the log, which do not show the upstream's id.
     pub(super) label: &'static str,
-    /// What is taken where the client does not say.
+    /// The `Accept` header for clients that send none.
     pub(super) accept: &'static str,
-    /// Headers of the client's that go along.
+    /// The names of the client's headers that are forwarded.
     pub(super) forwarded: &'static [HeaderName],
-    /// The client's, of which those go along that always do.
+    /// The client's headers, of which those that always cross are forwarded too.
     pub(super) headers: &'r HeaderMap,
-    /// The client's, without the question mark.
+    /// The client's query, without the question mark.
     pub(super) query: &'r str,
     pub(super) timer: ReusableTimer,
 }
@@ -98,7 +98,7 @@ pub(super) struct UpstreamResponse {
     pub(super) idle: Duration,
 }
 
-/// An upstream's id as it stands in a path, or a name in a query.
+/// Encodes an upstream's id for a path, or a name for a query.
 pub(super) fn in_path(id: &str) -> String {
     utf8_percent_encode(id, ENCODED).to_string()
 }
@@ -124,19 +124,19 @@ impl KeyForm {
 // === impl UpstreamResponse ===
 
 impl UpstreamResponse {
-    /// The refusal of an answer that is a page: of what stands before the upstream.
+    /// Returns the refusal of an answer that is a page, which comes from something in front of the upstream.
     pub(super) fn page(&self, shape: ErrorShape) -> Option<Response> {
         let is_page = self.head.headers.get(&CONTENT_TYPE).is_some_and(is_page);
         is_page.then(|| Failure::judged("Upstream returned an HTML page".to_owned()).into_response(shape))
     }
 
-    /// The next bytes of the body; `None` at its end.
+    /// Reads the next bytes of the body; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let next = timeout(self.idle, self.body.data()).await.map_err(|_| Failure::silence(self.idle))?;
         next.transpose().map_err(|error| Failure::cut(&error))
     }
 
-    /// Reads on until the end, or until more than `limit` is held; tells whether that is all.
+    /// Reads on until the end, or until more than `limit` bytes are held; returns whether that is all.
     pub(super) async fn hold(&mut self, held: &mut BytesMut, limit: usize) -> Result<bool, Failure> {
         while held.len() <= limit {
             match self.next().await? {
@@ -159,10 +159,10 @@ impl UpstreamResponse {
 // === impl ResourceUpstream ===
 
 impl ResourceUpstream {
-    /// By the account, and the token of it where one was used.
+    /// Looks up the upstream by the account, and its token where one was used.
     ///
     /// # Errors
-    /// The account is gone, or has no credential any more.
+    /// Fails when the account is gone, or no longer has a credential.
     pub(super) async fn of(
         core: &Core,
         account: AccountId,
@@ -183,7 +183,7 @@ impl ResourceUpstream {
         })
     }
 
-    /// A slot at its site.
+    /// Takes a slot at the site.
     pub(super) async fn slot(&self, core: &Core, shape: ErrorShape) -> Result<Lease, Response> {
         let lease = core.leases.lease(self.site_id).await;
         lease.map_err(|_| shape.site_saturated(core.leases.rules().retry_after_secs()))
@@ -207,7 +207,7 @@ impl ResourceUpstream {
         Err(addresses.exhausted())
     }
 
-    /// What a request to it carries that is not to be told.
+    /// Builds the mask of the secrets in requests to this upstream.
     pub(super) fn secrets(&self) -> Mask {
         let mut mask = Mask::default();
         mask.add(self.credential.secret().expose());
@@ -247,7 +247,7 @@ impl ResourceUpstream {
     }
 }
 
-/// The site as requests of this account reach it now.
+/// Returns the site as requests of this account reach it now.
 pub(super) async fn site_of(core: &Core, account: &AccountRow) -> Result<Site, Unreachable> {
     let row = sites::get(&core.store, account.site_id).await?.ok_or(store::Error::NotFound)?;
     let settings = core.settings.load();
@@ -260,7 +260,7 @@ pub(super) async fn site_of(core: &Core, account: &AccountRow) -> Result<Site, U
     }
 }
 
-/// The credential of the account, or of the token, as it is now.
+/// Returns the current credential of the account, or of the token.
 pub(super) async fn current_credential(
     store: &Store,
     token_id: Option<TokenId>,

@@ -1,4 +1,4 @@
-//! The routes of the proxy interface. Each authenticates before anything else.
+//! The routes of the proxy interface. Each authenticates the caller before anything else.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use super::reply::ErrorShape;
 use super::responses::by_id;
 use super::{batches, files, forms, gemini, models, pipeline, realtime, responses_ws, search, videos};
 
-/// The dialect whose manners those surfaces have that take one JSON object and give another.
+/// The dialect whose error shape is used by surfaces that take one JSON object and answer with one.
 const PLAIN_OBJECTS: Dialect = Dialect::Embeddings;
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
 
-/// Every route of the proxy interface.
+/// Builds every route of the proxy interface.
 pub fn routes() -> Vec<Route<Proxy>> {
     [
         generation(),
@@ -44,7 +44,7 @@ pub fn routes() -> Vec<Route<Proxy>> {
     .collect()
 }
 
-/// Calls of models with one JSON object.
+/// Builds the routes of model calls whose body is one JSON object.
 fn generation() -> Vec<Route<Proxy>> {
     use Operation::{Answer, Compact, CountTokens, Moderate, Rerank, RerankV2, Speak};
     let calls = [
@@ -77,7 +77,7 @@ fn generation() -> Vec<Route<Proxy>> {
     calls.into_iter().map(post).collect()
 }
 
-/// Responses over a WebSocket, and the GETs that are none.
+/// Builds the routes for responses over a WebSocket, and those that refuse a GET for lack of one.
 fn responses_sockets() -> Vec<Route<Proxy>> {
     let compact = |path| {
         let what = (Surface::Responses, Dialect::Responses);
@@ -86,20 +86,20 @@ fn responses_sockets() -> Vec<Route<Proxy>> {
     vec![
         socket("/v1/responses"),
         socket("/responses"),
-        // What Codex asks below the address of its own service.
+        // Codex asks here, below the address of its own service.
         socket("/backend-api/codex/responses"),
         compact("/v1/responses/compact"),
         compact("/responses/compact"),
     ]
 }
 
-/// Conversations in speech, over a WebSocket.
+/// Builds the route for speech conversations over a WebSocket.
 fn realtime() -> Vec<Route<Proxy>> {
     let open = |proxy, request| realtime::open(proxy, request);
     vec![Route::new(Method::GET, "/v1/realtime", Access::Proxy, Surface::Audio, open)]
 }
 
-/// Responses that were given before.
+/// Builds the routes for operations on earlier responses.
 fn kept_responses() -> Vec<Route<Proxy>> {
     let (surface, dialect) = (Surface::Responses, Some(Dialect::Responses));
     let (one, cancel, items) =
@@ -112,7 +112,7 @@ fn kept_responses() -> Vec<Route<Proxy>> {
     ]
 }
 
-/// Calls that come as forms.
+/// Builds the routes of calls that are sent as forms.
 fn forms_of_media() -> Vec<Route<Proxy>> {
     use Operation::{EditImage, Transcribe, TranslateSpeech, VaryImage};
     let calls = [
@@ -135,7 +135,7 @@ fn file_routes() -> Vec<Route<Proxy>> {
     vec![
         route(Method::POST, all, Surface::Files, None, files::upload),
         route(Method::GET, all, Surface::Files, None, files::list),
-        // Those that batches have made are among them.
+        // These also serve the files that batches have made.
         route(Method::GET, one, Surface::Files, None, batches::file),
         route(Method::DELETE, one, Surface::Files, None, batches::file_deletion),
         route(Method::GET, content, Surface::Files, None, batches::file_content),
@@ -152,7 +152,7 @@ fn video_routes() -> Vec<Route<Proxy>> {
     ]
 }
 
-/// Batches, and those of messages.
+/// Builds the routes of batches, OpenAI's and Anthropic's.
 fn batch_routes() -> Vec<Route<Proxy>> {
     let (all, one, cancel) = ("/v1/batches", "/v1/batches/{id}", "/v1/batches/{id}/cancel");
     let (surface, dialect) = (Surface::Other, Some(Dialect::Messages));
@@ -189,7 +189,7 @@ fn batch_routes() -> Vec<Route<Proxy>> {
     routes
 }
 
-/// Gemini's paths, which name the model and the operation, and those of its command line.
+/// Builds the routes of Gemini, whose paths name the model and the operation, and those of the Gemini CLI.
 fn gemini_calls() -> Vec<Route<Proxy>> {
     let dialect = Some(Dialect::Gemini);
     let call = |path| route(Method::POST, path, Surface::Chat, dialect, gemini::call);
@@ -200,7 +200,7 @@ fn gemini_calls() -> Vec<Route<Proxy>> {
     };
     vec![
         call("/v1beta/models/{*model}"),
-        // Google's SDKs ask for version 1 unless they are told otherwise.
+        // Google's SDKs ask for version 1 unless configured otherwise.
         call("/v1/models/{*model}"),
         call("/gemini/{version}/models/{*model}"),
         of_cli("/v1internal:generateContent", Operation::Answer, false),
@@ -209,7 +209,7 @@ fn gemini_calls() -> Vec<Route<Proxy>> {
     ]
 }
 
-/// Web searches and the model lists.
+/// Builds the routes of web searches and model lists.
 fn search_and_models() -> Vec<Route<Proxy>> {
     let gemini = |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list);
     let gemini_one =
@@ -229,8 +229,8 @@ fn search_and_models() -> Vec<Route<Proxy>> {
     ]
 }
 
-/// What a key has used, also for one that has used up all it had. Chat clients ask below their base URL, with the version
-/// or without.
+/// Builds the routes that report a key's usage, which also answer a key that is used up. Chat clients ask below their base
+/// URL, with the version or without.
 fn usage_of_keys() -> Vec<Route<Proxy>> {
     let [subscriptions, usages] = [
         ["/v1/dashboard/billing/subscription", "/dashboard/billing/subscription"],
@@ -242,7 +242,7 @@ fn usage_of_keys() -> Vec<Route<Proxy>> {
     routes
 }
 
-/// Opens a WebSocket on request, and answers any other GET with what the path is for.
+/// Builds a route that opens a WebSocket on request, and refuses any other GET with 426.
 fn socket(path: &'static str) -> Route<Proxy> {
     let dialect = Some(Dialect::Responses);
     Route::new(
@@ -265,7 +265,7 @@ fn socket(path: &'static str) -> Route<Proxy> {
     )
 }
 
-/// A route that refuses every authenticated caller.
+/// Builds a route that refuses every authenticated caller.
 fn refusing(
     method: Method,
     path: &'static str,
@@ -279,7 +279,7 @@ fn refusing(
     })
 }
 
-/// A route whose handler is only reached by an authenticated caller.
+/// Builds a route whose handler is only reached by an authenticated caller.
 fn route<H, F>(
     method: Method,
     path: &'static str,
@@ -296,7 +296,7 @@ where
     })
 }
 
-/// A route whose handler is also reached by a caller whose key is used up.
+/// Builds a GET route whose handler is also reached by a caller whose key is used up.
 fn told<H, F>(path: &'static str, handler: H) -> Route<Proxy>
 where
     H: Fn(Arc<Proxy>, Request, Caller) -> F + Copy + Send + Sync + 'static,
@@ -316,7 +316,7 @@ where
     )
 }
 
-/// Runs the handler for callers that may ask; answers all others.
+/// Runs the handler for callers that are let in; refuses all others.
 async fn authenticated<H, F>(
     proxy: Arc<Proxy>,
     mut request: Request,

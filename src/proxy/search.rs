@@ -1,9 +1,10 @@
 //! `/v1/search`: a search of the web, where a site offers one.
 //!
-//! What names no model asks for the one that operators route searches by.
+//! A search that names no model is routed by the model `__search`.
 //!
-//! `/v1/alpha/search` is what Codex asks for its own tool (`codex-api/src/search.rs` in github.com/openai/codex): commands to
-//! search, open and find for a model, and a text back. Its body passes as it is; one with a `query` is a plain search.
+//! `/v1/alpha/search` serves the search tool of Codex (`codex-api/src/search.rs` in github.com/openai/codex): commands to
+//! search, open and find for a model, answered with a text. Its body passes unchanged; one with a `query` and no `commands`
+//! is a plain search.
 
 use std::sync::Arc;
 
@@ -20,13 +21,13 @@ use super::operation::{CallKind, Operation};
 use super::pipeline;
 use super::reply::ErrorShape;
 
-/// The surface whose manners a search has: one JSON object there, one back.
+/// The dialect whose handling a search shares: one JSON object in, one out.
 const SURFACE: Dialect = Dialect::Embeddings;
 const DEFAULT_MODEL: &str = "\"__search\"";
 const DEFAULT_RESULTS: &str = "10";
 const MOST_RESULTS: f64 = 20.0;
 
-/// `POST /v1/search`
+/// Serves `POST /v1/search`.
 pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
     let shape = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
     let body = match request.bytes().await {
@@ -52,7 +53,7 @@ async fn serve(
     }
 }
 
-/// `POST /v1/alpha/search`
+/// Serves `POST /v1/alpha/search`.
 pub(super) async fn alpha(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
     let shape = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
     let body = match request.bytes().await {
@@ -76,7 +77,7 @@ struct InvalidSearch {
     message: &'static str,
 }
 
-/// The body with what it leaves to us.
+/// Checks a plain search and fills in the defaults of members that the client left out.
 fn checked(body: &[u8]) -> Result<Bytes, InvalidSearch> {
     let invalid = |field, message| Err(InvalidSearch { field, message });
     let text = std::str::from_utf8(body).unwrap_or_default();

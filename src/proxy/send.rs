@@ -1,4 +1,4 @@
-//! Step 8: one request is sent, and the head of its answer awaited.
+//! Step 8: sends one request, and waits for the head of its answer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -26,33 +26,33 @@ use super::failure::Failure;
 use super::trace::record::Trace;
 use super::upstream_socket;
 
-/// How much of an upstream's error body is read, and for how long.
+/// The maximum bytes of an upstream's error body that are read, and the maximum time for it.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for the head of an answer: a long completion sends nothing until it is done.
+/// The longest wait for the head of an answer: a long completion sends nothing until it is done.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
-/// Longest wait for the rest of an answer that is held until it is whole. One that trickles on for longer
-/// has been billed, and would take as long elsewhere: it fails for its client alone.
+/// The longest wait for the rest of an answer that is held until it is complete. One that trickles on for longer
+/// has been billed, and would take as long elsewhere: it fails for its client, without blame for the channel.
 const WHOLE_TIMEOUT: Duration = Duration::from_secs(900);
 
-/// An upstream's answer of which the status has been found good. Always boxed: it is handed on from
-/// step to step, and the future of every step would have room for it twice.
+/// An upstream's answer whose status is good. Always boxed: it is handed on from step to step, and the future of every
+/// step would hold room for it twice.
 pub(super) struct Accepted {
     pub(super) head: AnswerHead,
     pub(super) body: UpstreamBody,
     pub(super) timeouts: Timeouts,
-    /// The dialect it answers in.
+    /// The dialect of the answer.
     pub(super) format: Dialect,
-    /// It stores nothing that a client could refer to.
+    /// Whether the upstream stores nothing that a client could refer to.
     pub(super) keeps_nothing: bool,
-    /// Set when the request was converted.
+    /// The context for writing the answer; set when the request was converted.
     pub(super) reply_context: Option<Box<ReplyContext>>,
-    /// Which address of the site's pool gave it; `None` is the site's own.
+    /// The address of the site's pool that answered; `None` is the site's own.
     pub(super) endpoint: Option<EndpointId>,
 }
 
 impl Accepted {
-    /// The next bytes of the body; `None` at its end.
+    /// Reads the next bytes of the body; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         match self.timeouts.wait(self.timeouts.idle, pin!(self.body.data())).await? {
             None => Ok(None),
@@ -62,17 +62,17 @@ impl Accepted {
     }
 }
 
-/// Waits bounded by the first-byte deadline when there is one, and by an idle limit always.
+/// The bounds of waits: the first-byte deadline when there is one, and always an idle limit.
 pub(super) struct Timeouts {
     pub(super) first_byte: Option<(Instant, Duration)>,
     pub(super) idle: Duration,
-    /// When an answer that is held has to be whole.
+    /// The time by which an answer that is held must be complete.
     pub(super) whole: Option<Instant>,
     pub(super) timer: ReusableTimer,
 }
 
 impl Timeouts {
-    /// As the operator wants it.
+    /// Builds the timeouts from the operator's settings.
     pub(super) fn of(proxy: &Proxy, settings: &Settings, timer: ReusableTimer) -> Self {
         let first_byte = settings.first_byte_timeout;
         Self {
@@ -83,7 +83,7 @@ impl Timeouts {
         }
     }
 
-    /// Waits for `what`. The clock is only looked at when it is not there yet: chunks mostly are.
+    /// Waits for `what`. Reads the clock only when it is not ready yet: chunks mostly are.
     async fn wait<T>(
         &self,
         limit: Duration,
@@ -100,7 +100,7 @@ impl Timeouts {
         came.await.ok_or_else(|| self.timed_out(limit))
     }
 
-    /// When a wait of at most `limit` ends that begins now.
+    /// Returns when a wait that begins now ends, at most `limit` from now.
     fn deadline(&self, limit: Duration) -> Instant {
         match (self.first_byte, self.whole) {
             (Some((deadline, _)), _) => deadline,
@@ -109,7 +109,7 @@ impl Timeouts {
         }
     }
 
-    /// The answer is held until it is whole, and its time for that begins now.
+    /// Starts the time in which a held answer must be complete.
     pub(super) fn begin_whole(&mut self) {
         self.whole = Some(Instant::now() + WHOLE_TIMEOUT);
     }
@@ -124,7 +124,7 @@ impl Timeouts {
 }
 
 impl Delivery<'_> {
-    /// Sends a request to an address, in the dialect that stands beside its path.
+    /// Sends a request to an address, in the dialect that is given with the path.
     pub(super) async fn send(
         &self,
         endpoint: &Endpoint,
@@ -157,7 +157,7 @@ impl Delivery<'_> {
             }
             Err(failure) => {
                 let failure = self.to_the_call(failure.redacted(&attempt.secrets())).await;
-                // Nothing else can be asked for in its place.
+                // For such an operation no other can be asked for instead.
                 let is_converted = format.is_convertible() && !call.operation.is_extra();
                 let failure = if is_converted { failure } else { failure.of_surface() };
                 Err(if format == call.shape.dialect { failure } else { failure.without_body() })
@@ -166,8 +166,8 @@ impl Delivery<'_> {
     }
 }
 
-/// What one request to one address gives. A status outside 2xx is a failure that has been read. Notes what the answer
-/// tells of the account's limits.
+/// Waits for the answer to one request to one address. A status outside 2xx becomes a failure, with its body read. Records
+/// what the answer says about the account's limits.
 pub(super) async fn answered(
     sending: Pin<&mut impl Future<Output = Result<Answer, SendError>>>,
     path: &'static str,
@@ -199,7 +199,7 @@ pub(super) async fn answered(
     Err(failure.or_recovers_at(full_until))
 }
 
-/// At most `limit` bytes of a body, and whether that was all of it.
+/// Reads at most `limit` bytes of a body, and returns whether that was all of it.
 pub(super) async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
     let mut read = BytesMut::new();
     let all = async {

@@ -1,10 +1,10 @@
 //! The conversation a request belongs to.
 //!
-//! Who goes on from an answer that its upstream has stored belongs to the conversation that the answer
-//! opened: no other channel knows its `previous_response_id`, or keeps its `thread`. Else the name is the
-//! client's session id, else the prompt cache key of the body, else the user id of Claude Code, else of the
-//! WebSocket it comes over, and counts for one caller, one kind of client, one surface and one model. Who names
-//! none, or where stickiness is off, has none: nothing is bound, and no slot of a channel is taken.
+//! A request that goes on from an answer that its upstream has stored belongs to the conversation that this answer
+//! opened: no other channel knows its `previous_response_id`, or keeps its `thread`. Otherwise the conversation's name is the
+//! client's session id, else the prompt cache key of the body, else the user id of Claude Code, else that of the
+//! WebSocket it comes over; the name counts for one caller, one kind of client, one surface and one model. A request that
+//! names none, or comes while stickiness is off, has none: nothing is bound, and no slot of a channel is taken.
 
 use std::borrow::Cow;
 
@@ -19,14 +19,14 @@ use crate::time::now_ms;
 
 use super::client::{Client, Family};
 
-/// A conversation, by its hash.
+/// A conversation, identified by its hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Session {
     conversation: Conversation,
 }
 
 impl Session {
-    /// The conversation that a request names; `otherwise` is its name where it gives none.
+    /// Finds the conversation that a request names; `otherwise` is used where it names none.
     pub(super) fn of(
         core: &Core,
         settings: &Settings,
@@ -42,7 +42,7 @@ impl Session {
         Some(Self { conversation: core.affinity.conversation(known_by) })
     }
 
-    /// The conversation of a request that goes on from an answer whose channel is known.
+    /// Finds the conversation of a request that goes on from an answer whose channel is known.
     pub(super) fn going_on(
         core: &Core,
         body: &[u8],
@@ -67,13 +67,13 @@ impl Session {
         self.conversation
     }
 
-    /// The channel that served the conversation last.
+    /// Returns the channel that served the conversation last.
     pub(super) fn channel(&self, core: &Core) -> Option<ServedBy> {
         core.affinity.lookup(self.conversation, now_ms())
     }
 }
 
-/// The conversation that a stored answer opens, by the id under which its caller knows it.
+/// Returns the conversation that a stored answer opens, by the id under which its caller knows it.
 pub(super) fn opened_by(core: &Core, key_id: Option<KeyId>, answer_id: &str) -> Conversation {
     core.affinity.conversation(KnownBy::Answer { key_id, answer_id })
 }
@@ -83,14 +83,14 @@ fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {
     client.session.as_deref().or(envelope.prompt_cache_key.as_deref()).or_else(user)
 }
 
-/// What makes a conversation one and the same. `None` is the global token.
+/// What identifies a conversation. A `key_id` of `None` is the global token.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum KnownBy<'a> {
     Session {
         key_id: Option<KeyId>,
         family: &'static str,
         path: &'a str,
-        /// In lower case: two spellings name one model.
+        /// The model's name in lower case: two spellings name one model.
         model: Cow<'a, str>,
         name: &'a str,
     },

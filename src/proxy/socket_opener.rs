@@ -1,4 +1,4 @@
-//! Who opened a WebSocket, and how: asked again for each turn, because a key may have been revoked since.
+//! The caller that opened a WebSocket, authenticated again for each turn, because a key may have been revoked since.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use crate::uuid;
 
 use super::auth::{self, Caller, PresentedToken, Refused};
 
-/// Who opened a socket, and how.
+/// The caller of a socket, and the request that opened it.
 pub(super) struct Opener {
     pub(super) headers: HeaderMap,
     pub(super) query: Query,
-    /// The caller is this machine.
+    /// Whether the caller is this machine.
     pub(super) local: bool,
     pub(super) client_ip: IpAddr,
     pub(super) last_token: LastToken,
     pub(super) rates: Arc<IdentityWindows>,
-    /// The conversation's name where the client gives none.
+    /// The name of the conversation, where the client gives none.
     pub(super) session: String,
 }
 
 impl Opener {
-    /// Who asks for a socket.
+    /// Authenticates the request for a socket.
     ///
     /// # Errors
-    /// The caller is not let in.
+    /// Fails when the caller is not let in.
     pub(super) fn let_in(core: &Core, request: &Request) -> Result<Self, Refused> {
         let shown = PresentedToken::from(request);
         let local = shown.local;
@@ -46,7 +46,7 @@ impl Opener {
         })
     }
 
-    /// The caller as the keys are now.
+    /// Authenticates the caller again, with the current keys.
     pub(super) fn caller(&self, core: &Core) -> Result<Caller, Refused> {
         let Self { headers, query, local, client_ip, last_token, .. } = self;
         let (local, client_ip) = (*local, *client_ip);

@@ -1,4 +1,4 @@
-//! What only the proxy keeps from one call to the next, and the parts below it.
+//! The state that only the proxy keeps from one call to the next, and the parts below it.
 
 use std::sync::Arc;
 
@@ -17,32 +17,32 @@ use crate::jobs::Jobs;
 use crate::limits::{Conversions, SessionLeases};
 use crate::routing::Channel;
 
-/// The proxy: its routes and its memory.
+/// The proxy: its routes and its state.
 pub struct Proxy {
     pub core: Arc<Core>,
     pub jobs: Arc<Jobs>,
     pub router: Router<Route<Proxy>>,
-    /// Large bodies on their way from one dialect to another.
+    /// The memory budget for converting large bodies from one dialect to another.
     pub conversions: Conversions,
-    /// Which dialects sites have refused.
+    /// The dialects that sites have refused.
     pub formats: FormatMemory,
-    /// Which sites have refused a key for the cache of a prompt.
+    /// The sites that have refused a `prompt_cache_key`.
     pub cache_keys: SiteRefusals,
-    /// What models have refused to hear.
+    /// The request members that models have refused.
     pub left_out: LeftOut,
-    /// Which sites have refused a WebSocket.
+    /// The sites that have refused a WebSocket.
     pub sockets: SiteRefusals,
-    /// Answers that clients may refer to and no upstream keeps.
+    /// Answers that clients may refer to and that no upstream keeps.
     pub stored_responses: Arc<ResponseStore>,
-    /// Whose the answers are that upstreams store.
+    /// The owners of the answers that upstreams store.
     pub response_owners: ResponseOwners,
-    /// Those of them that are made in the background.
+    /// Answers that are being made in the background.
     pub background_responses: BackgroundResponses,
-    /// Batches that are being booked.
+    /// The batches that are being booked.
     pub batches: BatchTurns,
-    /// Signatures of calls that clients cannot carry.
+    /// Signatures of tool calls that clients cannot carry.
     pub call_signatures: Arc<CallSignatures>,
-    /// Which sessions are at work on which channel right now.
+    /// The sessions that are at work on each channel right now.
     pub session_leases: SessionLeases,
 }
 
@@ -66,7 +66,7 @@ impl Proxy {
         })
     }
 
-    /// Has sessions that wait already keep to the limit that an operator sets, until the service stops.
+    /// Applies changes of the operator's session limit to sessions that already wait, until the service stops.
     pub fn follow_session_limit(self: &Arc<Self>) {
         let (proxy, mut changed) = (self.clone(), self.core.settings_changed.subscribe());
         self.core.background.spawn("the limit of sessions", async move {
@@ -76,7 +76,7 @@ impl Proxy {
         });
     }
 
-    /// What the conversations under way on a channel leave of its share.
+    /// Returns the share of its weight that a channel keeps under the conversations now at work on it.
     pub fn load_of(&self, channel: &Channel) -> f64 {
         if !channel.account.session_scoped {
             return 1.0;

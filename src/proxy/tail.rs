@@ -1,11 +1,11 @@
-//! The end of an answer that is too long to be held: its usage stands there.
+//! The end of an answer that is too long to be held, which contains its usage.
 
 use bytes::{Buf, BytesMut};
 
-/// How much of it is kept at least.
+/// The minimum number of bytes that are kept.
 pub(super) const KEPT: usize = 16 * 1024;
 
-/// The last [`KEPT`] bytes of what went by, or up to twice as many.
+/// The last [`KEPT`] bytes of an answer that passes, or up to twice as many.
 #[derive(Default)]
 pub(super) struct Tail(BytesMut);
 

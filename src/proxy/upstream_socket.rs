@@ -1,9 +1,9 @@
-//! A request to Codex over a WebSocket, where the operator wants that and the upstream has one.
+//! Requests to Codex over a WebSocket, where the operator wants that and the upstream offers it.
 //!
-//! What comes back is an answer like any other: its events are judged, converted and counted as if they had come by HTTP.
-//! An upstream that refuses the upgrade is asked by HTTP at once, and for hours where it says that it has no WebSocket.
-//! The turns of a conversation go over one socket, each with all that was said before: nothing hangs on what the upstream
-//! remembers, and a turn that finds its socket gone opens another.
+//! The answer is treated like any other: its events are judged, converted and counted as if they had come by HTTP.
+//! An upstream that refuses the upgrade is asked by HTTP at once, and for hours if it says that it has no WebSocket.
+//! The turns of a conversation share one socket, each with everything that was said before: nothing depends on what the
+//! upstream remembers, and a turn that finds its socket gone opens another.
 
 use std::sync::Arc;
 
@@ -23,20 +23,20 @@ use super::operation::Operation;
 
 const BETA_FEATURES: HeaderName = HeaderName::from_static("x-codex-beta-features");
 const BETA: HeaderName = HeaderName::from_static("openai-beta");
-/// Statuses of an upstream that has no WebSocket there, and will have none tomorrow.
+/// The statuses of an upstream that has no WebSocket, and will not have one soon.
 const WITHOUT: [u16; 6] = [200, 400, 404, 405, 426, 501];
 
-/// An upgrade, and the text that is sent after it.
+/// An upgrade request, and the text that is sent after it.
 pub(super) struct Upgrade {
     request: Request,
     text: String,
     site: SiteId,
-    /// Whose next turns go over the same socket; `None` where none is known to follow.
+    /// The conversation whose next turns use the same socket; `None` where none is known to follow.
     conversation: Option<SocketKey>,
 }
 
 impl Delivery<'_> {
-    /// The request as a WebSocket takes it; `None` where it goes by HTTP.
+    /// Builds the WebSocket form of a request; `None` where it goes by HTTP.
     pub(super) async fn upgrade(
         &self,
         endpoint: &Endpoint,
@@ -65,7 +65,7 @@ impl Delivery<'_> {
         Some(Upgrade { request, text, site: self.channel.account.site.id, conversation })
     }
 
-    /// The conversation that the call belongs to, with what its socket may not be shared beyond.
+    /// Returns the key of the call's conversation, which contains all that its socket must not be shared across.
     fn conversation(&self, endpoint: &Endpoint, request: &Request) -> Option<SocketKey> {
         let name = cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())?;
         Some(SocketKey {
@@ -90,7 +90,7 @@ impl Delivery<'_> {
     }
 }
 
-/// The betas that a client names, with the one under which there are WebSockets.
+/// Returns the client's betas with the one that permits WebSockets.
 fn with_beta(named: Option<&HeaderValue>, beta: &str) -> String {
     let named = named.and_then(|named| named.to_str().ok()).unwrap_or_default();
     let family = beta.split('=').next().unwrap_or_default();
@@ -102,7 +102,7 @@ fn with_beta(named: Option<&HeaderValue>, beta: &str) -> String {
     }
 }
 
-/// Sends a request, over a WebSocket where there is one.
+/// Sends a request, over a WebSocket if one was prepared, otherwise by HTTP.
 pub(super) async fn send(
     proxy: &Proxy,
     origin: &Arc<Origin>,

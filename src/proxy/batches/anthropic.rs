@@ -29,7 +29,7 @@ const API: BatchApi = BatchApi::Anthropic;
 const PAGING: Paging =
     Paging { api: API, usual: 20, most: 1000, after: "after_id", before: Some("before_id") };
 
-/// `POST /v1/messages/batches`
+/// Serves `POST /v1/messages/batches`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(begin(proxy, request, caller).await)
 }
@@ -49,23 +49,23 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
     Ok(pipeline::create_batch(&proxy, &Arc::new(batch)).await)
 }
 
-/// `GET /v1/messages/batches`: as they were last seen.
+/// Serves `GET /v1/messages/batches`: the batches as they were last seen.
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let page = list::page(&proxy, &request, &caller, &PAGING).await;
     either(page.map(|page| http::json(StatusCode::OK, &Value::from(page))))
 }
 
-/// `GET /v1/messages/batches/{id}`
+/// Serves `GET /v1/messages/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
 }
 
-/// `POST /v1/messages/batches/{id}/cancel`
+/// Serves `POST /v1/messages/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
 }
 
-/// `GET /v1/messages/batches/{id}/results`
+/// Serves `GET /v1/messages/batches/{id}/results`.
 pub(in crate::proxy) async fn results(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(stream(&proxy, &request, &caller).await)
 }
@@ -77,8 +77,8 @@ async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     result_lines::stream(proxy, request, &batch, part).await
 }
 
-/// `DELETE /v1/messages/batches/{id}`: what it used is booked first, later nobody could tell. One that its upstream does not
-/// know or cannot delete, or that cannot be reached any more, only loses its mapping.
+/// Serves `DELETE /v1/messages/batches/{id}`: the usage is booked first, because later nobody could tell it. If the
+/// upstream does not know the batch, cannot delete it, or cannot be reached any more, only the mapping is deleted.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(remove(&proxy, &request, &caller).await)
 }

@@ -1,9 +1,9 @@
-//! What a batch has used is booked once, on the key that made it, by whoever learns first that it has ended: a client that
-//! reads it, or we, who ask for it.
+//! The usage of a batch is booked once, on the key that made it, by the first party that learns of its end: a client that
+//! reads it, or the watch of this service.
 //!
-//! We first ask a minute after its creation, then when it is a tenth as old again, at most each ten minutes; at once after a
-//! start. What was used is what OpenAI's object says, else the sum over the results. It is billed as so many tokens of the
-//! model at its price: a vendor's discount for batches is in no price list.
+//! The watch first asks a minute after the creation, then each time the batch is a tenth older, at most ten minutes
+//! apart; after a start at once. The usage is what OpenAI's object says, else the sum over the results. It is billed as
+//! that many tokens of the model at its price: a vendor's discount for batches is in no price list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,23 +27,23 @@ use crate::time::{Millis, now_ms};
 use super::kept::{NotAsked, Part, api, ask, of_path, refresh, shape, shown};
 use super::mapping::FIRST_LOOK;
 
-/// How long at most we wait before we ask for one again.
+/// The longest pause before a batch is asked for again, in milliseconds.
 const LONGEST_PAUSE: Millis = 600_000;
-/// How often those are looked up that are due, and how many at once.
+/// How often due batches are looked up, and the maximum number looked up at a time.
 const ROUND: Duration = Duration::from_secs(20);
 const MOST_AT_ONCE: usize = 16;
-/// How many are asked for at the same time, and for how long: a site that hangs holds up few others.
+/// The number of batches asked for at the same time, and the time limit for each: a site that hangs delays few others.
 const LOOKS: usize = 4;
 const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many are asked for at once after a start.
+/// The maximum number of batches asked for at once after a start.
 const MOST_AT_START: usize = 256;
-/// A batch ends within a day. One that does not is given up after three.
+/// The age at which a batch is given up, in milliseconds: a batch ends within a day, and this is three.
 const LONGEST_WORK: Millis = 3 * 86_400_000;
-/// How long all results may take to be read, and the longest line that is.
+/// The maximum time for reading all results, and the maximum length of a line that is read, in bytes.
 const RESULTS_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_LINE: usize = 16 << 20;
 
-/// Asks for those that nobody else asks for, until the service stops.
+/// Starts to watch the batches that no client asks for, until the service stops.
 pub fn watch(proxy: &Arc<Proxy>) {
     proxy.core.background.spawn("batches", rounds(proxy.clone()));
 }
@@ -90,24 +90,24 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
     let asked = refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await.map(drop);
     let is_gone = asked.is_err_and(|refused| refused.is_for_good());
     if api(&batch).has_ended(&batch.object) {
-        // Aside: results may take long to be read.
+        // In the background, because results may take long to read.
         note(proxy, &batch);
     } else if is_gone || age >= LONGEST_WORK {
         close(proxy, &batch, "it has not ended, or its account is gone").await;
     }
 }
 
-/// The batch as its upstream has it now, if it can be asked.
+/// Returns the batch in its upstream's current state, if that can be asked.
 pub(super) async fn refreshed(proxy: &Arc<Proxy>, mut batch: BatchRow) -> BatchRow {
     if !api(&batch).has_ended(&batch.object) {
         let part = Part::of(Method::GET, &batch, "");
-        // What was known before is as good where it cannot.
+        // If it cannot be asked, the last known state is used.
         drop(refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await);
     }
     batch
 }
 
-/// The batch that the path names, as it is now or as its upstream has it after what was asked.
+/// Answers a read or a cancel of the batch that the path names, with its upstream's object.
 pub(super) async fn told(
     proxy: &Arc<Proxy>,
     request: &Request,
@@ -124,7 +124,7 @@ pub(super) async fn told(
             note(proxy, &batch);
             Ok(shown(proxy, &batch, request, crossing))
         }
-        // It has ended: what is known of it is all there is.
+        // The batch has ended: the last known object is final.
         Err(refused) if is_read && refused.is_for_good() && api(&batch).has_ended(&batch.object) => {
             Ok(shown(proxy, &batch, request, HeaderMap::new()))
         }
@@ -132,7 +132,7 @@ pub(super) async fn told(
     }
 }
 
-/// Somebody has seen it: books it aside, if it has ended.
+/// Books a batch that was just read in the background, if it has ended.
 fn note(proxy: &Arc<Proxy>, batch: &BatchRow) {
     if batch.is_booked || !api(batch).has_ended(&batch.object) {
         return;
@@ -141,7 +141,7 @@ fn note(proxy: &Arc<Proxy>, batch: &BatchRow) {
     proxy.core.background.spawn("the usage of a batch", async move { settle(&settling, &batch).await });
 }
 
-/// Books what it has used, if it has ended, nobody has, and nobody here is about to.
+/// Books the usage of a batch, if it has ended, is not booked yet, and is not being booked here.
 pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
     if batch.is_booked || !api(batch).has_ended(&batch.object) {
         return;
@@ -155,7 +155,7 @@ pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
                 let id = &batch.place.public_id;
                 log::warn!("the results of batch {id} could not be read: {}", failure.text);
             }
-            // It is looked at again.
+            // It is tried again later.
             if now_ms() - batch.created_at >= LONGEST_WORK {
                 close(proxy, batch, "its results cannot be read").await;
             }
@@ -179,7 +179,7 @@ pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
     }
 }
 
-/// Nothing is booked of it, now and later.
+/// Closes the batch: its usage is never booked.
 async fn close(proxy: &Arc<Proxy>, batch: &BatchRow, why: &str) {
     let id = &batch.place.public_id;
     match batches::close(&proxy.core.store, batch.id).await {
@@ -189,7 +189,7 @@ async fn close(proxy: &Arc<Proxy>, batch: &BatchRow, why: &str) {
     }
 }
 
-/// What it has used; `None` is nothing.
+/// Returns the usage of a batch; `None` where nothing tells it.
 async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, NotAsked> {
     if let Some(usage) = api(batch).usage_of_object(&batch.object) {
         return Ok(Some(usage));
@@ -217,7 +217,7 @@ async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, Not
     }
 }
 
-/// The sum over all results, read as they come.
+/// Sums up the usage of all results, read as they come.
 async fn sum(api: BatchApi, mut answer: UpstreamResponse) -> Result<Option<Usage>, NotAsked> {
     let (mut sum, mut line) = (None, Vec::new());
     let mut count = |line: &mut Vec<u8>| {
@@ -240,7 +240,7 @@ async fn sum(api: BatchApi, mut answer: UpstreamResponse) -> Result<Option<Usage
     Ok(sum)
 }
 
-/// We ask, and no client.
+/// Returns the parts of a request that has no client.
 fn nobody(headers: &HeaderMap) -> (&HeaderMap, &'static str, ReusableTimer) {
     (headers, "", ReusableTimer::default())
 }

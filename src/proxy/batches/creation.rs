@@ -1,8 +1,8 @@
-//! One channel is asked to take a batch: its requests under the upstream's name of the model, and for OpenAI's interface the
-//! file that holds them first.
+//! Asks one channel to take a batch: its requests name the upstream's model, and for OpenAI's interface the file that holds
+//! them is uploaded first.
 //!
-//! As any attempt it is settled once. It goes on when its client hangs up: what an upstream has taken is stored, so that it
-//! is found again and paid for. A site that lacks one of the paths is none the worse, and the next channel is asked.
+//! Like any attempt it is settled once. It goes on when its client hangs up: a batch that an upstream has taken is stored, so
+//! that it is found again and paid for. A site that lacks one of the paths is not at fault, and the next channel is asked.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -37,20 +37,20 @@ use crate::upstream::{self, AnswerHead, RequestBody};
 use super::mapping::{self, FIRST_LOOK, SURFACE};
 
 const FILES: &str = "/v1/files";
-/// The longest object that is read, and how long its bytes may take.
+/// The maximum size of an object that is read, in bytes, and the maximum time for it.
 const MAX_OBJECT: usize = 2 << 20;
 const OBJECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the removal of a file may take that nobody needs.
+/// The maximum time for removing a file that nobody needs.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A batch that is to be made.
+/// A batch to be created.
 pub(in crate::proxy) struct NewBatch {
     pub(in crate::proxy) call: Arc<Call>,
     pub(super) api: BatchApi,
     pub(super) requests: BatchRequests,
-    /// What the requests were read from: a file, or the body.
+    /// The text that the requests were read from: a file, or the body.
     pub(super) text: Bytes,
-    /// The client's object and its file, for OpenAI's interface.
+    /// The client's object and the id of its file, for OpenAI's interface.
     pub(super) object: Bytes,
     pub(super) input_file_id: Option<String>,
 }
@@ -66,7 +66,7 @@ struct Asked {
 }
 
 impl NewBatch {
-    /// Asks one channel. The attempt is settled when this gives a failure.
+    /// Asks one channel. When this returns a failure, the attempt is settled.
     pub(in crate::proxy) async fn attempt(
         self: &Arc<Self>,
         proxy: &Arc<Proxy>,
@@ -120,7 +120,7 @@ impl NewBatch {
                 Ok(response)
             }
             Err(why) => {
-                // The upstream works it off all the same: an operator may find it there.
+                // The upstream works the batch off all the same: an operator may find it there.
                 let site = &choice.channel.account.site.name;
                 log::error!("batch {:?} of site {site} could not be stored: {why}", video::id(&object));
                 let why = "The batch was created, but its id could not be stored";
@@ -130,7 +130,7 @@ impl NewBatch {
         }
     }
 
-    /// Keeps which account has the batch, before the client is told of it: an id that was given out survives a kill. Gives
+    /// Stores which account has the batch before the client is answered: an id that was given out survives a kill. Returns
     /// the object as the client sees it.
     async fn store(
         &self,
@@ -158,7 +158,7 @@ impl NewBatch {
         stored.map(|()| shown).map_err(|error| error.to_string())
     }
 
-    /// Tries the channel's addresses.
+    /// Creates the batch at one of the channel's addresses.
     async fn ask(&self, proxy: &Arc<Proxy>, choice: &Choice) -> Result<(AnswerHead, Bytes), Failure> {
         let channel = &choice.channel;
         let values = usable_credential(channel).map_err(|failure| *failure)?;
@@ -183,7 +183,7 @@ impl NewBatch {
     }
 }
 
-/// One address of the channel that is asked.
+/// One address of the channel, with all that requests to it need.
 struct Address<'a> {
     proxy: &'a Arc<Proxy>,
     call: &'a Call,
@@ -193,7 +193,7 @@ struct Address<'a> {
 }
 
 impl Address<'_> {
-    /// The batch of an object, which is sent as it is.
+    /// Creates a batch from an object, which is sent unchanged.
     async fn create(&self, path: &'static str, object: Bytes) -> Result<(AnswerHead, Bytes), Failure> {
         let json = HeaderValue::from_static("application/json");
         let path_and_query = format!("{path}{}", self.call.query);
@@ -209,9 +209,9 @@ impl Address<'_> {
         unnamed(&made.1).map_or(Ok(made), Err)
     }
 
-    /// The file first, then the batch that names it. A file of which no batch came is removed again.
+    /// Uploads the file, then creates the batch that names it. A file for which no batch was created is removed again.
     async fn upload_and_create(&self, object: &Bytes, text: Bytes) -> Result<(AnswerHead, Bytes), Failure> {
-        // Nothing works on a file that no batch names: it may be sent once more, there and elsewhere.
+        // No work is done on a file that no batch names: it may be sent once more, there and elsewhere.
         let (_, uploaded) =
             self.send(upload(text).map_err(Failure::local)?).await.map_err(Failure::refused)?;
         if let Some(failure) = unnamed(&uploaded) {
@@ -228,7 +228,7 @@ impl Address<'_> {
                 content_type: HeaderValue::from_static("application/json"),
                 body: RequestBody::empty(),
             });
-            // It is in nobody's way.
+            // A file that stays does no harm.
             drop(tokio::time::timeout(REMOVAL_TIMEOUT, removal).await);
         }
         made
@@ -260,7 +260,7 @@ impl Address<'_> {
     }
 }
 
-/// What is wrong with an answer that is no object with an id.
+/// Returns the failure of an answer that is no object with an id.
 fn unnamed(body: &Bytes) -> Option<Failure> {
     if video::id(body).is_some() {
         return None;
@@ -269,7 +269,7 @@ fn unnamed(body: &Bytes) -> Option<Failure> {
     Some(judge::object(SURFACE, body).err().map_or_else(no_id, judged))
 }
 
-/// The upload of a batch's requests, as a form; the error is for the log.
+/// Builds the upload of a batch's requests as a form; the error is for the log.
 fn upload(text: Bytes) -> Result<Asked, String> {
     let mut bits = [0; 16];
     let random = SystemRandom::new().fill(&mut bits);

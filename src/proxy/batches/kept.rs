@@ -1,4 +1,4 @@
-//! A batch that was made before: found, asked for at the account that has it, shown with our ids.
+//! An earlier batch: found, asked for at the account that has it, shown with our ids.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode};
@@ -23,10 +23,10 @@ use crate::store::{self, Store};
 
 use super::mapping::{self, SURFACE};
 
-/// A longer object is shown, but not kept.
+/// The maximum length of an object that is stored, in bytes; a longer one is only shown.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// What is asked of a batch, or of a file of it.
+/// A request about a batch, or about a file of it.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) method: Method,
@@ -37,7 +37,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The batch itself, or what follows its id in the path.
+    /// Asks for the batch itself, or for the part of it at this suffix of its path.
     pub(super) fn of(method: Method, batch: &BatchRow, suffix: &'static str) -> Self {
         let (root, label) = match api(batch) {
             BatchApi::OpenAi => ("/v1/batches", "/v1/batches/{id}"),
@@ -47,7 +47,7 @@ impl Part {
         Self { method, path, label, accept: "application/json" }
     }
 
-    /// Its bytes, whatever they are.
+    /// Asks for bytes of any type.
     pub(super) fn bytes(path: String, label: &'static str) -> Self {
         Self { method: Method::GET, path, label, accept: "*/*" }
     }
@@ -68,7 +68,7 @@ pub(super) fn shape(request: &Request, api: BatchApi) -> ErrorShape {
     ErrorShape::of(&request.headers, Some(dialect(api)), request.id)
 }
 
-/// The batch of this id, if it is the caller's and of this interface.
+/// Finds the batch with this id, if it is the caller's and of this interface.
 pub(super) async fn find(
     store: &Store,
     caller: &Caller,
@@ -81,7 +81,7 @@ pub(super) async fn find(
     batches::find(store, &Owner::of_key(caller.key_id()), id).await
 }
 
-/// The batch that the path names.
+/// Finds the batch that the path names.
 pub(super) async fn of_path(
     proxy: &Proxy,
     request: &Request,
@@ -93,7 +93,7 @@ pub(super) async fn of_path(
     found.ok_or_else(|| unknown(shape, id))
 }
 
-/// Asks the account that has it. Gives the slot at its site, too.
+/// Asks the account that has the batch. Also returns the slot at its site.
 pub(super) async fn ask(
     proxy: &Proxy,
     batch: &BatchRow,
@@ -119,7 +119,7 @@ pub(super) async fn ask(
     Ok((upstream, answer, slot))
 }
 
-/// Why the account gave nothing.
+/// Why the account gave no answer.
 pub(super) enum NotAsked {
     Unreachable(Unreachable),
     Saturated,
@@ -157,8 +157,8 @@ impl NotAsked {
     }
 }
 
-/// The batch as its upstream has it now: noted in the row, and kept. Gives the head of the answer and whose secrets it may
-/// repeat.
+/// Updates the batch with its upstream's current object, in the row and in the store. Returns the upstream, whose secrets
+/// the answer may repeat, and the headers that are passed on.
 pub(super) async fn refresh(
     proxy: &Proxy,
     batch: &mut BatchRow,
@@ -167,7 +167,7 @@ pub(super) async fn refresh(
 ) -> Result<(ResourceUpstream, hyper::HeaderMap), NotAsked> {
     let (upstream, answer, _slot) = ask(proxy, batch, part, client).await?;
     let (head, object) = answer.read().await?;
-    // The object of a failed batch has errors, too: with an id it is one.
+    // The object of a failed batch contains errors too: with an id it is a batch.
     if video::id(&object).is_none() {
         let fault = judge::object(SURFACE, &object).err();
         let no_id = || Failure::judged("the answer has no id".to_owned());
@@ -188,7 +188,7 @@ pub(super) async fn refresh(
     Ok((upstream, crossing))
 }
 
-/// What the client is shown of it.
+/// Builds the client's answer about a batch.
 pub(super) fn shown(proxy: &Proxy, batch: &BatchRow, request: &Request, crossing: HeaderMap) -> Response {
     let base = mapping::base(&proxy.core, &request.headers);
     let object = mapping::shown(&proxy.core, &batch.place, &batch.object, &base);

@@ -1,4 +1,4 @@
-//! Lists of batches, page by page, as they were last seen.
+//! Lists of batches, page by page, as the batches were last seen.
 
 use serde_json::{Map, Value, json};
 
@@ -14,19 +14,19 @@ use crate::store::owner::Owner;
 use super::kept::{find, shape, unreadable};
 use super::mapping;
 
-/// How an interface is asked for a page.
+/// The paging of an interface.
 pub(super) struct Paging {
     pub(super) api: BatchApi,
-    /// How many batches a page has unless the client says, and the most.
+    /// The number of batches on a page unless the client gives one, and its maximum.
     pub(super) usual: i64,
     pub(super) most: i64,
-    /// What names the batch before the page.
+    /// The parameter that names the batch before the page.
     pub(super) after: &'static str,
-    /// What names the batch behind it, where there is such a thing.
+    /// The parameter that names the batch after the page, where there is one.
     pub(super) before: Option<&'static str>,
 }
 
-/// The members of a page that both interfaces have.
+/// Builds the members of a page that both interfaces share.
 pub(super) async fn page(
     proxy: &Proxy,
     request: &Request,
@@ -55,7 +55,7 @@ pub(super) async fn page(
     Ok(members.map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// The row that a parameter names.
+/// Finds the batch that a parameter names.
 async fn bound(
     proxy: &Proxy,
     request: &Request,
@@ -71,7 +71,7 @@ async fn bound(
     }
 }
 
-/// As the client sees them.
+/// Builds the objects of batches as the client sees them.
 fn objects(proxy: &Proxy, request: &Request, batches: &[BatchRow]) -> Value {
     let base = mapping::base(&proxy.core, &request.headers);
     let shown = |batch: &BatchRow| mapping::shown(&proxy.core, &batch.place, &batch.object, &base);

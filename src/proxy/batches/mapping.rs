@@ -1,4 +1,4 @@
-//! The ids of batches, and an upstream's object as its client sees it.
+//! The ids of batches, and an upstream's batch object as its client sees it.
 
 use hyper::HeaderMap;
 use hyper::header::{HOST, HeaderName};
@@ -11,18 +11,18 @@ use crate::hex;
 use crate::store::batches::BatchPlace;
 use crate::time::Millis;
 
-/// How the public ids begin, by interface; 128 random bits follow.
+/// The prefixes of the public ids, by interface; 128 random bits follow.
 const BATCH: &str = "batch_sy_";
 const MESSAGE_BATCH: &str = "msgbatch_sy_";
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The surface whose headers and errors OpenAI's interface has.
+/// The surface whose headers and errors OpenAI's interface shares.
 pub(super) const SURFACE: Dialect = Dialect::Embeddings;
-/// When a batch is first asked for, if nobody does so before.
+/// The time after which a batch is first asked for, if no client does so before, in milliseconds.
 pub(super) const FIRST_LOOK: Millis = 60_000;
 
-/// A file that an upstream has made of a batch: its public id is that of the batch, told apart by how it begins.
+/// A file that an upstream has made from a batch: its public id is that of the batch with another prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResultFile {
     Output,
@@ -41,7 +41,7 @@ impl ResultFile {
         }
     }
 
-    /// The member of the batch object that names it.
+    /// Returns the member of the batch object that names the file.
     pub(super) fn member(self) -> &'static str {
         match self {
             Self::Output => "output_file_id",
@@ -53,7 +53,7 @@ impl ResultFile {
         format!("{}{}", self.prefix(), batch.strip_prefix(BATCH).unwrap_or(batch))
     }
 
-    /// Which file of which batch a public id of a file names; `None` for any other file.
+    /// Returns the result file and the batch that a public file id names; `None` for any other file.
     pub(super) fn of_id(id: &str) -> Option<(Self, String)> {
         Self::ALL
             .into_iter()
@@ -61,7 +61,7 @@ impl ResultFile {
     }
 }
 
-/// How the public ids of an interface begin.
+/// Returns the prefix of an interface's public ids.
 pub(super) fn prefix(api: BatchApi) -> &'static str {
     match api {
         BatchApi::OpenAi => BATCH,
@@ -69,14 +69,15 @@ pub(super) fn prefix(api: BatchApi) -> &'static str {
     }
 }
 
-/// A new public id; `None` without a source of randomness.
+/// Makes a new public id; `None` without a source of randomness.
 pub(super) fn new_id(api: BatchApi) -> Option<String> {
     let mut bits = [0; 16];
     SystemRandom::new().fill(&mut bits).ok()?;
     Some(format!("{}{}", prefix(api), hex::encode(&bits)))
 }
 
-/// An upstream's object with our ids, and under the name asked for where the operator wants that. `base` is our own address.
+/// Writes an upstream's object with our ids, and with the requested model's name if the operator wants that. `base` is our
+/// address.
 pub(super) fn shown(core: &Core, place: &BatchPlace, object: &str, base: &str) -> String {
     let id = place.public_id.as_str();
     let mut texts = vec![("id", id)];
@@ -95,7 +96,8 @@ pub(super) fn shown(core: &Core, place: &BatchPlace, object: &str, base: &str) -
     object_with(object, &texts)
 }
 
-/// Where the client has reached us, for addresses in its answers. What it says of itself comes back to nobody else.
+/// Returns the address at which the client has reached us, for links in its answers. What the client claims about it is
+/// shown to nobody else.
 pub(super) fn base(core: &Core, headers: &HeaderMap) -> String {
     let first = |name: HeaderName| {
         let value = headers.get(name)?.to_str().ok()?.split(',').next()?.trim();

@@ -1,16 +1,16 @@
-//! `/v1/batches` and `/v1/messages/batches`: many requests of one model that one account works off in its own time.
+//! `/v1/batches` and `/v1/messages/batches`: many requests for one model that one account works off in its own time.
 //!
 //! ```text
 //! POST    requests ─ one model ─ pipeline: channel after channel, until one takes it ─ stored under a public id     creation
 //! GET     public id ─ its account ─ the upstream ─ shown with our ids                                               kept
 //! GET     a page of them, as they were last seen                                                                    list
 //! GET     results, streamed: the files that OpenAI's batches name, or Anthropic's own path                          results
-//! ended   what it used is booked once, by whoever learns of the end first                                          booking, turns
+//! ended   its usage is booked once, by the first party that learns of the end                                   booking, turns
 //! ```
 //!
-//! The paths are in `openai` and `anthropic`; `mapping` knows the ids, and how an object is shown with them. A batch is
+//! The paths are in `openai` and `anthropic`; `mapping` holds the ids, and shows an object with them. A batch is
 //! pinned to the account that took it, and belongs to the key that made it: for another it does not exist. Only its
-//! creation is a call of a model: policy, budgets and rates of the key hold for it, and it is logged.
+//! creation is a model call: the key's policy, budgets and rates apply to it, and it is logged.
 
 mod anthropic;
 mod booking;

@@ -1,4 +1,4 @@
-//! `/v1/batches`, and the files that its batches make.
+//! `/v1/batches`, and the files that batches make.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use super::mapping::{ResultFile, SURFACE};
 use super::results;
 
 const API: BatchApi = BatchApi::OpenAi;
-/// Where the requests of a batch may go.
+/// The endpoints that requests of a batch may go to.
 const ENDPOINTS: [&str; 7] = [
     "/v1/responses",
     "/v1/chat/completions",
@@ -37,11 +37,11 @@ const ENDPOINTS: [&str; 7] = [
     "/v1/images/generations",
     "/v1/images/edits",
 ];
-/// The longest input file: it is held whole, twice where the model has another name at the upstream.
+/// The maximum length of an input file, in bytes: it is held whole, and twice where the upstream's model name differs.
 const MAX_INPUT: usize = 100 << 20;
 const PAGING: Paging = Paging { api: API, usual: 20, most: 100, after: "after", before: None };
 
-/// `POST /v1/batches`
+/// Serves `POST /v1/batches`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(begin(proxy, request, caller).await)
 }
@@ -77,7 +77,7 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
     Ok(pipeline::create_batch(&proxy, &Arc::new(batch)).await)
 }
 
-/// `GET /v1/batches`: as they were last seen.
+/// Serves `GET /v1/batches`: the batches as they were last seen.
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(page(&proxy, &request, &caller).await)
 }
@@ -88,19 +88,19 @@ async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Respo
     Ok(http::json(StatusCode::OK, &Value::from(page)))
 }
 
-/// `GET /v1/batches/{id}`
+/// Serves `GET /v1/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
 }
 
-/// `POST /v1/batches/{id}/cancel`
+/// Serves `POST /v1/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
 }
 
 // === files ===
 
-/// `GET /v1/files/{id}`: of a batch, asked of its account; else one of ours.
+/// Serves `GET /v1/files/{id}`: a batch's file is asked of its account; any other is one of ours.
 pub(in crate::proxy) async fn file(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     match ResultFile::of_id(request.params.get("id")) {
         None => files::get(proxy, request, caller).await,
@@ -108,7 +108,7 @@ pub(in crate::proxy) async fn file(proxy: Arc<Proxy>, request: Request, caller: 
     }
 }
 
-/// `DELETE /v1/files/{id}`
+/// Serves `DELETE /v1/files/{id}`.
 pub(in crate::proxy) async fn file_deletion(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     match ResultFile::of_id(request.params.get("id")) {
         None => files::delete(proxy, request, caller).await,
@@ -116,7 +116,7 @@ pub(in crate::proxy) async fn file_deletion(proxy: Arc<Proxy>, request: Request,
     }
 }
 
-/// `GET /v1/files/{id}/content`
+/// Serves `GET /v1/files/{id}/content`.
 pub(in crate::proxy) async fn file_content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let Some(file) = ResultFile::of_id(request.params.get("id")) else {
         return files::content(proxy, request, caller).await;
@@ -131,7 +131,7 @@ pub(in crate::proxy) async fn file_content(proxy: Arc<Proxy>, request: Request, 
     )
 }
 
-/// The file object under our id. Before one is deleted, what its batch used is booked.
+/// Answers about a batch's file, under our id. Before a file is deleted, the usage of its batch is booked.
 async fn about_file(
     proxy: &Arc<Proxy>,
     request: &Request,
@@ -153,7 +153,7 @@ async fn about_file(
     Ok(http::json_bytes(StatusCode::OK, Bytes::from(object)))
 }
 
-/// The batch that made a file, and where the file is at the upstream.
+/// Finds the batch that made a file, and the path of the file at the upstream.
 async fn of_file(
     proxy: &Arc<Proxy>,
     request: &Request,

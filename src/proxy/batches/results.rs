@@ -1,5 +1,5 @@
-//! The results of a batch on their way: line by line under the name that was asked for, where the operator wants that, and
-//! byte for byte otherwise.
+//! Streams the results of a batch: line by line with the requested model's name, where the operator wants that, and byte for
+//! byte otherwise.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::store::batches::BatchRow;
 
 use super::kept::{self, Part, api, ask};
 
-/// A longer line is passed on as it comes.
+/// The maximum length of a line that is rewritten, in bytes; a longer one is passed on unchanged.
 const MAX_LINE: usize = 16 << 20;
 
-/// Streams what the account gives. To be saved, never shown: a page would run as one of ours.
+/// Streams the results from the account. The answer is a download, never shown: a page would run as one of ours.
 pub(super) async fn stream(
     proxy: &Arc<Proxy>,
     request: &Request,
@@ -54,13 +54,13 @@ pub(super) async fn stream(
     Ok(response)
 }
 
-/// Names the model as the client did.
+/// A rewriter that names the model as the client did.
 struct Renaming {
     api: BatchApi,
     model: String,
-    /// The line that is not whole yet.
+    /// The line that is not complete yet.
     line: Vec<u8>,
-    /// That line is too long, and passes.
+    /// Whether that line is too long and passes unchanged.
     passes: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which batches are being booked right now: results are long, and one who polls must not have them read again each time.
+//! The batches that are being booked right now: results are long, and must not be read again for each poll.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 use crate::ids::BatchId;
 use crate::sync::lock;
 
-/// By their rows.
+/// The batches being booked, by their rows.
 #[derive(Clone, Default)]
 pub struct BatchTurns(Arc<Mutex<HashSet<BatchId>>>);
 
-/// The turn of one; given back when dropped.
+/// The turn to book one batch; given back when dropped.
 pub(in crate::proxy) struct BatchTurn {
     turns: BatchTurns,
     batch: BatchId,
 }
 
 impl BatchTurns {
-    /// `None` while somebody has the turn.
+    /// Takes the turn; `None` while another task has it.
     pub(in crate::proxy) fn begin(&self, batch: BatchId) -> Option<BatchTurn> {
         lock(&self.0).insert(batch).then(|| BatchTurn { turns: self.clone(), batch })
     }

@@ -1,13 +1,13 @@
-//! Sounds and transcripts: an answer in one of many forms, which the client has chosen.
+//! Audio answers: the client has chosen one of many forms.
 //!
 //! | the upstream sends | what becomes of it |
 //! |---|---|
-//! | events | a stream as any other, observed to its last event |
+//! | events | a stream like any other, observed to its last event |
 //! | JSON | held and judged: it may be an error |
 //! | a page | a failure |
-//! | anything else: a sound, a text, subtitles | passes as it comes |
+//! | anything else: audio, text, subtitles | passed on as it comes |
 //!
-//! What it is its `Content-Type` says: any bytes may be the beginning of a sound.
+//! The kind is told by `Content-Type` alone: any bytes may be the beginning of audio.
 
 use hyper::header::{self, HeaderValue};
 
@@ -25,13 +25,13 @@ use crate::proxy::media_type::{is_event_stream, is_json, is_page, looks_like_jso
 use crate::proxy::relay::long_reply::LongReply;
 use crate::proxy::relay::unread::UnreadBytes;
 
-/// The type of an answer that does not say what it is.
+/// The content type of an answer that names none.
 const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 impl StartedResponse<'_> {
-    /// An answer of the audio surfaces.
+    /// Commits an answer of the audio surfaces.
     pub(super) async fn media(self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
-        // It lasts as long as what is said in it.
+        // The answer lasts as long as the speech in it.
         attempt.keep_lease();
         let headers = &self.accepted.head.headers;
         let is = |test: fn(&[u8]) -> bool| headers.get(&header::CONTENT_TYPE).is_some_and(test);
@@ -53,7 +53,7 @@ impl StartedResponse<'_> {
         Ok(self.passed(content_type, attempt).into())
     }
 
-    /// The bytes as they come. Nothing in them tells of usage.
+    /// Passes the bytes on as they come. They contain no usage.
     fn passed(self, content_type: Option<HeaderValue>, mut attempt: Box<Attempt>) -> crate::http::Response {
         let length = self.length();
         let mut reply = self.response(&attempt);
@@ -62,7 +62,7 @@ impl StartedResponse<'_> {
         let content_type = content_type.filter(|value| !secrets.repeats(value.as_bytes()));
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(UNKNOWN));
         if self.first.is_empty() {
-            // There may be nothing to write down of silence.
+            // A recording of silence may have an empty transcript.
             attempt.succeed(None);
             return reply;
         }

@@ -1,14 +1,14 @@
-//! Step 9, the commit point: an answer is held until it is known to be good, and only then it
-//! becomes the client's, in the client's form.
+//! Step 9, the commit point: an answer is held until it is known to be good; only then does it go to the client, in the
+//! client's form.
 //!
-//! | the client wants | the upstream streams | the upstream answers at once |
+//! | the client wants | the upstream streams | the upstream answers in one piece |
 //! |---|---|---|
 //! | a stream | held to the first output, then [`relay`] | judged, replayed as a stream |
 //! | an answer | gathered, judged | judged |
 //!
-//! In one dialect bytes pass as they are; between two they are converted on the way, and so is a stream whose site leaves out
-//! the events that open it. What no dialect can tell, the sound of a
-//! voice or a transcript in any form, is [`media`]; what a body is, by its content type and its first bytes, is told by
+//! If client and upstream speak the same dialect, bytes pass as they are. Otherwise they are converted on the way, and so
+//! is a stream whose site leaves out the opening events. Audio and transcripts, which no dialect can express, are handled
+//! by [`media`]; the kind of a body, by its content type and its first bytes, is told by
 //! [`media_type`](super::media_type).
 
 mod media;
@@ -46,28 +46,28 @@ use super::responses::owners;
 use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
 
-/// The most of a stream's preamble that is held back before it is sent on all the same.
+/// The largest preamble of a stream that is held back, in bytes; a longer one is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
-/// And for how long, counted from its first byte, where no heartbeat keeps the client's connection open meanwhile:
-/// then the client gets what there is.
+/// The longest time for which a stream is held back, counted from its first byte, where no heartbeat keeps the
+/// client's connection open: after that the client gets what there is.
 const MAX_HOLD: Duration = Duration::from_secs(10);
-/// A complete answer up to this size is held and judged; a longer one passes through.
+/// The size up to which a complete answer is held and judged, in bytes; a longer one passes through.
 const MAX_JUDGED: usize = 2 << 20;
-/// A complete answer that must be converted, or gathered from a stream, can be this long.
+/// The maximum size of a complete answer that must be converted, or gathered from a stream, in bytes.
 const MAX_CONVERTED: usize = 64 << 20;
 
-/// What stands for the answer to a search that nobody can read.
+/// The answer that replaces an unreadable answer to a search.
 const NOTHING_FOUND: &[u8] = b"{\"data\":[]}";
-/// Means nothing in UTF-8. Readers of events pass over it, those of JSON do not take it.
+/// The UTF-8 byte order mark. Readers of events skip it, readers of JSON do not accept it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// An answer that cannot be committed. Its attempt is not settled yet: another address may do better.
+/// An answer that cannot be committed. Its attempt is not settled yet, because another address may do better.
 pub(super) struct Uncommittable {
     pub(super) attempt: Box<Attempt>,
     pub(super) failure: Failure,
 }
 
-/// Holds the answer until it is known to be good, then makes it the client's.
+/// Holds the answer until it is known to be good, then turns it into the client's answer.
 pub(super) async fn commit(
     proxy: &Arc<Proxy>,
     call: &Call,
@@ -100,7 +100,7 @@ pub(super) async fn commit(
     let answer_id = if is_named { uuid::random_hex() } else { String::new() };
     let answer = StartedResponse { proxy, call, accepted, first, own, answer_id };
     match (call.envelope.stream, streams) {
-        // Boxed, so that it weighs on no call without a stream.
+        // Boxed, so that calls without a stream do not carry it.
         (true, true) => Box::pin(answer.stream(attempt)).await,
         (false, false) if call.operation == Operation::CreateVideo => {
             Box::pin(answer.created_video(attempt)).await
@@ -112,20 +112,20 @@ pub(super) async fn commit(
     }
 }
 
-/// An answer of which the first bytes are here.
+/// An answer whose first bytes have arrived.
 struct StartedResponse<'a> {
     proxy: &'a Arc<Proxy>,
     call: &'a Call,
     accepted: Box<Accepted>,
     first: Bytes,
-    /// The upstream speaks the client's dialect.
+    /// Whether the upstream speaks the client's dialect.
     own: bool,
-    /// What names an answer that is converted to the responses dialect; else empty.
+    /// The id for an answer that is converted to the responses dialect; else empty.
     answer_id: String,
 }
 
 impl<'a> StartedResponse<'a> {
-    /// A stream: held while it has shown nothing that a client would miss.
+    /// Commits a stream: it is held until it has shown something that a client would miss.
     async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let (dialect, format) = (self.call.shape.dialect, self.accepted.format);
         let mut held = match self.own {
@@ -157,8 +157,8 @@ impl<'a> StartedResponse<'a> {
             };
             held.take(more);
         }
-        // A failure behind the first output is reported to the client, even where both came at once:
-        // what it sees hangs on the order of the events, not on how the network cut them.
+        // A failure after the first output is reported to the client, even where both arrived at once:
+        // what the client sees depends on the order of the events, not on how the network cut them.
         if let Some(error) = held.failure().filter(|_| !held.progress().output_seen()) {
             let failure = Failure::said(error.clone(), "stream error");
             return Err(self.uncommittable(attempt, failure));
@@ -184,20 +184,20 @@ impl<'a> StartedResponse<'a> {
         Ok(Answered { response, not_stored })
     }
 
-    /// A stream of the client's own dialect can take events that it lacks. One that is made in the background is given again
-    /// by its site, event by event with the site's numbers.
+    /// Whether missing events may be added to the stream, which must be in the client's own dialect. A stream made in the
+    /// background is replayed by its site, event by event with the site's numbers.
     fn may_be_rewritten(&self) -> bool {
         self.own && !self.call.envelope.in_background
     }
 
-    /// What writes a stream in the client's dialect, from its first event on.
+    /// Builds the converter that writes a stream in the client's dialect, from its first event on.
     fn converter(&self, model: &str) -> impl Future<Output = StreamConverter> + use<'a> {
         let (from, to) = (self.accepted.format, self.call.shape.dialect);
         let reply_context = self.reply_context(model);
         async move { StreamConverter::new(from, to, Arc::new(reply_context.await)) }
     }
 
-    /// A complete answer in the client's dialect: read, judged, handed on as it came.
+    /// Commits a complete answer in the client's dialect: reads and judges it, and passes it on as it came.
     async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let length = self.length();
         let mut reply = self.response(&attempt);
@@ -229,7 +229,7 @@ impl<'a> StartedResponse<'a> {
         let verdict = match self.call.operation {
             Operation::Answer => judge::reply(format, &held, &settings.judge),
             Operation::CountTokens => judge::count(format, &held),
-            // Who finds nothing may say so in no words at all.
+            // A search that found nothing may have an answer without any words.
             Operation::Search if judge::object(format, &held) == Err(Fault::NotJson) => {
                 held = Bytes::from_static(NOTHING_FOUND);
                 Ok(None)
@@ -249,7 +249,7 @@ impl<'a> StartedResponse<'a> {
         }
     }
 
-    /// A video: its id is replaced by a public one, which is stored before the client is answered.
+    /// Commits a created video: its id is replaced by a public one, which is stored before the client is answered.
     async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
@@ -266,7 +266,7 @@ impl<'a> StartedResponse<'a> {
         let status = self.accepted.head.status;
         let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
         let stored = videos::store_mapping(&self.proxy.core.store, self.call, &attempt, created).await;
-        // The upstream renders and charges it, stored or not.
+        // The upstream renders the video and charges for it, whether it was stored here or not.
         attempt.succeed(verdict.unwrap_or_default());
         let body = match stored {
             Ok(body) => body,
@@ -281,7 +281,7 @@ impl<'a> StartedResponse<'a> {
         Ok(reply.into())
     }
 
-    /// An answer that changes its form, its dialect, or both, on its way to the client.
+    /// Commits an answer whose form, dialect, or both are converted for the client.
     async fn converted(
         mut self,
         streams: bool,
@@ -312,8 +312,8 @@ impl<'a> StartedResponse<'a> {
         Ok(Answered { response: reply, not_stored: self.not_stored() })
     }
 
-    /// A stream as a complete answer, with the usage as its upstream counts: the client's dialect may count cached
-    /// tokens in another way.
+    /// Gathers a stream into a complete answer, with the usage as its upstream counts it: the client's dialect may count
+    /// cached tokens in another way.
     async fn gathered(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
         let (from, to) = (self.accepted.format, self.call.shape.dialect);
         if !from.is_answerable() {
@@ -332,8 +332,8 @@ impl<'a> StartedResponse<'a> {
         Ok(Answer { usage: usage.or(answer.usage), ..answer })
     }
 
-    /// Reads a stream to its end event: what breaks or stays silent behind that takes nothing from the answer. Gives
-    /// how many bytes it had.
+    /// Reads a stream to its end event; a failure or silence after that takes nothing from the answer. Returns the number of
+    /// bytes read.
     async fn gather(&mut self, gatherer: &mut StreamGatherer) -> Result<usize, Failure> {
         let first = std::mem::take(&mut self.first);
         gatherer.feed(&first);
@@ -361,7 +361,7 @@ impl<'a> StartedResponse<'a> {
         Err(Failure::too_long(MAX_CONVERTED))
     }
 
-    /// A complete answer in another form, another dialect, or both.
+    /// Reads a complete answer and converts its form, its dialect, or both.
     async fn converted_whole(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
         let (held, complete) = self.hold(self.length(), MAX_CONVERTED).await?;
         if !complete {
@@ -371,7 +371,7 @@ impl<'a> StartedResponse<'a> {
         room.convert(|| self.convert(&held, context)).map_err(|fault| self.judged(fault))
     }
 
-    /// Embeddings in the form of the client.
+    /// Converts embeddings to the form of the client.
     fn embedded(&self, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
         let call = self.call;
         let usage = judge::object(self.accepted.format, held)?;
@@ -392,7 +392,7 @@ impl<'a> StartedResponse<'a> {
             return self.embedded(held, context);
         }
         let rules = &self.call.settings.judge;
-        // A stream without events, from an upstream that does not heed how it was asked.
+        // A stream without event framing, from an upstream that ignores which form was asked for.
         let events = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten();
         let gathered = events
             .as_ref()
@@ -415,8 +415,8 @@ impl<'a> StartedResponse<'a> {
         Ok(Answer { usage, ..answer })
     }
 
-    /// A text that an upstream sends as such where a stream was asked for: it is the answer. What should have been
-    /// JSON, or is a page, is not.
+    /// Returns the plain text that an upstream sent where a stream was asked for: it is the answer. Broken JSON or a page is
+    /// not.
     fn plain_text<'b>(&self, held: &'b [u8]) -> Option<&'b str> {
         let kind = std::str::from_utf8(self.accepted.head.headers.get(&header::CONTENT_TYPE)?).ok()?;
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -426,7 +426,7 @@ impl<'a> StartedResponse<'a> {
         (is_told && is_text).then_some(text)
     }
 
-    /// An answer under the name the client asked for: not every upstream distinguishes compactions from answers.
+    /// Rewrites an answer to a compaction call as a compaction: not every upstream distinguishes compactions from answers.
     fn finished(&self, body: Bytes) -> Bytes {
         if self.call.operation != Operation::Compact {
             return body;
@@ -436,18 +436,18 @@ impl<'a> StartedResponse<'a> {
         responses::as_compaction(text, self.call.shape.id.as_str(), now).map_or(body, Bytes::from)
     }
 
-    /// A client may go on from this answer, and its upstream will know nothing of it.
+    /// Whether a client may go on from this answer although its upstream does not keep it.
     fn is_not_stored_upstream(&self) -> bool {
         self.call.shape.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
     }
 
-    /// Such an answer gets an id of ours, under which it may be stored. A converted one is written with it.
+    /// Marks such an answer to be stored here under an id of ours. A converted answer is already written with that id.
     fn not_stored(&self) -> Option<NotStored> {
         let answer_id = || (!self.own).then(|| self.answer_id.clone());
         self.is_not_stored_upstream().then(|| NotStored { answer_id: answer_id() })
     }
 
-    /// An answer that its upstream stores is for this channel alone to go on from.
+    /// Binds an answer that its upstream stores to this channel: no other channel can go on from it.
     fn note_stored(&self, answer: &[u8], attempt: &mut Attempt) {
         let call = self.call;
         let dialect = call.shape.dialect;
@@ -477,8 +477,8 @@ impl<'a> StartedResponse<'a> {
         }
     }
 
-    /// What the answer's writer must know of the request, of which the upstream was asked for this model. A request that
-    /// went as it came is read for it now.
+    /// Builds the context in which the answer is written: what must be known of the request, and the model that the upstream
+    /// was asked for. A request that was sent unread is read for it now.
     fn reply_context(&self, model: &str) -> impl Future<Output = ReplyContext> + use<'a> {
         let (proxy, call) = (self.proxy, self.call);
         let (known, model) = (self.accepted.reply_context.as_deref().cloned(), model.to_owned());
@@ -501,8 +501,8 @@ impl<'a> StartedResponse<'a> {
         }
     }
 
-    /// What a fault of the answer amounts to. A model says what its client asks it to, so a keyword of the request
-    /// is nobody's fault.
+    /// Turns a fault of the answer into a failure. A model repeats what its client tells it to, so a keyword that the request
+    /// contains is nobody's fault.
     fn judged(&self, fault: Fault) -> Failure {
         match fault {
             Fault::Keyword(ref word) if self.call.has_said(word) => judged(fault).by_the_client(),
@@ -510,12 +510,12 @@ impl<'a> StartedResponse<'a> {
         }
     }
 
-    /// What the upstream said of its limits is the client's, be the answer of no use.
+    /// Adds the upstream's headers about its limits, which the client gets even with an unusable answer.
     fn uncommittable(&self, attempt: Box<Attempt>, failure: Failure) -> Uncommittable {
         uncommittable(attempt, failure.answered_with(&self.accepted.head.headers))
     }
 
-    /// A response with the headers that any answer has.
+    /// Builds a response with the headers that every answer has.
     fn response(&self, attempt: &Attempt) -> Response {
         let mut response = Response::new(ResponseBody::empty());
         self.put_headers(attempt.channel(), &mut response);
@@ -529,13 +529,12 @@ impl<'a> StartedResponse<'a> {
         headers::downstream(upstream, |value| secrets.repeats(value), response.headers_mut());
     }
 
-    /// The length of the whole answer, when the upstream gave it.
+    /// Returns the length of the whole answer in bytes, when the upstream gave it.
     fn length(&self) -> Option<u64> {
         http_body::Body::size_hint(&self.accepted.body).exact().map(|rest| rest + self.first.len() as u64)
     }
 
-    /// The answer, or as much of it as `limit` allows, and whether that is all. One chunk is the usual
-    /// case, and needs no buffer.
+    /// Reads the answer up to `limit` bytes, and tells whether that is all. One chunk is the usual case, and needs no buffer.
     async fn hold(&mut self, length: Option<u64>, limit: usize) -> Result<(Bytes, bool), Failure> {
         let first = std::mem::take(&mut self.first);
         if length.is_some_and(|length| length > limit as u64) {
@@ -557,11 +556,11 @@ impl<'a> StartedResponse<'a> {
     }
 }
 
-/// What a fault of a good status amounts to.
+/// Turns a fault of an answer with a good status into a failure.
 pub(super) fn judged(fault: Fault) -> Failure {
     match fault {
         Fault::Error(error) => Failure::said(error, "an error as an answer"),
-        // A page is not of the API, but of what stands before it.
+        // A page does not come from the API, but from something in front of it.
         Fault::Html(_) => Failure::judged(fault.message()).refused(),
         fault => Failure::judged(fault.message()),
     }
@@ -579,7 +578,7 @@ fn withheld(held: &HeldStream, attempt: &Attempt) -> bool {
     }
 }
 
-/// Whether the stream ended and the operator's rules call it empty.
+/// Whether the stream ended without output and the operator's rules call it empty.
 fn ended_empty(progress: &Progress, attempt: &Attempt) -> bool {
     matches!(progress.phase(), Phase::Ended)
         && !progress.output_seen()

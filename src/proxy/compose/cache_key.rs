@@ -1,9 +1,9 @@
-//! The `prompt_cache_key` of a conversation whose client has no word for one.
+//! The `prompt_cache_key` for a conversation whose client's dialect has none.
 //!
-//! OpenAI finds what it has cached of a prompt by this key, and clients of other dialects cannot send it. A request
-//! of theirs that goes there gets one when it names its conversation: made of that name, the caller and the
-//! channel under the index key of the database. So it is the same in every turn and after a restart, nobody else's,
-//! and tells the upstream nothing.
+//! OpenAI finds the cached part of a prompt by this key, and clients of other dialects cannot send it. Their converted
+//! request to OpenAI gets one when it names its conversation: derived from that name, the caller and the
+//! channel with the index key of the database. So the key is the same in every turn and after a restart, differs between
+//! callers, and tells the upstream nothing.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
@@ -14,15 +14,15 @@ use crate::store::Sealer;
 
 use crate::proxy::call::Call;
 
-/// The member, at chat and responses.
+/// The member's name, in chat and responses.
 pub(in crate::proxy) const MEMBER: &str = "prompt_cache_key";
-/// What the key is for, so that it is no hash of anything stored.
+/// The purpose of the derived key, so that it equals no hash of anything stored.
 const PURPOSE: &[u8] = b"prompt-cache";
-/// Half of the hash.
+/// The length of the key in bytes, half of the hash.
 const KEY_BYTES: usize = 16;
 
-/// The key of a call on its way to a channel in another dialect; `None` where its conversation is not known. What
-/// Claude Code says of its user without a session names a device, whose conversations are many.
+/// Derives the key of a call to a channel in another dialect; `None` where its conversation is not known. The user id
+/// that Claude Code sends without a session names a device, which has many conversations, and is not used.
 pub(in crate::proxy) fn of(call: &Call, channel: ChannelId, sealer: &Sealer) -> Option<String> {
     let session = call.client.session.as_deref().or(call.envelope.prompt_cache_key.as_deref())?;
     let caller = call.key_id.unwrap_or(KeyId::ZERO).get().to_be_bytes();
@@ -30,7 +30,7 @@ pub(in crate::proxy) fn of(call: &Call, channel: ChannelId, sealer: &Sealer) -> 
     Some(hex::encode(&sealer.derive(&named)[..KEY_BYTES]))
 }
 
-/// Whether it is OpenAI that is asked, in a dialect that has the member.
+/// Whether the upstream is OpenAI itself, asked in a dialect that has the member.
 pub(super) fn is_known(platform: Platform, format: Dialect) -> bool {
     platform.profile().vendor == Vendor::OpenAi && matches!(format, Dialect::Chat | Dialect::Responses)
 }

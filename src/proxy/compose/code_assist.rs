@@ -14,7 +14,7 @@ use crate::proxy::operation::{CODE_ASSIST_COUNT, Operation};
 const ANSWER: &str = "/v1internal:generateContent";
 const STREAM: &str = "/v1internal:streamGenerateContent?alt=sse";
 
-/// Path and query of a request.
+/// Returns the path and query of a request.
 pub(in crate::proxy) fn path(operation: Operation, stream: bool) -> &'static str {
     match operation {
         Operation::CountTokens => CODE_ASSIST_COUNT,
@@ -23,7 +23,7 @@ pub(in crate::proxy) fn path(operation: Operation, stream: bool) -> &'static str
     }
 }
 
-/// Why an account cannot be asked, if so.
+/// Returns the failure of an account that lacks the project its platform needs.
 pub(in crate::proxy) fn obstacle(account: &Account) -> Option<Failure> {
     let api = account.site.platform.profile().code_assist.as_ref()?;
     let lacks_project = api.wants_project && account.oauth_project.is_none();
@@ -32,7 +32,7 @@ pub(in crate::proxy) fn obstacle(account: &Account) -> Option<Failure> {
     })
 }
 
-/// A request to a model of an account, in its envelope.
+/// Wraps a request to a model of an account in its envelope.
 pub(super) fn enveloped(
     (api, operation): (&CodeAssist, Operation),
     account: &Account,
@@ -57,7 +57,7 @@ pub(super) fn enveloped(
     plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit))
 }
 
-/// A request whose tokens are to be counted: neither a project nor an agent is asked for.
+/// Wraps a request whose tokens are to be counted: it names neither a project nor an agent.
 fn counted(api: &CodeAssist, model: &str, request: &[u8]) -> String {
     let text = String::from_utf8_lossy(request);
     let older = api.agent.and_then(|_| code_assist::with_plain_schemas(&text));

@@ -1,5 +1,5 @@
-//! What requests with the token of a login carry beside it. Nothing here says that we were somebody else's program: what a
-//! client says of itself crosses, and of the others it is told that they come through this gateway.
+//! Headers of requests that use the token of a login. None of them claims that we are another vendor's program: the
+//! client's own names are forwarded, and other clients are identified as coming through this gateway.
 
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -10,7 +10,7 @@ use crate::uuid;
 
 const SESSION: HeaderName = HeaderName::from_static("session_id");
 const CONVERSATION: HeaderName = HeaderName::from_static("conversation_id");
-/// Other spellings of the two.
+/// Other spellings of these two headers.
 const SESSION_DASHED: HeaderName = HeaderName::from_static("session-id");
 const CONVERSATION_DASHED: HeaderName = HeaderName::from_static("conversation-id");
 
@@ -18,13 +18,13 @@ fn of(account: &Account) -> Option<&'static LoginHeaders> {
     account.site.platform.profile().login_headers.as_ref().filter(|_| account.oauth)
 }
 
-/// The beta under which the account's token is taken in the messages dialect.
+/// Returns the beta under which the account's token is accepted in the messages dialect.
 pub(in crate::proxy) fn beta(account: &Account) -> Option<&'static str> {
     of(account)?.beta
 }
 
-/// Adds the account's name at its provider, and the names of the conversation, where these are wanted. `derive` gives 32
-/// hex digits that are the same in every turn of a conversation and tell nothing of it.
+/// Adds the account's id at its provider, and the ids of the conversation, where the platform wants them. `derive` returns
+/// 32 hex digits that are the same in every turn of a conversation and reveal nothing about it.
 pub(in crate::proxy) fn add(
     headers: &mut RequestHeaders,
     account: &Account,
@@ -40,7 +40,7 @@ pub(in crate::proxy) fn add(
     }
 }
 
-/// The client's own names; else a derived one; else, for the session alone, one that comes once.
+/// Sets the ids of the conversation: the client's own, else a derived one; else, for the session alone, a random one.
 fn name_conversation(headers: &mut RequestHeaders, derive: impl FnOnce() -> Option<String>) {
     let given =
         |one: &HeaderName, other: &HeaderName| headers.get(one).or_else(|| headers.get(other)).cloned();

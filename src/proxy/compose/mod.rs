@@ -38,12 +38,12 @@ pub(in crate::proxy) struct Delivery<'a> {
     pub(in crate::proxy) proxy: &'a Arc<Proxy>,
     pub(in crate::proxy) call: &'a Call,
     pub(in crate::proxy) channel: &'a Arc<Channel>,
-    /// The model's name there.
+    /// The model's name at the upstream.
     pub(in crate::proxy) model: &'a str,
 }
 
 impl Delivery<'_> {
-    /// The body in a dialect, converted where that keeps nobody waiting.
+    /// Writes the body in a dialect, like `prepare`, but keeps a long one from blocking other requests.
     pub(in crate::proxy) async fn prepare_apart(
         &self,
         operation: Operation,
@@ -58,14 +58,14 @@ impl Delivery<'_> {
         Ok(room.convert(prepare))
     }
 
-    /// The failure as an answer to this call, in which its words are looked for.
+    /// Attaches to the failure the call that it answers, so that the call's words are recognised in it.
     pub(in crate::proxy) async fn to_the_call(&self, failure: Failure) -> Failure {
         let call = self.call;
         let to = || failure.in_answer_to(|| call.said(), &call.envelope.model, self.channel, self.model);
         self.proxy.conversions.read_through(self.call.body.len(), to).await
     }
 
-    /// The body in a dialect.
+    /// Writes the body in a dialect.
     pub(in crate::proxy) fn prepare(
         &self,
         operation: Operation,
@@ -96,12 +96,12 @@ impl Delivery<'_> {
         })
     }
 
-    /// The body without what this model has said that it does not know.
+    /// Leaves out the members that this model has refused as unknown.
     fn without_unknown(&self, format: Dialect, outgoing: Outgoing) -> Outgoing {
         let asked = (self.channel.account.site.id, format, self.model);
         let mut unknown = self.proxy.left_out.members(asked, now_ms());
         if format == self.call.shape.dialect {
-            // A schema that came in this dialect is its client's to mend.
+            // A schema that came in this dialect is for its client to mend.
             unknown.retain(|member| *member != optional::OPEN_OBJECTS);
         }
         if unknown.is_empty() {
@@ -117,7 +117,7 @@ impl Delivery<'_> {
         Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..outgoing }
     }
 
-    /// What OpenAI may find the conversation's cached prompt by, where the client could not say it.
+    /// Returns the key by which OpenAI may find the conversation's cached prompt, where the client could not send one.
     fn cache_key(&self, operation: Operation, format: Dialect) -> Option<String> {
         let site = &self.channel.account.site;
         let is_converted = operation == Operation::Answer && format != self.call.shape.dialect;
@@ -128,10 +128,10 @@ impl Delivery<'_> {
         (!self.proxy.cache_keys.refuses(site.id, now_ms())).then_some(key)
     }
 
-    /// The request that goes to one address, and what the answer's writer must know of it.
+    /// Builds the request to one address, and the context in which its answer is written.
     ///
     /// # Errors
-    /// The model's name cannot stand in the path of its dialect.
+    /// Fails when the model's name cannot stand in the path of its dialect.
     pub(in crate::proxy) fn compose(
         &self,
         endpoint: &Endpoint,
@@ -147,7 +147,7 @@ impl Delivery<'_> {
         self.channel.account.site.platform.profile().code_assist.as_ref()
     }
 
-    /// Path and query at one address. The client's query belongs to the dialect that the client speaks.
+    /// Builds path and query at one address. The client's query goes along only in the client's own dialect.
     fn target(
         &self,
         endpoint: &Endpoint,
@@ -199,10 +199,10 @@ impl Delivery<'_> {
         (request, reply_context)
     }
 
-    /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
+    /// Builds Gemini's path, which names the model and the action. Streams are always requested as events.
     ///
     /// # Errors
-    /// A model's name that cannot stand in a path.
+    /// Fails for a model's name that cannot stand in a path.
     fn named_path(&self, endpoint: &Endpoint, stream: bool, query: &str) -> Result<String, ConversionError> {
         let (action, query) = match self.call.operation {
             Operation::CountTokens => ("countTokens", query.to_owned()),
@@ -215,7 +215,7 @@ impl Delivery<'_> {
         };
         let name = path_segments(self.model)
             .map_err(|message| ConversionError::Invalid { field: "model".to_owned(), message })?;
-        // Tuned models are a collection of their own beside the base models.
+        // Tuned models are in a collection of their own beside the base models.
         let collection = if name.starts_with("tunedModels/") { "" } else { "models/" };
         let version = self.call.version.as_deref().filter(|_| !endpoint.base.names_version());
         let version = version.unwrap_or("v1beta");

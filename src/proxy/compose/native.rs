@@ -1,4 +1,4 @@
-//! A body that stays in its client's dialect, and what is changed in it all the same: by as few edits as there are reasons.
+//! Edits a body that stays in its client's dialect: each reason to change it makes one edit, and none leaves it as it came.
 
 use std::borrow::Cow;
 
@@ -25,18 +25,18 @@ const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
 const REFERENCE: &str = "item_reference";
 const ENCRYPTED_REASONING: &str = "[\"reasoning.encrypted_content\"]";
 
-/// A client's body, and what it has become.
+/// A client's body, and its edited text.
 struct Edits<'c> {
     call: &'c Call,
-    /// `None` while it can go as it came, which is nearly always.
+    /// The edited body; `None` while it can go as it came, which is nearly always.
     changed: Option<String>,
 }
 
-/// A body that stays in the client's dialect.
+/// Writes a body that stays in the client's dialect.
 pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
     let always_streams = always_streams(to.platform, to.format);
     if always_streams && call.envelope.has_previous && continues(text(call)) {
-        // These keep nothing that it could refer to.
+        // These upstreams keep no answer that the request could refer to.
         return Err(ConversionError::unsupported(PREVIOUS));
     }
     if always_streams && call.shape.dialect == Dialect::Responses && refers_to_items(call) {
@@ -56,20 +56,20 @@ fn continues(body: &str) -> bool {
     json::member(body, PREVIOUS).is_some_and(|id| id != "null")
 }
 
-/// Whether items stand in the body by their ids alone. Those of answers stored here have been put in before.
+/// Whether the body refers to items by their ids alone. Items of answers stored here have been inserted before.
 fn refers_to_items(call: &Call) -> bool {
     memmem::find(&call.body, REFERENCE.as_bytes()).is_some()
         && Node::parse(text(call)).is_ok_and(|body| responses::refers_to_items(&body))
 }
 
-/// What a count of gemini's is asked with, where it is not the client's body.
+/// Returns the edited body of a Gemini count, or `None` where the client's body goes as it came.
 pub(super) fn gemini_count(call: &Call, to: Destination<'_>) -> Option<String> {
     let mut body = Edits { call, changed: None };
     body.edit_gemini(to);
     body.changed
 }
 
-/// The client's body where it cannot go as it came.
+/// Returns the edited body, or `None` where the client's body goes as it came.
 fn edited(call: &Call, to: Destination<'_>) -> Result<Option<String>, ConversionError> {
     let mut body = Edits { call, changed: None };
     if call.operation == Operation::Compact {
@@ -100,18 +100,18 @@ impl Edits<'_> {
         self.changed.as_deref().unwrap_or_else(|| text(self.call))
     }
 
-    /// Puts in what the body becomes; with `None` it stays as it is.
+    /// Replaces the body; `None` leaves it as it is.
     fn put(&mut self, changed: Option<String>) {
         self.changed = changed.or_else(|| self.changed.take());
     }
 
-    /// Puts in what a reader of all of it makes of it.
+    /// Rewrites the parsed body; leaves it as it is where it cannot be parsed or `write` returns `None`.
     fn rewrite<T: Into<Vec<u8>>>(&mut self, write: impl FnOnce(&Node<'_>) -> Option<T>) {
         let written = Node::parse(self.text()).ok().and_then(|body| write(&body));
         self.put(written.and_then(|body| String::from_utf8(body.into()).ok()));
     }
 
-    /// Sets members, and takes others out.
+    /// Sets some members and removes others.
     fn edit(&mut self, set: &[(&str, &str)], removed: &[&str]) {
         self.changed = Some(edit(self.text(), set, removed).into_owned());
     }
@@ -128,7 +128,7 @@ impl Edits<'_> {
         }
     }
 
-    /// Takes out what Google cannot read: thoughts that another provider signed, and words of OpenAI's.
+    /// Removes what Google cannot read: thinking signed by another provider, and OpenAI's reasoning members.
     fn edit_gemini(&mut self, to: Destination<'_>) {
         if memmem::find(&self.call.body, PREFIX_IN_BYTES.as_bytes()).is_some() {
             self.rewrite(gemini::without_foreign_thinking);
@@ -142,7 +142,7 @@ impl Edits<'_> {
         if self.call.envelope.marks.own {
             self.rewrite(chat::without_foreign_signatures);
         }
-        // A chat has no earlier answer to go on from.
+        // The chat dialect has no earlier answer to go on from.
         if self.call.envelope.has_previous {
             self.edit(&[], &[PREVIOUS]);
         }
@@ -152,7 +152,7 @@ impl Edits<'_> {
         if self.call.envelope.marks.own {
             self.rewrite(responses::without_own_ids);
         }
-        // Codex wants back what it thought, whether it says so or not.
+        // Codex wants its reasoning back, whether it says so or not.
         if self.call.client.family == Family::Codex && !self.call.envelope.has_include {
             self.edit(&[("include", ENCRYPTED_REASONING)], &[]);
         }

@@ -1,4 +1,4 @@
-//! The body an upstream gets, whom it is for, and what is so wherever it goes.
+//! The body for an upstream, its destination, and the edits that apply wherever it goes.
 
 use std::borrow::Cow;
 
@@ -16,23 +16,23 @@ use crate::platform::{BodyEdit, Platform};
 
 use crate::proxy::call::Call;
 
-/// What a compaction has no use for, nor an answer in its place, nor a count of responses.
+/// Members that are removed from a compaction and from a count of responses.
 pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
-/// The answer that a request of the responses dialect goes on from.
+/// The member that names the answer a responses request goes on from.
 pub(super) const PREVIOUS: &str = "previous_response_id";
 
 /// A body in an upstream's dialect.
 pub(in crate::proxy) struct Outgoing {
     pub(in crate::proxy) pieces: [Bytes; 3],
-    /// The upstream streams, whatever the client wants.
+    /// Whether the upstream streams, whatever the client wants.
     pub(in crate::proxy) stream: bool,
-    /// To be said in `anthropic-beta`.
+    /// The betas to name in `anthropic-beta`.
     pub(in crate::proxy) betas: Option<Vec<String>>,
-    /// Where the body is no JSON.
+    /// The content type, where the body is not JSON.
     pub(in crate::proxy) content_type: Option<HeaderValue>,
-    /// The client's headers stay here, but for what the protocol needs.
+    /// Whether the client's headers are left out, except those the protocol needs.
     pub(in crate::proxy) bare: bool,
-    /// Set when the body was converted: what the answer's writer must know.
+    /// The context in which the answer is written; set when the body was converted.
     pub(in crate::proxy) reply_context: Option<Box<ReplyContext>>,
 }
 
@@ -42,34 +42,34 @@ impl Outgoing {
     }
 }
 
-/// Whom a body is written for.
+/// The upstream that a body is written for.
 #[derive(Clone, Copy)]
 pub(in crate::proxy) struct Destination<'a> {
     pub(in crate::proxy) platform: Platform,
-    /// The dialect it is asked in.
+    /// The dialect that the upstream is asked in.
     pub(in crate::proxy) format: Dialect,
-    /// The model's name there.
+    /// The model's name at the upstream.
     pub(in crate::proxy) model: &'a str,
-    /// How its account signs in: `apikey`, `session` or `oauth`.
+    /// How the account signs in: `apikey`, `session` or `oauth`.
     pub(super) account_type: &'static str,
-    /// What the operator wants changed in bodies, if anything.
+    /// The changes that the operator wants in bodies, if any.
     pub(in crate::proxy) rules: Option<&'a PayloadRules>,
-    /// What the call goes on from may be another key's: the name of the member.
+    /// The name of the member that refers to an answer or conversation that may be another key's.
     pub(in crate::proxy) withheld: Option<&'static str>,
-    /// Which service tiers the operator lets pass.
+    /// The service tiers that the operator lets pass.
     pub(super) tiers: &'a TierRules,
-    /// The most parts and calls of a request that is converted.
+    /// The maximum number of parts and calls in a request that is converted.
     pub(super) max_parts: usize,
-    /// The name of the conversation for the cache of its prompt, where the client's dialect has no word for it.
+    /// The `prompt_cache_key` of the conversation, where the client's dialect has none.
     pub(in crate::proxy) cache_key: Option<&'a str>,
 }
 
-/// Whether threads of messages are kept there.
+/// Whether the upstream keeps threads of the messages dialect.
 pub(super) fn keeps_threads(platform: Platform, format: Dialect) -> bool {
     platform.profile().keeps_threads && format == Dialect::Messages
 }
 
-/// Whether a client can go on from no answer that was given there, since it is not kept.
+/// Whether no answer given there is kept, so that a client cannot go on from it.
 pub(in crate::proxy) fn keeps_nothing(platform: Platform, format: Dialect) -> bool {
     match format {
         Dialect::Messages => !keeps_threads(platform, format),
@@ -77,12 +77,12 @@ pub(in crate::proxy) fn keeps_nothing(platform: Platform, format: Dialect) -> bo
     }
 }
 
-/// The body skimmed at the door was valid UTF-8.
+/// Returns the body as text; it was checked to be UTF-8 when the call was read.
 pub(super) fn text(call: &Call) -> &str {
     std::str::from_utf8(&call.body).unwrap_or_default()
 }
 
-/// The body with a service tier that its upstream may be asked for; `None` where it is as it was.
+/// Returns the body with a service tier that its upstream accepts; `None` where nothing changes.
 pub(super) fn tiered(
     call: &Call,
     to: Destination<'_>,
@@ -103,12 +103,12 @@ pub(super) fn tiered(
     }
 }
 
-/// What a platform wants changed in bodies of this dialect.
+/// Returns the edit that a platform wants in bodies of this dialect.
 pub(super) fn edit_of(to: Destination<'_>) -> Option<&'static BodyEdit> {
     to.platform.profile().body_edit.as_ref().filter(|own| own.dialect == to.format)
 }
 
-/// The body as its platform wants it. It is only asked for where there is something to change: reading it as text
+/// Returns the body as its platform wants it. `body` is called only where there is something to change: reading it as text
 /// costs a walk through all of it.
 pub(super) fn platform_edit<'b>(to: Destination<'_>, body: impl FnOnce() -> Cow<'b, str>) -> Option<String> {
     edit_of(to).map(|own| edited(own, body()))
@@ -126,7 +126,7 @@ pub(super) fn edited(own: &BodyEdit, body: Cow<'_, str>) -> String {
     edit(&body, &set, own.removed).into_owned()
 }
 
-/// Only a body with the word in it can have a system message.
+/// Gathers system messages into the instructions. Only a body that contains the word can have one.
 fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
     let gathered = || responses::with_gathered_instructions(&Node::parse(&body).ok()?);
     match memmem::find(body.as_bytes(), b"\"system\"").and_then(|_| gathered()) {
@@ -135,13 +135,12 @@ fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// These answer responses requests with a stream or not at all, and are asked to store
-/// nothing.
+/// Whether the upstream answers responses requests only with a stream. Such upstreams are asked to store nothing.
 pub(super) fn always_streams(platform: Platform, format: Dialect) -> bool {
     format == Dialect::Responses && platform.profile().streams_responses_only
 }
 
-/// Whether the model answers with a stream there or not at all.
+/// Whether the upstream answers for this model only with a stream.
 pub(super) fn streams_only(to: Destination<'_>) -> bool {
     let code_assist = to.platform.profile().code_assist.as_ref();
     code_assist.is_some_and(|code_assist| (code_assist.streams_only)(to.model))

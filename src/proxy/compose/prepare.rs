@@ -1,4 +1,4 @@
-//! A request's body as its destination gets it: as it came, or converted; the question what it comes to; a form.
+//! Prepares a request's body for its destination: as it came, converted, as a token count, or as a form.
 
 use std::borrow::Cow;
 
@@ -19,19 +19,19 @@ use crate::proxy::call::Call;
 use crate::proxy::form_body;
 use crate::proxy::operation::Operation;
 
-/// What a count has no use for.
+/// Members that are removed from a token count.
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
-/// Counting was a beta once, and still is for those who say so.
+/// Counting was a beta once, and still is for clients that name it.
 const COUNT_BETA: &str = "token-counting-2024-11-01";
 
-/// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
-/// or what stands in for it.
+/// Prepares the body of a call for its destination, and applies the operator's rules. `operation` is the call's own,
+/// or one that replaces it.
 pub(super) fn prepare(
     call: &Call,
     operation: Operation,
     to: Destination<'_>,
 ) -> Result<Outgoing, ConversionError> {
-    // Any other would answer the new words without the conversation.
+    // An upstream without the thread would answer the new turn without the conversation.
     let goes_on = call.envelope.thread == Thread::Continued && operation == Operation::Answer;
     if goes_on && !keeps_threads(to.platform, to.format) {
         return Err(ConversionError::unsupported("thread"));
@@ -73,7 +73,7 @@ pub(super) fn prepare(
     };
     let body = outgoing.pieces.concat();
     if let Some(ruled) = rules.apply(&String::from_utf8_lossy(&body), target) {
-        // What some refuse to read, no rule can give them.
+        // Edits that the platform insists on outrank the operator's rules.
         let last = edit_of(to).filter(|own| own.outranks_rules);
         let fit = last.map(|own| edited(own, Cow::Borrowed(ruled.as_str())));
         outgoing.pieces = whole(fit.unwrap_or(ruled));
@@ -81,9 +81,9 @@ pub(super) fn prepare(
     Ok(outgoing)
 }
 
-/// The question how many tokens the call's request has.
+/// Builds the request that counts the tokens of the call's request.
 fn count(call: &Call, to: Destination<'_>) -> Outgoing {
-    // Gemini's path names the model, and its body has nothing that a count has no use for.
+    // Gemini's path names the model, and a count accepts everything in its body.
     if to.format == Dialect::Gemini {
         let as_it_came = || whole(call.body.clone());
         return Outgoing::of(native::gemini_count(call, to).map_or_else(as_it_came, whole), false);
@@ -103,18 +103,18 @@ fn compaction(call: &Call, to: Destination<'_>) -> Outgoing {
     Outgoing::of(whole(body), false)
 }
 
-/// A form, which is handed on as one.
+/// Builds the body of a form, which stays a form.
 fn form(call: &Call, to: Destination<'_>) -> Outgoing {
     let pieces = splice_model(&call.body, &call.envelope, to.model);
     let content_type = form_body::form_type(&call.headers).cloned();
     Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) }
 }
 
-/// A body in another dialect than the client's.
+/// Converts a body to another dialect than the client's.
 fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
     let stream = call.envelope.stream || always_streams(to.platform, to.format) || streams_only(to);
     let target = Target { model: to.model, stream, vendor: to.platform.profile().vendor };
-    // Only gemini wants signatures of calls back, and only its own clients and some of chat bring them.
+    // Only Gemini wants signatures of calls back, and only its own clients and some of chat bring them.
     let signature_of = |id: &str| match target.vendor {
         Vendor::Gemini => call.call_signatures.find(call.key_id, id, now_ms()),
         _ => None,
@@ -128,7 +128,7 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
     }
     let has_tiers = match to.format {
         Dialect::Responses => true,
-        // Clients of chat know what their sites take.
+        // Clients of chat know which tiers their sites accept.
         Dialect::Chat => call.shape.dialect == Dialect::Responses,
         _ => false,
     };
@@ -147,7 +147,7 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
     Ok(Outgoing { reply_context: Some(Box::new(context)), ..Outgoing::of(pieces, stream) })
 }
 
-/// The body with a key for the cache of its prompt, unless its client gave one.
+/// Adds a `prompt_cache_key` to the body, unless its client gave one.
 fn with_cache_key(body: &Bytes, key: &str) -> Bytes {
     let text = String::from_utf8_lossy(body);
     match json::member(&text, cache_key::MEMBER) {
@@ -156,7 +156,7 @@ fn with_cache_key(body: &Bytes, key: &str) -> Bytes {
     }
 }
 
-/// `betas` of a messages body: a list or a comma-separated text.
+/// Reads `betas` of a messages body, a list or a comma-separated text, and adds the beta of counting.
 fn betas(body: &str) -> Vec<String> {
     let given = json::member(body, "betas").and_then(|value| serde_json::from_str(value).ok());
     let named: Vec<String> = match given {

@@ -1,4 +1,4 @@
-//! The bytes of a file on their way out: one chunk in memory, the next read when it has been taken.
+//! The bytes of a downloaded file: one chunk is in memory, and the next is read when it has been taken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::store::{self, Store, files};
 
 use super::lookup::{find, shape};
 
-/// What may stand as it is in a quoted file name and in RFC 8187's form of it.
+/// The characters to encode in a quoted file name and in RFC 8187's form of it.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 
-/// `GET /v1/files/{id}/content`. To be saved, never shown: an SVG would run as a page of ours.
+/// Serves `GET /v1/files/{id}/content`. The answer is a download, never shown: an SVG would run as a page of ours.
 pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let file = match find(&proxy.core.store, &request, &caller).await {
         Ok(file) => file,

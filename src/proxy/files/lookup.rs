@@ -1,4 +1,4 @@
-//! The file that a request names, if it is the caller's.
+//! Looks up the file that a request names, if it is the caller's.
 
 use crate::http::Request;
 use crate::proxy::auth::Caller;
@@ -17,7 +17,7 @@ pub(super) fn owner(caller: &Caller) -> Owner {
     Owner::of_key(caller.key_id())
 }
 
-/// The file that the path names, if it is the caller's.
+/// Finds the file that the path names, if it is the caller's.
 pub(super) async fn find(store: &Store, request: &Request, caller: &Caller) -> Result<FileRow, FileRefusal> {
     let id = request.params.get("id");
     files::find(store, &owner(caller), id).await?.ok_or_else(|| FileRefusal::unknown_file(id))

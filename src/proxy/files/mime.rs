@@ -1,8 +1,8 @@
-//! Which media types are taken, and what a name says where the client does not.
+//! The media types that are accepted, and the type by file name where the client names none.
 
 use crate::dialect::text_files::{is_text_name, is_text_type};
 
-/// Types by their own name, and by what file names end in.
+/// Media types with their file name extensions.
 const TYPES: [(&str, &[&str]); 20] = [
     ("application/pdf", &["pdf"]),
     ("application/json", &["json"]),
@@ -26,8 +26,8 @@ const TYPES: [(&str, &[&str]); 20] = [
     ("audio/webm", &["weba"]),
 ];
 
-/// The type under which a file is stored: the one its part names, unless that says nothing; then by its
-/// name. `None` when it is not one that is taken.
+/// Returns the type under which a file is stored: the one that its part names, or if that says nothing the one of its
+/// file name. `None` when it is not accepted.
 pub(super) fn stored_type(said: Option<&str>, filename: &str) -> Option<String> {
     let said = said.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if said.is_empty() || said == "application/octet-stream" {
@@ -43,17 +43,17 @@ pub(super) fn stored_type(said: Option<&str>, filename: &str) -> Option<String> 
     (is_named(&said) || is_of("image/") || is_of("audio/")).then_some(said)
 }
 
-/// Documents that may stand in a body beside text, since the dialects' own upstreams read them.
+/// Documents that are accepted inside a body beside text, since the dialects' own upstreams read them.
 const DOCUMENTS: [&str; 3] = ["application/rtf", "application/msword", "application/epub+zip"];
 const OFFICE: [&str; 3] = [
     "application/vnd.openxmlformats-officedocument.",
     "application/vnd.oasis.opendocument.",
     "application/vnd.ms-",
 ];
-/// How their names end, where nothing else is said.
+/// The file name extensions of such documents, used where no type is named.
 const DOCUMENT_ENDINGS: [&str; 9] = ["rtf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "epub"];
 
-/// The type of a file that stands in a body itself; `None` when it is not one that is taken.
+/// Returns the type of a file inside a body; `None` when it is not accepted.
 pub(super) fn inline_type(said: Option<&str>, filename: &str) -> Option<String> {
     stored_type(said, filename).or_else(|| {
         let said = said.unwrap_or_default().split(';').next()?.trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! `/v1/files`: what clients upload once and refer to later.
+//! `/v1/files`: files that clients upload once and refer to later.
 //!
 //! ```text
 //! POST  ─ multipart, part by part ─ chunk by chunk into the store     upload
@@ -7,10 +7,10 @@
 //! DELETE ─ hidden at once                                             object
 //! ```
 //!
-//! What a model call names of them is put into its body before anybody is asked: [`resolve()`]. What a batch names of them
-//! is read [`whole()`].
+//! Files that a model call names are put into its body before any upstream is asked: [`resolve()`]. A file that a batch
+//! names is read [`whole()`].
 //!
-//! Every look-up is by owner: a file of one key does not exist for another. Which media types are taken
+//! Every look-up is by owner: a file of one key does not exist for another. Which media types are accepted
 //! is in `mime`.
 
 mod content;

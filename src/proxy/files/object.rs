@@ -1,4 +1,4 @@
-//! The files that are there: listed, shown, deleted.
+//! The stored files: listed, shown, deleted.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use super::lookup::{find, owner, shape};
 use super::refusal::FileRefusal;
 use super::shown;
 
-/// The most files of one page, and how many a page has when no limit is asked for.
+/// The maximum number of files on a page, which is also OpenAI's default.
 const MAX_PAGE: i64 = 10_000;
 const ANTHROPIC_MAX_PAGE: i64 = 1000;
 const ANTHROPIC_PAGE: i64 = 20;
 
-/// `GET /v1/files`
+/// Serves `GET /v1/files`.
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let shape = shape(&request);
     match page(&proxy.core, shape, &request.query, &owner(&caller)).await {
@@ -33,7 +33,7 @@ pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: 
     }
 }
 
-/// `GET /v1/files/{id}`
+/// Serves `GET /v1/files/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let shape = shape(&request);
     match find(&proxy.core.store, &request, &caller).await {
@@ -42,13 +42,13 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
     }
 }
 
-/// `DELETE /v1/files/{id}`
+/// Serves `DELETE /v1/files/{id}`.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let shape = shape(&request);
     let deleted = async {
         let file = find(&proxy.core.store, &request, &caller).await?;
         files::delete(&proxy.core.store, &file, now_ms()).await.map_err(|error| match error {
-            // Somebody else was faster.
+            // A concurrent request was faster.
             store::Error::NotFound => FileRefusal::unknown_file(&file.public_id),
             error => error.into(),
         })?;
@@ -71,7 +71,7 @@ async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> R
     };
     let purpose = query.get("purpose");
     let limit = asked.limit;
-    // What is before a place comes behind it in the other order.
+    // Files before a place come after it in the opposite order.
     let newest_first = asked.newest_first != asked.is_backwards();
     let page = Page { purpose: purpose.as_deref(), after: place, newest_first, limit: limit + 1 };
     let mut rows = files::list(&core.store, owner, &page).await?;
@@ -83,11 +83,11 @@ async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> R
     Ok(shown::list(core, shape, &rows, has_more))
 }
 
-/// The page that is asked for.
+/// The page that a request asks for.
 struct Asked {
     limit: i64,
     newest_first: bool,
-    /// The parameter that names the file next to the page, and its id.
+    /// The parameter that names the file next to the page, and the file's id.
     place: Option<(&'static str, String)>,
 }
 

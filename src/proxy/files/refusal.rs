@@ -1,4 +1,4 @@
-//! Why a call about a file is not answered as asked.
+//! The refusals of calls about files.
 
 use hyper::header::{HeaderValue, RETRY_AFTER};
 
@@ -6,14 +6,14 @@ use crate::http::{BodyError, Response};
 use crate::proxy::reply::ErrorShape;
 use crate::store;
 
-/// Why a call is not answered as asked.
+/// The refusal of a call about a file.
 #[derive(Debug)]
 pub(super) struct FileRefusal {
     pub(super) status: u16,
     pub(super) message: String,
     pub(super) code: Option<&'static str>,
     pub(super) param: Option<&'static str>,
-    /// After how many seconds it is worth another try, where that is known.
+    /// The wait in seconds after which another try makes sense, where it is known.
     pub(super) retry_after_secs: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Files of ours that a model call names, put into its body.
+//! Puts stored files that a model call names into its body.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -22,11 +22,11 @@ use crate::store::owner::Owner;
 use super::mime;
 use super::refusal::FileRefusal;
 
-/// The most bytes of files that one request may carry, each as often as it is named. Upstreams take no
-/// more, and it bounds what a few hundred bytes can make us hold.
+/// The maximum bytes of files in one request, counting each as often as it is named. Upstreams take no
+/// more, and it bounds how much memory a few hundred bytes can occupy.
 const MAX_INLINED: i64 = 32 << 20;
 
-/// Puts the files that a call names into its body, and those that it carries where their kind belongs. One
+/// Puts the files that a call names into its body, and moves files that it carries into blocks of their kind. A file
 /// that the caller does not have is a 404.
 pub(in crate::proxy) async fn resolve(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
     let shape = call.shape;
@@ -54,7 +54,7 @@ async fn replace(proxy: &Proxy, call: &mut Call, body: Option<Bytes>) -> Result<
     Ok(())
 }
 
-/// The body with the images and sounds that it carries as files in blocks of their own.
+/// Returns the body with the images and audio that it carries as files in blocks of their own; `None` where none change.
 fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, FileRefusal> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let Ok(body) = Node::parse(text) else { return Ok(None) };
@@ -67,7 +67,7 @@ fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, FileRefusal> {
     })
 }
 
-/// The body with its files; `None` when none is named where files are.
+/// Returns the body with its files; `None` when it names none.
 async fn inlined(proxy: &Proxy, call: &mut Call) -> Result<Option<Bytes>, FileRefusal> {
     let wanted = || {
         let text = std::str::from_utf8(&call.body).unwrap_or_default();
@@ -76,7 +76,7 @@ async fn inlined(proxy: &Proxy, call: &mut Call) -> Result<Option<Bytes>, FileRe
     let Some(wanted) = proxy.conversions.read_through(call.body.len(), wanted).await else { return Ok(None) };
     let rows = rows(&proxy.core.store, &Owner::of_key(call.key_id), wanted).await?;
     let bytes: i64 = rows.values().map(|row| row.byte_size).sum();
-    // Each is held as base64, and then in the body, too.
+    // Each file is held as base64, and again in the body.
     let needed = call.body.len() + 2 * usize::try_from(bytes).unwrap_or(0).div_ceil(3) * 4;
     if needed > FREE_BODY {
         let owner = call.caller.body_owner();
@@ -95,7 +95,7 @@ async fn inlined(proxy: &Proxy, call: &mut Call) -> Result<Option<Bytes>, FileRe
     Ok(proxy.conversions.read_through(needed, inlined).await)
 }
 
-/// What the store knows of the files, each once.
+/// Looks up the files in the store, each once.
 async fn rows(
     store: &Store,
     owner: &Owner,
@@ -117,7 +117,7 @@ async fn rows(
     Ok(rows)
 }
 
-/// The bytes of a file, chunk by chunk, as its block will carry them.
+/// Reads the bytes of a file, chunk by chunk, in the form in which its block carries them.
 async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, FileRefusal> {
     let as_text = stored_files::is_carried_as_text(call.shape.dialect, &row.mime_type);
     let size = usize::try_from(row.byte_size).unwrap_or_default();
@@ -128,14 +128,14 @@ async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, File
     let (mut position, mut left) = (0, size);
     while left > 0 {
         let chunk = files::chunk(store, upload, position).await?;
-        // Somebody deleted it meanwhile.
+        // It was deleted meanwhile.
         let chunk = chunk.ok_or_else(|| FileRefusal::unknown_file(&row.public_id))?;
         left = left.saturating_sub(chunk.len().max(1));
         position += 1;
         if as_text {
             text.extend_from_slice(&chunk);
         } else {
-            // It writes to memory.
+            // Writing to memory does not fail.
             base64.write_all(&chunk).map_err(|error| FileRefusal::new(503, error.to_string()))?;
         }
     }

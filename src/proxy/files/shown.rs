@@ -1,4 +1,4 @@
-//! How files are shown: as OpenAI has them, and to clients of Anthropic as Anthropic does.
+//! The JSON form of files: OpenAI's, and for clients of Anthropic Anthropic's.
 //!
 //! <https://platform.openai.com/docs/api-reference/files>, <https://docs.anthropic.com/en/api/files-list>
 
@@ -12,12 +12,12 @@ use crate::time;
 
 const DAY_SECS: i64 = 86_400;
 
-/// Whether the client reads files as Anthropic has them.
+/// Whether the client reads files in Anthropic's form.
 pub(super) fn is_anthropic(shape: ErrorShape) -> bool {
     shape.errors() == Dialect::Messages
 }
 
-/// One file, without its content.
+/// Builds one file object, without its content.
 pub(super) fn file(core: &Core, shape: ErrorShape, file: &FileRow) -> Value {
     if is_anthropic(shape) {
         return json!({
@@ -48,7 +48,7 @@ pub(super) fn file(core: &Core, shape: ErrorShape, file: &FileRow) -> Value {
     view
 }
 
-/// A page of a list.
+/// Builds a page of a list.
 pub(super) fn list(core: &Core, shape: ErrorShape, files: &[FileRow], has_more: bool) -> Value {
     let mut list = json!({
         "data": files.iter().map(|row| file(core, shape, row)).collect::<Vec<_>>(),
@@ -62,7 +62,7 @@ pub(super) fn list(core: &Core, shape: ErrorShape, files: &[FileRow], has_more: 
     list
 }
 
-/// A file that is there no more.
+/// Builds the answer for a deleted file.
 pub(super) fn deleted(shape: ErrorShape, id: &str) -> Value {
     if is_anthropic(shape) {
         return json!({ "id": id, "type": "file_deleted" });

@@ -1,5 +1,5 @@
-//! `POST /v1/files`: a form read as it comes, its file handed to the store a chunk at a time. Whatever
-//! way an upload ends other than as a file, its chunks go again.
+//! `POST /v1/files`: a form is read as it comes, and its file is handed to the store chunk by chunk. If an upload does
+//! not end as a file, its chunks are removed again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,21 +27,21 @@ use super::mime;
 use super::refusal::FileRefusal;
 use super::shown;
 
-/// What an upload without `purpose` is for.
+/// The purpose of an upload that names none.
 const DEFAULT_PURPOSE: &str = "assistants";
 const MAX_PURPOSE: usize = 64;
 const MAX_FILENAME: usize = 255;
-/// What the form around a file may take: boundaries, heads, other fields.
+/// The maximum size of the form around a file, in bytes: boundaries, heads, other fields.
 const FORM: u64 = 64 * 1024;
-/// What a file of any length takes of memory on its way: the chunk that is being filled, and the one that is being stored.
+/// The memory that a file of any length takes on its way, in bytes: the chunk being filled, and the one being stored.
 const IN_HAND: usize = 2 * CHUNK;
-/// An upload that takes longer is given up, long before its chunks would be taken for left behind.
+/// The longest duration of an upload. It ends long before its chunks would count as abandoned.
 const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
 
-/// Pause before chunks are removed that could not be.
+/// The pause before another try to remove chunks that could not be removed.
 const REMOVAL_RETRY: Duration = Duration::from_secs(60);
 
-/// `POST /v1/files`
+/// Serves `POST /v1/files`.
 pub(in crate::proxy) async fn upload(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
     let shape = shape(&request);
     match receive(&proxy.core, &mut request, &owner(&caller)).await {
@@ -54,7 +54,7 @@ pub(in crate::proxy) async fn upload(proxy: Arc<Proxy>, mut request: Request, ca
 enum Field {
     File,
     Purpose,
-    /// Fields that mean nothing here are read over.
+    /// A field without meaning here, which is skipped.
     Other,
 }
 
@@ -76,7 +76,7 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
             return Err(FileRefusal::new(408, "The upload took too long"));
         }
         if let Some(memory) = memory.as_mut().filter(|_| taken > FREE_BODY as u64) {
-            // All that it ever takes: a longer file needs no more.
+            // The maximum that an upload takes: a longer file needs no more.
             memory.grow_to(IN_HAND).await.map_err(BodyError::from)?;
         }
         reader.feed(&piece);
@@ -95,7 +95,7 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
     file.finish(purpose.trim().to_owned()).await
 }
 
-/// What has been read of the form.
+/// The form as far as it has been read.
 struct UploadForm<'a> {
     core: &'a Arc<Core>,
     allowance: UploadAllowance,
@@ -146,11 +146,11 @@ fn header<'r>(request: &'r Request, name: &str) -> &'r str {
     request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// How much may still be taken.
+/// How much may still be uploaded.
 struct UploadAllowance {
-    /// Limit for one file.
+    /// The limit for one file, in bytes.
     limit: u64,
-    /// What it holds of its owner's quota.
+    /// The upload's reservation of its owner's quota.
     upload: Arc<Upload>,
 }
 
@@ -168,12 +168,12 @@ impl UploadAllowance {
         Ok(Self { limit: rules.upload_limit, upload: Arc::new(upload) })
     }
 
-    /// Whether an upload of this size, form and all, may hold a file that there is room for.
+    /// Checks whether an upload of this size, including the form, can contain a file that there is room for.
     fn check_whole(&self, bytes: u64) -> Result<(), FileRefusal> {
         self.check(bytes.saturating_sub(FORM))
     }
 
-    /// Whether there is room for a file of this size; takes it.
+    /// Checks whether there is room for a file of this size, and reserves it.
     fn check(&self, bytes: u64) -> Result<(), FileRefusal> {
         if bytes > self.limit {
             return Err(FileRefusal::new(413, format!("The file is larger than {} bytes", self.limit)));
@@ -190,17 +190,17 @@ fn over_quota() -> FileRefusal {
     FileRefusal { code: Some("file_quota_exceeded"), ..FileRefusal::new(413, message) }
 }
 
-/// A file on its way in. Dropped unfinished, it takes its chunks out of the store again.
+/// A file being received. Dropped unfinished, it removes its chunks from the store again.
 struct Incoming {
     core: Arc<Core>,
-    /// It has the public id of the file to be.
+    /// The upload, whose id becomes the public id of the file.
     upload: Arc<Upload>,
     filename: String,
     mime_type: String,
     hasher: Hasher,
-    /// Bytes of the next chunk.
+    /// The bytes of the next chunk.
     buffer: Vec<u8>,
-    /// Chunks handed over.
+    /// The number of chunks handed to the store.
     chunks: i64,
     size: i64,
     finished: bool,
@@ -234,7 +234,7 @@ impl Incoming {
         self.size += data.len() as i64;
         while !data.is_empty() {
             if self.buffer.capacity() == 0 {
-                // A small file gets a small buffer, a large one its whole chunk at the second piece.
+                // A small file gets a small buffer; a large one gets its whole chunk at the second piece.
                 self.buffer.reserve_exact(data.len().min(CHUNK));
             }
             let (now, later) = data.split_at(data.len().min(CHUNK - self.buffer.len()));
@@ -252,7 +252,7 @@ impl Incoming {
 
     async fn hand_over(&mut self) -> Result<(), FileRefusal> {
         let position = self.chunks;
-        // Counted before: a chunk whose commit nobody waited for is there all the same.
+        // Counted first: a chunk whose commit nobody waited for is stored all the same.
         self.chunks += 1;
         let chunk = std::mem::take(&mut self.buffer);
         Ok(files::append(&self.core.store, self.upload.id(), position, chunk, now_ms()).await?)
@@ -263,7 +263,7 @@ impl Incoming {
             self.hand_over().await?;
         }
         let core = self.core.clone();
-        // The store has it or not, even when the client hangs up, and then its chunks go.
+        // Carried through even when the client hangs up: either the file is stored, or its chunks are removed.
         let stored = core.background.carry_through("the end of an upload", self.store(purpose)).await;
         stored.map_err(|why| FileRefusal::new(503, format!("The upload was not completed: {why}")))?
     }
@@ -292,7 +292,7 @@ impl Drop for Incoming {
         if self.finished || self.chunks == 0 {
             return;
         }
-        // They count until they are gone.
+        // The chunks count towards the quota until they are removed.
         let (store, upload) = (self.core.store.clone(), self.upload.clone());
         self.core.background.spawn("the removal of an unfinished upload", async move {
             while let Err(error) = files::discard(&store, upload.id()).await {
@@ -309,7 +309,7 @@ impl From<Malformed> for FileRefusal {
     }
 }
 
-/// `file-sy-` and 128 random bits: it cannot be guessed.
+/// Makes an id: `file-sy-` and 128 random bits, so that it cannot be guessed.
 fn new_id() -> Result<String, FileRefusal> {
     let mut bits = [0; 16];
     SystemRandom::new()
@@ -318,7 +318,7 @@ fn new_id() -> Result<String, FileRefusal> {
     Ok(format!("file-sy-{}", hex::encode(&bits)))
 }
 
-/// The last part of a path, without control characters; `upload.bin` when nothing is left.
+/// Returns the last part of a path, without control characters; `upload.bin` when nothing is left.
 fn tidy_filename(said: &str) -> String {
     let last = said.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = last.chars().filter(|c| !c.is_control()).take(MAX_FILENAME).collect();

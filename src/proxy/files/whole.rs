@@ -1,4 +1,4 @@
-//! A file of ours that is read whole: the requests of a batch.
+//! Reads a stored file whole: the requests of a batch.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,13 +12,13 @@ use crate::store::files;
 use super::lookup::owner;
 use super::refusal::FileRefusal;
 
-/// A file in memory, and what it has of the memory for bodies: room for itself and for as much again.
+/// A file in memory, with its share of the memory for bodies: room for itself and for as much again.
 pub(in crate::proxy) struct WholeFile {
     pub(in crate::proxy) content: Bytes,
     pub(in crate::proxy) memory: HeldMemory,
 }
 
-/// The caller's file of this id and purpose; `param` is the member that names it.
+/// Reads the caller's file with this id and purpose; `param` is the member that names it.
 pub(in crate::proxy) async fn whole(
     core: &Core,
     caller: &Caller,
@@ -52,7 +52,7 @@ async fn read(
     let mut position = 0;
     while content.len() < size {
         let chunk = files::chunk(&core.store, upload, position).await?;
-        // Somebody deleted it meanwhile.
+        // It was deleted meanwhile.
         let chunk = chunk.filter(|chunk| !chunk.is_empty()).ok_or_else(unknown)?;
         content.extend_from_slice(&chunk);
         position += 1;

@@ -1,4 +1,4 @@
-//! A stream of events as one JSON array that grows: what gemini's clients get that do not ask for events.
+//! Writes a stream of events as one growing JSON array, for Gemini clients that do not ask for events.
 //!
 //! ```text
 //! data: {…}⏎⏎  data: {…}⏎⏎       becomes       [{…},⏎{…}⏎]
@@ -13,7 +13,7 @@ use crate::http::{Response, ResponseBody, is_event_stream};
 
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 
-/// The answer with its events in an array; one that is no stream as it is.
+/// Turns an answer's events into an array; leaves an answer that is no stream as it is.
 pub(in crate::proxy) fn of(mut answer: Response) -> Response {
     if is_event_stream(answer.headers()) {
         let json = HeaderValue::from_static("application/json; charset=utf-8");
@@ -31,7 +31,7 @@ struct Array {
 
 impl Rewrite for Array {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
-        // A comment between events keeps a connection awake, and so does a blank between the array's items.
+        // A comment between events keeps a connection open, and so does a blank line between the array's items.
         let Self { scanner, begun } = self;
         scanner.rewrite(bytes, b"\n", out, |data, out| put(data, begun, out)).map_err(Truncated::from)
     }

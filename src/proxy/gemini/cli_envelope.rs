@@ -1,7 +1,6 @@
-//! Answers to Gemini's command line, in the envelope that it reads ([`code_assist`](crate::dialect::code_assist)).
+//! Answers to the Gemini CLI, in the envelope that it reads ([`code_assist`](crate::dialect::code_assist)).
 //!
-//! Its streams are events, whether it says so or not. What counts tokens, and what failed, is answered as
-//! it is.
+//! Its streams are always events, whether it asks for them or not. Token counts and errors are sent without an envelope.
 
 use crate::dialect::code_assist::{AROUND, seal_event, seal_whole};
 use crate::dialect::convert::MAX_EVENT;
@@ -11,7 +10,7 @@ use crate::http::{Response, ResponseBody, is_event_stream};
 
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 
-/// The answer in its envelope; a refusal as it is.
+/// Puts an answer into its envelope; leaves a refusal as it is.
 pub(in crate::proxy) fn seal(mut answer: Response) -> Response {
     if !answer.status().is_success() {
         return answer;
@@ -29,7 +28,7 @@ pub(in crate::proxy) fn seal(mut answer: Response) -> Response {
 }
 
 struct Sealed {
-    /// `None` where the answer is one object, of which the length is not known yet.
+    /// Splits a stream into events; `None` where the answer is one object, whose length is not known yet.
     scanner: Option<Scanner>,
     begun: bool,
 }

@@ -1,4 +1,4 @@
-//! Gemini's own surface: the model and what is to be done stand in the path.
+//! Gemini's own surface, whose paths name the model and the action.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::proxy::operation::{CallKind, Operation, PathModel};
 use crate::proxy::pipeline;
 use crate::proxy::reply::ErrorShape;
 
-/// What else Google's models are asked to do, by its reference of the Gemini API, of PaLM and of Vertex AI. It is handed on
-/// as it comes, both ways; texts are also embedded by upstreams of OpenAI's form.
+/// Other actions of Google's models, according to the references of the Gemini API, of PaLM and of Vertex AI. They
+/// are passed on unchanged, both ways; embeddings of texts are also served by upstreams of OpenAI's form.
 const OTHER_ACTIONS: [&str; 14] = [
     embeddings::ONE,
     embeddings::SEVERAL,
@@ -32,9 +32,9 @@ const OTHER_ACTIONS: [&str; 14] = [
     "predictLongRunning",
 ];
 
-/// `POST …/models/{model}:{action}`; a model's name may have slashes and colons of its own.
+/// Serves `POST …/models/{model}:{action}`; a model's name may contain slashes and colons.
 ///
-/// Who streams without `alt=sse` gets one JSON array, piece by piece.
+/// A client that streams without `alt=sse` gets one JSON array, piece by piece.
 pub(in crate::proxy) async fn call(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let shape = ErrorShape::new(Dialect::Gemini, request.id);
     let named = request.params.get("model").to_owned();
@@ -59,7 +59,7 @@ pub(in crate::proxy) async fn call(proxy: Arc<Proxy>, request: Request, caller: 
     if wants_array { array_stream::of(answer) } else { answer }
 }
 
-/// `POST /v1internal:{action}`: the same for Google's command line, in its envelope.
+/// Serves `POST /v1internal:{action}`: the Gemini CLI's form of these calls, in its envelope.
 pub(in crate::proxy) async fn call_of_cli(
     proxy: Arc<Proxy>,
     mut request: Request,
@@ -83,7 +83,7 @@ pub(in crate::proxy) async fn call_of_cli(
     if operation == Operation::Answer { cli_envelope::seal(answer) } else { answer }
 }
 
-/// The version in `/gemini/{version}/…`, where it is one (`v1`, `v1alpha`) and not the usual one.
+/// Returns the version in `/gemini/{version}/…`, if it is one (`v1`, `v1alpha`) and not the usual one.
 fn named_version(named: &str) -> Option<Box<str>> {
     let is_version = named.strip_prefix('v').is_some_and(|rest| {
         rest.starts_with(|first: char| first.is_ascii_digit())

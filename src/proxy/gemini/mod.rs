@@ -1,10 +1,10 @@
-//! Gemini's own surface, whose paths name the model and what is to be done.
+//! Gemini's own surface, whose paths name the model and the action.
 //!
-//! | file | what it has |
+//! | file | what it holds |
 //! |---|---|
 //! | `generate` | the calls of models |
 //! | `array_stream` | streams without events: one JSON array, piece by piece |
-//! | `cli_envelope` | the envelope in which Gemini CLI asks, and its streams |
+//! | `cli_envelope` | the envelope of the Gemini CLI and its streams |
 
 mod array_stream;
 mod cli_envelope;

@@ -1,10 +1,10 @@
 //! The key that a call is made with: its limits, and what its holder is told.
 //!
-//! | file | what it has |
+//! | file | what it holds |
 //! |---|---|
 //! | `quota` | a call counted against the key |
-//! | `over_limit` | what a refused one is told |
-//! | `usage` | what the holder is told of what was used |
+//! | `over_limit` | the message for a refused call |
+//! | `usage` | what the holder is told about usage |
 
 pub(super) mod over_limit;
 pub(super) mod quota;

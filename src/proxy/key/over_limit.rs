@@ -1,13 +1,13 @@
-//! What a client is told whose key has reached a limit: which one, its bound, and when it can be used again.
+//! The message for a client whose key has reached a limit: which one, its bound, and when the key can be used again.
 
 use crate::keys::{OverLimit, Reached};
 use crate::limits::RetryAfterSeconds;
 use crate::time::{Millis, iso};
 
-/// Where nothing says when: a client that obeys does not ask in a circle.
+/// The wait for a limit that never resets, in seconds, so that an obedient client does not keep asking.
 const A_DAY_SECS: u64 = 86_400;
 
-/// The words of a refusal.
+/// The text, code and wait of a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::proxy) struct OverLimitWords {
     pub(in crate::proxy) code: &'static str,
@@ -15,7 +15,7 @@ pub(in crate::proxy) struct OverLimitWords {
     pub(in crate::proxy) retry_after_secs: u64,
 }
 
-/// The words of the refusal by this limit.
+/// Builds the refusal for a key that has reached this limit.
 pub(in crate::proxy) fn refused_by(limit: OverLimit, now: Millis) -> OverLimitWords {
     match limit {
         OverLimit::Concurrency(most) => OverLimitWords {

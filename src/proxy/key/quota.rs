@@ -1,7 +1,7 @@
 //! Counting a call against the limits of its key. Only calls that reach routing count.
 //!
-//! Most calls spend a request that is reserved already: one atomic step. The one that finds the
-//! block spent reserves the next, and those behind it wait for that; a block that runs low is topped
+//! Most calls spend a request that is already reserved: one atomic step. The call that finds the
+//! block spent reserves the next one, and the calls behind it wait for that; a block that runs low is topped
 //! up in the background. A reservation is background work, because a client that hangs up must not
 //! stop it between the commit and the block; so is the opening of a budget's window.
 //!
@@ -9,7 +9,7 @@
 //! a slot ─ room in the minute ─ each budget ─ the minute ─ the key's total ─▶ let in
 //! ```
 //!
-//! What a call has taken when a later limit refuses it goes back: a refused call counts nowhere.
+//! A call that a later limit refuses gives back what it has taken: a refused call counts nowhere.
 
 use std::sync::Arc;
 
@@ -22,35 +22,35 @@ use crate::limits::Lease;
 use crate::store::{self, budgets, quota};
 use crate::time::{Millis, monotonic_ms, now_ms};
 
-/// How often budgets are made ready for one request: each may lack its window or a request, and who comes meanwhile may
-/// take what was reserved.
+/// How often budgets are made ready for one request: each may lack its window or a request, and calls that come meanwhile
+/// may take what was reserved.
 const TRIES: usize = 64;
 
 /// Why a call is not let in.
 pub(in crate::proxy) enum NotAdmitted {
-    /// Nothing is left of what the key may use in all.
+    /// The key's total limit is used up.
     OverTotal(KeyRejection),
     Over(OverLimit),
-    /// It could not be counted; the log says why.
+    /// The call could not be counted; the log says why.
     Unavailable,
 }
 
-/// What a call that was let in holds of its key's limits. Clones share it.
+/// What an admitted call holds of its key's limits. Clones share it.
 #[derive(Clone, Default)]
 pub(in crate::proxy) struct Admission {
-    /// Its slot among those at work at once, until the last clone has left.
+    /// The slot among the key's concurrent calls, held until the last clone has left.
     slot: Option<Arc<Lease>>,
     budgets: BudgetMask,
 }
 
-/// A request that budgets have counted; given back when dropped, unless it is kept.
+/// One request counted in budgets; given back when dropped, unless it is kept.
 struct TakenFromBudgets<'a> {
     limits: &'a KeyLimits,
     mask: BudgetMask,
     at: Millis,
 }
 
-/// Lets a call of this model in, and counts it.
+/// Admits a call of this model, and counts it.
 pub(in crate::proxy) async fn admit(
     core: &Arc<Core>,
     key: &Arc<Key>,
@@ -63,7 +63,7 @@ pub(in crate::proxy) async fn admit(
     }
     match &key.limits {
         None => count(core, key).await.map(|()| Admission::default()),
-        // Boxed, so that calls without limits do not carry the room for it.
+        // Boxed, so that calls without limits do not carry its size.
         Some(limits) => Box::pin(admit_limited(core, key, limits, model)).await,
     }
 }
@@ -102,7 +102,7 @@ async fn count(core: &Arc<Core>, key: &Key) -> Result<(), NotAdmitted> {
     Ok(())
 }
 
-/// Reserves the next block before anybody has to wait for it.
+/// Reserves the next block before a call has to wait for it.
 fn top_up(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) {
     if live.requests.runs_low(max, core.store.database().reach())
         && let Ok(turn) = live.turn.clone().try_lock_owned()
@@ -111,11 +111,11 @@ fn top_up(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) {
     }
 }
 
-/// Waits until there is a request to spend, or none left.
+/// Waits until a request can be spent; fails when none is left.
 async fn take(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotAdmitted> {
     loop {
         let turn = live.turn.clone().lock_owned().await;
-        // Whoever had the turn before may have reserved enough for two.
+        // The holder of the turn before may have reserved enough for two.
         if live.requests.take() {
             return Ok(());
         }
@@ -146,8 +146,8 @@ async fn take_from_budgets<'a>(
             Err(NotTaken::Over(limit)) => return Err(NotAdmitted::Over(limit)),
             Err(NotTaken::NotReady(place)) => place,
         };
-        // Those that found nothing ready come one after the other, and each keeps its turn until it has its request:
-        // otherwise another would always take what one has had reserved.
+        // Calls that found nothing ready take turns, and each keeps its turn until it has its request:
+        // otherwise another call would always take what was reserved for it.
         turn = Some(match turn.take() {
             None => key.live.turn.clone().lock_owned().await,
             Some(turn) => prepared(key.id, prepare(core, key, place, at, turn)).await?,
@@ -157,7 +157,7 @@ async fn take_from_budgets<'a>(
     Err(NotAdmitted::Unavailable)
 }
 
-/// Reserves the next blocks of these budgets before anybody has to wait for them.
+/// Reserves the next block of the first of these budgets that runs low, before a call has to wait for it.
 fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: BudgetMask) {
     let reach = core.store.database().reach();
     let runs_low = |budget: &Budget| {
@@ -172,7 +172,7 @@ fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: Bu
     }
 }
 
-/// The outcome of what was done in the background.
+/// Waits for the outcome of a background reservation; logs a failure.
 async fn prepared<T>(key: KeyId, outcome: oneshot::Receiver<store::Result<T>>) -> Result<T, NotAdmitted> {
     match outcome.await {
         Ok(Ok(outcome)) => Ok(outcome),
@@ -184,7 +184,7 @@ async fn prepared<T>(key: KeyId, outcome: oneshot::Receiver<store::Result<T>>) -
     }
 }
 
-/// Reserves in the background, and reports the outcome to the caller, if it still waits.
+/// Reserves in the background, and reports the outcome to the caller if it still waits.
 fn reserve(
     core: &Arc<Core>,
     live: &Arc<KeyLive>,
@@ -196,14 +196,14 @@ fn reserve(
     core.background.spawn("the reservation of requests", async move {
         let result = quota::reserve(&store, &live, max).await;
         drop(turn);
-        // Nobody listens to a top-up, and nobody needs to: a failure shows again when one waits.
+        // Nobody listens to a top-up, and nobody needs to: a failure shows again when a call waits.
         let _ = done.send(result);
     });
     reserved
 }
 
-/// Makes the budget of this place ready for a request of `now`: with a window, and requests reserved of it. In the
-/// background, and gives the turn back to the caller, if it still waits.
+/// Prepares, in the background, the budget at this place for a request at `now`: opens its window and reserves requests.
+/// Gives the turn back to the caller if it still waits.
 fn prepare(
     core: &Arc<Core>,
     key: &Arc<Key>,
@@ -234,19 +234,20 @@ async fn prepare_budget(store: &store::Store, key: &Key, place: usize, now: Mill
 // === impl Admission ===
 
 impl Admission {
-    /// The slot of a call that an earlier run of this process let in, if one is free; its budgets have counted it.
+    /// Takes a slot, if one is free, for a call admitted by an earlier run of this process; its budgets have counted
+    /// it already.
     pub(in crate::proxy) fn resumed(key: &Key) -> Self {
         let is_limited = key.limits.as_ref().is_some_and(|limits| limits.max_concurrency.is_some());
         let slot = is_limited.then(|| key.live.enter()).flatten();
         Self { slot: slot.map(Arc::new), budgets: 0 }
     }
 
-    /// Which of the key's budgets count the call.
+    /// Returns which of the key's budgets count the call.
     pub(in crate::proxy) fn budgets(&self) -> BudgetMask {
         self.budgets
     }
 
-    /// The call is not at work any more, as far as this clone knows.
+    /// Releases the slot held by this clone: the call is no longer at work.
     pub(in crate::proxy) fn leave(&mut self) {
         self.slot = None;
     }
@@ -255,7 +256,7 @@ impl Admission {
 // === impl TakenFromBudgets ===
 
 impl TakenFromBudgets<'_> {
-    /// The call is made.
+    /// Keeps the counted request, because the call is made.
     fn keep(mut self) -> BudgetMask {
         std::mem::take(&mut self.mask)
     }

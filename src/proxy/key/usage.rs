@@ -1,8 +1,8 @@
-//! What the holder of a key is told of it: what it has used, what is left of its budgets.
+//! What the holder of a key can ask about it: what it has used, and what is left of its budgets.
 //!
-//! `/v1/usage` is our own form. The billing forms are those that chat clients know from OpenAI: a limit, and what is used
-//! of it. These calls count in nothing, and a key that has used up its limits may still ask; they read the database,
-//! which is why no model call waits for one. The holder of the proxy token is told the sums of all.
+//! `/v1/usage` has our own form. The billing forms are those that chat clients know from OpenAI: a limit, and what is used
+//! of it. These calls count towards nothing, and a key that has used up its limits may still ask; they read the database,
+//! so no model call waits for them. The holder of the proxy token gets the sums of all callers.
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ use crate::time::{Millis, iso, local_day, now_ms};
 use crate::proxy::auth::Caller;
 use crate::proxy::reply::ErrorShape;
 
-/// Days that are listed, the last of which is today.
+/// The number of days that are listed, including today.
 const DAYS: i64 = 30;
-/// What clients take for no limit.
+/// The limit that clients take for none, in USD.
 const UNLIMITED: Usd = Usd::new(100_000_000.0);
 
-/// `GET /v1/usage`
+/// Serves `GET /v1/usage`.
 pub(in crate::proxy) async fn usage(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     answer(&request, report(&proxy, &caller, now_ms()).await)
 }
 
-/// `GET /v1/dashboard/billing/subscription`
+/// Serves `GET /v1/dashboard/billing/subscription`.
 pub(in crate::proxy) async fn subscription(_: Arc<Proxy>, _: Request, caller: Caller) -> Response {
     let limit = caller.key.as_ref().and_then(|key| hard_limit(key, now_ms()));
     let limit = limit.unwrap_or(UNLIMITED).rounded();
@@ -47,8 +47,8 @@ pub(in crate::proxy) async fn subscription(_: Arc<Proxy>, _: Request, caller: Ca
     http::json(StatusCode::OK, &body)
 }
 
-/// `GET /v1/dashboard/billing/usage`: in cents, and of all time whatever dates are asked for, so that what is left of the
-/// limit is the difference.
+/// Serves `GET /v1/dashboard/billing/usage`: in cents, and of all time whatever dates are asked for, so that the limit minus
+/// the usage is what is left.
 pub(in crate::proxy) async fn billing_usage(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let used = match &caller.key {
         Some(key) => Ok(key.live.used_cost()),
@@ -94,7 +94,7 @@ async fn report(proxy: &Proxy, caller: &Caller, now: Millis) -> store::Result<Va
     }))
 }
 
-/// All that the caller has used; of a key what its limits count, as far as they do.
+/// Returns all that the caller has used; for a key the requests and cost that its limits count.
 async fn all_usage(proxy: &Proxy, caller: &Caller) -> store::Result<TotalUsage> {
     proxy.core.store.flush().await;
     let total = key_days::total(&proxy.core.store, caller.key_id()).await?;
@@ -104,8 +104,8 @@ async fn all_usage(proxy: &Proxy, caller: &Caller) -> store::Result<TotalUsage> 
     })
 }
 
-/// What the key may have used at most without being refused: its limit, or what it has used and is left of a budget of
-/// all models.
+/// Returns the most that the key may have cost in total without being refused: its limit, or what it has used plus what
+/// is left of a budget for all models, whichever is less.
 fn hard_limit(key: &Key, now: Millis) -> Option<Usd> {
     let used = key.live.used_cost();
     let of_budgets = key.limits.iter().flat_map(|limits| &limits.budgets).filter_map(|budget| {

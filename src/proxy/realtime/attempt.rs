@@ -1,8 +1,8 @@
-//! One channel is asked to open a socket for a conversation in speech.
+//! Asks one channel to open a socket for a speech conversation.
 //!
-//! As any attempt it is settled once: a channel that opens none has failed, and the next one is asked. A login's token
-//! that is refused is renewed, and the channel asked once more. Where one does, the
-//! client is granted its own socket, and the attempt is that of the first response.
+//! Like any attempt it is settled once: a channel that opens none has failed, and the next one is asked. If a login's
+//! token is refused, it is renewed and the channel is asked once more. Once a channel opens a socket, the
+//! client is granted its own, and the attempt becomes that of the first response.
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ use crate::proxy::retry::token_renewal;
 use crate::proxy::socket_opener::Opener;
 
 const PATH: &str = "/v1/realtime";
-/// The client's headers that its upstream is told, beside those that always are.
+/// The client's headers that are forwarded to the upstream, beside those that always are.
 const FORWARDED: [HeaderName; 2] =
     [HeaderName::from_static("openai-beta"), HeaderName::from_static("openai-safety-identifier")];
 
@@ -37,9 +37,9 @@ const FORWARDED: [HeaderName; 2] =
 pub(in crate::proxy) struct Opening {
     pub(in crate::proxy) call: Arc<Call>,
     opener: Arc<Opener>,
-    /// What was counted for the opening.
+    /// What was counted for the opening, until the attempt takes it over.
     admission: Mutex<Admission>,
-    /// Until it is granted.
+    /// The client's handshake, until it is granted.
     handshake: Mutex<Option<Handshake>>,
 }
 
@@ -54,7 +54,7 @@ impl Opening {
         }
     }
 
-    /// Asks one channel. The attempt is settled when this gives a failure.
+    /// Asks one channel. When this returns a failure, the attempt is settled.
     pub(in crate::proxy) async fn attempt(
         &self,
         proxy: &Arc<Proxy>,
@@ -83,7 +83,7 @@ impl Opening {
         let Some(handshake) = lock(&self.handshake).take() else {
             return Err(Failure::local("the socket was granted before".to_owned()));
         };
-        // From now on the attempt alone holds it.
+        // From now on only the attempt holds it.
         drop(mem::take(&mut *lock(&self.admission)));
         let session = Session {
             proxy: proxy.clone(),
@@ -98,7 +98,7 @@ impl Opening {
         Ok(handshake.accept(longest, upstream::LONGEST_MESSAGE, serve).into())
     }
 
-    /// Tries the channel's addresses.
+    /// Opens a socket at one of the channel's addresses.
     async fn connect(&self, proxy: &Arc<Proxy>, choice: &Choice) -> Result<UpstreamSocket, Failure> {
         let values = usable_credential(&choice.channel).map_err(|failure| *failure)?;
         let endpoints = &choice.channel.account.site.endpoints;
@@ -136,7 +136,7 @@ impl Opening {
         }
     }
 
-    /// The client's query with the model's name at the upstream.
+    /// Builds the client's query with the model's name at the upstream.
     fn query(&self, model: &str) -> String {
         format!("?model={}{}", in_path(model), self.call.query.replacen('?', "&", 1))
     }

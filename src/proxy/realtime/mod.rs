@@ -1,12 +1,12 @@
-//! `GET /v1/realtime`: a conversation in speech over a WebSocket.
+//! `GET /v1/realtime`: a speech conversation over a WebSocket.
 //!
 //! ```text
 //! upgrade ─ who, which model ─ admit ─ pipeline: channel after channel, until one opens a socket ─▶ 101
 //!  opening                              └ attempt ──────────────────────────────────────────────▶ session
 //! ```
 //!
-//! The model stands in the query. Until an upstream has opened its socket the client has none either, and any other channel
-//! may be asked; from then on frames pass as they are. Opening counts as the first request of its key, each response
+//! The model is named in the query. Until an upstream has opened its socket the client has none either, and another channel
+//! may be asked; from then on frames pass unchanged. Opening counts as the first request of the key, and each response
 //! after the first as another.
 
 mod attempt;

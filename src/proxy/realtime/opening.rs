@@ -1,4 +1,4 @@
-//! The request for a conversation: who asks, for which model.
+//! The request for a conversation: who asks, and for which model.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::proxy::pipeline;
 use crate::proxy::reply::{ErrorShape, closing};
 use crate::proxy::socket_opener::Opener;
 
-/// The surface whose headers and errors it has.
+/// The surface whose headers and errors it shares.
 const SURFACE: Dialect = Dialect::Audio;
-/// The protocol that clients offer, and the one in which browsers, which can send no headers, hand over their key.
+/// The protocol that clients offer, and the prefix of the one in which browsers, which can send no headers, put their key.
 const PROTOCOL: &str = "realtime";
 const KEY_PROTOCOL: &str = "openai-insecure-api-key.";
 
-/// `GET /v1/realtime` with `Upgrade: websocket`.
+/// Serves `GET /v1/realtime` with `Upgrade: websocket`.
 pub(in crate::proxy) async fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     take_key(&mut request.headers);
     let shape = ErrorShape::of(&request.headers, Some(SURFACE), request.id);
@@ -80,7 +80,7 @@ async fn begin(
     Err(Box::new(response))
 }
 
-/// Puts the key of a browser where all others have theirs.
+/// Moves a browser's key to the `Authorization` header, where other clients put theirs.
 fn take_key(headers: &mut HeaderMap) {
     if headers.contains_key(AUTHORIZATION) {
         return;

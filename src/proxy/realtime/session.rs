@@ -1,14 +1,14 @@
-//! Frames of a conversation in speech, passed both ways, and what is counted of them.
+//! Passes the frames of a speech conversation both ways, and counts its responses.
 //!
 //! ```text
 //! client ─▶ pass_up ── response.create: admitted first ──▶ upstream
 //! client ◀── pass_down ◀── response.created: a turn begins; response.done: it is settled with its usage
 //! ```
 //!
-//! Each direction holds one frame, and reads the next when that one is sent: who reads slowly slows the other end down.
-//! A response is an attempt of its own, with a row in the log and its cost; the first one is that of the opening. One that
-//! the upstream began by itself, because somebody spoke, is counted when it begins. Whichever direction ends first ends
-//! both sockets.
+//! Each direction holds one frame, and reads the next one when that is sent: a slow reader slows the other end down. A
+//! response is an attempt of its own, with a row in the log and its cost; the first one uses the attempt of the opening.
+//! A response that the upstream began by itself, because somebody spoke, is counted when it begins. When either direction
+//! ends, both sockets are closed.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -39,13 +39,13 @@ use crate::proxy::trace::redact;
 /// How often a client is pinged, and how long it may answer nothing.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(600);
-/// How long a conversation may go on: twice what OpenAI lets one.
+/// How long a conversation may go on: twice as long as at OpenAI.
 const LIFETIME: Duration = Duration::from_secs(7200);
 const GONE: &str = "the upstream closed its WebSocket";
 /// How long sending the last frame may take.
 const LAST_FRAME: Duration = Duration::from_secs(2);
 
-/// What is looked at of what the upstream says: how a response goes, and its parts in words and in speech.
+/// The upstream events that are read: the course of a response, and its parts in text and in speech.
 const LOOKED_AT: [&str; 8] = [
     "response.created",
     "response.done",
@@ -56,35 +56,35 @@ const LOOKED_AT: [&str; 8] = [
     "response.output_audio.delta",
     "response.audio.delta",
 ];
-/// Base64 of 16-bit samples at 24 kHz, of which OpenAI makes 20 tokens a second.
+/// The base64 bytes of 16-bit samples at 24 kHz for one token; OpenAI counts 20 tokens a second.
 const BYTES_PER_TOKEN_OF_SPEECH: u64 = 3200;
 
-/// A conversation, as long as both sockets are open.
+/// A conversation, which lasts while both sockets are open.
 pub(in crate::proxy) struct Session {
     pub(in crate::proxy) proxy: Arc<Proxy>,
     pub(in crate::proxy) call: Arc<Call>,
     pub(in crate::proxy) opener: Arc<Opener>,
     pub(in crate::proxy) choice: Choice,
-    /// Held to the end.
+    /// The slots at the site and the channel, held to the end.
     pub(in crate::proxy) slots: Slots,
-    /// Held while a response is admitted: both sides may begin the same one.
+    /// Held while a response is admitted, because both sides may begin the same one.
     pub(in crate::proxy) beginning: tokio::sync::Mutex<()>,
 }
 
 /// The response under way.
 #[derive(Default)]
 struct Turn {
-    /// `None` between two responses.
+    /// The attempt of the response; `None` between two responses.
     attempt: Option<Box<Attempt>>,
-    /// It has been asked for, or has begun.
+    /// Whether the response has been requested or has begun.
     has_begun: bool,
-    /// About how many tokens of it were heard.
+    /// The estimated number of its tokens that the client has received.
     heard: u64,
 }
 
-/// Why a response is not made.
+/// The refusal of a response.
 struct Refusal {
-    /// What a request would have been answered with.
+    /// The status that an HTTP request would have got.
     status: u16,
     code: &'static str,
     message: String,
@@ -129,7 +129,7 @@ async fn stop(stopping: &mut Stopping) -> CloseReason {
 }
 
 impl Session {
-    /// What the client says, until it says nothing more. An event for it goes through `refused`.
+    /// Passes the client's frames up until none come any more. An error event for the client goes through `refused`.
     async fn pass_up(
         &self,
         turn: &Mutex<Turn>,
@@ -147,7 +147,7 @@ impl Session {
                 Err(_) => return CloseReason::Theirs,
             };
             self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
-            // Some upstreams read binary frames as they do texts.
+            // Some upstreams read binary frames as they do text frames.
             if kind_among(&frame, &["response.create"]).is_some()
                 && let Err(refusal) = self.ask(turn).await
             {
@@ -165,7 +165,7 @@ impl Session {
         }
     }
 
-    /// What the upstream says, until it says nothing more. What it said of its end is left in `said`.
+    /// Passes the upstream's frames down until none come any more. The cause of a broken connection is left in `said`.
     async fn pass_down(
         &self,
         turn: &Mutex<Turn>,
@@ -244,13 +244,13 @@ impl Session {
         }
     }
 
-    /// The client asks for a response.
+    /// Admits a response that the client asks for.
     async fn ask(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
         self.check_key()?;
         self.begin(turn).await
     }
 
-    /// The upstream has begun a response, perhaps by itself.
+    /// Admits a response that the upstream has begun, perhaps by itself.
     async fn begun(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
         self.begin(turn).await?;
         if let Some(attempt) = &mut lock(turn).attempt {
@@ -259,7 +259,7 @@ impl Session {
         Ok(())
     }
 
-    /// A response begins, unless one is under way: it is admitted as a request, all but the first.
+    /// Begins a response, unless one is under way: every response but the first is admitted as a request.
     async fn begin(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
         let _one_at_a_time = self.beginning.lock().await;
         if lock(turn).is_under_way() {
@@ -270,7 +270,7 @@ impl Session {
             let mut turn = lock(turn);
             turn.has_begun = true;
             if let Some(attempt) = &mut turn.attempt {
-                // Until now nobody spoke: that is not the upstream's time.
+                // Until now nobody spoke, and that time is not the upstream's.
                 attempt.restart_clock();
                 return Ok(());
             }
@@ -286,13 +286,13 @@ impl Session {
         Ok(())
     }
 
-    /// A response is done: it is settled, with what it says of its usage.
+    /// Settles a response that is done, with the usage in its event.
     fn done(&self, turn: &Mutex<Turn>, text: &str) {
         let event = Node::parse(text).ok();
         let used = event.as_ref().and_then(|event| usage::of_event(Dialect::Responses, event));
         let of_response = |path: &[&str]| event.as_ref()?.get("response")?.path(path);
         let attempt = std::mem::take(&mut *lock(turn)).attempt;
-        // Only one of several at once was counted; all are paid for.
+        // Of several responses at once only one was counted as a request; all are paid for.
         let mut attempt = attempt.unwrap_or_else(|| {
             let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
             attempt.via("/v1/realtime");
@@ -308,7 +308,7 @@ impl Session {
         }
     }
 
-    /// Whether the key may still be used: it may have been revoked, or its cost used up, since the socket was opened.
+    /// Whether the key may still be used: it may have been revoked, or its totals used up, since the socket was opened.
     fn check_key(&self) -> Result<(), Refusal> {
         match self.opener.caller(&self.proxy.core) {
             Ok(_) => Ok(()),
@@ -318,24 +318,24 @@ impl Session {
 }
 
 impl Turn {
-    /// The sockets are closed: what was under way is settled. `said` is what the upstream said of its end.
+    /// Settles the response under way when the sockets are closed. `said` is the cause that the upstream gave.
     fn settle(self, reason: CloseReason, said: Option<&str>) {
         let Some(mut attempt) = self.attempt else { return };
         match (self.has_begun, reason) {
             (false, _) => attempt.succeed(None),
             (true, CloseReason::Failed(why)) => attempt.break_off(said.unwrap_or(why), None, None),
-            // Dropped, as any call whose client has gone: its key pays for what was heard.
+            // Dropped, like any call whose client has gone: its key pays for what the client has received.
             (true, _) => attempt.presume_output(self.heard),
         }
     }
 
-    /// A part of the response, in an event of so many bytes.
+    /// Counts a part of the response, in an event of this many bytes.
     fn hear(&mut self, part: &str, bytes: u64) {
         let is_speech = part.ends_with("audio.delta");
         self.heard += if is_speech { bytes.div_ceil(BYTES_PER_TOKEN_OF_SPEECH) } else { 1 };
     }
 
-    /// A response has been asked for, or has begun, and is not done.
+    /// Whether a response has been requested or has begun, and is not done.
     fn is_under_way(&self) -> bool {
         self.attempt.is_some() && self.has_begun
     }
@@ -365,17 +365,17 @@ impl Refusal {
     }
 }
 
-/// An error as this surface tells it.
+/// Builds an error event of this surface.
 fn event(kind: &str, code: &str, message: &str) -> String {
     let error = json!({ "type": kind, "code": code, "message": message, "param": null, "event_id": null });
     json!({ "type": "error", "event_id": format!("event_{}", crate::uuid::random_hex()), "error": error })
         .to_string()
 }
 
-/// Which of these events a frame is, for whichever reader: its type may be written with escapes, and be there twice.
+/// Returns which of these events a frame is, as any reader may see it: its type may contain escapes, or occur twice.
 fn kind_among(frame: &[u8], kinds: &[&'static str]) -> Option<&'static str> {
     let mut found = None;
-    // What is broken behind the type is the other end's to judge.
+    // Invalid JSON after the type is left to the other end to judge.
     let _ = scan::members(std::str::from_utf8(frame).ok()?, |member| {
         if member.key == "type"
             && let Some(kind) = scan::string(member.value)

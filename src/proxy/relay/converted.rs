@@ -1,4 +1,4 @@
-//! A stream of another dialect than the client's: it is written anew, event by event.
+//! Relays a stream of another dialect than the client's: it is written anew, event by event.
 
 use bytes::Bytes;
 
@@ -8,11 +8,11 @@ use crate::dialect::observe::{Phase, Progress};
 
 use super::{ToldError, Transit};
 
-/// What writes such a stream.
+/// The transit of a stream that is converted.
 pub(super) struct Converted(pub(super) StreamConverter);
 
 impl Converted {
-    /// What has been written, and the error that ends it if the upstream has told one.
+    /// Returns what has been written, or the error that ends it if the upstream has sent one.
     fn written(&self, out: String) -> Result<Bytes, Box<ToldError>> {
         let before = Bytes::from(out);
         match self.0.failure().cloned() {
@@ -28,7 +28,7 @@ impl Transit for Converted {
     }
 
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<ToldError>> {
-        // Events are longer in some dialects than in others, by about as much.
+        // Events are longer in some dialects than in others, by about this factor.
         let mut out = String::with_capacity(2 * chunk.len());
         self.0.feed(&chunk, &mut out);
         self.written(out)
@@ -46,7 +46,7 @@ impl Transit for Converted {
 
     fn conclude(&mut self) -> Result<Bytes, Bytes> {
         let mut out = String::new();
-        // Some sites end a stream in the words of another dialect: the converter read them so.
+        // Some sites end a stream in the form of another dialect, which the converter has recognised.
         let is_complete =
             self.0.is_ended() || matches!(self.progress().phase(), Phase::Ended) && self.0.close(&mut out);
         if is_complete { Ok(Bytes::from(out)) } else { Err(Bytes::from(out)) }
@@ -58,7 +58,7 @@ impl Transit for Converted {
         Bytes::from(out)
     }
 
-    /// Where a stream has several answers, the others may still be on their way.
+    /// Whether the stream carries one answer only: of several, the others may still be on their way.
     fn is_followed_by_usage_alone(&self) -> bool {
         !self.0.is_of_several()
     }

@@ -1,4 +1,4 @@
-//! A stream that is long in beginning is kept open: what stands between us and the client gives up a connection on
+//! Keeps a stream open that takes long to begin: intermediaries between us and the client drop a connection on
 //! which nothing comes.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!                                answer: its events follow, or one that tells why there is none
 //! ```
 //!
-//! What goes on behind the heartbeats, from one channel to the next, does not know of them. Those in the middle of an
-//! answer are of [`relay`](crate::proxy::relay).
+//! The attempts that go on meanwhile, from one channel to the next, do not know of the heartbeats. Those in the middle of
+//! an answer are sent by [`relay`](crate::proxy::relay).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -31,17 +31,17 @@ use crate::proxy::headers;
 use crate::proxy::operation::Operation;
 use crate::proxy::reply::ErrorShape;
 
-/// How the heartbeats before an answer go.
+/// The timing of the heartbeats before an answer.
 pub(in crate::proxy) struct BeforeAnswer {
     shape: ErrorShape,
-    /// How long after the request the first one goes, and how long after each the next.
+    /// The time from the request to the first heartbeat, and from each to the next.
     first: Duration,
     pause: Duration,
     timer: ReusableTimer,
 }
 
 impl BeforeAnswer {
-    /// `None` where none go: the operator wants none, or the answer will be no stream that has comments.
+    /// Returns `None` where none are sent: the operator wants none, or the answer will be no stream with comments.
     pub(in crate::proxy) fn of(call: &Call, timer: ReusableTimer) -> Option<Self> {
         let Heartbeats { first, pause } = call.settings.heartbeats;
         let first = first.filter(|_| call.envelope.stream && call.operation == Operation::Answer)?;
@@ -49,7 +49,7 @@ impl BeforeAnswer {
         shape.dialect.is_answerable().then(|| Self { shape, first, pause: pause.unwrap_or(first), timer })
     }
 
-    /// The answer, or the beginning of a stream in which it will stand.
+    /// Waits for the answer; returns it, or after the first pause a stream that begins with heartbeats and then carries it.
     pub(in crate::proxy) async fn wait(
         self,
         answering: impl Future<Output = Response> + Send + 'static,
@@ -124,7 +124,7 @@ impl Body for LateAnswer {
     }
 }
 
-/// What an answer tells in a stream of which the head has been sent: a refusal becomes an event.
+/// Returns the body of an answer whose head has been sent already as a stream's: a refusal becomes an event.
 fn told(dialect: Dialect, mut response: Response) -> ResponseBody {
     let status = response.status();
     let body = std::mem::replace(response.body_mut(), ResponseBody::empty());

@@ -1,5 +1,5 @@
-//! A complete answer too long to be held, or that nobody can judge: it passes as it comes, and its usage is read from its
-//! end.
+//! A complete answer that is too long to be held, or that cannot be judged: it passes as it comes, and its usage is read
+//! from its end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,9 +14,9 @@ use super::unread::UnreadBytes;
 use crate::proxy::attempt::Attempt;
 use crate::proxy::tail::Tail;
 
-/// A complete answer that is not held, and the attempt that it settles.
+/// A complete answer that is not held, with the attempt that it settles.
 pub(in crate::proxy) struct LongReply {
-    /// Whose usage its end tells; `None` where it tells none.
+    /// The dialect in which the answer's end tells its usage; `None` where it tells none.
     dialect: Option<Dialect>,
     bytes: UnreadBytes,
     tail: Tail,

@@ -1,4 +1,4 @@
-//! Step 10: the answer on its way to the client: chunks as they come, an observer beside them.
+//! Step 10: the answer on its way to the client: chunks pass as they come, and an observer reads along.
 //!
 //! ```text
 //! upstream ──poll──▶ transit ──▶ client          no task and no channel between: the
@@ -11,13 +11,14 @@
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
-//! A stream of the client's own dialect is [`Passed`], any other one, and one that lacks its opening, [`Converted`]: either
-//! reads each event once, from the first one on, while the stream is still [held](HeldStream). How they end is one matter.
+//! A stream of the client's own dialect is [`Passed`]; any other, and one that lacks its opening events, is
+//! [`Converted`]. Either reads each event once, from the first one on, while the stream is still [held](HeldStream). How
+//! a stream ends is decided here for both.
 //!
-//! Beside them: a stream that is long in beginning ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
-//! bytes that nobody reads ([`unread`]),
-//! answers written anew as they pass ([`rewritten`]), under another name ([`renamed`]), without usage that its client did not
-//! ask for ([`own_usage`]), and how long an upstream may say nothing ([`silence`]).
+//! Beside them: a stream that takes long to begin ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
+//! bytes that nobody reads ([`unread`]), answers rewritten as they pass ([`rewritten`]), under another name
+//! ([`renamed`]), without usage that the client did not ask for ([`own_usage`]), and how long an upstream may be silent
+//! ([`silence`]).
 
 mod converted;
 pub(super) mod heartbeats;
@@ -52,90 +53,90 @@ use super::attempt::Attempt;
 use converted::Converted;
 use passed::Passed;
 
-/// After the last event an upstream gets this long to end its body, so that its connection can be
-/// used again; then it is closed.
+/// How long an upstream may take after the last event to end its body, so that its connection can be
+/// used again; then the connection is closed.
 const LINGER: Duration = Duration::from_millis(100);
-/// A converted answer waits this long for the usage that may follow its finish.
+/// How long a converted answer waits for the usage that may follow its finish.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
-/// A token by rule of thumb, and what of a streamed event is not said by the model.
+/// The estimated bytes of a token, and of the part of a streamed event that is not the model's output.
 const BYTES_PER_TOKEN: u64 = 4;
 const FRAME: u64 = 150;
-/// The words by which responses clients know a stream without its last event.
+/// The words by which responses clients recognise a stream without its last event.
 pub(super) const CLOSED_EARLY: &str = "stream closed before response.completed";
 
 /// A stream that is held until its first output has been seen.
 pub(super) struct HeldStream {
     transit: Box<dyn Transit>,
-    /// The part of its answer that can be the client's.
+    /// The part of the answer that is ready for the client.
     pub(super) ready: Bytes,
     told: Option<Box<ToldError>>,
-    /// How many bytes have been read.
+    /// The number of bytes that have been read.
     pub(super) length: usize,
-    /// When the last of them came.
+    /// When the last bytes came.
     pub(super) last_data: Instant,
 }
 
-/// What is still to come of a held stream.
+/// The rest of a held stream.
 pub(super) struct Rest {
     pub(super) upstream: UpstreamBody,
-    /// The longest silence.
+    /// The longest silence of the upstream.
     pub(super) idle: Duration,
-    /// What waited for it so far.
+    /// The timer that was used for the wait so far.
     pub(super) timer: ReusableTimer,
 }
 
-/// The body of a streamed answer of which the first output has been seen. `dialect` is the client's.
+/// Builds the body of a streamed answer whose first output has been seen. `dialect` is the client's.
 pub(super) fn body(dialect: Dialect, held: HeldStream, rest: Rest, attempt: Box<Attempt>) -> ResponseBody {
     ResponseBody::stream(Relay::new(dialect, held, rest, attempt))
 }
 
-/// How the chunks of a stream become the client's.
+/// The translation of a stream's chunks to what the client gets.
 trait Transit: Send {
-    /// What the events have said of the answer.
+    /// Returns what the events have said about the answer.
     fn progress(&self) -> &Progress;
 
-    /// The part of a chunk that the client can have.
+    /// Returns the part of a chunk that the client can have.
     ///
     /// # Errors
-    /// The upstream has told an error: nothing follows it.
+    /// Fails when the upstream has sent an error: nothing follows it.
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<ToldError>>;
 
-    /// The signatures of calls that have come since, for which the client has no place.
+    /// Takes the signatures of calls that have come since, for which the client has no place.
     fn take_signatures(&mut self) -> Vec<CallSignature>;
 
-    /// The upstream's body is over: what comes of a last event that no blank line ended.
+    /// Ends the stream when the upstream's body is over; returns the rest of a last event that no blank line ended.
     ///
     /// # Errors
-    /// That event is an error.
+    /// Fails when that event is an error.
     fn finish(&mut self) -> Result<Bytes, Box<ToldError>>;
 
-    /// Nothing more comes: the rest of a complete answer.
+    /// Returns the rest of a complete answer, after which nothing more comes.
     ///
     /// # Errors
-    /// The answer is not complete. Gives what goes before the error that tells of it.
+    /// Fails when the answer is not complete, with what goes before the error that says so.
     fn conclude(&mut self) -> Result<Bytes, Bytes>;
 
-    /// An error, as the client's dialect has it in a stream. Nothing may follow.
+    /// Writes an error as an event of the client's dialect. Nothing may follow.
     fn error(&mut self, error: &UpstreamError) -> Bytes;
 
-    /// Behind the end of the answer there can only be its usage.
+    /// Whether only usage can follow the end of the answer.
     fn is_followed_by_usage_alone(&self) -> bool;
 
-    /// The client has no half of an event: something of our own may be put into the stream.
+    /// Whether the client has no partial event, so that an event of our own may be inserted.
     fn is_between_events(&self) -> bool;
 
-    /// The beginning of an event that is held back until its end is here, as it came.
+    /// Takes the beginning of an event that is held back until its end is here, as it came.
     fn held_back(&mut self) -> Bytes {
         Bytes::new()
     }
 }
 
-/// An error that the upstream told in its stream.
+/// An error that the upstream sent in its stream.
 struct ToldError {
     error: UpstreamError,
-    /// What goes to the client first.
+    /// The bytes that go to the client before the error.
     before: Bytes,
-    /// With that the client has it in the upstream's own words.
+    /// Whether `before` contains the error in the upstream's own words.
     is_told: bool,
 }
 
@@ -145,12 +146,12 @@ impl HeldStream {
         Self::new(Box::new(Passed::new(dialect)))
     }
 
-    /// Holds a stream that is written anew.
+    /// Holds a stream that is converted.
     pub(super) fn converted(converter: StreamConverter) -> Self {
         Self::new(Box::new(Converted(converter)))
     }
 
-    /// Holds a stream of the client's own dialect that is to be written anew all the same, with all that has been read.
+    /// Converts a held stream of the client's own dialect all the same, including all that has been read.
     pub(super) fn rewritten(mut self, converter: StreamConverter) -> Self {
         let read = joined(std::mem::take(&mut self.ready), self.transit.held_back());
         self.transit = Box::new(Converted(converter));
@@ -171,7 +172,7 @@ impl HeldStream {
         self.hold(taken);
     }
 
-    /// The upstream's body is over.
+    /// Ends the stream when the upstream's body is over.
     pub(super) fn finish(&mut self) {
         let last = self.transit.finish();
         self.hold(last);
@@ -184,18 +185,18 @@ impl HeldStream {
         }
     }
 
-    /// What its events have said of the answer.
+    /// Returns what the events have said about the answer.
     pub(super) fn progress(&self) -> &Progress {
         self.transit.progress()
     }
 
-    /// The error that the upstream has told, behind which nothing comes.
+    /// Returns the error that the upstream has sent, after which nothing comes.
     pub(super) fn failure(&self) -> Option<&UpstreamError> {
         self.told.as_ref().map(|told| &told.error)
     }
 }
 
-/// One behind the other. Mostly one of them is empty.
+/// Joins two pieces. Mostly one of them is empty.
 fn joined(first: Bytes, second: Bytes) -> Bytes {
     match (first.is_empty(), second.is_empty()) {
         (true, _) => second,
@@ -208,28 +209,28 @@ fn joined(first: Bytes, second: Bytes) -> Bytes {
     }
 }
 
-/// A streamed answer on its way.
+/// A streamed answer on its way to the client.
 struct Relay {
-    /// The client's.
+    /// The client's dialect.
     dialect: Dialect,
     transit: Box<dyn Transit>,
-    /// How many bytes of the upstream's have been read.
+    /// The number of bytes read from the upstream.
     received: u64,
-    /// `None` when no more is to be read.
+    /// The upstream's body; `None` when nothing more is to be read.
     upstream: Option<UpstreamBody>,
-    /// To be sent before anything else is read.
+    /// Bytes to be sent before anything else is read.
     ready: Option<Bytes>,
     attempt: Box<Attempt>,
     idle: Duration,
     heartbeats: Heartbeats,
     timer: ReusableTimer,
-    /// When the silence is to be looked at next; `None` where that is to be worked out.
+    /// When the silence must be checked next; `None` where that must be computed anew.
     wake_at: Option<Instant>,
-    /// When something was read last, as long as it matters: heartbeats behind the finish do not.
+    /// When something was read last, until the answer has finished: heartbeats after that do not count.
     last_data: Instant,
     /// When the client got something last: an upstream's own heartbeats may not reach it.
     last_sent: Instant,
-    /// The answer has finished, and its usage may follow.
+    /// Whether the answer has finished, so that only its usage may follow.
     finished: bool,
     lingering: bool,
     _stream: GaugeGuard,
@@ -280,7 +281,7 @@ impl Relay {
         }
     }
 
-    /// Hands on what has come of a chunk.
+    /// Sends on the result of a chunk.
     fn hand_on(&mut self, taken: Result<Bytes, Box<ToldError>>) {
         self.attempt.store_signatures(self.transit.take_signatures());
         match taken {
@@ -289,7 +290,7 @@ impl Relay {
         }
     }
 
-    /// The upstream has told an error. Some repeat secrets of the request in it.
+    /// Ends with the error that the upstream sent. Some upstreams repeat secrets of the request in it.
     fn fail(&mut self, ToldError { mut error, before, is_told }: ToldError) {
         let secrets = self.attempt.secrets();
         error.hide(|text| secrets.hide(text));
@@ -298,7 +299,7 @@ impl Relay {
         self.attempt.break_off(&cause, Some(&error), self.transit.progress().usage());
     }
 
-    /// The upstream's body is over.
+    /// Ends when the upstream's body is over.
     fn closed(&mut self) {
         match self.transit.finish() {
             Ok(last) => self.conclude(last, "the upstream closed the stream before its end"),
@@ -306,12 +307,12 @@ impl Relay {
         }
     }
 
-    /// Nothing more can come of the upstream, whatever the `cause`.
+    /// Ends when nothing more can come from the upstream, for this `cause`.
     fn broke(&mut self, cause: &str) {
         self.conclude(Bytes::new(), cause);
     }
 
-    /// Sends what came last, and the rest. Behind the end of the answer the `cause` takes nothing from it.
+    /// Sends the last bytes, and the rest. After the end of the answer the `cause` takes nothing from it.
     fn conclude(&mut self, last: Bytes, cause: &str) {
         let before = match self.transit.conclude() {
             Ok(rest) => {
@@ -338,7 +339,7 @@ impl Relay {
         self.ready = (!bytes.is_empty()).then_some(bytes);
     }
 
-    /// Sends `before`, then an error where one is to be told, and nothing more.
+    /// Sends `before`, then the error if there is one, and nothing more.
     fn end_with(&mut self, before: Bytes, error: Option<&UpstreamError>) {
         self.upstream = None;
         let mut out = BytesMut::from(before);
@@ -348,7 +349,7 @@ impl Relay {
         self.send(out.freeze());
     }
 
-    /// Nothing is there yet: ends, keeps the client's connection awake, or gives up, in their time.
+    /// Waits for the upstream: lingers, sends a heartbeat to keep the client's connection open, or gives up, when it is time.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let progress = self.transit.progress();
         if progress.is_finished() {
@@ -356,7 +357,7 @@ impl Relay {
         }
         let has_ended = matches!(progress.phase(), Phase::Ended);
         if !self.finished && has_ended && self.transit.is_followed_by_usage_alone() {
-            // What is still to come has its own time, however long the wait before.
+            // The rest has its own time limit, however long the wait before.
             self.finished = true;
             self.wake_at = None;
         }
@@ -374,7 +375,7 @@ impl Relay {
                 return Poll::Ready(());
             }
             if self.heartbeats.pause.is_some_and(|pause| now >= self.last_sent + pause) {
-                // Where none may stand, that is looked at again after another pause.
+                // Where no heartbeat may be sent, this is checked again after another pause.
                 self.last_sent = now;
                 if self.takes_heartbeats() {
                     self.ready = Some(Bytes::from_static(errors::heartbeat(self.dialect)));
@@ -384,14 +385,14 @@ impl Relay {
         }
     }
 
-    /// Whether a heartbeat may stand where the stream is. What comes behind its finish comes soon.
+    /// Whether a heartbeat may be sent at this point of the stream. What follows the finish comes soon, so none is sent there.
     fn takes_heartbeats(&self) -> bool {
         let has_begun =
             self.heartbeats.first.is_some() || !matches!(self.transit.progress().phase(), Phase::Preamble);
         has_begun && !self.finished && self.transit.is_between_events()
     }
 
-    /// The client has everything; only the end of the upstream's body is missing.
+    /// Waits for the end of the upstream's body after the client has got everything.
     fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.attempt.succeed(self.transit.progress().usage());
         if !self.lingering {
@@ -411,8 +412,8 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// Unless the attempt is settled the client hung up, or the service stopped. The usage reported until then is booked; its
-    /// key is charged by what has come.
+    /// Settles an attempt whose client hung up, or that the service's stop cut off. The usage reported until then is booked;
+    /// its key is charged by what has come.
     fn drop(&mut self) {
         let progress = self.transit.progress();
         let (events, bytes) = (progress.events(), self.received / BYTES_PER_TOKEN);

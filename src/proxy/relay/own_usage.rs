@@ -1,4 +1,4 @@
-//! Streams without the event that tells what they have used, which the gateway asked for and the client did not.
+//! Removes from streams the usage event that the gateway asked for and the client did not.
 
 use crate::dialect::chat::UsageEvents;
 use crate::http::body::Truncated;
@@ -6,7 +6,7 @@ use crate::http::{Response, ResponseBody, is_event_stream};
 
 use super::rewritten::{Rewrite, rewritten};
 
-/// The stream without that event; any other answer as it is.
+/// Removes the usage event from a stream; leaves any other answer as it is.
 pub(in crate::proxy) fn left_out(mut answer: Response) -> Response {
     if answer.status().is_success() && is_event_stream(answer.headers()) {
         let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());

@@ -1,4 +1,4 @@
-//! A stream of the client's own dialect: its bytes pass as they are, whole events at a time.
+//! Relays a stream of the client's own dialect: its bytes pass as they are, whole events at a time.
 
 use bytes::Bytes;
 
@@ -10,15 +10,15 @@ use crate::dialect::sse;
 
 use super::{ToldError, Transit};
 
-/// The longest beginning of an event that is held back.
+/// The maximum length of an event's beginning that is held back, in bytes.
 const MAX_PARTIAL: usize = 64 * 1024;
 
-/// What such a stream holds: the beginning of an event of which the rest has not come. A client that got it could make
-/// nothing of the stream's break.
+/// The transit of such a stream. It holds back an event whose end has not come: if the stream broke, a client could
+/// not cope with half an event.
 pub(super) struct Passed {
     observer: StreamObserver,
     held: Bytes,
-    /// It grew so long that the client has it.
+    /// Whether the event's beginning grew so long that it was sent to the client.
     relayed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Transit for Passed {
             let is_whole = self.observer.between_events() || self.observer.is_finished();
             return Ok(self.whole_events(chunk, is_whole));
         };
-        // What came before the error event is the client's; the event itself is written anew.
+        // What came before the error event goes to the client; the event itself is written anew.
         let (keep, has_begun) =
             self.observer.break_at().map_or((chunk.len(), true), |at| (at.keep, at.error_relayed));
         let kept = chunk.slice(..keep);
@@ -52,7 +52,7 @@ impl Transit for Passed {
     fn finish(&mut self) -> Result<Bytes, Box<ToldError>> {
         self.observer.close();
         match self.observer.failure().cloned() {
-            // All of the event is here but for the blank line that makes it count.
+            // The event is complete except for the blank line that ends it.
             Some(error) => {
                 let before = self.separator();
                 Err(Box::new(ToldError { error, before, is_told: self.relayed }))
@@ -72,7 +72,7 @@ impl Transit for Passed {
         self.observer.failure_event(error)
     }
 
-    /// Who passes bytes on need not know what follows.
+    /// Always false: passing bytes on needs no knowledge of what follows, so the usual idle limit holds.
     fn is_followed_by_usage_alone(&self) -> bool {
         false
     }
@@ -86,7 +86,7 @@ impl Transit for Passed {
     }
 }
 
-/// The last event with the blank line that it may lack: readers drop one without (HTML Living Standard, 9.2.6).
+/// Adds the blank line that the last event may lack: readers drop an event without it (HTML Living Standard, 9.2.6).
 fn ended(event: Bytes) -> Bytes {
     match event.as_ref() {
         [] => event,
@@ -100,8 +100,8 @@ impl Passed {
         Self { observer: StreamObserver::new(dialect), held: Bytes::new(), relayed: false }
     }
 
-    /// What the client can have of the next bytes: all but the beginning of an event. `is_whole` says that no event is
-    /// half in them.
+    /// Returns what the client can have of the next bytes: all but the beginning of an event. `is_whole` is whether they end
+    /// with a whole event.
     fn whole_events(&mut self, chunk: Bytes, is_whole: bool) -> Bytes {
         let mut bytes = self.behind_held(chunk);
         if is_whole {
@@ -118,7 +118,7 @@ impl Passed {
         bytes
     }
 
-    /// What is held, with these bytes behind it; nothing is held any more.
+    /// Takes the bytes held back, and appends these.
     fn behind_held(&mut self, bytes: Bytes) -> Bytes {
         let held = std::mem::take(&mut self.held);
         if held.is_empty() {
@@ -127,7 +127,7 @@ impl Passed {
         Bytes::from([held, bytes].concat())
     }
 
-    /// What ends the event that the client holds half, if it does.
+    /// Returns the blank line that ends a partial event which the client has, if it has one.
     fn separator(&self) -> Bytes {
         if self.relayed { Bytes::from_static(b"\n\n") } else { Bytes::new() }
     }

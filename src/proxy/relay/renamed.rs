@@ -1,4 +1,4 @@
-//! Answers that name the model as the client did, where the operator wants it (`echoRequestedModel`), and answers under
+//! Answers that name the model as the client did, where the operator wants it (`echoRequestedModel`), and answers with
 //! an id of ours.
 
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use crate::http::{Response, ResponseBody, is_event_stream};
 use super::rewritten::{Rewrite, rewritten};
 use crate::proxy::call::Call;
 
-/// The answer under the name that was asked for; a refusal as it is.
+/// Names the model in an answer as the client did; leaves a refusal as it is.
 pub(in crate::proxy) fn of(call: &Call, answer: Response) -> Response {
     named(call.shape.dialect, &call.envelope.model, answer)
 }
 
-/// Names the model as the client did, in an answer that belongs to an earlier request.
+/// Names this model in an answer that belongs to an earlier request; leaves a refusal as it is.
 pub(in crate::proxy) fn named(dialect: Dialect, model: &str, answer: Response) -> Response {
     if !answer.status().is_success() {
         return answer;
@@ -27,7 +27,7 @@ pub(in crate::proxy) fn named(dialect: Dialect, model: &str, answer: Response) -
     }
 }
 
-/// An answer of the responses dialect under this id.
+/// Puts this id into an answer of the responses dialect.
 pub(in crate::proxy) fn with_id(id: &str, answer: Response) -> Response {
     let renamer = Renamer::of_response(id, is_event_stream(answer.headers()));
     passed(renamer, answer)

@@ -1,4 +1,4 @@
-//! An answer on its way that is written anew, piece by piece.
+//! An answer that is rewritten piece by piece on its way.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,35 +10,35 @@ use crate::dialect::sse::TooLong;
 use crate::http::ResponseBody;
 use crate::http::body::Truncated;
 
-/// Writes what passes anew.
+/// A rewriter of the bytes that pass.
 pub(in crate::proxy) trait Rewrite {
     /// Takes the next bytes and appends what may pass to `out`; an error ends the answer.
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated>;
 
-    /// The answer is over: appends what is still to come.
+    /// Appends what is still to come when the answer is over.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated>;
 
-    /// Nothing would come if the answer were over now.
+    /// Whether nothing would come if the answer were over now.
     fn is_idle(&self) -> bool {
         false
     }
 }
 
-/// A client that reads on would not notice what is missing.
+/// Cuts the answer off: a client that reads on would not notice what is missing.
 impl From<TooLong> for Truncated {
     fn from(_: TooLong) -> Self {
         Self("an event of the answer is too long")
     }
 }
 
-/// The body of such an answer. Its length is not known.
+/// The body of a rewritten answer. Its length is not known.
 pub(super) struct Rewritten<R> {
     inner: ResponseBody,
     rewrite: R,
     ended: bool,
 }
 
-/// The body, written anew.
+/// Wraps a body so that it is rewritten.
 pub(in crate::proxy) fn rewritten(
     inner: ResponseBody,
     rewrite: impl Rewrite + Unpin + Send + 'static,

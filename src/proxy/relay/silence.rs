@@ -1,4 +1,4 @@
-//! How long an upstream may say nothing in the middle of an answer.
+//! How long an upstream may be silent in the middle of an answer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// Goes off when nothing has come for too long. It costs a timer only once something has to be waited for.
+/// A timer that fires when nothing has come for too long. A timer is only started once something must be waited for.
 pub(in crate::proxy) struct SilenceTimer {
     limit: Duration,
     heard_at: Instant,
@@ -14,17 +14,17 @@ pub(in crate::proxy) struct SilenceTimer {
 }
 
 impl SilenceTimer {
-    /// What has been heard until now counts.
+    /// Starts a timer whose silence begins now.
     pub(in crate::proxy) fn new(limit: Duration) -> Self {
         Self { limit, heard_at: Instant::now(), timer: None }
     }
 
-    /// Something came.
+    /// Records that something came.
     pub(in crate::proxy) fn heard(&mut self) {
         self.heard_at = Instant::now();
     }
 
-    /// Ready once the silence has lasted too long; until then the task is woken for it.
+    /// Becomes ready once the silence has lasted too long; until then the task is woken for it.
     pub(in crate::proxy) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let until = self.heard_at + self.limit;

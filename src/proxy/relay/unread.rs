@@ -10,19 +10,19 @@ use crate::upstream::UpstreamBody;
 
 use super::silence::SilenceTimer;
 
-/// What was read of an answer already, then the rest as it comes: nothing is buffered, and nothing read faster than the
-/// client takes it. Dropped, it hangs up at the upstream.
+/// The bytes that were read of an answer already, then the rest as it comes: nothing is buffered, and nothing is read
+/// faster than the client takes it. Dropping it closes the upstream's connection.
 pub(in crate::proxy) struct UnreadBytes {
     held: Option<Bytes>,
-    /// `None` when it has ended.
+    /// The upstream's body; `None` when it has ended.
     upstream: Option<UpstreamBody>,
-    /// What the client still gets. Exact when the upstream gave a length.
+    /// The number of bytes that the client still gets. Exact when the upstream gave a length; else `None`.
     left: Option<u64>,
     silence: SilenceTimer,
 }
 
 impl UnreadBytes {
-    /// `held` is the beginning, `length` that of the whole answer, `idle` the longest silence of the upstream.
+    /// Takes the beginning `held`, the `length` of the whole answer, and the longest silence `idle` of the upstream.
     pub(in crate::proxy) fn new(
         held: Bytes,
         upstream: UpstreamBody,
@@ -33,7 +33,7 @@ impl UnreadBytes {
         Self { held, upstream: Some(upstream), left: length, silence: SilenceTimer::new(idle) }
     }
 
-    /// What comes next; `None` at the end, and why it broke off, which nothing follows.
+    /// Returns the next bytes; `None` at the end, or the reason for a break, after which nothing comes.
     pub(in crate::proxy) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl UnreadBytes {
         bytes
     }
 
-    /// Nothing is left of the length: whoever sends by it does not ask for the end any more.
+    /// Whether nothing is left of the length: a sender that goes by the length does not ask for the end any more.
     pub(in crate::proxy) fn is_all(&self) -> bool {
         self.left == Some(0)
     }

@@ -1,14 +1,14 @@
-//! Answers that their upstreams make in the background (`background: true`): what one has used is booked once, on the key
-//! that asked for it, by whoever learns first that it has ended.
+//! Answers that their upstreams make in the background (`background: true`): the usage of each is booked once, on the key
+//! that asked for it, by the first party that learns of its end.
 //!
-//! | who learns of it | when |
+//! | who learns of the end | when |
 //! |---|---|
-//! | the stream that it began as | at its end, if the client stays |
-//! | a client that reads it, takes its stream up or cancels it | then |
-//! | we, who ask for it | 10 s after its request, then when it is half as old again, at most each 10 minutes; at once after a start |
+//! | the stream that began the answer | at its end, if the client stays |
+//! | a client that reads the answer, resumes its stream or cancels it | at that time |
+//! | the watch of this service | first after 10 s, then each time it is half as old again, at most 10 minutes apart; at start |
 //!
-//! Until then it is one of the calls of its key that are at work at once. One that has not ended after a day, or whose account
-//! is gone, is booked as an answer without usage.
+//! Until then it counts as one of its key's concurrent calls. An answer that has not ended after a day, or whose account
+//! is gone, is booked without usage.
 
 use std::sync::Arc;
 
@@ -29,15 +29,15 @@ use crate::time::{Millis, now_ms};
 use super::pending::Name;
 use crate::proxy::cost;
 
-/// When we first ask for one, and how long at least and at most we wait before we ask again.
+/// When the watch first asks for an answer, and the shortest and longest pause before it asks again, in milliseconds.
 pub(in crate::proxy) const FIRST_LOOK: Millis = 10_000;
 pub(in crate::proxy) const LONGEST_PAUSE: Millis = 600_000;
 
-/// What an answer that has ended has used.
+/// The usage of an answer that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::proxy) enum Outcome {
     Used(Usage),
-    /// Its upstream does not say.
+    /// The upstream does not tell the usage.
     Untold,
     Nothing,
 }
@@ -45,7 +45,7 @@ pub(in crate::proxy) enum Outcome {
 // === impl Outcome ===
 
 impl Outcome {
-    /// Reads a whole response object; `None` while it is made.
+    /// Reads a whole response object; `None` while the answer is being made.
     pub(super) fn of_object(object: &[u8]) -> Option<Self> {
         let status = json::member(std::str::from_utf8(object).ok()?, "status").and_then(json::string);
         let told = usage::of_reply(Dialect::Responses, object).map(Self::Used);
@@ -65,7 +65,7 @@ impl Outcome {
 
 // === booking ===
 
-/// The request that began one has ended, perhaps with what the answer has used.
+/// Continues when the request that began an answer has ended: books its usage if it is known, else schedules the watch.
 pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: Name, usage: Option<Usage>) {
     let Some(usage) = usage else {
         return proxy.background_responses.look_at(&name, now_ms() + FIRST_LOOK);
@@ -76,11 +76,11 @@ pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: Name, usage: Option<Usage
     });
 }
 
-/// Books what one has used, unless somebody has.
+/// Books the usage of an answer, unless that has been done.
 pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &Name, outcome: Outcome) {
     let pending = &proxy.background_responses;
     if pending.may_have(name) {
-        // Its row may still be on the way.
+        // The answer's row may not be written yet.
         proxy.core.store.flush().await;
     }
     match book_all(proxy, name, outcome).await {
@@ -107,7 +107,7 @@ async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome)
             claim: rows::claim(unbooked.id),
         };
         match book_late(proxy, answer, outcome).await {
-            // Somebody else was faster.
+            // Another party was faster.
             Ok(()) | Err(store::Error::NotFound) => {}
             Err(error) => return Err(error),
         }
@@ -115,17 +115,17 @@ async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome)
     Ok(())
 }
 
-/// Something that an upstream made long after its request was answered.
+/// An answer whose usage becomes known long after its request was answered.
 pub(in crate::proxy) struct LateAnswer<'a> {
     pub(in crate::proxy) row: &'a RowName,
     pub(in crate::proxy) account_id: AccountId,
     pub(in crate::proxy) channel_id: ChannelId,
     pub(in crate::proxy) model_requested: &'a str,
-    /// Taken by the booking, in one transaction with it.
+    /// The claim that the booking takes, in the same transaction.
     pub(in crate::proxy) claim: Claim,
 }
 
-/// Books what one has used, unless somebody has: that is [`store::Error::NotFound`].
+/// Books the usage of an answer; [`store::Error::NotFound`] if that has been done.
 pub(in crate::proxy) async fn book_late(
     proxy: &Proxy,
     answer: LateAnswer<'_>,
@@ -156,7 +156,7 @@ pub(in crate::proxy) async fn book_late(
     book(core, booked, Known { tokens, source, bill }).await
 }
 
-/// Whether it is not known yet what one has used.
+/// Whether the usage of an answer is not booked yet.
 pub(super) async fn is_unbooked(proxy: &Proxy, name: &Name) -> bool {
     if proxy.background_responses.knows(name) {
         return true;

@@ -1,4 +1,4 @@
-//! Asks upstreams for the answers that they make in the background, where no client does.
+//! Asks upstreams for the answers that they make in the background, unless a client does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use crate::proxy::key::quota::Admission;
 use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
 use crate::proxy::tail;
 
-/// How long we ask for one.
+/// How long an answer is asked for, in milliseconds.
 const LONGEST_WORK: Millis = 86_400_000;
-/// An upstream that does not know one for so long has none.
+/// The age from which an answer that its upstream does not know counts as lost, in milliseconds.
 const UNKNOWN_AFTER: Millis = 600_000;
-/// How often those are looked for that other instances have left behind.
+/// How often answers left behind by other instances are looked up.
 const RELOAD: Duration = Duration::from_secs(3600);
-/// How much of an answer is kept, of its end where it is longer, and how long its bytes may take.
+/// The length up to which an answer is held, in bytes, beyond which its end is kept; and how long its bytes may take.
 const MAX_HELD: usize = 256 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why one cannot be asked for.
+/// Why an answer cannot be asked for.
 enum NotAsked {
     ForNow,
     ForGood,
 }
 
-/// Asks for those that nobody else asks for, until the service stops.
+/// Starts to watch the answers that no client asks for, until the service stops.
 pub fn watch_background_responses(proxy: &Arc<Proxy>) {
     proxy.core.background.spawn("responses in the background", watch(proxy.clone()));
 }
@@ -65,7 +65,7 @@ async fn watch(proxy: Arc<Proxy>) {
     }
 }
 
-/// Takes up what was left behind, by this process before it was started again or by another instance.
+/// Takes up answers left behind by an earlier run of this process or by another instance.
 async fn reload(proxy: &Proxy) {
     let found = match rows::oldest(&proxy.core.store, MAX_PENDING).await {
         Ok(found) => found,
@@ -102,7 +102,7 @@ async fn look(proxy: &Proxy, name: &Name, at: &StoredAt, began: Millis) {
     pending.look_at(name, now_ms() + (age / 2).clamp(FIRST_LOOK, LONGEST_PAUSE));
 }
 
-/// Asks its upstream how it is now; `None` while it is made.
+/// Asks an answer's upstream for its usage; `None` while it is being made.
 async fn ask(
     proxy: &Proxy,
     (method, suffix): (Method, &str),
@@ -150,7 +150,7 @@ async fn read(mut body: UpstreamBody) -> Option<Outcome> {
     if is_whole { Outcome::of_object(&held) } else { Outcome::of_tail(&held) }
 }
 
-/// One is to be deleted: learns what it has used, and has it stopped where it is still made.
+/// Prepares the deletion of an answer: books its usage, and cancels it if it is still being made.
 pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &Name, at: &StoredAt) {
     for (method, suffix) in [(Method::GET, ""), (Method::POST, "/cancel")] {
         if let Ok(Some(outcome)) = ask(proxy, (method, suffix), &name.1, at, 0).await {

@@ -1,14 +1,14 @@
-//! Responses that were given before: read again, cancelled while they are made in the background, deleted.
+//! Operations on earlier responses: reading, cancelling one that is made in the background, deleting.
 //!
-//! | who keeps it | read | cancelled, deleted |
+//! | who keeps it | reading | cancelling, deleting |
 //! |---|---|---|
-//! | its upstream | asked of the account that made it; bytes pass, a stream too | there; a deleted one is forgotten here |
-//! | we ([`previous`](super::previous)) | from memory; as a stream it is told again | it is complete; forgotten |
+//! | its upstream | asked of the account that made it; bytes pass, streams too | asked there; a deleted one is forgotten here |
+//! | this service ([`previous`](super::previous)) | from memory; as a stream it is replayed | it is complete; forgotten |
 //!
-//! Only the key that was given the id gets anything. Reading is no call of a model: it counts in no limit but that of
-//! requests in general. What is read here of the usage of a response in the background is booked
-//! ([`background`]). One that is deleted is asked for once more before, and stopped if it is still made: later
-//! nobody could tell what it has used.
+//! Only the key that was given the id has access. Reading is not a model call: it counts only in the limit of
+//! requests in general. Usage of a response in the background that is read here is booked
+//! ([`background`]). Before a response is deleted it is asked for once more, and stopped if it is still being made: later
+//! nobody could tell its usage.
 
 use std::sync::Arc;
 
@@ -47,13 +47,13 @@ use crate::proxy::resource_upstream::{
 };
 use crate::proxy::tail::Tail;
 
-/// How many items of an input are shown at once, unless the client says otherwise, and the most of them.
+/// The number of input items on a page unless the client gives one, and its maximum.
 const USUAL_ITEMS: usize = 20;
 const MAX_ITEMS: usize = 100;
-/// The longest answer that is held.
+/// The length up to which an answer is held, in bytes.
 const MAX_HELD: usize = 2 << 20;
 
-/// What is asked of a response, as a path.
+/// The part of a response that is asked for, as a path.
 #[derive(Clone, Copy)]
 struct Part {
     suffix: &'static str,
@@ -64,13 +64,13 @@ const WHOLE: Part = Part { suffix: "", label: "/v1/responses/{id}" };
 const CANCEL: Part = Part { suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
 const INPUT: Part = Part { suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
 
-/// Who keeps a response.
+/// Where a response is kept.
 enum Kept {
     Here(Arc<StoredTurn>),
     At(StoredAt),
 }
 
-/// `GET /v1/responses/{id}`
+/// Serves `GET /v1/responses/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_streamed = request.query.is_on("stream");
     either(match find(&proxy, &request, &caller).await {
@@ -88,7 +88,7 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
     })
 }
 
-/// `GET /v1/responses/{id}/input_items`
+/// Serves `GET /v1/responses/{id}/input_items`.
 pub(in crate::proxy) async fn input_items(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(match find(&proxy, &request, &caller).await {
         Ok(Kept::Here(turn)) => Ok(items_page(&turn, &request)),
@@ -97,7 +97,7 @@ pub(in crate::proxy) async fn input_items(proxy: Arc<Proxy>, request: Request, c
     })
 }
 
-/// `POST /v1/responses/{id}/cancel`
+/// Serves `POST /v1/responses/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(match find(&proxy, &request, &caller).await {
         Ok(Kept::Here(_)) => {
@@ -110,7 +110,7 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
     })
 }
 
-/// `DELETE /v1/responses/{id}`
+/// Serves `DELETE /v1/responses/{id}`.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(remove(&proxy, &request, &caller).await)
 }
@@ -139,14 +139,14 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     }
     proxy.response_owners.forget(id);
     if let Err(error) = responses::delete(&proxy.core.store, &Owner::of_key(caller.key_id()), id).await {
-        // Its upstream has deleted it: that is what counts.
+        // The upstream has deleted it, which is what counts.
         log::warn!("a deleted response could not be forgotten: {error}");
     }
     *response.body_mut() = ResponseBody::full(body);
     Ok(response)
 }
 
-/// The response that the path names, if it is the caller's.
+/// Finds the response that the path names, if it is the caller's.
 async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept, Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let key_id = caller.key_id();
@@ -164,7 +164,7 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept,
         log::error!("looking up where a response is failed: {error}");
         shape.refuse(503, "Responses cannot be looked up at the moment", None, None)
     };
-    // An upstream that gives one id to several keys has told nobody's.
+    // An upstream that gives one id to several keys leaves it to none of them.
     let owners = responses::owners(store, id).await.map_err(unreadable)?;
     if owners.iter().any(|other| *other != owner) {
         return Err(unknown(shape, id));
@@ -178,7 +178,7 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept,
     found.map(|found| Kept::At(at(found))).ok_or_else(|| unknown(shape, id))
 }
 
-/// Asks the account that has it.
+/// Asks the account that has the response.
 async fn ask(
     proxy: &Arc<Proxy>,
     request: &Request,
@@ -213,7 +213,7 @@ async fn ask(
     Ok((upstream, answer, slot))
 }
 
-/// The upstream's answer as it comes.
+/// Passes the upstream's answer on as it comes.
 async fn passed(
     proxy: &Arc<Proxy>,
     request: &Request,
@@ -232,8 +232,8 @@ async fn passed(
     Ok(response)
 }
 
-/// The response as its upstream has it now, under the name that was asked for where the operator wants that. What it says
-/// of its usage is booked.
+/// Passes the upstream's current response on, with the requested model's name where the operator wants that. Books the
+/// usage that it contains.
 async fn told_by_upstream(
     proxy: &Arc<Proxy>,
     (request, caller): (&Request, &Caller),
@@ -274,7 +274,7 @@ async fn told_by_upstream(
     Ok(under_its_name(proxy, model, response))
 }
 
-/// Under the name that the client has asked for, where the operator wants that and it is known.
+/// Puts the requested model's name into the response, where the operator wants that and the name is known.
 fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) -> Response {
     match model {
         Some(model) if proxy.core.settings.load().echo_model => {
@@ -284,9 +284,9 @@ fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) ->
     }
 }
 
-/// Looks at a response on its way to the client for what it says of its usage. Changes nothing.
+/// Observes a response on its way to the client for its usage. Changes nothing.
 struct Watched {
-    /// `None` when it has been told.
+    /// What has been observed; `None` once the usage was booked.
     told: Option<Told>,
     name: (Option<KeyId>, String),
     proxy: Arc<Proxy>,
@@ -306,7 +306,7 @@ impl Told {
         }
     }
 
-    /// What the response has used, if it has ended.
+    /// Returns the usage of the response, if it has ended.
     fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Tail(tail) => Outcome::of_tail(tail.bytes()),
@@ -350,7 +350,7 @@ impl Rewrite for Watched {
     }
 }
 
-/// The head for a client of an upstream's answer.
+/// Builds the head of the client's response to an upstream's answer.
 fn answered(upstream: &ResourceUpstream, answer: &UpstreamResponse, shape: ErrorShape) -> Response {
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = answer.head.status;
@@ -368,12 +368,12 @@ fn answered(upstream: &ResourceUpstream, answer: &UpstreamResponse, shape: Error
 
 // === what we keep ===
 
-/// The response object.
+/// Builds the response object.
 fn whole(turn: &StoredTurn) -> String {
     edit(&turn.rest, &[("output", &format!("[{}]", turn.items.join(",")))], &[]).into_owned()
 }
 
-/// The response once more as a stream, behind the event that the client has had last.
+/// Replays the response as a stream, from after the event that the client received last.
 fn told_again(turn: &StoredTurn, request: &Request) -> Response {
     let shape = shape(request);
     let context = ReplyContext {
@@ -401,7 +401,7 @@ fn told_again(turn: &StoredTurn, request: &Request) -> Response {
     response
 }
 
-/// A page of the items that were asked with.
+/// Builds a page of the request's input items.
 fn items_page(turn: &StoredTurn, request: &Request) -> Response {
     let (query, shape) = (&request.query, shape(request));
     let limit = match query.get("limit").map(|limit| limit.parse::<usize>()) {
@@ -433,7 +433,7 @@ fn items_page(turn: &StoredTurn, request: &Request) -> Response {
     http::json(StatusCode::OK, &page)
 }
 
-/// The items of the request, each with an id; a text is a message of the user.
+/// Returns the input items of the request, each with an id; a text becomes a message of the user.
 fn input_of(turn: &StoredTurn, response_id: &str) -> Vec<Value> {
     let request = scan::tree(&turn.request).unwrap_or_default();
     let mut items = match &request["input"] {

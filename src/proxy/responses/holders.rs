@@ -1,4 +1,4 @@
-//! To which keys the latest ids of answers and conversations were given, and which accounts have them, in memory.
+//! The keys to which the latest ids of answers and conversations were given, and the accounts that have them, in memory.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -10,10 +10,10 @@ use crate::fast_map::FastMap;
 use crate::ids::{AccountId, KeyId, TokenId};
 use crate::sync::lock;
 
-/// Ids that are kept in memory.
+/// The maximum number of ids in memory.
 const MAX_KEPT: usize = 32_768;
 
-/// Whose an id is.
+/// Who holds an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::proxy) enum Holder {
     /// A managed key; `None` is the proxy token.
@@ -21,22 +21,22 @@ pub(in crate::proxy) enum Holder {
     Several,
 }
 
-/// The account that has an answer, and the token of it where one was used.
+/// The account that has an answer, and its token where one was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::proxy) struct StoredAt {
     pub(in crate::proxy) account: AccountId,
     pub(in crate::proxy) token: Option<TokenId>,
-    /// As the client called it; `None` where that is not known any more.
+    /// The model's name as the client requested it; `None` where that is no longer known.
     pub(in crate::proxy) model: Option<Arc<str>>,
 }
 
 struct Known {
     holder: Holder,
-    /// `None` where only the database knows.
+    /// Where the answer is; `None` where only the database knows.
     at: Option<StoredAt>,
 }
 
-/// The holders of the latest ids, by keyed hashes of these.
+/// The holders of the latest ids, by keyed hashes of the ids.
 #[derive(Default)]
 pub struct ResponseOwners {
     keys: RandomState,
@@ -46,7 +46,7 @@ pub struct ResponseOwners {
 #[derive(Default)]
 struct Kept {
     holders: FastMap<u64, Known>,
-    /// Oldest first.
+    /// The hashes, oldest first.
     order: VecDeque<u64>,
 }
 
@@ -55,14 +55,14 @@ impl ResponseOwners {
         lock(&self.kept).holders.get(&self.keys.hash_one(id)).map(|known| known.holder)
     }
 
-    /// Where the answer of this id is, if it is that key's alone.
+    /// Returns where the answer with this id is, if it belongs to that key alone.
     pub(in crate::proxy) fn place(&self, id: &str, key_id: Option<KeyId>) -> Option<StoredAt> {
         let kept = lock(&self.kept);
         let known = kept.holders.get(&self.keys.hash_one(id))?;
         known.at.clone().filter(|_| known.holder == Holder::Key(key_id))
     }
 
-    /// The answer is gone.
+    /// Forgets an answer that is gone.
     pub(in crate::proxy) fn forget(&self, id: &str) {
         let hash = self.keys.hash_one(id);
         let mut kept = lock(&self.kept);
@@ -71,7 +71,7 @@ impl ResponseOwners {
         }
     }
 
-    /// A key was given this id, or has used it first.
+    /// Records that a key was given this id, or is the first to use it.
     pub(in crate::proxy) fn give(&self, id: &str, holder: Holder, at: Option<StoredAt>) {
         let hash = self.keys.hash_one(id);
         let mut kept = lock(&self.kept);

@@ -1,4 +1,4 @@
-//! Answers of the responses dialect after they were given: whose they are, where they are, and what they have used.
+//! Answers of the responses dialect after they were given: whose they are, where they are, and their usage.
 //!
 //! ```text
 //! an upstream stores it    owners ─ holders (their memory)      no key goes on from an answer of another's

@@ -1,12 +1,12 @@
-//! Which key an answer belongs to that its upstream stores, and a conversation that it keeps.
+//! Which key owns an answer that its upstream stores, or a conversation that the upstream keeps.
 //!
 //! Many keys share an account, and its upstream would let each go on from the answers of all. So the ids that a key was
-//! given are bound to it, and no upstream is handed an id that another key was given. An id that nobody was given here
-//! passes for the proxy token, whose holder has the accounts, and where no other key can use the account. A conversation
-//! (`conv_…`) is made elsewhere, and bound to the key that first goes on in it.
+//! given are bound to it, and no upstream is sent an id that another key was given. An id that was given to nobody here
+//! passes for the proxy token, whose holder owns the accounts, and where no other key can use the account. A conversation
+//! (`conv_…`) is made elsewhere, and is bound to the key that first goes on in it.
 //!
-//! Memory holds the latest; those before it, of other instances and from before a restart are in the database, which is
-//! only asked about an id that memory does not know. An upstream that gives one id to several keys has told nobody's.
+//! Memory holds the latest ids; older ones, and those of other instances or from before a restart, are in the database,
+//! which is only asked about an id that memory does not know. An id that an upstream gives to several keys belongs to none.
 
 use crate::core::Core;
 use crate::dialect::json;
@@ -25,8 +25,8 @@ use crate::proxy::call::Call;
 const PREVIOUS: &str = "previous_response_id";
 const CONVERSATION: &str = "conversation";
 
-/// Binds an answer that its upstream stores to the key that asked for it, with the row of its request where it is made in
-/// the background.
+/// Binds an answer that its upstream stores to the key that asked for it; for one made in the background also records the
+/// row of its request.
 pub(in crate::proxy) fn bind(
     proxy: &Proxy,
     call: &Call,
@@ -52,7 +52,7 @@ pub(in crate::proxy) fn bind(
     }
 }
 
-/// Binds the conversation that a call goes on in, and that its upstream has taken, to the call's key.
+/// Binds the conversation that a call goes on in, once its upstream has accepted it, to the call's key.
 pub(in crate::proxy) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &Channel) {
     if let Some(id) = &call.conversation
         && proxy.response_owners.holder(id).is_none()
@@ -61,10 +61,10 @@ pub(in crate::proxy) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &
     }
 }
 
-/// What a request goes on from: each id with the name of its member, as often as it is given.
+/// Returns the ids that a request goes on from, each with the name of its member, as often as it is given.
 fn history(body: &str) -> Vec<(&'static str, String)> {
     let mut ids = Vec::new();
-    // What is no object has no members.
+    // A body that is no object has no members.
     let _ = json::members(body, |member| match member.key.as_ref() {
         PREVIOUS => ids.extend(json::string(member.value).map(|id| (PREVIOUS, id))),
         CONVERSATION => {
@@ -80,12 +80,12 @@ fn history(body: &str) -> Vec<(&'static str, String)> {
     ids
 }
 
-/// Looks up whose the answer and the conversation are that a call goes on from.
+/// Checks the owners of the answer and the conversation that a call goes on from.
 ///
 /// # Errors
 ///
-/// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation. One
-/// that is given twice is refused: of two an upstream may read the other.
+/// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation. A
+/// member that is given twice is refused, because an upstream may read the other one.
 pub(in crate::proxy) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
     let named = || history(std::str::from_utf8(&call.body).unwrap_or_default());
     let ids = proxy.conversions.read_through(call.body.len(), named).await;
@@ -137,7 +137,7 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Ho
     let holder = match owners.as_slice() {
         [] => return Ok(None),
         [only] if *only == own => Holder::Key(call.key_id),
-        // Whose else it is does not matter.
+        // It does not matter which other keys share it.
         _ => Holder::Several,
     };
     if holder != Holder::Several {
@@ -146,8 +146,8 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Ho
     Ok(Some(holder))
 }
 
-/// The member of a call that names history which an upstream may not be handed: nobody was given the id here, and
-/// another key can use the account, whose it may be.
+/// Returns the member with an id that an upstream may not be sent: the id was given to nobody here, and another key,
+/// whose it may be, can use the account.
 pub(in crate::proxy) fn withheld(core: &Core, call: &Call, channel: &Channel) -> Option<&'static str> {
     let is_anyones = |own: KeyId| {
         let keys = core.keys.load();

@@ -1,4 +1,4 @@
-//! The answers that are made in the background right now, as far as this process knows.
+//! The answers that are being made in the background, as far as this process knows.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,18 +12,18 @@ use crate::time::Millis;
 use super::holders::StoredAt;
 use crate::proxy::key::quota::Admission;
 
-/// Those in memory.
+/// The maximum number of such answers in memory.
 pub(super) const MAX_PENDING: usize = 8192;
-/// How many of them are asked for at once.
+/// How many answers are asked for at once.
 const LOOKS_AT_ONCE: usize = 4;
 
-/// The key that asked, and the id that it was given.
+/// The name of an answer: the key that asked, and the id that it was given.
 pub(super) type Name = (Option<KeyId>, String);
 
-/// Those whose usage is not booked yet, as far as this process knows.
+/// The answers whose usage is not booked yet, as far as this process knows.
 pub struct BackgroundResponses {
     pending: Mutex<HashMap<Name, Pending>>,
-    /// One is to be asked for sooner than was known.
+    /// Notified when an answer must be asked for sooner than was known.
     pub(in crate::proxy) changed: Notify,
     pub(in crate::proxy) looks: Semaphore,
 }
@@ -31,9 +31,9 @@ pub struct BackgroundResponses {
 pub(in crate::proxy) struct Pending {
     pub(in crate::proxy) at: StoredAt,
     pub(in crate::proxy) began: Millis,
-    /// [`Millis::MAX`] while its request is at work, or we ask for it.
+    /// When to ask next; [`Millis::MAX`] while its request is at work, or while it is being asked for.
     pub(super) next_look: Millis,
-    /// Its slot among the calls of its key.
+    /// The answer's slot among the calls of its key.
     pub(super) _admission: Admission,
 }
 
@@ -44,7 +44,7 @@ impl Default for BackgroundResponses {
 }
 
 impl BackgroundResponses {
-    /// One is made, by a request that is still at work.
+    /// Adds an answer whose request is still at work.
     pub(in crate::proxy) fn begin(&self, name: Name, at: StoredAt, began: Millis, admission: Admission) {
         self.insert(name, Pending { at, began, next_look: Millis::MAX, _admission: admission });
     }
@@ -65,7 +65,7 @@ impl BackgroundResponses {
         lock(&self.pending).contains_key(name)
     }
 
-    /// As [`Self::knows`], or there are more than are known.
+    /// Whether the answer is known, or memory is full so that it may be unknown.
     pub(super) fn may_have(&self, name: &Name) -> bool {
         let pending = lock(&self.pending);
         pending.len() >= MAX_PENDING || pending.contains_key(name)
@@ -87,7 +87,7 @@ impl BackgroundResponses {
         pending.values().map(|pending| pending.next_look).filter(|at| *at < Millis::MAX).min()
     }
 
-    /// Takes those that are to be asked for now.
+    /// Takes the answers that are to be asked for now.
     pub(super) fn take_due(&self, now: Millis) -> Vec<(Name, StoredAt, Millis)> {
         let mut pending = lock(&self.pending);
         let due = pending.iter_mut().filter(|(_, pending)| pending.next_look <= now);

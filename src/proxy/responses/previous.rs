@@ -1,14 +1,14 @@
-//! Answers of the responses dialect that no upstream stores, for `previous_response_id`.
+//! Answers of the responses dialect that no upstream stores, kept for `previous_response_id`.
 //!
-//! An upstream of another dialect knows nothing of `previous_response_id`; nor do codex and sub2api, which are asked to
-//! store nothing. What such an upstream answered is stored here for a while: the request and the items of its answer. The
-//! next request that refers to it is merged into a complete one, as on a WebSocket, and can be served by any channel.
+//! An upstream of another dialect does not know `previous_response_id`, and codex and sub2api are asked to
+//! store nothing. The answers of such upstreams are stored here for a while: the request and the items of the answer. The
+//! next request that refers to one is merged into a complete request, as on a WebSocket, and can be served by any channel.
 //! Every other upstream of the dialect stores its own answers, and nothing is stored here.
 //!
-//! A request may also refer to single items of such an answer (`item_reference`): their ids lead back to it, ours by what
-//! stands in them, those of codex and sub2api through an index.
+//! A request may also refer to single items of such an answer (`item_reference`): our item ids contain the answer's id,
+//! those of codex and sub2api are looked up in an index.
 //!
-//! Each answer gets an id of ours, 128 random bits: an upstream that gives one id twice would else give one client's next turn
+//! Each answer gets an id of ours, 128 random bits: if an upstream gave one id twice, one client's next turn could get
 //! the history of another.
 //!
 //! The turns are kept in `turns`. A reference to an answer that is gone gets the 400 that clients recover from.
@@ -41,12 +41,13 @@ use crate::proxy::call::Call;
 use crate::proxy::operation::Operation;
 use crate::proxy::relay::renamed;
 
-/// Completes a call that refers to an answer stored here, or to items of one. What is put into it counts as its body does:
-/// it has room in the memory for bodies first, and is put in where a long body is read.
+/// Completes a call that refers to an answer stored here, or to items of one. The inserted history counts like the body:
+/// it first needs room in the memory for bodies, and is inserted where long bodies are read.
 ///
 /// # Errors
 ///
-/// A refusal that says what to send: an item is not stored (any more), or they are too much together; or there is no room.
+/// Returns a refusal that says what to send: an item is not, or no longer, stored, or the items are too long together; or
+/// a refusal for lack of memory.
 pub(in crate::proxy) async fn complete(
     proxy: &Proxy,
     mut call: Box<Call>,
@@ -60,7 +61,7 @@ pub(in crate::proxy) async fn complete(
     resolve_references(proxy, call).await
 }
 
-/// Room for a body that has become so long.
+/// Reserves memory for a body that has become this long.
 async fn has_room(proxy: &Proxy, call: &mut Call, length: usize) -> Result<(), Box<Response>> {
     if length <= FREE_BODY {
         return Ok(());
@@ -71,7 +72,7 @@ async fn has_room(proxy: &Proxy, call: &mut Call, length: usize) -> Result<(), B
     Box::pin(memory.grow_to(length)).await.map_err(|no_room| Box::new(shape.body_error(&no_room.into())))
 }
 
-/// The answer stored here that a request goes on from.
+/// Finds the answer stored here that a request goes on from.
 fn previous(store: &ResponseStore, call: &Call) -> Option<(String, Arc<StoredTurn>)> {
     let refers = call.shape.dialect == Dialect::Responses
         && matches!(call.operation, Operation::Answer | Operation::CountTokens)
@@ -98,11 +99,11 @@ fn resume(call: &mut Call, id: String, turn: &StoredTurn) {
     }
 }
 
-/// Puts the items into a call that it refers to, where they are of answers stored here.
+/// Inserts the items that a call refers to, where they belong to answers stored here.
 ///
 /// # Errors
 ///
-/// As [`complete`].
+/// Fails like [`complete`].
 pub(in crate::proxy) async fn resolve_references(
     proxy: &Proxy,
     mut call: Box<Call>,
@@ -133,7 +134,7 @@ pub(in crate::proxy) async fn resolve_references(
     Ok(call)
 }
 
-/// The items that a call refers to, of answers stored here.
+/// Returns the items that a call refers to, from answers stored here.
 fn referred_to(proxy: &Proxy, call: &Call) -> Result<Vec<ItemReferredTo>, Box<Response>> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let Ok(body) = Node::parse(text) else { return Ok(Vec::new()) };
@@ -145,7 +146,7 @@ fn referred_to(proxy: &Proxy, call: &Call) -> Result<Vec<ItemReferredTo>, Box<Re
         let turn = answers.entry(answer.to_owned()).or_insert_with(|| {
             proxy.stored_responses.find(&(call.key_id, format!("resp_{answer}")), now_ms())
         });
-        // The place in the answer stands at the end of the id.
+        // The item's place in the answer is at the end of the id.
         let place = item_id.rsplit_once(answer)?.1.parse::<usize>().ok()?;
         turn.as_ref()?.items.get(place).filter(|item| has_id(item, item_id)).cloned()
     };
@@ -163,7 +164,7 @@ fn has_id(item: &str, id: &str) -> bool {
     json::member(item, "id").and_then(json::string).is_some_and(|own| own == id)
 }
 
-/// Stores a response whose upstream does not, under an id of ours, when the client may refer to it.
+/// Stores a response that its upstream does not store, under an id of ours, when the client may refer to it.
 pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: Answered) -> Response {
     let Answered { response: mut answer, not_stored } = answered;
     let may_go_on = call.shape.dialect == Dialect::Responses && call.operation == Operation::Answer;
@@ -224,9 +225,9 @@ struct RecordedStream {
     stream: ResponseBody,
     scanner: Scanner,
     output: TurnOutput,
-    /// Bytes of the events that `output` was read from.
+    /// The length of the events that `output` was read from, in bytes; `usize::MAX` when memory was not enough.
     read: usize,
-    /// What the request and the answer have of the memory for bodies.
+    /// The share of the memory for bodies that the request and the answer take.
     memory: HeldMemory,
     recorder: TurnRecorder,
 }
@@ -241,7 +242,7 @@ impl RecordedStream {
             *read = read.saturating_add(event.data.len());
             let held = recorder.request.len().saturating_add(*read);
             if held > FREE_BODY && memory.grow_at_once(held).is_err() {
-                // The client gets its answer, and sends everything again to go on from it.
+                // The client still gets its answer, and must send everything again to go on from it.
                 (*read, *output) = (usize::MAX, TurnOutput::default());
                 memory.shrink_to(0);
             }

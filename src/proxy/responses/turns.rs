@@ -1,7 +1,7 @@
-//! The turns of conversations that may go on from an answer which no upstream stores, and where each item of theirs is.
+//! The turns from whose answers conversations may go on, where no upstream stores these, and an index of their items.
 //!
-//! Everything is in memory, for its owner alone, and bounded: the oldest entries go first. An upstream that gives one id
-//! to different items has told of neither.
+//! Everything is in memory, for its owner alone, and bounded: the oldest entries go first. If an upstream gives one id
+//! to different items, neither is found by it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -15,15 +15,15 @@ use crate::ids::KeyId;
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
-/// Bytes of all turns together, and of one.
+/// The maximum bytes of all turns together, and of one.
 const MAX_BYTES: usize = 64 << 20;
 pub(super) const MAX_TURN: usize = 4 << 20;
-/// What a turn, and each of its items, takes beside their texts.
+/// The estimated bytes that a turn, and each of its items, takes beside their texts.
 const ENTRY_OVERHEAD: usize = 256;
 const ITEM_OVERHEAD: usize = 160;
 /// The longest id of an item that is looked up, in bytes.
 const MAX_ITEM_ID: usize = 256;
-/// How long a conversation may pause.
+/// How long a conversation may pause, in milliseconds.
 const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
 
 /// The downstream key (none for the global token) and the response id.
@@ -36,21 +36,21 @@ pub struct ResponseStore(Mutex<Entries>);
 #[derive(Default)]
 struct Entries {
     turns: HashMap<Key, Arc<StoredTurn>>,
-    /// Oldest first.
+    /// The keys of the turns, oldest first.
     order: VecDeque<Key>,
-    /// The items with ids of an upstream's.
+    /// The items that have an upstream's id.
     items: HashMap<Key, StoredItem>,
     bytes: usize,
 }
 
-/// Where an item is.
+/// Where an item is stored.
 struct StoredItem {
-    /// The latest turn that has it, and its place there.
+    /// The latest turn that has the item, and its place there.
     turn: Weak<StoredTurn>,
     place: usize,
-    /// How many turns have an item of this id,
+    /// The number of turns that have an item with this id.
     turns: usize,
-    /// and whether it is the same in all of them.
+    /// Whether the item is the same in all of them.
     is_one: bool,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::proxy) struct StoredTurn {
     pub(in crate::proxy) items: Vec<Arc<str>>,
     /// The answer's object without its items.
     pub(in crate::proxy) rest: String,
-    /// The ids of items that are an upstream's, each with the place of the item.
+    /// The upstream's ids of items, each with the place of the item.
     ids: Vec<(usize, String)>,
     stored_at: Millis,
 }
@@ -73,17 +73,17 @@ impl StoredTurn {
         Self { request, items, rest, ids, stored_at: now_ms() }
     }
 
-    /// The bytes of its request and of the items that answered it.
+    /// Returns the bytes of the request and of the items of its answer.
     pub(super) fn length(&self) -> usize {
         self.request.len() + self.items.iter().map(|item| item.len()).sum::<usize>()
     }
 
-    /// The bytes that it takes under an id.
+    /// Returns the bytes that the turn takes under an id.
     fn size(&self, id: &str) -> usize {
         let items = self.items.iter().map(|item| item.len() + ITEM_OVERHEAD).sum::<usize>();
-        // Each stands with its turn and in the index.
+        // Each is held with its turn and in the index.
         let ids = self.ids.iter().map(|(_, id)| 2 * id.len()).sum::<usize>();
-        // The id stands in the map and in the order.
+        // The id is held in the map and in the order.
         self.request.len() + self.rest.len() + items + ids + 2 * id.len() + ENTRY_OVERHEAD
     }
 }
@@ -117,7 +117,7 @@ impl ResponseStore {
         }
     }
 
-    /// Forgets an answer; false where there is none.
+    /// Forgets an answer; returns false where there is none.
     pub(in crate::proxy) fn remove(&self, key: &Key) -> bool {
         let mut entries = self.entries();
         let Some(turn) = entries.turns.remove(key) else { return false };
@@ -127,7 +127,7 @@ impl ResponseStore {
         true
     }
 
-    /// An item as its upstream gave it, by the upstream's id.
+    /// Returns an item as its upstream gave it, by the upstream's id.
     pub(in crate::proxy) fn item(&self, key: &Key, now: Millis) -> Option<Arc<str>> {
         let entries = self.entries();
         let item = entries.items.get(key).filter(|item| item.is_one)?;
@@ -135,7 +135,7 @@ impl ResponseStore {
         turn.items.get(item.place).cloned()
     }
 
-    /// Whether any item with an id of an upstream's is stored.
+    /// Whether any item with an upstream's id is stored.
     pub(super) fn has_items(&self) -> bool {
         !self.entries().items.is_empty()
     }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(found(None, "msg_1"), Some(item("msg_1", "b")), "the same in both");
         assert_eq!(found(None, "msg_2"), None, "two of one id");
         assert_eq!(found(Some(KeyId::new(1)), "rs_1"), None);
-        // What replaces a turn takes its items with it.
+        // A turn that is replaced takes its items with it.
         store.insert((None, "r1".to_owned()), said(vec![item("msg_1", "other")]));
         assert_eq!((found(None, "rs_1"), found(None, "msg_1")), (None, None));
         for id in ["r1", "r2"] {

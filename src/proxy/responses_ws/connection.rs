@@ -1,14 +1,14 @@
 //! One WebSocket connection, from its upgrade to its close.
 //!
-//! Two halves run side by side in one task. [`read_frames`] reads all the time, so that a ping is answered, and a
-//! cancel and a close are noticed at once, whatever the other half waits for. [`TurnRunner`] takes one frame
-//! after the other and serves its turn. Whichever ends first ends the socket; a turn under
-//! way is dropped with it, and with the turn its upstream connection, its slots and its attempt.
+//! Two halves run side by side in one task. [`read_frames`] reads all the time, so that a ping is answered, and a cancel
+//! and a close are noticed at once, whatever the other half waits for. [`TurnRunner`] takes one frame after the other and
+//! serves its turn. When either half ends, the socket ends; a turn under way is dropped, and with it its upstream
+//! connection, its slots and its attempt.
 //!
-//! What a client can make us keep is bounded: [`MAX_WAITING`] frames and the bytes of one longest frame
-//! waiting, one conversation of the length of a request ([`History`]), and one event. All but the event is counted in the
-//! memory that all bodies share; between two turns the conversation is lent ([`Loan`]), and forgotten when it is asked
-//! for. A client that reads slowly slows its upstream down.
+//! The memory that a client can occupy is bounded: [`MAX_WAITING`] waiting frames, with no more bytes than one longest
+//! frame, one conversation of the length of a request ([`History`]), and one event. All but the event is counted in the
+//! memory that all bodies share; between two turns the conversation is lent ([`Loan`]), and forgotten when the memory is
+//! needed. A client that reads slowly slows its upstream down.
 
 use std::future::pending;
 use std::mem;
@@ -53,35 +53,35 @@ use super::refusal::{self, FrameRefusal};
 use crate::proxy::responses::holders::Holder;
 use crate::proxy::responses::previous;
 
-/// How often a socket is pinged, so that a client that is gone is noticed and nothing between drops the socket.
+/// How often a socket is pinged, so that a lost client is noticed and no intermediary drops the socket.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// A client that has answered no ping for so long is gone. Some only answer while they read, and do not
-/// while a tool of theirs is at work.
+/// How long a client may answer no ping before it counts as gone. Some clients answer only while they read, and do
+/// not while a tool of theirs is at work.
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long a socket may stay open. A turn under way at that time is still sent completely.
 const LIFETIME: Duration = Duration::from_secs(3600);
-/// Frames that may wait for the turn under way.
+/// The maximum number of frames that wait for the turn under way.
 const MAX_WAITING: usize = 16;
 /// How long sending the final error may take.
 const FINAL_ERROR_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A frame with what it has of the memory for bodies.
+/// A frame with its share of the memory for bodies.
 type HeldFrame = (Bytes, HeldMemory);
 
 /// The frames that have been read and whose turns have not begun.
 struct Inbox {
     frames: mpsc::Sender<HeldFrame>,
-    /// Bytes of the frames that wait, and the most there may be.
+    /// The bytes of the waiting frames, and their maximum.
     bytes: AtomicUsize,
     max_bytes: usize,
-    /// How many frames were taken in, each of which is a turn, and how many of these turns are over.
+    /// The number of frames accepted, each of which is a turn, and the number of these turns that are over.
     turns: AtomicU64,
     turns_over: AtomicU64,
-    /// The number of the turn that was cancelled last: that under way, or the first that waits.
+    /// The number of the turn cancelled last: the one under way, or the first that waits.
     cancelled: watch::Sender<u64>,
 }
 
-/// The half that serves the turns and writes.
+/// The half that serves the turns and writes to the socket.
 struct TurnRunner<'a> {
     proxy: &'a Arc<Proxy>,
     opener: &'a Opener,
@@ -93,7 +93,7 @@ struct TurnRunner<'a> {
     turn: u64,
     heartbeat: Interval,
     history: History,
-    /// What the turn under way and the history have of the memory for bodies.
+    /// The share of the memory for bodies that the turn under way and the history take.
     memory: HeldMemory,
 }
 
@@ -137,7 +137,7 @@ async fn serve_socket(proxy: &Arc<Proxy>, opener: &Opener, socket: WebSocket) {
     websocket::close(sender, receiver, reason).await;
 }
 
-/// Reads until the client sends nothing more that would be served.
+/// Reads frames until the client sends nothing more that would be served.
 async fn read_frames(
     receiver: &mut Receiver,
     inbox: &Inbox,
@@ -160,7 +160,7 @@ async fn read_frames(
     }
 }
 
-/// The error frame before a close, where a close code says too little.
+/// Builds the error frame before a close, where a close code says too little.
 fn final_error(reason: CloseReason) -> Option<String> {
     match reason {
         CloseReason::NoBinary => Some(FrameRefusal::new(400, "Frames must be text, not binary").frame()),
@@ -177,7 +177,7 @@ fn final_error(reason: CloseReason) -> Option<String> {
     }
 }
 
-/// The frame for who finds no memory.
+/// Builds the error frame for lack of memory.
 fn no_room() -> String {
     let shape = ErrorShape::new(Dialect::Responses, RequestId::next());
     refusal::of_response(shape.body_error(&NoRoom.into()))
@@ -200,7 +200,7 @@ impl Inbox {
         (inbox, waiting, cancelled)
     }
 
-    /// Takes a frame in; false when that would be too much.
+    /// Accepts a frame, or applies it if it is a cancel; returns false when too much is waiting.
     fn put(&self, (frame, memory): HeldFrame) -> bool {
         let first_not_over = self.turns_over.load(Ordering::Relaxed) + 1;
         if first_not_over <= self.turns.load(Ordering::Relaxed) && frame::cancels(&frame) {
@@ -224,7 +224,7 @@ impl Inbox {
 // === impl TurnRunner ===
 
 impl TurnRunner<'_> {
-    /// One turn after the other, until the socket's time is over.
+    /// Serves one turn after the other, until the socket's time is over.
     async fn run(&mut self, stopping: &mut Stopping) -> CloseReason {
         let mut over = pin!(sleep(LIFETIME));
         let mut loan = None;
@@ -269,11 +269,11 @@ impl TurnRunner<'_> {
 
     async fn turn(&mut self, frame: Bytes) -> Result<(), ClientGone> {
         self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
-        // With the turns before it is as long as this at most.
+        // The maximum length of the request, including the earlier turns.
         let length = frame.len() + self.history.length();
-        // The turns before are kept beside it, and the frame until it is read.
+        // The earlier turns are kept beside the request, and the frame until it is read.
         let needed = if length > FREE_BODY { 2 * length } else { 0 };
-        // Boxed, so that a socket between two turns does not keep the room for it.
+        // Boxed, so that an idle socket does not keep its size.
         if Box::pin(self.memory.grow_to(needed)).await.is_err() {
             return self.sender.texts([no_room()]).await;
         }
@@ -302,13 +302,13 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// The turn under way cannot be cancelled any more.
+    /// Marks the turn under way as over: it cannot be cancelled any more.
     fn end_turn(&self) {
         self.inbox.turns_over.store(self.turn, Ordering::Relaxed);
     }
 
-    /// The call that a frame makes, and whether that only warms up; or the frame that refuses it. One over the limit is not
-    /// even read.
+    /// Returns the call that a frame makes, and whether it only warms up; or the error frame that refuses it. A frame
+    /// over the rate limit is not even read.
     fn begin(&mut self, frame: &Bytes) -> Result<(Box<Call>, bool), String> {
         let (proxy, opener) = (self.proxy, self.opener);
         proxy.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
@@ -322,7 +322,7 @@ impl TurnRunner<'_> {
         let elsewhere = |id: &str| {
             let found = stored_elsewhere(proxy, caller.key_id(), id)?;
             let needed = found.length();
-            // In the request that is made, and in the one that is routed.
+            // Counted twice: in the request that is built, and in the one that is routed.
             has_room =
                 needed <= FREE_BODY || self.memory.grow_at_once(self.memory.bytes() + 2 * needed).is_ok();
             Some(found).filter(|_| has_room)
@@ -346,12 +346,12 @@ impl TurnRunner<'_> {
         };
         let mut call = Call::read(proxy, head, request)
             .map_err(|(_, error)| FrameRefusal::invalid(error.field, error.message).frame())?;
-        // A frame is of this dialect, whatever the headers of the upgrade say of errors over HTTP.
+        // A frame is in this dialect, whatever the upgrade's headers say about errors over HTTP.
         call.shape = shape;
         Ok((call, frame.is_warm_up))
     }
 
-    /// Answers a request that is only to be kept for the next.
+    /// Answers a request that is only kept for the next turn.
     fn warm_up(&mut self, call: &Call) -> Vec<String> {
         let id = format!("resp_prewarm_{}", uuid::v4());
         let events = with_node(&call.body, |request| warm_up(request, &id, now_secs()));
@@ -363,7 +363,7 @@ impl TurnRunner<'_> {
     async fn call(&mut self, call: Box<Call>) -> Result<(), ClientGone> {
         let request = call.body.clone();
         let mut events = Events::default();
-        // Boxed, so that a socket between two turns does not keep the room for it.
+        // Boxed, so that an idle socket does not keep its size.
         let answering = Box::pin(pipeline::answer(self.proxy, call));
         let Some(response) = self.attend(answering).await? else {
             return self.cancelled(request, &events).await;
@@ -385,12 +385,12 @@ impl TurnRunner<'_> {
         }
         self.history.keep(request, events.output());
         self.end_turn();
-        // The client has everything. What is left is the end of the stream, by which it is settled.
+        // The client has everything; reading to the end of the stream settles the attempt.
         while self.attend(next_data(&mut body)).await?.flatten().is_some() {}
         Ok(())
     }
 
-    /// The client wants no more of the turn under way; it stays as far as it came.
+    /// Ends the turn that the client cancelled, and keeps the output so far.
     async fn cancelled(&mut self, request: Bytes, events: &Events) -> Result<(), ClientGone> {
         let output = events.output();
         let id = output.response_id().map_or_else(|| format!("resp_{}", uuid::v4()), str::to_owned);
@@ -401,7 +401,7 @@ impl TurnRunner<'_> {
         self.sender.texts(end).await
     }
 
-    /// Waits for something of the turn while the socket is kept awake. `None` when the client cancels.
+    /// Waits for a part of the turn while pinging the socket. Returns `None` when the client cancels.
     async fn attend<T>(&mut self, what: impl Future<Output = T>) -> Result<Option<T>, ClientGone> {
         let mut what = pin!(what);
         loop {
@@ -415,7 +415,7 @@ impl TurnRunner<'_> {
     }
 }
 
-/// An answer that the key was given, but not as the last one of this socket.
+/// Finds an answer given to this key that is not the last one of this socket.
 fn stored_elsewhere(proxy: &Proxy, key_id: Option<KeyId>, id: &str) -> Option<Elsewhere> {
     if let Some(turn) = proxy.stored_responses.find(&(key_id, id.to_owned()), now_ms()) {
         let output = turn.items.iter().map(|item| item.to_string()).collect();
@@ -426,11 +426,11 @@ fn stored_elsewhere(proxy: &Proxy, key_id: Option<KeyId>, id: &str) -> Option<El
 
 /// Waits until the client cancels this turn.
 async fn cancel(cancelled: &mut watch::Receiver<u64>, turn: u64) {
-    // Who tells it outlives the turns.
+    // The sender outlives the turns.
     let _ = cancelled.wait_for(|number| *number == turn).await;
 }
 
-/// Waits until what is lent is asked for.
+/// Waits until the lent memory is asked for.
 async fn asked_for(loan: &mut Option<Loan>) {
     match loan {
         Some(loan) => loan.asked_for().await,
@@ -438,7 +438,7 @@ async fn asked_for(loan: &mut Option<Loan>) {
     }
 }
 
-/// The next bytes of an answer; `None` when it has ended, one way or the other.
+/// Returns the next bytes of an answer; `None` when it has ended, with or without an error.
 async fn next_data(body: &mut ResponseBody) -> Option<Bytes> {
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
@@ -449,7 +449,7 @@ async fn next_data(body: &mut ResponseBody) -> Option<Bytes> {
     }
 }
 
-/// Reads a request that was read before.
+/// Parses a request that could be parsed before, and reads it.
 fn with_node<T>(request: &Bytes, read: impl FnOnce(&Node<'_>) -> T) -> Option<T> {
     let node = Node::parse(std::str::from_utf8(request).ok()?).ok()?;
     Some(read(&node))

@@ -1,4 +1,4 @@
-//! The times of a socket, on a clock that jumps from one to the next.
+//! The timing of a socket, on a paused clock.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ impl Drop for Folder {
     }
 }
 
-/// A client of a socket that nobody else is on.
+/// Starts a socket and returns its only client.
 async fn served() -> Served {
     let folder = std::env::temp_dir().join(format!("switchyard-socket-{}", uuid::v4()));
     let values = [("DATA_DIR", folder.to_str().unwrap()), ("ACCOUNT_CREDENTIAL_SECRET", "of-these-tests")];
@@ -121,7 +121,7 @@ async fn a_socket_closes_when_the_service_stops() {
     assert!(served.since.elapsed() < CLOSING_AT_MOST);
 }
 
-/// A close frame is given two seconds to be seen.
+/// The close frame gets two seconds to be seen.
 const CLOSING_AT_MOST: Duration = Duration::from_secs(3);
 
 #[tokio::test]
@@ -129,6 +129,6 @@ async fn a_frame_that_is_no_turn_is_answered_at_once() {
     let mut served = served().await;
     served.client.send(Message::text("[]")).await.unwrap();
     let refusal: Value = serde_json::from_str(served.next().await.to_text().unwrap()).unwrap();
-    // The placeholder token is nobody's here: the headers are empty.
+    // The headers are empty, so there is no token.
     assert_eq!((&refusal["status"], &refusal["error"]["code"]), (&401.into(), &"missing_api_key".into()));
 }

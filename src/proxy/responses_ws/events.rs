@@ -1,4 +1,4 @@
-//! A turn's stream of events as text frames, one event each.
+//! A turn's stream of events, turned into text frames, one event each.
 
 use memchr::memmem;
 
@@ -10,26 +10,26 @@ use crate::dialect::tree::Node;
 
 use super::refusal;
 
-/// The longest event that is passed on: a terminal event repeats the whole answer, images included.
+/// The length of the longest event that is passed on, in bytes: a terminal event repeats the whole answer, images included.
 pub(super) const LONGEST: usize = 32 << 20;
-/// The type of error that our own relay gives an answer whose stream broke.
+/// The type of the error with which our own relay ends an answer whose stream broke.
 const BROKEN: &str = UpstreamError::BROKEN_STREAM;
 
-/// Reads the events of one turn.
+/// A reader of the events of one turn.
 pub(super) struct Events {
     scanner: Scanner,
     turn: Turn,
 }
 
-/// What they have said so far.
+/// What the events have said so far.
 #[derive(Default)]
 struct Turn {
     output: TurnOutput,
-    /// Bytes of the events that `output` was read from.
+    /// The length of the events that `output` was read from, in bytes.
     kept: usize,
-    /// How many were passed on.
+    /// The number of events that were passed on.
     count: u64,
-    /// Nothing may follow.
+    /// Whether nothing may follow.
     over: bool,
 }
 
@@ -40,7 +40,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// The frames that a chunk of the stream gives.
+    /// Returns the frames for a chunk of the stream.
     pub(super) fn read(&mut self, chunk: &[u8]) -> Vec<String> {
         let mut frames = Vec::new();
         let Self { scanner, turn } = self;
@@ -48,7 +48,7 @@ impl Events {
         frames
     }
 
-    /// The frames that the stream's end gives.
+    /// Returns the frames for the end of the stream.
     pub(super) fn finish(&mut self) -> Vec<String> {
         let mut frames = Vec::new();
         let Self { scanner, turn } = self;
@@ -60,12 +60,12 @@ impl Events {
         frames
     }
 
-    /// The last event has been passed on.
+    /// Whether the last event has been passed on.
     pub(super) fn is_over(&self) -> bool {
         self.turn.over
     }
 
-    /// How many events were passed on.
+    /// Returns the number of events that were passed on.
     pub(super) fn count(&self) -> u64 {
         self.turn.count
     }
@@ -116,7 +116,7 @@ impl Turn {
     }
 }
 
-/// Most events are deltas and need not be understood.
+/// Whether an event must be read. Most are deltas and need not be.
 fn says_more_than_a_delta(event: &[u8]) -> bool {
     TurnOutput::concerns(event) || memmem::find(event, b"\"error\"").is_some()
 }

@@ -1,4 +1,4 @@
-//! What a client's frame asks for.
+//! A client's frame and what it asks for.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use super::refusal::FrameRefusal;
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pub(super) body: Node<'a>,
-    /// It goes on with the last turn without naming it: the older form of a later turn.
+    /// Whether it goes on from the last turn without naming it: the older form of a later turn.
     pub(super) appends: bool,
-    /// The response it goes on with.
+    /// The id of the response that it goes on from.
     pub(super) previous: Option<Cow<'a, str>>,
-    /// Only to be kept for the turn after it.
+    /// Whether it is only kept for the next turn.
     pub(super) is_warm_up: bool,
 }
 
@@ -56,9 +56,9 @@ pub(super) fn read(text: &str) -> Result<Frame<'_>, FrameRefusal> {
     Ok(Frame { body, appends, previous, is_warm_up })
 }
 
-/// Whether a frame cancels the turn under way. Read apart from [`read`], because it may not wait in line.
+/// Whether a frame cancels the turn under way. Checked apart from [`read`], because a cancel may not wait in line.
 pub(super) fn cancels(text: &[u8]) -> bool {
-    /// With an id and an event's name there is little else to say.
+    /// The length of the longest cancel, in bytes: it contains an id and an event's name, and little else.
     const LONGEST: usize = 1024;
     let text = if text.len() > LONGEST { None } else { std::str::from_utf8(text).ok() };
     let kind = text.and_then(|text| json::member(text, "type")).and_then(json::string);

@@ -1,8 +1,8 @@
-//! What a socket knows of the turn before.
+//! What a socket remembers of its last turn.
 //!
-//! A client that goes on with the last response sends only what is new; the request that is routed is
-//! the whole conversation. Only the last turn is known here; of others those that are stored for clients of HTTP, or that
-//! their upstream stores. A client that continues none of these gets an error and sends everything again.
+//! A client that goes on from the last response sends only what is new; the request that is routed is
+//! the whole conversation. Only the last turn is kept here; other turns are found if they are stored for clients of HTTP, or by
+//! their upstream. A client that continues none of these gets an error and sends everything again.
 
 use bytes::Bytes;
 
@@ -19,22 +19,22 @@ const PREVIOUS: &str = "previous_response_id";
 /// The last turn of a socket.
 pub(super) struct History {
     last: Option<Turn>,
-    /// The longest request, in bytes.
+    /// The maximum length of a request, in bytes.
     longest: usize,
 }
 
-/// Where an answer is that is not the last of a socket.
+/// Where an answer is found that is not the last one of a socket.
 pub(super) enum Elsewhere {
-    /// Stored here, for clients of HTTP.
+    /// It is stored here, for clients of HTTP.
     Stored { request: Bytes, output: Vec<String> },
-    /// At its upstream, which knows it by its id.
+    /// It is stored by its upstream, which knows it by its id.
     Upstream,
 }
 
 struct Turn {
-    /// As it was routed, whole.
+    /// The whole request as it was routed.
     request: Bytes,
-    /// What answered it, as JSON objects.
+    /// The items of the answer, as JSON objects.
     output: Vec<String>,
     id: String,
 }
@@ -44,7 +44,7 @@ impl History {
         Self { last: None, longest }
     }
 
-    /// The whole request that a frame makes; `elsewhere` looks for an answer that is not the last of this socket.
+    /// Builds the whole request for a frame; `elsewhere` finds an answer that is not the last one of this socket.
     pub(super) fn request(
         &self,
         frame: &Frame<'_>,
@@ -90,23 +90,23 @@ impl History {
         Ok(request)
     }
 
-    /// The bytes of the last turn.
+    /// Returns the length of the last turn in bytes.
     pub(super) fn length(&self) -> usize {
         self.last.as_ref().map_or(0, Turn::length)
     }
 
-    /// What the last turn counts for in the memory for bodies, where it is long.
+    /// Returns how many bytes the last turn counts in the memory for bodies: none where it is short.
     pub(super) fn counted(&self) -> usize {
         Some(self.length()).filter(|length| *length > FREE_BODY).unwrap_or(0)
     }
 
-    /// Forgets the last turn: who goes on with it sends everything again.
+    /// Forgets the last turn: a client that goes on from it must send everything again.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
 
-    /// Keeps a turn for the next. One that never had an id leaves the one before in place: nothing came
-    /// of it, and it can be tried again.
+    /// Keeps a turn for the next one. A turn that never had an id leaves the one before in place: it
+    /// came to nothing, and can be tried again.
     pub(super) fn keep(&mut self, request: Bytes, output: &TurnOutput) {
         if let Some(id) = output.response_id() {
             let output: Vec<String> = output.items().into_iter().map(str::to_owned).collect();
@@ -114,7 +114,7 @@ impl History {
         }
     }
 
-    /// Keeps a turn that was given this id.
+    /// Keeps a turn under this id.
     pub(super) fn keep_as(&mut self, request: Bytes, output: Vec<String>, id: String) {
         let turn = Turn { request, output, id };
         self.last = (turn.length() <= self.longest).then_some(turn);
@@ -122,7 +122,7 @@ impl History {
 }
 
 impl Elsewhere {
-    /// The bytes that it adds to a request.
+    /// Returns how many bytes it adds to a request.
     pub(super) fn length(&self) -> usize {
         match self {
             Self::Stored { request, output } => request.len() + output.iter().map(String::len).sum::<usize>(),
@@ -146,7 +146,7 @@ impl Turn {
         }
     }
 
-    /// A request of its own that names no model: the socket has one.
+    /// Builds a separate request whose frame names no model, with the model of the last turn.
     fn model_for(&self, frame: &Node<'_>) -> Bytes {
         let request = self.request();
         let model = request.as_ref().and_then(|request| request.get("model")).map_or("null", Node::raw);
@@ -154,13 +154,13 @@ impl Turn {
         Node::parse(&model).map_or_else(|_| whole_turn(frame), |model| merge_turn(&model, &[], frame))
     }
 
-    /// It was read before it was kept.
+    /// Parses the request, which could be parsed before it was kept.
     fn request(&self) -> Option<Node<'_>> {
         Node::parse(std::str::from_utf8(&self.request).ok()?).ok()
     }
 }
 
-/// The request as one that goes on from an answer which its upstream has.
+/// Makes the request go on from an answer that its upstream stores.
 fn referring_to(id: &str, request: Bytes) -> Bytes {
     match std::str::from_utf8(&request) {
         Ok(text) => edit(text, &[(PREVIOUS, id)], &[]).into_owned().into(),

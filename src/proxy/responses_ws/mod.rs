@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A turn is an ordinary streamed call of the pipeline: the key's policy and limits, channels, fail-over,
-//! conversion, log and cost are the same. What is the socket's own is that a client sends only what is new
-//! ([`history`] makes the whole request of it) and gets each event as a text frame ([`events`]). The key
-//! is looked at again with every frame: it may have been revoked since.
+//! conversion, log and cost are the same. Two things differ: a client sends only what is new
+//! ([`history`] builds the whole request) and gets each event as a text frame ([`events`]). The key
+//! is checked again with every frame, because it may have been revoked since.
 //!
 //! Upstreams are always asked over HTTP, never over a socket of ours.
 
@@ -34,13 +34,13 @@ use crate::time::monotonic_ms;
 use super::reply::{ErrorShape, closing};
 use super::socket_opener::Opener;
 
-/// Codex keeps its turn's place at an upstream in it, and wants it back.
+/// The header in which Codex keeps its turn's state at an upstream, and which it wants back.
 const TURN_STATE: HeaderName = HeaderName::from_static("x-codex-turn-state");
 const BETA: HeaderName = HeaderName::from_static("openai-beta");
-/// The beta of sockets; the upstream is asked over HTTP.
+/// The beta name of sockets, which is removed because the upstream is asked over HTTP.
 const SOCKET_BETA: &str = "responses_websockets=";
 
-/// `GET /v1/responses` with `Upgrade: websocket`.
+/// Serves `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     let shape = ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id);
     let mut opener = match Opener::let_in(&proxy.core, &request) {

@@ -1,10 +1,10 @@
-//! Error frames: what a client gets when a turn has no answer.
+//! Error frames: the answer to a turn that fails.
 //!
 //! ```text
 //! {"type":"error","status":int,"error":{type, code?, message, param?},"headers":{}}
 //! ```
 //!
-//! `headers` are those of the HTTP answer that a client of the socket never sees; Codex reads them.
+//! `headers` are those of the HTTP answer, which a client of the socket never sees; Codex reads them.
 
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -15,10 +15,10 @@ use crate::http::{Response, ResponseBody};
 use crate::limits::RetryAfterSeconds;
 use crate::proxy::relay;
 
-/// Which headers of a refusal a frame tells.
+/// The headers of a refusal that a frame repeats, by their prefixes.
 const TOLD: [&str; 3] = ["retry-after", "x-codex-", "x-ratelimit-"];
 
-/// A turn that is not made.
+/// The refusal of a turn.
 #[derive(Debug)]
 pub(super) struct FrameRefusal {
     status: u16,
@@ -32,7 +32,7 @@ impl FrameRefusal {
         Self { status, code: None, param: None, message: message.into() }
     }
 
-    /// The client's mistake.
+    /// Builds the refusal of a client's mistake.
     pub(super) fn invalid(param: Option<&'static str>, message: impl Into<String>) -> Self {
         Self { param, ..Self::new(400, message) }
     }
@@ -53,7 +53,7 @@ impl FrameRefusal {
     }
 }
 
-/// A frame more than its sender's bucket holds.
+/// Builds the frame for a sender that exceeds its rate limit.
 pub(super) fn too_many(wait: RetryAfterSeconds) -> String {
     json!({
         "type": "error",
@@ -68,12 +68,12 @@ pub(super) fn too_many(wait: RetryAfterSeconds) -> String {
     .to_string()
 }
 
-/// The HTTP answer of a call that failed.
+/// Builds the frame for the HTTP answer of a call that failed.
 pub(super) fn of_response(response: Response) -> String {
     let (head, body) = response.into_parts();
     let body = match body {
         ResponseBody::Full(body) => body.unwrap_or_default(),
-        // Errors are made whole.
+        // Errors are never streamed.
         ResponseBody::Stream(_) => Bytes::new(),
     };
     of_answer(head.status.as_u16(), &head.headers, &body)
@@ -92,7 +92,7 @@ fn of_answer(status: u16, headers: &HeaderMap, body: &[u8]) -> String {
     frame(status, error, told.collect())
 }
 
-/// An `error` event of an upstream's stream, which has no status of its own.
+/// Builds the frame for an `error` event of an upstream's stream, which has no status of its own.
 pub(super) fn of_event(event: &str) -> String {
     let event = json::tree(event.as_bytes()).unwrap_or_default();
     let nested = event.get("error").and_then(Value::as_object).cloned();
@@ -104,12 +104,12 @@ pub(super) fn of_event(event: &str) -> String {
     frame(502, of_error(502, error), Map::new())
 }
 
-/// The stream of a turn ended without its last event.
+/// Builds the frame for a turn whose stream ended without its last event.
 pub(super) fn stream_closed() -> String {
     FrameRefusal::new(408, relay::CLOSED_EARLY).frame()
 }
 
-/// An error object without what it does not say; our own word for failures of upstreams has another here.
+/// Drops null members of an error object, and replaces a missing type or our own word for upstream failures.
 fn of_error(status: u16, mut error: Map<String, Value>) -> Value {
     error.retain(|_, value| !value.is_null());
     let kind = error.get("type").and_then(Value::as_str).unwrap_or("upstream_error");

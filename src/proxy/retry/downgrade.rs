@@ -7,13 +7,13 @@ use crate::proxy::failure::Failure;
 /// A refusal that concerns the dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::proxy) struct Downgrade {
-    /// Another dialect is worth a try; and which, when the upstream says so.
+    /// The dialect that the upstream names instead, if any. Another dialect is worth a try in any case.
     pub(in crate::proxy) to: Option<Dialect>,
-    /// The refusal is about the dialect itself: it need not be tried again soon.
+    /// Whether the refusal is about the dialect itself, which then need not be tried again soon.
     pub(in crate::proxy) blocks: bool,
 }
 
-/// Reads a failure of a request in the dialect `asked`: `None` when others would meet the same.
+/// Reads a failure of a request in the dialect `asked`; returns `None` when other dialects would fail the same way.
 pub(in crate::proxy) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> {
     let status = failure.upstream_status()?;
     // An earlier answer that the upstream has forgotten is unknown in every dialect.
@@ -34,7 +34,7 @@ pub(in crate::proxy) fn downgrade(failure: &Failure, asked: Dialect) -> Option<D
     let to = to.map(|(dialect, _)| dialect);
     let of_another = words.wants_other_body();
     let dispatch = status == 403 && words.is_about_dispatch();
-    // A 404 that speaks of the model would be the same in every dialect.
+    // A 404 about the model would be the same in every dialect.
     let of_model = words.names_model();
     let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !of_model);
     let unsupported = status == 400 && words.says_unsupported();
@@ -46,12 +46,12 @@ pub(in crate::proxy) fn downgrade(failure: &Failure, asked: Dialect) -> Option<D
         || elsewhere
         || words.refuses_dialect()
         || (unsupported && names_some);
-    // What was not found, or is not supported, may be the path or something in the request: another
+    // A "not found" or "not supported" may be about the path or about something in the request: another
     // dialect is worth a try, but this one is not to be avoided for it.
     let perhaps = (400..500).contains(&status) && !of_model && words.may_refuse_dialect()
         || unsupported
         || status == 400 && words.is_for_a_cli();
-    // What the upstream does not find may be something that this request names.
+    // The thing that the upstream does not find may be something that this request names.
     let blocks = refused && !words.quotes_the_request();
     (refused || perhaps).then_some(Downgrade { to, blocks })
 }

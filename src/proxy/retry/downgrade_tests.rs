@@ -70,7 +70,7 @@ fn a_model_of_another_surface_is_asked_there() {
             "This model is only supported in v1/responses and not in v1/chat/completions.",
             elsewhere(Responses),
         ),
-        // Nobody is asked for completions instead.
+        // No upstream is asked for completions instead.
         (
             Chat,
             "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?",

@@ -1,15 +1,14 @@
 //! Which dialect an upstream is asked in, and when the next one is worth a try.
 //!
-//! The client's own dialect comes first wherever the platform can take it: only there
-//! nothing has to be converted. That holds for legacy completions, too, which nobody is asked for on
-//! behalf of a client of another dialect. The others follow in the platform's order. A refusal that is
-//! about the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
-//! channel's. So is a 5xx that does not speak of the dialect: the same site would be asked three
-//! times for what another channel can do at once.
+//! The client's own dialect comes first wherever the platform accepts it: only then nothing has to be converted. That
+//! holds for legacy completions, too, which no upstream is asked for on behalf of a client of another dialect. The others
+//! follow in the platform's order. A refusal that is about the dialect moves on to the next one and is remembered
+//! ([`Memory`]); any other failure is the channel's. So is a 5xx that does not mention the dialect: the same site would
+//! be asked three times for what another channel can do at once.
 //!
-//! A refusal is remembered when another dialect has answered the same request: until then the request itself may
-//! be wrong, and no client's mistake decides how the others are served. When the dialects that are left are refused in
-//! their turn, the site has changed, and what is remembered of it is forgotten.
+//! A refusal is remembered once another dialect has answered the same request: until then the request itself may
+//! be wrong, and no client's mistake decides how the others are served. When the remaining dialects are refused in
+//! their turn, the site has changed, and what is remembered about it is forgotten.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -29,15 +28,15 @@ use crate::time::Millis;
 
 use crate::proxy::operation::Operation;
 
-/// How long a dialect that worked where another was refused comes first.
+/// How long a dialect that worked after another was refused comes first, in milliseconds.
 const PREFERRED_MS: Millis = 24 * 60 * 60 * 1000;
-/// How long a refused dialect is not tried.
+/// How long a refused dialect is not tried, in milliseconds.
 const BLOCKED_MS: Millis = 6 * 60 * 60 * 1000;
 const MAX_ENTRIES: usize = 512;
-/// The characters of a model's name that tell it from others.
+/// The number of characters by which model names are distinguished; longer names are cut.
 const MAX_MODEL: usize = 256;
 
-/// The dialects to try, in order: those that are converted, at most, so that no request allocates for them.
+/// The dialects to try, in order. At most as many as can be converted between, so that no request allocates for them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::proxy) struct Formats {
     room: [Dialect; Dialect::CONVERTIBLE.len()],
@@ -59,7 +58,7 @@ impl Formats {
         self.count = self.count.min(count);
     }
 
-    /// Puts the one at this place before all others.
+    /// Moves the dialect at this place to the front.
     pub(in crate::proxy) fn prefer(&mut self, at: usize) {
         self.room[..=at].rotate_right(1);
     }
@@ -88,7 +87,7 @@ impl FromIterator<Dialect> for Formats {
     }
 }
 
-/// What a platform is asked for a client of a dialect, when nothing is known yet of the site.
+/// Returns the dialects in which a platform is asked for a client of a dialect, when nothing is known about the site yet.
 pub(in crate::proxy) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
     let profile = platform.profile();
     let passed_on = profile.unconverted.contains(&client).then_some(client);
@@ -102,13 +101,13 @@ pub(in crate::proxy) fn order(platform: Platform, client: Dialect, model: &str) 
     passed_on.into_iter().chain(own.chain(others).copied()).collect()
 }
 
-/// Whether Google's own form of embeddings is taken there.
+/// Whether the platform accepts Google's own form of embeddings.
 fn makes_embeddings(platform: Platform) -> bool {
     let profile = platform.profile();
     profile.vendor == Vendor::Gemini && profile.code_assist.is_none()
 }
 
-/// The dialects in which a platform is asked for what is no answer: the client's own, and for embeddings OpenAI's.
+/// Returns the dialects for operations other than an answer: the client's own, and for embeddings OpenAI's.
 pub(in crate::proxy) fn order_of_others(
     platform: Platform,
     client: Dialect,
@@ -121,8 +120,8 @@ pub(in crate::proxy) fn order_of_others(
     own.into_iter().chain(has_openai.then_some(Dialect::Embeddings)).collect()
 }
 
-/// Puts the dialects in which a document is likely to be taken before the others, behind the client's own. What
-/// cannot carry it at all is left out where it is written.
+/// Moves the dialects that are likely to accept a document before the others, after the client's own. A dialect that
+/// cannot carry it at all drops out when the body is written.
 pub(in crate::proxy) fn order_for_document(
     formats: &mut Formats,
     platform: Platform,
@@ -137,9 +136,8 @@ pub(in crate::proxy) fn order_for_document(
     }
 }
 
-/// Moves what a site's price list names for a model to the front: the first dialect of
-/// the list, unless the client's own is in it, too. A list that names nothing known changes nothing, and
-/// none speaks of legacy completions.
+/// Moves the first dialect that a site's price list names for a model to the front, unless the list names the client's
+/// own too. A list that names nothing known changes nothing, and no list mentions legacy completions.
 pub(in crate::proxy) fn prefer_listed(
     formats: &mut Formats,
     platform: Platform,
@@ -159,16 +157,15 @@ pub(in crate::proxy) fn prefer_listed(
     }
 }
 
-/// Puts a dialect before all others, if it is among them.
+/// Moves a dialect to the front, if it is among them.
 pub(in crate::proxy) fn prefer(formats: &mut Formats, dialect: Dialect) {
     if let Some(at) = formats.iter().position(|own| *own == dialect) {
         formats.prefer(at);
     }
 }
 
-/// A document that a request of responses names by its address is fetched by an upstream of that
-/// dialect, and by hardly any other: none of the others is tried, unless the platform
-/// has none of that dialect.
+/// Keeps only the responses dialect for a responses request with a document given by its address: an upstream of that
+/// dialect fetches it, hardly any other does. Changes nothing if the platform does not have that dialect.
 pub(in crate::proxy) fn keep_address(
     formats: &mut Formats,
     platform: Platform,
@@ -183,8 +180,8 @@ pub(in crate::proxy) fn keep_address(
     }
 }
 
-/// Whether a member holds the address of a file. A parameter of a tool may have the same name, and its
-/// schema is no text.
+/// Whether a member holds the address of a file. A parameter of a tool may have the same name, but its
+/// schema is not a string.
 fn names_an_address(body: &[u8]) -> bool {
     const NAME: &[u8] = b"\"file_url\"";
     memmem::find_iter(body, NAME).any(|at| {
@@ -193,7 +190,7 @@ fn names_an_address(body: &[u8]) -> bool {
     })
 }
 
-/// What a label of a price list speaks of.
+/// Returns the dialects that a label of a price list means.
 fn dialects_of(label: &str) -> &'static [Dialect] {
     let label = label.trim().to_lowercase();
     let has = |word: &str| label.contains(word);
@@ -210,12 +207,12 @@ fn dialects_of(label: &str) -> &'static [Dialect] {
     }
 }
 
-/// Whether a platform can serve a client of a dialect at all. Of what is more than an answer only embeddings are
-/// converted.
+/// Whether a platform can serve a client of a dialect at all. Among the operations other than an answer, only embeddings
+/// are converted.
 pub(in crate::proxy) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
         let profile = platform.profile();
-        // There are answers and counts behind that interface, and nothing else.
+        // That interface has answers and counts, and nothing else.
         let is_beside = matches!(operation, Operation::OfGemini(_)) && profile.code_assist.is_some();
         let is_beside = is_beside
             || operation == Operation::CountTokens
@@ -227,7 +224,7 @@ pub(in crate::proxy) fn is_served(platform: Platform, client: Dialect, operation
     !order(platform, client, "").is_empty()
 }
 
-/// Whether a site may have the client's own dialect, for all that is known of it.
+/// Whether, as far as is known, a site accepts the client's own dialect.
 pub(in crate::proxy) fn is_native(
     memory: &Memory,
     platform: Platform,
@@ -239,16 +236,16 @@ pub(in crate::proxy) fn is_native(
 
 // === what is remembered ===
 
-/// Which dialects sites have refused and what worked instead, for as long as the process runs.
+/// Which dialects sites have refused and what worked instead. Kept in memory only.
 ///
-/// Mostly there is nothing to remember, and then a request only reads a counter.
+/// Mostly it is empty, and then a request only reads a counter.
 #[derive(Default)]
 pub struct Memory {
     entries: Mutex<HashMap<Key, Entry>>,
     count: AtomicUsize,
 }
 
-/// What experience is about: a site that is asked for a model on behalf of a client of a dialect.
+/// The key of an entry: a site that is asked for a model on behalf of a client of a dialect.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::proxy) struct MemoryKey<'a> {
     pub(in crate::proxy) site: SiteId,
@@ -256,7 +253,7 @@ pub(in crate::proxy) struct MemoryKey<'a> {
     pub(in crate::proxy) model: &'a str,
 }
 
-/// A key as it is kept: site, dialect, model in lower case.
+/// A key as it is stored: site, dialect, model in lower case.
 type Key = (SiteId, Dialect, String);
 
 #[derive(Default)]
@@ -267,8 +264,8 @@ struct Entry {
 }
 
 impl Memory {
-    /// Puts `formats` in the order that experience suggests. A request with an attachment keeps its order:
-    /// what was learnt from requests without one does not hold for it.
+    /// Reorders `formats` by what is remembered. A request with an attachment keeps its order: what was learnt from
+    /// requests without one does not hold for it.
     pub(in crate::proxy) fn apply(
         &self,
         formats: &mut Formats,
@@ -305,9 +302,9 @@ impl Memory {
         blocked.iter().any(|(own, until)| *own == key.client && *until > now)
     }
 
-    /// The dialect answered after others had been refused.
+    /// Records that the dialect answered after others had been refused.
     pub(in crate::proxy) fn succeeded(&self, key: MemoryKey<'_>, dialect: Dialect, now: Millis) {
-        // A client of responses is only held to what keeps all it says.
+        // The conversion from responses loses something, so no other dialect is preferred for it.
         if key.client == Dialect::Responses && dialect != Dialect::Responses {
             return;
         }
@@ -317,7 +314,7 @@ impl Memory {
         });
     }
 
-    /// The dialect was refused, perhaps in favour of another.
+    /// Records that the dialect was refused, perhaps in favour of another.
     pub(in crate::proxy) fn refused(
         &self,
         key: MemoryKey<'_>,
@@ -333,7 +330,7 @@ impl Memory {
         });
     }
 
-    /// The site refuses the dialects that were left, too: what it refused before may be what it takes now.
+    /// Forgets a site that now refuses the remaining dialects too: it may accept again what it refused before.
     pub(in crate::proxy) fn forget(&self, key: MemoryKey<'_>) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
@@ -366,7 +363,7 @@ impl MemoryKey<'_> {
     }
 }
 
-/// Whether a body carries an image, a sound or a file. Only gemini tells a file by the key.
+/// Whether a body carries an image, audio or a file. Only Gemini tells a file by the key.
 fn has_attachment(body: &[u8]) -> bool {
     has_file_block(body)
         || ["\"image_url\"", "\"image\"", "\"input_image\"", "\"input_audio\""]
@@ -377,13 +374,13 @@ fn has_attachment(body: &[u8]) -> bool {
             .any(|word| memmem::find(body, word.as_bytes()).is_some())
 }
 
-/// Whether a body carries a file that is neither image nor sound.
+/// Whether a body carries a file that is neither image, audio nor video.
 fn has_document(body: &[u8]) -> bool {
     let is_other = |value: &[u8]| {
         value.starts_with(b"\"")
             && ![b"\"image/", b"\"audio/", b"\"video/"].iter().any(|it| value.starts_with(*it))
     };
-    // Gemini has one kind of block for all, which names its media type.
+    // Gemini has one kind of block for all media, which names its media type.
     let names_other = |member: &str| {
         memmem::find_iter(body, member.as_bytes()).any(|at| {
             let value = body[at + member.len()..].trim_ascii_start().strip_prefix(b":");
@@ -398,7 +395,7 @@ fn has_file_block(body: &[u8]) -> bool {
 }
 
 /// Whether a quoted word is a value. Inside a JSON string quotes are escaped, so a quoted word is a key or a whole
-/// value, never what somebody wrote; a key called so may be a parameter of a tool.
+/// value, never part of a text; a key with this name may be a parameter of a tool.
 fn is_a_value(body: &[u8], word: &str) -> bool {
     memmem::find_iter(body, word.as_bytes()).any(|at| body[..at].trim_ascii_end().ends_with(b":"))
 }

@@ -112,7 +112,7 @@ fn a_document_by_its_address_stays_with_responses() {
         (Platform::AnyRouter, Responses, with, &[Responses, Messages, Chat]),
         (Platform::Claude, Responses, with, &[Messages]),
         (Platform::NewApi, Responses, of_tool, &[Responses, Chat, Messages]),
-        // A platform without responses keeps what it has.
+        // A platform without the responses dialect keeps its order.
         (Platform::Gemini, Responses, with, &[Chat, Gemini]),
     ] {
         let mut formats = order(platform, client, "m");

@@ -1,5 +1,5 @@
-//! What models have said that they do not know: for a while it is left out at once, so that a client that says it each time
-//! is not refused each time.
+//! Request members that models have refused as unknown: for a while they are left out from the start, so that a client that
+//! sends one each time is not refused each time.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,18 +11,18 @@ use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// How long a member is left out. Then it is tried again: sites learn, and names of models are given to others.
+/// How long a member is left out, in milliseconds. Then it is tried again: sites learn, and model names are reassigned.
 const KEPT_MS: Millis = 60 * 60 * 1000;
 const MAX_MODELS: usize = 512;
 
-/// A model at a site, in a dialect.
+/// A model at a site, asked in a dialect.
 type Asked = (SiteId, Dialect, String);
 
 /// The members that are left out, by the model that refused them.
 #[derive(Default)]
 pub struct LeftOut {
     refused: Mutex<HashMap<Asked, Refused>>,
-    /// Mostly none: then a request takes no lock.
+    /// The number of entries; mostly zero, and then a request takes no lock.
     count: AtomicUsize,
 }
 
@@ -32,7 +32,7 @@ struct Refused {
 }
 
 impl LeftOut {
-    /// The model took a request only without these.
+    /// Records that the model accepted a request only without these members.
     pub(in crate::proxy) fn refused(
         &self,
         (site, format, model): (SiteId, Dialect, &str),
@@ -54,7 +54,7 @@ impl LeftOut {
         self.count.store(refused.len(), Ordering::Relaxed);
     }
 
-    /// What is not to be said to the model, in the order in which it was refused.
+    /// Returns the members to leave out for the model, in the order in which they were refused.
     pub(in crate::proxy) fn members(
         &self,
         (site, format, model): (SiteId, Dialect, &str),
@@ -74,7 +74,7 @@ impl LeftOut {
         Vec::new()
     }
 
-    /// Forgets everything.
+    /// Forgets all refusals.
     pub fn clear(&self) {
         lock(&self.refused).clear();
         self.count.store(0, Ordering::Relaxed);

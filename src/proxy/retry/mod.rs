@@ -1,13 +1,13 @@
-//! What is asked after a refusal, at the same channel: in another dialect, in other words, with a new token.
+//! What is asked after a refusal, at the same channel: another dialect, other words, or a new token.
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `formats` | the dialects to ask in, and which of them an upstream has refused |
-//! | `downgrade` | what a refusal says of the dialects |
-//! | `recovery` | a refused request in other words |
-//! | `left_out` | members that models have refused by name, and that are left out from then on |
-//! | `site_refusals` | which sites have refused a name for their cache, or a WebSocket |
-//! | `token_refusal`, `token_renewal` | whether a token was refused; it is renewed, and the request sent once more |
+//! | `downgrade` | what a refusal says about the dialects |
+//! | `recovery` | a refused request rewritten in other words |
+//! | `left_out` | members that models have refused by name, and that are left out for a while |
+//! | `site_refusals` | which sites have refused a cache key or a WebSocket |
+//! | `token_refusal`, `token_renewal` | whether a token was refused; renewing it and sending the request once more |
 
 pub(super) mod downgrade;
 pub(super) mod formats;

@@ -1,23 +1,23 @@
-//! A request in other words, for an upstream that refused it for its form.
+//! Rewrites a request for an upstream that refused its form.
 //!
-//! | the upstream | refuses | and gets |
+//! | dialect of the upstream | refuses | gets instead |
 //! |---|---|---|
-//! | messages | the form in which thinking is asked for | the other form |
-//! | messages | thinking that nobody signed, or calls without their thinking | none of that |
-//! | messages | the schema of the answer | its objects closed, its limits in words; then the schema in words |
+//! | messages | the form in which thinking is requested | the other form |
+//! | messages | unsigned thinking, or calls without their thinking | none of that |
+//! | messages | the schema of the answer | its objects closed, its limits in words; then all of it in words |
 //! | messages | a body in which it finds no messages | the body read and written anew |
-//! | gemini, chat | calls that no model of Google's signed | a placeholder for each signature |
-//! | responses | an answer that it does not know (any more) | no reference to it |
+//! | gemini, chat | calls without a signature of a Google model | a placeholder for each signature |
+//! | responses | an answer that it does not know, or no longer knows | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
-//! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
+//! | responses | something unknown to it, 400 | no metadata; known fields only; the bare minimum |
 //! | any | an optional member that it names (`cache_control`, `context_management`, …), 400 or 422 | no such member |
-//! | any | a limit above its model's, in a converted request | the limit that it names |
+//! | any | an output limit above its model's, in a converted request | the limit that it names |
 //! | any | a content type, 400 or 415 | no headers but those the protocol needs |
 //!
-//! Refusals of different things are mended one after the other, each in the words that were refused last.
+//! Different refusals are mended one after the other, each starting from the request that was refused last.
 //!
-//! A client's mistake that no other words would mend (a context too long, say) is not sent again, nor is a
-//! request whose token has expired: that is for the renewal of sessions.
+//! A client's mistake that no rewriting would mend (a context too long, say) is not sent again, nor is a
+//! request whose token has expired: that is left to the renewal of tokens.
 
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -34,11 +34,11 @@ use crate::proxy::compose::outgoing::Outgoing;
 use crate::proxy::failure::Failure;
 use crate::proxy::operation::Operation;
 
-/// So often one dialect of one address is asked again in words that may be refused as well.
+/// The maximum number of rewritten requests that may be refused as well, for one dialect of one address.
 const MAX_GUESSES: usize = 3;
-/// So often in all: models that reason refuse what others are sampled by, and name one member at a time.
+/// The maximum number of rewritten requests in all: reasoning models refuse sampling parameters, naming one at a time.
 const MAX_SENDS: usize = 8;
-/// What every upstream of the responses dialect may know.
+/// The members that every upstream of the responses dialect may know.
 const KNOWN: [&str; 26] = [
     "background",
     "context_management",
@@ -69,7 +69,7 @@ const KNOWN: [&str; 26] = [
 ];
 /// The fields that every upstream of the responses dialect takes.
 const STRICT: [&str; 6] = ["model", "input", "stream", "tools", "tool_choice", "instructions"];
-/// Fields that only this dialect has: a body with one of them was meant as it is.
+/// Members that only the responses dialect has: a body with one of them is in that dialect on purpose.
 const OF_RESPONSES: [&str; 6] =
     ["conversation", "include", "previous_response_id", "reasoning", "text", "truncation"];
 const PREVIOUS: &str = "previous_response_id";
@@ -77,48 +77,48 @@ const PREVIOUS: &str = "previous_response_id";
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];
 
-/// Other words for a request.
+/// A way to rewrite a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Thinking asked for in the other form.
+    /// Asks for thinking in the other form.
     OtherThinking,
-    /// No thinking in the conversation that nobody signed; none at all where that is not enough.
+    /// Leaves out unsigned thinking from the conversation; all of it where that is not enough.
     WithoutThoughts,
-    /// The objects of the schema closed, and what it says of sizes in the descriptions.
+    /// Closes the schema's objects, and moves its size limits into the descriptions.
     SchemaClosed,
-    /// The schema among the words of the system.
+    /// Moves the schema into the system prompt.
     SchemaInWords,
-    /// The body read and written anew.
+    /// Reads the body and writes it anew.
     Anew,
-    /// A placeholder for each signature that is missing.
+    /// Puts a placeholder for each missing signature.
     Signed,
-    /// No reference to an earlier answer.
+    /// Leaves out the reference to an earlier answer.
     WithoutPrevious,
-    /// No reasoning of earlier turns.
+    /// Leaves out the reasoning of earlier turns.
     WithoutReasoning,
-    /// The next that is shorter; the only way that may be gone more than once.
+    /// Takes the next shorter body; the only way that may be used more than once.
     Shorter,
-    /// No headers but those the protocol needs.
+    /// Leaves out all headers but those the protocol needs.
     Bare,
-    /// No member of that name.
+    /// Leaves out the member of that name.
     Without(&'static str),
-    /// An answer of no more tokens than these.
+    /// Lowers the output limit to this many tokens.
     LowerLimit(u64),
 }
 
-/// What has been tried in one dialect at one address. Each further request is the last one in other words:
+/// The rewrites tried in one dialect at one address. Each further request is a rewrite of the last one:
 /// what was mended stays so when something else is refused.
 #[derive(Default)]
 pub(in crate::proxy) struct Recovery {
     sends: usize,
-    /// How many of them did something else than leave out a member that was named.
+    /// How many of the sends did something other than leave out a named member.
     guesses: usize,
     tried: Vec<Way>,
-    /// The members that are left out because the model never takes them.
+    /// The members that the model said it never accepts, and that are left out.
     unknown: Vec<&'static str>,
-    /// What was sent last, when it was not the request as it is prepared. Only here after a refusal.
+    /// The request sent last, when it was a rewritten one; only set after a refusal.
     last: Option<Box<Sent>>,
-    /// The bodies and headers still to be tried at a responses upstream; made of what it first refused so.
+    /// The bodies and headers still to be tried at a responses upstream, made from the first request refused that way.
     shortened: Option<Vec<Sent>>,
 }
 
@@ -128,8 +128,7 @@ struct Sent {
 }
 
 impl Recovery {
-    /// The request as it is to be sent once more; `None` when other words would not help. `prepare` gives
-    /// it as it was sent first.
+    /// Returns the rewritten request; `None` when rewriting would not help. `prepare` builds the request as it was sent first.
     pub(in crate::proxy) fn next(
         &mut self,
         call: &Call,
@@ -151,7 +150,7 @@ impl Recovery {
             let sent = Sent { body: sent.body.clone(), bare: sent.bare };
             match self.reworded(way, sent, (call, platform, format), first.stream) {
                 Some(next) => break next,
-                // The refusal may be about several things, and the request does not have this one. Each is tried once.
+                // The refusal may have several causes, and this one does not apply to the request. Each is tried once.
                 None if way != Way::Shorter => way = self.way(call, format, failure)?,
                 None => return None,
             }
@@ -165,7 +164,7 @@ impl Recovery {
         Some(outgoing)
     }
 
-    /// Notes what the model says that it never takes.
+    /// Records what the model says that it never accepts.
     fn note(&mut self, way: Way, failure: &Failure) {
         match way {
             Way::Without(member)
@@ -176,7 +175,7 @@ impl Recovery {
             Way::SchemaClosed if !self.tried.contains(&Way::SchemaInWords) => {
                 self.unknown.push(optional::OPEN_OBJECTS);
             }
-            // Closing them was not enough.
+            // Closing the objects was not enough.
             Way::SchemaInWords => self.unknown.retain(|member| *member != optional::OPEN_OBJECTS),
             _ => {}
         }
@@ -187,12 +186,12 @@ impl Recovery {
         self.tried.contains(&Way::Without(member))
     }
 
-    /// The members that the model never takes, as it said, and that the request now goes without.
+    /// Returns the members that the model says it never accepts, and that the request now leaves out.
     pub(in crate::proxy) fn unknown(&self) -> &[&'static str] {
         &self.unknown
     }
 
-    /// What would help against a refusal and has not been tried.
+    /// Returns the way that would help against a refusal and has not been tried.
     fn way(&self, call: &Call, format: Dialect, failure: &Failure) -> Option<Way> {
         let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
         let words = failure.words().as_str();
@@ -246,7 +245,7 @@ impl Recovery {
         Some(way)
     }
 
-    /// What was sent, in other words; `None` where these would change nothing.
+    /// Rewrites the request that was sent; `None` where that would change nothing.
     fn reworded(
         &mut self,
         way: Way,
@@ -272,7 +271,7 @@ impl Recovery {
             }),
             Way::SchemaInWords => messages::with_schema_in_words(&body),
             Way::Anew => written_anew(&body, stream),
-            // Bodies of gemini name no messages, those of chat no contents.
+            // Gemini bodies have no `messages`, chat bodies no `contents`.
             Way::Signed => {
                 gemini::with_placeholders(&body).map(Bytes::from).or_else(|| chat::with_placeholders(&body))
             }
@@ -283,13 +282,13 @@ impl Recovery {
             Way::Shorter | Way::Bare => None,
         };
         let body = body?;
-        // What is left to be shortened would take this back.
+        // The remaining shorter bodies would undo this rewrite.
         self.shortened = None;
         Some(Sent { body, bare: sent.bare })
     }
 }
 
-/// The effort that a client of another dialect asked for.
+/// Returns the effort that a client of another dialect asked for.
 fn asked_effort(call: &Call, format: Dialect) -> Option<Effort> {
     let dialect = call.shape.dialect;
     if dialect == format {
@@ -298,14 +297,15 @@ fn asked_effort(call: &Call, format: Dialect) -> Option<Effort> {
     convert::wanted_effort(dialect, std::str::from_utf8(&call.body).ok()?)
 }
 
-/// A 400 that is about something the upstream does not know, and not about a model, a credential or a
-/// limit: those another channel may answer.
+/// Whether a 400 is about something that the upstream does not know, and not about a model, a credential or a
+/// limit, which another channel may accept.
 fn says_unknown(call: &Call, failure: &Failure, words: &str) -> bool {
     let is_bare = failure.is_bare_upstream_error();
     (is_bare || requests::is_of_something_unknown(words)) && !failure.may_retry(call.work())
 }
 
-/// What is sent one after the other until it is taken: fewer and fewer members, then the same with fewer headers.
+/// Builds the requests that are sent one after the other until one is accepted: fewer and fewer members, then the same
+/// with fewer headers.
 fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
     let body = String::from_utf8_lossy(&sent.body);
     let profile = platform.profile();
@@ -313,7 +313,7 @@ fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
     let only = |known: &[&str]| Bytes::from(only(&body, known).into_owned());
     let mut bodies = vec![Bytes::from(edit(&body, &[], &["metadata"]).into_owned()), only(&KNOWN)];
     if !(profile.relays_codex && has_own_fields) {
-        // What keeps no answers refuses a body that does not say so.
+        // A platform that stores no answers refuses a body that does not say `store`.
         let store: &[&str] = if profile.streams_responses_only { &["store"] } else { &[] };
         bodies.push(only(&[&STRICT[..], store].concat()));
     }
@@ -323,7 +323,7 @@ fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
     all.filter(|next| next.bare != sent.bare || next.body != sent.body).collect()
 }
 
-/// A messages body as a conversion would write it.
+/// Writes a messages body anew, as a conversion would.
 fn written_anew(body: &Node<'_>, stream: bool) -> Option<Bytes> {
     let model = body.text_at("model")?;
     let target = Target { model: &model.decode(), stream, vendor: Vendor::Anthropic };
@@ -331,8 +331,9 @@ fn written_anew(body: &Node<'_>, stream: bool) -> Option<Bytes> {
     Some(written.body)
 }
 
-/// A responses body that refers to no earlier answer. One that brings the outputs of calls
-/// it does not have means nothing without: its client reads the refusal, and sends the whole conversation.
+/// Removes the reference to an earlier answer from a responses body. Returns `None` for a body with the outputs of
+/// calls that it does not contain, which means nothing without the reference: its client reads the refusal, and sends
+/// the whole conversation.
 fn without_previous(body: &Node<'_>) -> Option<Bytes> {
     body.get(PREVIOUS)?;
     let body = edit(body.raw(), &[], &[PREVIOUS]).into_owned();
@@ -340,11 +341,11 @@ fn without_previous(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(body))
 }
 
-/// What is left of a client's headers when an upstream stumbles over one of them.
+/// Returns the client's headers that remain when an upstream refuses one of them.
 pub(in crate::proxy) fn bare(client: &HeaderMap, platform: Platform, format: Dialect) -> HeaderMap {
     let relays_codex = platform.profile().relays_codex;
     let stays = |name: &str| {
-        // Crosses nowhere, but says what else does not.
+        // Is not forwarded itself, but names other headers that are not.
         name == "connection"
             || (format == Dialect::Messages && name.starts_with("anthropic-"))
             || (relays_codex && (OF_SESSION.contains(&name) || name.starts_with("x-codex-")))

@@ -1,5 +1,4 @@
-//! Which sites have refused something that others take, a key for the cache of a prompt or a WebSocket: for as long as the
-//! process runs.
+//! Sites that have refused a feature that others accept, a `prompt_cache_key` or a WebSocket. Kept in memory only.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,16 +9,16 @@ use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// How long a site that refuses it is not asked for it.
+/// How long a site that has refused the feature is not asked for it, in milliseconds.
 const REFUSED_MS: Millis = 6 * 60 * 60 * 1000;
 const MAX_SITES: usize = 512;
 
-/// The sites that have refused it.
+/// The sites that have refused one feature.
 #[derive(Default)]
 pub struct SiteRefusals {
-    /// Until when.
+    /// The time at which each refusal expires.
     refused: Mutex<HashMap<SiteId, Millis>>,
-    /// Mostly none: then a request takes no lock.
+    /// The number of entries; mostly zero, and then a request takes no lock.
     count: AtomicUsize,
 }
 

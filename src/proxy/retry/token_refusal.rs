@@ -1,20 +1,20 @@
-//! Whether an upstream has refused the token that it was shown.
+//! Whether an upstream has refused the token of a request.
 
 use hyper::header::WWW_AUTHENTICATE;
 
 use crate::error_words::tokens;
 use crate::upstream::AnswerHeaders;
 
-/// How certain it is that a token was refused for itself.
+/// How certain it is that the token itself was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::proxy) enum TokenRefusal {
     Certain,
-    /// What was refused may also be the plan, the region or the request.
+    /// The refusal may also be about the plan, the region or the request.
     Perhaps,
 }
 
 impl TokenRefusal {
-    /// What the answer with this status says of the token; nothing, where it was not refused for it.
+    /// Reads from an answer whether the token was refused; `None` where the refusal has another reason.
     pub(in crate::proxy) fn of(status: u16, headers: &AnswerHeaders, body: &[u8]) -> Option<Self> {
         match status {
             401 => Some(Self::Certain),

@@ -1,7 +1,7 @@
-//! An upstream has refused the token of a connected account: it is renewed, and the request is sent to the same channel
+//! Renews the token of a connected account after an upstream has refused it, and sends the request to the same channel
 //! once more.
 //!
-//! Once for each call, whichever channels it goes to. Where there is no new token, the upstream's answer stands.
+//! This is done once per call, whichever channels it goes to. Without a new token, the upstream's answer stands.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +16,7 @@ use crate::proxy::attempt::{Attempt, Choice};
 use crate::proxy::call::Call;
 use crate::proxy::failure::Failure;
 
-/// Whether the attempt goes on at its channel with another token, after this refusal.
+/// Whether the attempt can go on at its channel with a renewed token after this refusal.
 pub(in crate::proxy) async fn goes_on(
     proxy: &Proxy,
     call: &Call,
@@ -30,7 +30,7 @@ pub(in crate::proxy) async fn goes_on(
     true
 }
 
-/// The channel with the token that was got in place of the refused one.
+/// Returns the channel with the token that replaced the refused one.
 pub(in crate::proxy) async fn renewed(
     proxy: &Proxy,
     call: &Call,

@@ -1,4 +1,4 @@
-//! Which calls are recorded, and what is known of one at its beginning.
+//! Which calls are recorded, and what is known of a call at its beginning.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use super::redact::Secrets;
 use crate::proxy::call::Call;
 use crate::proxy::operation::Operation;
 
-/// The recording of a call, when the operator asked for such a call; else an empty one.
+/// Begins the trace of a call, if the operator asked for such calls; else returns an empty trace.
 pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
     let settings = &call.settings;
     let Some(rules) = &settings.trace else { return Trace::default() };
@@ -53,7 +53,7 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
     Trace::begin(rules.clone(), core.store.telemetry().clone(), trace, secrets, request)
 }
 
-/// The path that was asked for. Gemini's names the model and what is to be done.
+/// Returns the requested path. Gemini's names the model and the action.
 fn asked_path(call: &Call) -> String {
     let path = call.operation.path(call.shape.dialect);
     let action = match call.operation {
@@ -67,7 +67,7 @@ fn asked_path(call: &Call) -> String {
     format!("/{version}/models/{}:{action}", call.model)
 }
 
-/// The channel that served the conversation last; of a member of a route unit the one that stands for the unit.
+/// Returns the channel that served the conversation last; for a member of a route unit, the channel that stands for the unit.
 fn sticky_hit(core: &Core, call: &Call) -> Option<ChannelId> {
     match call.session.as_ref()?.channel(core)? {
         ServedBy::Channel(id) => Some(id),

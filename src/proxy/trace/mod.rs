@@ -1,10 +1,10 @@
-//! What an operator has recorded of a call.
+//! The debug trace of a call, recorded at the operator's wish.
 //!
-//! | file | what it has |
+//! | file | what it holds |
 //! |---|---|
 //! | `choice` | which calls are recorded |
-//! | `record` | what is recorded of one |
-//! | `redact` | secrets hidden |
+//! | `record` | what is recorded of a call |
+//! | `redact` | how secrets are hidden |
 
 pub(super) mod choice;
 pub(super) mod record;

@@ -1,12 +1,12 @@
-//! What an operator has recorded of a call, to see why it went as it did.
+//! The debug trace of a call, which shows an operator why the call went as it did.
 //!
 //! ```text
 //! begin ─▶ channel_selected ─▶ request_sent ─▶ response_started | request_failed ─▶ channel_failed ┄▶ response_sent
 //!                              └──────── once per upstream request ───────────┘
 //! ```
 //!
-//! The last holder of a trace drops it, and it goes to the writer. While tracing is off a [`Trace`] is empty, and every
-//! call of it returns at once. While it is on, the answers' bodies are captured as they pass, as far as the rules want
+//! When the last holder drops a trace, it goes to the writer. While tracing is off a [`Trace`] is empty, and every method
+//! returns at once. While it is on, the answers' bodies are captured as they pass, as far as the rules want
 //! them. Everything is redacted ([`redact`](super::redact)) before it leaves this file.
 
 use std::pin::Pin;
@@ -31,7 +31,7 @@ use crate::upstream::{self, AnswerHead, UpstreamBody};
 
 use super::redact::Secrets;
 
-/// The recording of one call; empty when it is not recorded.
+/// The trace of one call; empty when the call is not recorded.
 #[derive(Clone, Default)]
 pub(in crate::proxy) struct Trace(Option<Arc<Recording>>);
 
@@ -41,19 +41,19 @@ struct Recording {
     draft: Mutex<Draft>,
 }
 
-/// What is known so far.
+/// The trace so far, not yet redacted.
 #[derive(Default)]
 struct Draft {
     trace: DebugTrace,
     secrets: Secrets,
     request: Bytes,
-    /// Which channels were tried, and how that ended.
+    /// The channels that were tried, and the outcome of each.
     tried: Vec<serde_json::Value>,
     attempts: Vec<Exchange>,
     answer: CapturedBody,
 }
 
-/// One request to an upstream.
+/// One request to an upstream, with its answer.
 #[derive(Default)]
 struct Exchange {
     attempt: DebugAttempt,
@@ -61,7 +61,7 @@ struct Exchange {
     received: CapturedBody,
 }
 
-/// The beginning of a body that passes by, and how long it was.
+/// The beginning of a captured body, and the length of all of it in bytes.
 #[derive(Default)]
 struct CapturedBody {
     wanted: bool,
@@ -70,7 +70,7 @@ struct CapturedBody {
 }
 
 impl Trace {
-    /// Begins to record a call, of which this much is known. `request` is its body, where the rules want bodies.
+    /// Begins the trace of a call from what is known so far. `request` is the call's body, where the rules want bodies.
     pub(in crate::proxy) fn begin(
         rules: Arc<TraceRules>,
         telemetry: Telemetry,
@@ -82,7 +82,7 @@ impl Trace {
         Self(Some(Arc::new(Recording { rules, telemetry, draft: Mutex::new(draft) })))
     }
 
-    /// A channel was chosen, with the model's name there, for this reason.
+    /// Records the chosen channel, the model's name there, and the reason.
     pub(in crate::proxy) fn channel_selected(&self, channel: &Channel, model: &str, reason: SelectionReason) {
         let Some(recording) = &self.0 else { return };
         let (account, site) = (&channel.account, &channel.account.site);
@@ -108,14 +108,14 @@ impl Trace {
         );
     }
 
-    /// The channel is asked in these dialects, in this order, until it takes one.
+    /// Records the dialects in which the channel is asked, in order, until it accepts one.
     pub(in crate::proxy) fn dialects_ordered(&self, dialects: &[Dialect]) {
         let Some(recording) = &self.0 else { return };
         let ids: Vec<_> = dialects.iter().map(|dialect| dialect.id()).collect();
         recording.draft().trace.endpoint_candidates_json = Some(json!(ids).to_string());
     }
 
-    /// Members of the request were left out, because no upstream knows them.
+    /// Records members of the request that were left out, because no upstream knows them.
     pub(in crate::proxy) fn members_dropped(&self, members: &[String]) {
         let Some(recording) = self.0.as_ref().filter(|_| !members.is_empty()) else { return };
         if let Some(tried) = recording.draft().tried.last_mut() {
@@ -123,7 +123,7 @@ impl Trace {
         }
     }
 
-    /// A request is sent to an address.
+    /// Records a request to an upstream's address.
     pub(in crate::proxy) fn request_sent(&self, base: &BaseUrl, path: &str, request: &upstream::Request) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
@@ -141,7 +141,7 @@ impl Trace {
         draft.attempts.push(Exchange { attempt, sent, received: CapturedBody::default() });
     }
 
-    /// The head of its answer has arrived; gives the body, which is captured from now on.
+    /// Records the head of an upstream's answer; returns the body, which is captured from now on.
     pub(in crate::proxy) fn response_started(&self, head: &AnswerHead, body: UpstreamBody) -> UpstreamBody {
         let Some(recording) = &self.0 else { return body };
         let mut draft = recording.draft();
@@ -163,7 +163,7 @@ impl Trace {
         }))
     }
 
-    /// The request that was sent last has failed; `gives_way` when another dialect follows it.
+    /// Records that the request sent last has failed; `gives_way` is whether another dialect follows.
     pub(in crate::proxy) fn request_failed(&self, cause: &str, gives_way: bool) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
@@ -174,7 +174,7 @@ impl Trace {
         attempt.raw_error_text = Some(text);
     }
 
-    /// The channel that was tried last gave no answer.
+    /// Records that the channel tried last gave no answer.
     pub(in crate::proxy) fn channel_failed(&self, cause: &str) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
@@ -187,7 +187,7 @@ impl Trace {
         }
     }
 
-    /// The client gets this answer.
+    /// Records the answer for the client, and captures its body.
     pub(in crate::proxy) fn response_sent(self, mut response: Response) -> Response {
         let Some(recording) = self.0 else { return response };
         let mut draft = recording.draft();
@@ -230,7 +230,7 @@ impl Drop for Recording {
 }
 
 impl Draft {
-    /// Everything as it is stored.
+    /// Builds the redacted trace as it is stored.
     fn finish(self, rules: &TraceRules) -> DebugTrace {
         let Self { mut trace, secrets, request, tried, attempts, answer } = self;
         let most = rules.max_body_bytes;
@@ -270,7 +270,7 @@ impl CapturedBody {
 }
 
 impl TraceRules {
-    /// Whether a body with these headers is kept.
+    /// Whether the body of an answer with these headers is kept.
     fn wants_answer(&self, headers: &HeaderMap) -> bool {
         if is_event_stream(headers) { self.stream_chunks } else { self.bodies }
     }
@@ -281,7 +281,7 @@ fn origin_of(base: &BaseUrl) -> String {
     format!("{scheme}://{}", base.origin.authority)
 }
 
-/// A streamed answer on its way to the client, captured.
+/// A streamed answer that is captured on its way to the client.
 struct CapturedStream {
     inner: ResponseBody,
     recording: Arc<Recording>,

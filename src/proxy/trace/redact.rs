@@ -1,9 +1,9 @@
-//! Hides credentials in what is told and kept of a request, in whatever form they come. In a debug trace:
+//! Hides credentials, in whatever form, in the texts that are reported and stored about a request. In a debug trace:
 //!
-//! - Headers by an allow-list: the value of any other is hidden.
+//! - Headers pass by an allow-list: the value of any other header is hidden.
 //! - Texts lose every secret the gateway knows of this call (also percent-encoded and in base64), the
 //!   values of members whose name says that they authenticate, and words that look like keys.
-//! - What is longer than the operator asked for is cut, at a character, after all that.
+//! - Texts longer than the operator asked for are cut at a character boundary, after all that.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
@@ -19,8 +19,8 @@ pub(in crate::proxy) struct Secrets {
     mask: Mask,
 }
 
-/// What a request to this channel carries that is secret, and what its client had to show for it. For when something
-/// went wrong: every form of every secret is made.
+/// Builds the mask of all secrets in a request to this channel, and of the client's own credential. For use when something
+/// went wrong: every form of every secret is computed.
 pub(in crate::proxy) fn sent(channel: &Channel, presented: Option<&HeaderValue>) -> Mask {
     let mut mask = channel.account.site.secrets().clone();
     if let Some(credential) = &channel.credential {
@@ -41,12 +41,12 @@ impl Secrets {
         self.mask.add_all(site.secrets());
     }
 
-    /// Text for people: an error, say.
+    /// Redacts a text for people, such as an error.
     pub(in crate::proxy) fn text(&self, text: &str) -> String {
         without_keys(&self.mask.hide_in(text))
     }
 
-    /// A header map as JSON text.
+    /// Redacts a header map and writes it as JSON text.
     pub(in crate::proxy) fn headers(&self, headers: &HeaderMap) -> String {
         let mut shown = Map::new();
         for name in headers.keys() {
@@ -61,13 +61,13 @@ impl Secrets {
         Value::Object(shown).to_string()
     }
 
-    /// How much of a body has to be looked at to show `most` bytes of it.
+    /// Returns how many bytes of a body must be examined to show `most` bytes of it.
     pub(in crate::proxy) fn window(&self, most: usize) -> usize {
         most.saturating_add(self.mask.longest()).saturating_add(MIN_SECRET)
     }
 
-    /// A body of `total` bytes, of which `begun` are here, as JSON text of at most about `most` bytes: as it
-    /// is when it is JSON, else as a JSON string.
+    /// Redacts a body of `total` bytes, of which `begun` are here, as JSON text of at most about `most` bytes. A JSON
+    /// body stays as it is, any other becomes a JSON string.
     pub(in crate::proxy) fn body(&self, begun: &[u8], total: usize, most: usize) -> String {
         let window = self.window(most);
         let looked_at = &begun[..begun.len().min(window)];
@@ -75,7 +75,7 @@ impl Secrets {
         let mut text = without_keys(&without_named(&self.mask.hide_in(&text)));
         let is_whole = looked_at.len() == total;
         if !is_whole {
-            // A secret that the cut has torn is no longer found; so the end goes too.
+            // A secret cut in two is not found, so the end goes too.
             cut(&mut text, most.min(looked_at.len().saturating_sub(self.mask.longest())));
         }
         if is_whole && text.len() <= most {
@@ -89,7 +89,7 @@ impl Secrets {
     }
 }
 
-/// A target without the values of its query, except those that name a version or a form.
+/// Returns a target with the values of its query hidden, except those that name a version or a form.
 pub(in crate::proxy) fn target(base: &str, path_and_query: &str) -> String {
     let Some((path, query)) = path_and_query.split_once('?') else {
         return format!("{base}{path_and_query}");
@@ -103,7 +103,7 @@ pub(in crate::proxy) fn target(base: &str, path_and_query: &str) -> String {
     format!("{base}{path}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
-/// Headers that say what a request is, never who asks.
+/// Whether a header describes the request, never the caller, and may be shown.
 fn is_shown(name: &HeaderName) -> bool {
     if is_public(name) {
         return true;
@@ -143,8 +143,8 @@ fn is_shown(name: &HeaderName) -> bool {
         )
 }
 
-/// Hides string values of members whose name says that they authenticate, in JSON of which the end
-/// may be missing, or in events of it.
+/// Hides string values of members whose name says that they authenticate, in JSON that may be cut off, or in events with
+/// JSON.
 fn without_named(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -169,7 +169,7 @@ fn without_named(text: &str) -> String {
     out
 }
 
-/// Behind the opening quote of a literal: up to and with its closing one, or the end.
+/// Returns the end of a string literal, after its closing quote, given the text after the opening one; else the text's end.
 fn end_of_literal(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -183,7 +183,7 @@ fn end_of_literal(text: &str) -> usize {
     text.len()
 }
 
-/// What follows the opening quote of a member's string value; `None` when no such value follows.
+/// Returns the text after the opening quote of a member's string value; `None` when no such value follows.
 fn value_behind(text: &str) -> Option<&str> {
     text.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')
 }
@@ -192,7 +192,7 @@ fn authenticates(name: &str, value: &str) -> bool {
     let name: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     if name == "token" {
-        // A piece of text in a list of log probabilities, unless it looks like a key.
+        // In lists of log probabilities a `token` is a piece of text, unless it looks like a key.
         return value.len() >= 20 && !value.contains(' ');
     }
     [
@@ -235,7 +235,7 @@ fn looks_like_a_key(word: &str) -> bool {
         || (word.starts_with("eyJ") && word.len() >= 40 && word.matches('.').count() == 2)
 }
 
-/// Shortens to at most `most` bytes, at a character.
+/// Shortens to at most `most` bytes, at a character boundary.
 fn cut(text: &mut String, most: usize) {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(body["preview"].as_str().map(str::len), Some(1000));
         assert_eq!(secrets().body(b"{\"a\":1}", 7, 1024), "{\"a\":1}");
         assert_eq!(secrets().body(b"data: x", 7, 1024), "\"data: x\"");
-        // As much as an answer that was only listened to: its beginning, and its length.
+        // Only what is captured of a passing answer: its beginning, and its length.
         let begun: Value = serde_json::from_str(&secrets().body(b"data: x", 9000, 1024)).expect("JSON");
         assert_eq!(begun["originalBytes"], 9000);
     }

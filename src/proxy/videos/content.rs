@@ -21,7 +21,7 @@ use super::upstream::{self, Resource};
 /// The headers that describe the bytes.
 const FORWARDED: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_RANGE, ACCEPT_RANGES, ETAG, LAST_MODIFIED];
 
-/// `GET /v1/videos/{id}/content`. To be saved, never shown: a page would run as one of ours.
+/// Serves `GET /v1/videos/{id}/content`. The answer is a download, never shown: a page would run as one of ours.
 pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(download(&proxy, &request, &caller).await)
 }

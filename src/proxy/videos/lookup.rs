@@ -1,4 +1,4 @@
-//! The video that a request names, if it is the caller's, and what is said where it cannot be had.
+//! Looks up the video that a request names, if it is the caller's, and builds the refusals where it cannot be had.
 
 use crate::http::{Request, Response};
 use crate::proxy::auth::Caller;
@@ -10,10 +10,10 @@ use crate::store::{self, Store};
 
 use crate::proxy::resource_upstream::Unreachable;
 
-/// Every public id begins with it.
+/// The prefix of every public id.
 pub(super) const PREFIX: &str = "vid_";
 
-/// The video that the path names, if it is the caller's.
+/// Finds the video that the path names, if it is the caller's.
 pub(super) async fn find(
     store: &Store,
     request: &Request,

@@ -17,19 +17,19 @@ use crate::time::{Millis, now_ms};
 
 use super::lookup::PREFIX;
 
-/// Random digits of an id.
+/// The number of random digits in an id.
 const RANDOM_DIGITS: usize = 8;
 
-/// What an upstream said of a video it has created.
+/// A newly created video, as its upstream answered.
 pub(in crate::proxy) struct CreatedVideo<'a> {
     pub(in crate::proxy) upstream_id: String,
     pub(in crate::proxy) status: StatusCode,
-    /// Which address of the site's pool answered; `None` is the site's own.
+    /// The address of the site's pool that answered; `None` is the site's own.
     pub(in crate::proxy) endpoint: Option<EndpointId>,
     pub(in crate::proxy) body: &'a Bytes,
 }
 
-/// Stores the mapping and gives the body with the public id; an error response where it cannot be stored.
+/// Stores the mapping and returns the body with the public id; an error response where it cannot be stored.
 pub(in crate::proxy) async fn store_mapping(
     store: &Store,
     call: &Call,
@@ -39,7 +39,7 @@ pub(in crate::proxy) async fn store_mapping(
     let channel = attempt.channel();
     let site = &channel.account.site;
     let failed = |why: &dyn std::fmt::Display| {
-        // The upstream renders it all the same: an operator may find it there.
+        // The upstream renders the video all the same: an operator may find it there.
         log::error!("video {:?} of site {} could not be stored: {why}", created.upstream_id, site.name);
         call.shape.made_and_lost("The video was created, but its id could not be stored")
     };
@@ -74,7 +74,7 @@ pub(in crate::proxy) async fn store_mapping(
     }
 }
 
-/// `vid_<time>_<random>`, both in base 36; `None` without a source of randomness.
+/// Makes an id `vid_<time>_<random>`, both in base 36; `None` without a source of randomness.
 fn new_id(now: Millis) -> Option<String> {
     let mut random = [0; 8];
     SystemRandom::new().fill(&mut random).ok()?;

@@ -1,4 +1,4 @@
-//! The video object: created by the pipeline, read and deleted at the upstream that has it.
+//! The video object: created by the pipeline, read and deleted at the upstream that keeps it.
 
 use std::sync::Arc;
 
@@ -28,20 +28,20 @@ use super::upstream::{self, Resource};
 
 /// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.
 pub(in crate::proxy) const SURFACE: Dialect = Dialect::Embeddings;
-/// How often a poll is recorded that tells nothing new.
+/// How often a poll without news is recorded, in milliseconds.
 const RECORD_INTERVAL: Millis = 60_000;
 
-/// `POST /v1/videos`
+/// Serves `POST /v1/videos`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     forms::serve(proxy, CallKind::of_body(SURFACE, Operation::CreateVideo), request, caller).await
 }
 
-/// `GET /v1/videos/{id}`
+/// Serves `GET /v1/videos/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(retrieve(&proxy, &request, &caller).await)
 }
 
-/// `DELETE /v1/videos/{id}`
+/// Serves `DELETE /v1/videos/{id}`.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(remove(&proxy, &request, &caller).await)
 }
@@ -78,8 +78,8 @@ async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<R
     })
 }
 
-/// A video that its upstream does not know or cannot delete, or that cannot be reached any more, only loses
-/// its mapping.
+/// Deletes a video. If its upstream does not know it, cannot delete it, or cannot be reached any more, only the mapping is
+/// deleted.
 async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let shape = shape(request);
     let video = find(&proxy.core.store, request, caller, shape).await?;
@@ -109,7 +109,7 @@ async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Res
     Ok(response)
 }
 
-/// The video object as the upstream has it now. A 2xx answer that is an error, a page or no object fails.
+/// Fetches the video object from its upstream. A 2xx answer that is an error, a page or no object fails.
 async fn fetch(
     proxy: &Proxy,
     upstream: &ResourceUpstream,
@@ -118,14 +118,14 @@ async fn fetch(
 ) -> Result<(AnswerHead, Bytes), Failure> {
     let call = upstream::request(Method::GET, Resource::Video, video, request);
     let (head, body) = upstream.send(proxy, &call).await?.read().await?;
-    // The object of a failed video has an error, too: with an id it is one.
+    // The object of a failed video contains an error too: with an id it is a video.
     match judge::object(SURFACE, &body) {
         Err(fault) if video::id(&body).is_none() => Err(judged(fault)),
         _ => Ok((head, body)),
     }
 }
 
-/// Records how a poll went, if that is new or the last record is old. A failure to do so is only logged.
+/// Records the result of a poll, if it is new or the last record is old. A failure to do so is only logged.
 async fn record(store: &Store, video: &VideoRow, current: VideoStatus) {
     let now = now_ms();
     let known = &video.status;

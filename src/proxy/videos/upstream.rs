@@ -1,4 +1,4 @@
-//! Where a video is rendered and how it is reached: through its account as it is now, or, once that is
+//! Where a video is rendered and how it is reached: through its account in its current state, or, once that is
 //! deleted, by what was stored at the creation.
 //!
 //! | account | addresses | credential |
@@ -22,19 +22,19 @@ use crate::routing::{BaseUrl, Endpoint, EndpointLive, EndpointState, Site};
 use crate::store::accounts;
 use crate::store::videos::VideoRow;
 
-/// What is asked for of a video.
+/// The part of a video that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     /// The video object.
     Video,
-    /// Its bytes.
+    /// The bytes of the video.
     Content,
 }
 
 // === impl Resource ===
 
 impl Resource {
-    /// What follows the id in the path.
+    /// Returns the part of the path after the id.
     fn suffix(self) -> &'static str {
         match self {
             Self::Video => "",
@@ -42,7 +42,7 @@ impl Resource {
         }
     }
 
-    /// The path in error messages and in the log, which do not show the upstream's id.
+    /// Returns the path for error messages and the log, which do not show the upstream's id.
     fn path_label(self) -> &'static str {
         match self {
             Self::Video => "/v1/videos/{id}",
@@ -51,7 +51,7 @@ impl Resource {
     }
 }
 
-/// A client's request as it goes to the upstream of the video.
+/// Builds the upstream request for a client's request about a video.
 pub(super) fn request<'r>(
     method: Method,
     resource: Resource,
@@ -103,7 +103,7 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
     Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into(), key_form })
 }
 
-/// The address of the creation, through the outbound proxy that its site uses now.
+/// Builds the endpoint at which the video was created, through the outbound proxy that its site uses now.
 fn stored_endpoint(video: &VideoRow, site: Option<&Site>) -> Result<Arc<Endpoint>, Unreachable> {
     const GONE: Unreachable = Unreachable::Gone(
         "The account this video was created with was deleted, and its site cannot be reached without it",

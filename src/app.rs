@@ -9,7 +9,7 @@ use crate::jobs::{self, Jobs};
 use crate::proxy::{self, Proxy};
 use crate::service::Service;
 
-/// Everything that runs, each part on those above it here.
+/// All running parts; each depends on those above it.
 pub struct App {
     pub core: Arc<Core>,
     pub jobs: Arc<Jobs>,
@@ -19,7 +19,7 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the store and builds everything on it.
+    /// Opens the store and builds all other parts on it.
     pub async fn start(config: Arc<Config>) -> Result<Self, StartError> {
         let core = Core::start(config).await?;
         let jobs = Jobs::new(&core);
@@ -32,7 +32,7 @@ impl App {
         Ok(Self { core, jobs, proxy, admin, service })
     }
 
-    /// Ends background work and closes the store, everything handed to it committed.
+    /// Stops background work and closes the store after committing everything that was handed to it.
     pub async fn stop(&self) {
         jobs::stop(&self.jobs).await;
         self.core.stop().await;

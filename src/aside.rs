@@ -1,12 +1,15 @@
-//! Long computations beside requests: each on a thread of its own that the system runs when no other thread wants to.
+//! Runs long computations beside requests, each on a thread of its own that the system runs when no other thread wants
+//! to.
 //!
-//! The workers of the runtime are for requests, and on a machine of one or two processors a computation on any other thread
-//! takes turns with them all the same: a thread that wakes for a request may wait milliseconds for a turn to end, whatever the
-//! priorities are. With the policy `SCHED_IDLE` of Linux (sched(7)) the computation makes room at once for any thread that
-//! wakes, and loses nothing while nobody does. Where that is not to be had it has the lowest priority (`nice` 19), and ends
-//! turns early by [`give_way`]. A thread cannot rise again without privileges, so these are not the runtime's own.
+//! The workers of the runtime are for requests, and on a machine of one or two processors a computation on any other
+//! thread takes turns with them all the same: a thread that wakes for a request may wait milliseconds for a turn to
+//! end, whatever the priorities are. With the policy `SCHED_IDLE` of Linux (sched(7)) the computation makes room at
+//! once for any thread that wakes, and loses nothing while none does. Where this policy is not available, the
+//! computation has the lowest priority (`nice` 19), and ends its turns early by [`give_way`]. A thread cannot raise its
+//! priority again without privileges, so these threads are not the runtime's own.
 //!
-//! Work here holds no lock that a request waits for: while requests keep every processor busy, it hardly goes on.
+//! Work here must not hold a lock that a request waits for: while requests keep every processor busy, it hardly
+//! progresses.
 
 use std::any::Any;
 use std::fmt;
@@ -21,7 +24,7 @@ use tokio::sync::oneshot;
 
 type Panic = Box<dyn Any + Send>;
 
-/// The system gave no thread: nothing was done, and may be done later.
+/// The error of a system that gave no thread: nothing was done, and the work may be tried later.
 #[derive(Debug)]
 pub struct NoThread(io::Error);
 
@@ -33,18 +36,18 @@ impl fmt::Display for NoThread {
 
 impl std::error::Error for NoThread {}
 
-/// Runs `work`, within the caller's runtime, and gives what it gives. It goes on to its end when nobody waits for it any
-/// more, as what a runtime's own threads for blocking work do; a panic of it is the caller's.
+/// Runs `work` within the caller's runtime and returns its result. It runs to its end even if the caller stops waiting,
+/// as work on a runtime's own blocking threads does; a panic in it is resumed in the caller.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// Fails if the system gives no thread.
 pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NoThread> {
     let runtime = Handle::current();
     let (done, ended) = oneshot::channel::<Result<T, Panic>>();
     let spawned = thread::Builder::new().name("aside".to_owned()).spawn(move || {
         run_when_idle();
         let _within = runtime.enter();
-        // Nothing that the work has left half done is looked at again. Who waited may be gone.
+        // Nothing that the work has left half done is used again. The caller may be gone.
         drop(done.send(catch_unwind(AssertUnwindSafe(work))));
     });
     spawned.map_err(NoThread)?;
@@ -55,20 +58,21 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     }
 }
 
-/// Puts this thread a little behind those that serve requests: one that wakes goes on at once, and when all are busy this
-/// one still has half of the time of each. For threads that much waits for, but no request.
+/// Lowers this thread's priority a little below that of threads that serve requests: a request's thread that wakes runs
+/// at once, and when all are busy this one still gets half of the time of each. For threads that much work waits for,
+/// but no request.
 pub fn step_back() {
     lower_priority(3);
 }
 
-/// Lets the threads go first that wait for a turn on this processor, and goes on at once when there are none. The scheduler
-/// of Linux since 6.6 lets a thread finish a turn of some milliseconds that it has begun, one of the lowest priority, too:
-/// whoever computes beside requests says between two small pieces of work that the turn may end here.
+/// Lets waiting threads run on this processor first; returns at once if there are none. The scheduler of Linux since
+/// 6.6 lets a thread finish a turn of some milliseconds that it has begun, even a thread of the lowest priority: a
+/// computation beside requests calls this between two small pieces of work, so that its turn may end here.
 pub fn give_way() {
     thread::yield_now();
 }
 
-/// Has the system run this thread when no other one wants to.
+/// Asks the system to run this thread only when no other thread wants to run.
 fn run_when_idle() {
     #[cfg(target_os = "linux")]
     {
@@ -85,9 +89,9 @@ fn run_when_idle() {
     }
 }
 
-/// Makes this thread so many steps nicer than it is, up to the 19 that there are.
+/// Raises this thread's nice value by this many steps, up to the maximum of 19.
 fn lower_priority(steps: i32) {
-    // On Linux a priority is a thread's own, elsewhere the process's.
+    // On Linux a priority belongs to a thread, elsewhere to the process.
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpriority_process, setpriority_process};
@@ -105,11 +109,11 @@ mod tests {
 
     use super::*;
 
-    /// `SCHED_OTHER` and `SCHED_IDLE`.
+    /// The numbers of `SCHED_OTHER` and `SCHED_IDLE`.
     const ORDINARY: i32 = 0;
     const IDLE: i32 = 5;
 
-    /// A field of the status line, counted from one (proc_pid_stat(5)); the second is a name in parentheses.
+    /// Returns a field of the status line, counted from one (proc_pid_stat(5)); the second is a name in parentheses.
     fn field(number: usize) -> i32 {
         let status = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let fields = status.rsplit_once(')').unwrap().1;

@@ -1,11 +1,10 @@
-//! The owner of background work: what is spawned here is stopped here, and a panic in it is a log line.
+//! Owns background work: it is stopped with the process, and a panic in it is only logged.
 //!
-//! Work that must outlive its caller (a task of an operator, a model refresh that a request no longer
-//! waits for) is spawned on the process's one [`Background`]. When the
-//! service stops, whatever has not ended is dropped: everything run here commits in transactions, so
-//! dropping it at an await loses at most the step it was in. Only what is carried through for a caller is waited for before,
-//! as requests are: an upstream may have taken what is not stored yet. What a job has spawned is dropped, too, once another
-//! instance has the job ([`fence`]).
+//! Work that must outlive its caller (a task of an operator, a model refresh that a request no longer waits for) is
+//! spawned on the process's one [`Background`]. When the service stops, unfinished work is dropped: everything run here
+//! commits in transactions, so dropping it at an await loses at most the step it was in. Only work that is carried
+//! through for a caller is waited for first, as requests are: an upstream may have accepted something that is not
+//! stored yet. Work that a job has spawned is also dropped once another instance has the job ([`fence`]).
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -20,38 +19,38 @@ use tokio::task::JoinSet;
 use crate::fence;
 use crate::sync::lock;
 
-/// Every detached piece of background work of the process.
+/// All detached background work of the process.
 pub struct Background {
-    /// `None` once stopped: work that comes later is refused.
+    /// The running tasks; `None` once stopped, when further work is refused.
     running: Mutex<Option<JoinSet<()>>>,
-    /// How much of it is carried through for a caller.
+    /// The number of pieces of work that are carried through for a caller.
     carried: Arc<watch::Sender<usize>>,
 }
 
-/// Counts a piece of work that is carried through, until it has ended or is dropped.
+/// A guard that counts a piece of carried-through work until it has ended or is dropped.
 struct Carried(Arc<watch::Sender<usize>>);
 
 impl Default for Background {
-    /// Nothing yet. Needs no runtime until the first [`Background::spawn`].
+    /// Creates an empty set. It needs no runtime until the first [`Background::spawn`].
     fn default() -> Self {
         Self { running: Mutex::new(Some(JoinSet::new())), carried: Arc::default() }
     }
 }
 
 impl Background {
-    /// Runs `work` in the background until it ends or the process stops. False when it is
-    /// stopping already; `work` is then dropped unrun.
+    /// Runs `work` in the background until it ends or the process stops. Returns false if the process is already
+    /// stopping; `work` is then dropped unrun.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> bool {
         self.spawn_boxed(name, Box::pin(work))
     }
 
-    /// Knows no kind of work: a task that [`Background::spawn`] itself made would be of another type for each of a hundred
-    /// kinds, and the runtime's code for it compiled as often.
+    /// Spawns work behind one type: tasks that [`Background::spawn`] made itself would have a type for each of a
+    /// hundred kinds of work, and the runtime's code would be compiled as often.
     fn spawn_boxed(&self, name: &'static str, work: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
         let mut running = lock(&self.running);
         let Some(running) = running.as_mut() else { return false };
         while running.try_join_next().is_some() {}
-        // What a job has spawned is a part of it.
+        // Work that a job has spawned is a part of the job.
         let work = fence::inherited(work);
         running.spawn(async move {
             if let Err(panic) = contain(work).await {
@@ -61,8 +60,8 @@ impl Background {
         true
     }
 
-    /// Runs `work` to its end, also when its caller goes away. The error is the message of its
-    /// panic, or that the service is stopping.
+    /// Runs `work` to its end, even if its caller goes away. The error is the message of its panic, or says that the
+    /// service is stopping.
     pub async fn carry_through<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -78,13 +77,13 @@ impl Background {
         ended.await.unwrap_or_else(|_| Err("the service is stopping".to_owned()))
     }
 
-    /// Waits until nothing is carried through any more.
+    /// Waits until no work is being carried through for a caller.
     pub async fn carried(&self) {
         // The sender lives as long as this.
         drop(self.carried.subscribe().wait_for(|count| *count == 0).await);
     }
 
-    /// Drops all work that has not ended and refuses new work. Gives after the last piece is gone.
+    /// Drops all unfinished work and refuses new work. Returns after the last piece is gone.
     pub async fn stop(&self) {
         let running = lock(&self.running).take();
         if let Some(mut running) = running {

@@ -18,7 +18,7 @@ pub use commands::run as transfer;
 pub use failure::Failure;
 pub use transfer::Transfer;
 
-/// What `--help` prints.
+/// The text that `--help` prints.
 pub const HELP: &str = "\
 Switchyard: many upstream AI sites, each with accounts, behind one address.
 
@@ -47,10 +47,10 @@ Configuration comes from environment variables and a .env file, for example
 PORT, DATA_DIR, AUTH_TOKEN and PROXY_TOKEN; docs/configuration.md lists them all.
 ";
 
-/// How long `health` waits for an answer.
+/// The time limit of `health` for connecting, and for each read.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the process was asked to do.
+/// The command that the process was started with.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     Serve,
@@ -64,7 +64,7 @@ pub enum Command {
     Version,
 }
 
-/// Reads the arguments behind the program's name.
+/// Parses the arguments behind the program's name.
 ///
 /// # Errors
 /// Names the argument that is not understood.
@@ -97,8 +97,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     Ok(command.unwrap_or(Command::Serve))
 }
 
-/// Prints to standard output. Who closed it wants no more (`switchyard --help | head -1`); where it cannot be written for
-/// another reason, such as a full disk, a script that reads the output has to hear of it.
+/// Prints to standard output. A closed output wants no more (`switchyard --help | head -1`) and is no failure; any
+/// other failure, such as a full disk, is reported, because a script that reads the output must notice it.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut output = std::io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -109,11 +109,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Asks the instance on this machine for its health, over plain HTTP. With TLS configured a
-/// completed connection counts.
+/// Requests the health of the instance on this machine, over plain HTTP. If TLS is configured, a completed connection
+/// counts as healthy.
 ///
 /// # Errors
-/// Says what was tried and what came of it.
+/// Says what was tried and how it failed.
 pub fn health(config: &Config) -> Result<(), String> {
     let host = match config.host.parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) if address.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),

@@ -1,15 +1,16 @@
-//! Content codings: of clients that compress what they send, and of upstreams that compress although they are asked for
-//! `identity`.
+//! Content codings: for clients that compress their requests, and for upstreams that compress although they are asked
+//! for `identity`.
 //!
-//! A decoder is a chain of layers, in the order in which they come off: what one gives is the next one's input. Each
-//! pull gives a bounded piece ([`PIECE`]), and a layer works only while the one after it has room, so that a small input
-//! that unfolds into gigabytes fills no memory. Nor does it keep a thread: a layer may take in much and give nothing
-//! (empty members, frames to skip), so a pull ends after a bounded amount of work ([`TURN`]) as well. What stands behind
-//! the end of a coding is not decoded: a client's is refused, an upstream's is dropped with the layers that brought it.
+//! A decoder is a chain of layers, in the order in which the codings are removed: the output of one is the input of the
+//! next. Each pull returns a bounded piece ([`PIECE`]), and a layer works only while the next one has room, so that a
+//! small input that unfolds into gigabytes does not fill the memory. Nor does it block a thread: a layer may take much
+//! input and give no output (empty members, frames to skip), so a pull also ends after a bounded amount of work
+//! ([`TURN`]). Data behind the end of a coding is not decoded: from a client it is refused, from an upstream it is
+//! dropped with the layers that brought it.
 //!
-//! Labels that are not true are common: a relay decodes the answer of its own upstream and keeps the header. Data
-//! without the magic of the coding it is labelled with (zstd, gzip) is therefore taken as it is, and `deflate` is read
-//! with or without its zlib wrapper.
+//! Wrong labels are common: a relay decodes the response of its own upstream and keeps the header. Data without the
+//! magic of the coding in its label (zstd, gzip) is therefore passed as it is, and `deflate` is read with or without
+//! its zlib wrapper.
 //!
 //! zstd is the exception to streaming: its decoder gives nothing from the last window before the frame's end.
 
@@ -26,27 +27,28 @@ use bytes::{Buf, Bytes, BytesMut};
 use self::inflate::Inflate;
 use self::zstd::{MAX_WINDOW, Zstd};
 
-/// The most that one pull gives, and that waits between two layers.
+/// Maximum output of one pull, and of one layer that waits for the next, in bytes.
 const PIECE: usize = 32 * 1024;
 
-/// Bytes that are moved in one go, in all layers together; then other tasks have their turn.
+/// The number of bytes that all layers together move before other tasks have their turn.
 const TURN: usize = 64 * 1024;
 
-/// What a coding gives is longer than what it takes, but for its frame and what cannot be compressed. It may take so much
-/// more than twice what it gives: otherwise members, frames and blocks of nothing would be decoded without end.
+/// The number of input bytes, beyond twice its output, that a layer may take. A coding normally gives more than it
+/// takes, except for its frame and incompressible data; without this limit, empty members, frames and blocks would be
+/// decoded without end.
 const HOLLOW: usize = 1024 * 1024;
 
-/// Why a body cannot be decoded.
+/// The reason why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodingError {
-    /// Not one of [`KNOWN`], or too many of them.
+    /// A coding that is not one of [`KNOWN`], or too many codings.
     Unknown(String),
     /// The body ended before its coding did.
     CutShort(&'static str),
     Malformed(&'static str),
-    /// It holds far less than it is long.
+    /// The output is far smaller than the input.
     Hollow(&'static str),
-    /// The window in bytes: more than who reads zstd from a network need take (RFC 8878 §3.1.1.1.2).
+    /// A zstd window of this many bytes, which is more than a decoder need accept from a network (RFC 8878 §3.1.1.1.2).
     Window(u64),
 }
 
@@ -64,10 +66,10 @@ impl fmt::Display for CodingError {
 
 impl std::error::Error for CodingError {}
 
-/// The codings that are read, as `Accept-Encoding` lists them.
+/// The supported codings, as `Accept-Encoding` lists them.
 pub const KNOWN: &str = "gzip, deflate, br, zstd";
 
-/// Who has sent a body.
+/// The sender of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     Client,
@@ -75,7 +77,7 @@ pub(crate) enum Sender {
 }
 
 impl Sender {
-    /// More codings than this on one body are no accident.
+    /// Returns the maximum number of codings on one body; more are no accident.
     fn max_layers(self) -> usize {
         match self {
             Self::Client => 2,
@@ -84,28 +86,28 @@ impl Sender {
     }
 }
 
-/// What a pull gives.
+/// The result of a pull.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pulled {
     Data(Bytes),
-    /// Nothing, until there is more input; or nothing more at all.
+    /// No output until there is more input, or none at all if the input has ended.
     Empty,
-    /// Nothing yet, and much work was done: to be pulled again when others have had their turn.
+    /// No output yet after much work: pull again when other tasks have had their turn.
     Later,
 }
 
 pub(crate) struct Decoder {
-    /// The first takes what comes in.
+    /// The layers; the first one takes the encoded input.
     layers: Vec<Layer>,
     sender: Sender,
-    /// The encoded body has ended.
+    /// Whether the encoded body has ended.
     ended: bool,
-    /// The bytes moved since others had their turn.
+    /// The number of bytes moved since other tasks had their turn.
     moved: usize,
 }
 
 impl Decoder {
-    /// A decoder for the codings that these header values list; `None` if they change nothing.
+    /// Creates a decoder for the codings that these header values list; `None` if they change nothing.
     pub(crate) fn new<'a>(
         sender: Sender,
         headers: impl IntoIterator<Item = &'a [u8]>,
@@ -133,27 +135,27 @@ impl Decoder {
         Ok(if layers.is_empty() { None } else { Some(Self { layers, sender, ended: false, moved: 0 }) })
     }
 
-    /// Takes the next encoded bytes. To be called when [`pull`](Self::pull) has nothing left.
+    /// Takes the next encoded bytes. Call it when [`pull`](Self::pull) has nothing left.
     pub(crate) fn push(&mut self, data: &[u8]) {
         self.layers[0].input.extend_from_slice(data);
     }
 
-    /// Says that there are no more encoded bytes.
+    /// Marks the end of the encoded bytes.
     pub(crate) fn push_end(&mut self) {
         self.ended = true;
     }
 
-    /// Whether everything has been given out. Meaningful when a pull gave nothing.
+    /// Whether all output has been returned. Meaningful only after a pull returned nothing.
     pub(crate) fn is_finished(&self) -> bool {
         self.ended
     }
 
-    /// The most that any layer has given so far.
+    /// Returns the largest number of bytes that any layer has given so far.
     pub(crate) fn unfolded(&self) -> usize {
         self.layers.iter().map(|layer| layer.given).max().unwrap_or(0)
     }
 
-    /// The next decoded bytes.
+    /// Returns the next decoded bytes.
     pub(crate) fn pull(&mut self) -> Result<Pulled, CodingError> {
         let mut output = BytesMut::new();
         while output.len() < PIECE && self.moved < TURN {
@@ -170,11 +172,11 @@ impl Decoder {
         Ok(Pulled::Later)
     }
 
-    /// Lets every layer work once, and says how many bytes they have moved.
+    /// Lets every layer work once; returns the number of bytes moved.
     fn pass(&mut self, output: &mut BytesMut) -> Result<usize, CodingError> {
         let mut moved = 0;
         let mut ended = self.ended;
-        let mut first = 0; // that need be kept
+        let mut first = 0; // the first layer that must be kept
         for index in 0..self.layers.len() {
             let (layers, rest) = self.layers.split_at_mut(index + 1);
             let layer = &mut layers[index];
@@ -198,11 +200,11 @@ impl Decoder {
                 layer.input.clear(); // padding, or not ours to judge
                 first = index;
             }
-            // With room left in the sink, a layer has given all that it can.
+            // A layer that leaves room in its sink has given all that it can.
             ended = ended && layer.input.is_empty() && sink.len() < PIECE;
         }
         if self.sender == Sender::Upstream {
-            self.layers.drain(..first); // whatever they still give would be dropped
+            self.layers.drain(..first); // their remaining output would be dropped
         }
         Ok(moved)
     }
@@ -226,16 +228,16 @@ impl Coding {
         }
     }
 
-    /// The most that it takes beyond twice what it gives.
+    /// Returns the number of bytes, beyond twice its output, that the coding may take.
     fn hollow(self) -> usize {
         match self {
-            // It gives nothing of a window that is not full.
+            // zstd gives no output of a window that is not full.
             Self::Zstd => HOLLOW + MAX_WINDOW,
             Self::Gzip | Self::Deflate | Self::Brotli => HOLLOW,
         }
     }
 
-    /// What data that starts like this really is; `None` while too little of it is known.
+    /// Recognises the real coding by the first bytes; `None` while there are too few of them.
     fn recognise(self, data: &[u8], ended: bool) -> Option<DecodeState> {
         let needed = match self {
             Self::Gzip | Self::Deflate => 2,
@@ -261,17 +263,17 @@ impl Coding {
 }
 
 struct Layer {
-    /// The label of the body.
+    /// The coding in the body's label.
     coding: Coding,
     state: DecodeState,
     input: BytesMut,
-    /// How many bytes it has taken of its input, and given.
+    /// The number of bytes that it has taken from its input.
     taken: usize,
     given: usize,
 }
 
 enum DecodeState {
-    /// Nothing seen yet.
+    /// No data seen yet.
     Unknown,
     Plain,
     Inflate(Box<Inflate>),
@@ -284,7 +286,7 @@ impl Layer {
         Self { coding, state: DecodeState::Unknown, input: BytesMut::new(), taken: 0, given: 0 }
     }
 
-    /// Whether what it decodes has ended, so that nothing may follow.
+    /// Whether the decoded stream has ended, so that nothing may follow.
     fn is_done(&self) -> bool {
         match &self.state {
             DecodeState::Inflate(inflate) => inflate.is_done(),
@@ -293,7 +295,7 @@ impl Layer {
         }
     }
 
-    /// Decodes until `sink` holds a piece, or until the input is used up as far as it can be.
+    /// Decodes until `sink` holds a piece, or until the input is used up as far as possible.
     fn step(&mut self, sink: &mut BytesMut, ended: bool) -> Result<(), CodingError> {
         if let DecodeState::Unknown = self.state {
             match self.coding.recognise(&self.input, ended) {
@@ -357,7 +359,7 @@ impl Brotli {
     }
 }
 
-/// Lets `write` fill some room at the end of `sink`; it says how much it has used.
+/// Lets `write` fill some room at the end of `sink`; it returns the number of bytes used.
 fn into_room<T>(sink: &mut BytesMut, write: impl FnOnce(&mut [u8]) -> (usize, T)) -> T {
     let start = sink.len();
     sink.resize(start + PIECE / 2, 0);

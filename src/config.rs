@@ -1,11 +1,10 @@
 //! The environment, read once at start.
 //!
-//! Rules: a value is trimmed; unset or blank means the default; a number outside its range is
-//! clamped, and what is no number means the default, each with a warning. Where guessing would open a
-//! door or look in the wrong place (addresses, networks, the database), a value that cannot be read is an
-//! error. All errors are collected, so that one start shows every mistake. A `.env` file in the working
-//! directory is read first and never overrides the real environment. Names and defaults are the
-//! table of `docs/configuration.md`.
+//! Rules: a value is trimmed; unset or blank means the default; a number outside its range is clamped, and a value that
+//! is not a number means the default, each with a warning. Where guessing would open access or look in the wrong place
+//! (addresses, networks, the database), an unreadable value is an error. All errors are collected, so that one start
+//! shows every mistake. A `.env` file in the working directory is read first and never overrides the real environment.
+//! Names and defaults are the table of `docs/configuration.md`.
 
 mod env_file;
 pub mod oauth;
@@ -34,16 +33,16 @@ pub use values::{
 use oauth::OAuthConfig;
 use variables::Vars;
 
-/// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only.
+/// The value of AUTH_TOKEN if none is configured. Works from loopback peers only.
 pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
-/// The value of PROXY_TOKEN when nobody chose one. Works from loopback peers only.
+/// The value of PROXY_TOKEN if none is configured. Works from loopback peers only.
 pub const PLACEHOLDER_PROXY_TOKEN: &str = "change-me-proxy-sk-token";
 
-/// What the environment says. Carries secrets, so it has no `Debug`.
+/// The configuration from the environment. Carries secrets, so it has no `Debug`.
 pub struct Config {
     pub host: String,
     pub port: u16,
-    /// Where `switchyard desktop` listens; `None` leaves the choice to it.
+    /// The port of `switchyard desktop`; `None` lets it choose.
     pub desktop_port: Option<u16>,
     pub data_dir: PathBuf,
     pub log_level: LevelFilter,
@@ -53,15 +52,15 @@ pub struct Config {
 
     pub auth_token: String,
     pub proxy_token: String,
-    /// Refuse to start while a token still has its built-in value.
+    /// Whether to refuse to start while a token still has its built-in value.
     pub require_strong_tokens: bool,
-    /// Seals stored credentials.
+    /// The secret that seals stored credentials.
     pub credential_secret: String,
     pub credential_secret_previous: Vec<String>,
     pub credential_secret_lost: bool,
-    /// What passwords in files of other gateways are sealed under.
+    /// Secrets under which passwords in files of other gateways are sealed.
     pub import_secrets: Vec<String>,
-    /// True when `credential_secret` is only the AUTH_TOKEN or a placeholder.
+    /// Whether `credential_secret` is only the AUTH_TOKEN or a placeholder.
     pub credential_secret_weak: bool,
 
     pub database: DatabaseConfig,
@@ -70,7 +69,7 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     pub cors_allowed_origins: Vec<String>,
     pub system_proxy_url: Option<String>,
-    /// What the test of an outbound proxy asks for through it.
+    /// The address that the test of an outbound proxy requests.
     pub connectivity_url: String,
     pub tls: Option<TlsFiles>,
     /// Whether the console is served beside the admin API.
@@ -78,116 +77,117 @@ pub struct Config {
     /// PEM file with roots trusted beside the built-in ones, for private upstreams.
     pub extra_roots_file: Option<PathBuf>,
 
-    /// Open client connections at once; further ones wait in the kernel's queue.
+    /// Maximum number of open client connections; further ones wait in the kernel's queue.
     pub max_connections: usize,
     pub request_body_limit: usize,
-    /// Bytes of memory for all request bodies together.
+    /// The memory for all request bodies together, in bytes.
     pub request_body_memory: usize,
     pub request_header_timeout: Duration,
-    /// Longest silence while a request body is being read or a client is not taking its answer.
+    /// The longest pause while a request body is being read or a client is not taking its response.
     pub client_idle_timeout: Duration,
     pub shutdown_grace: Duration,
 
     pub rate_limits: RateLimits,
     pub proxy: ProxyConfig,
-    /// The user agent that Codex is told in place of the client's; blank for the client's.
+    /// The user agent sent to Codex in place of the client's; blank for the client's.
     pub codex_user_agent: String,
-    /// The beta features named to Codex on WebSockets where the client names none; blank for none.
+    /// The beta features sent to Codex on WebSockets if the client names none; blank for none.
     pub codex_beta_features: String,
     pub files: FileRules,
     pub backups: BackupRules,
-    /// How long ids of videos are kept; 0 is for ever.
+    /// The number of days that ids of videos are kept; 0 means for ever.
     pub video_retention_days: u32,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
-    /// The most pairs of channel and model that `/metrics` tells apart.
+    /// Maximum number of pairs of channel and model that `/metrics` distinguishes.
     pub metrics_max_series: usize,
     pub updates: UpdateSources,
     pub jobs: JobsConfig,
     /// The providers whose accounts are connected by a login in a browser.
     pub oauth: OAuthConfig,
-    /// What the environment says of the settings an operator may save.
+    /// The environment's values for the settings that an operator can save.
     pub runtime: runtime::Values,
 }
 
-/// Backups as files, made by the service itself.
+/// The rules for backups that the service writes to files.
 pub struct BackupRules {
-    /// `None` for never.
+    /// The schedule of backups; `None` for never.
     pub cron: Option<Cron>,
-    /// The newest of them stay.
+    /// The number of newest backups to keep.
     pub keep: usize,
     pub dir: PathBuf,
-    /// Seals each file.
+    /// The passphrase that seals each file.
     pub passphrase: Option<String>,
 }
 
-/// What clients may upload, and how long it stays.
+/// The limits of uploads by clients, and how long they are kept.
 pub struct FileRules {
-    /// Bytes of one upload, form and all.
+    /// Maximum size of one upload, including its form, in bytes.
     pub upload_limit: u64,
-    /// Bytes of all files of one key; 0 is any number.
+    /// Maximum total size of one key's files, in bytes; 0 means unlimited.
     pub quota: u64,
-    /// 0 keeps them for ever.
+    /// The number of days that files are kept; 0 means for ever.
     pub retention_days: u32,
     pub prune_interval: Duration,
 }
 
-/// How the proxy works, as far as no operator may save it otherwise; the rest is in `runtime`.
+/// The settings of the proxy that an operator cannot save; the rest is in `runtime`.
 pub struct ProxyConfig {
     pub max_channel_attempts: u32,
-    /// Longest silence between two chunks of an upstream answer.
+    /// The longest pause between two chunks of an upstream's response.
     pub stream_idle_timeout: Duration,
     pub site_leases: LeaseRules,
-    /// Whether a conversation stays on the channel that served it last, and how long after its last answer.
+    /// Whether a conversation stays on the channel that served it last; `sticky_session_ttl` says for how long after
+    /// its last response.
     pub sticky_sessions: bool,
     pub sticky_session_ttl: Duration,
-    /// How long a session's slot on a channel lives, and how often it is renewed, which is more often.
+    /// The lifetime of a session's slot on a channel, and the shorter interval at which it is renewed.
     pub session_lease_ttl: Duration,
     pub session_lease_keepalive: Duration,
     pub failure_cooldown: Duration,
     pub tier_rules: TierRules,
-    /// The beta under which Codex has WebSockets.
+    /// The name of the beta that gives access to Codex over WebSockets.
     pub codex_websocket_beta: String,
-    /// The model that Codex is asked for a word of, to learn how much of its limits an account has used; `None` for the
+    /// The model that Codex is asked for one word, to learn how much of its limits an account has used; `None` for the
     /// usual one, or the first that the account has.
     pub codex_quota_model: Option<String>,
-    /// The most parts and calls of a request that is converted.
+    /// Maximum number of parts and calls in a converted request.
     pub max_request_parts: usize,
-    /// Bytes of memory for all conversions of large bodies together.
+    /// The memory for all conversions of large bodies together, in bytes.
     pub conversion_memory: usize,
 }
 
-/// Where updates are looked for.
+/// The places where updates are looked for.
 pub struct UpdateSources {
-    /// `owner/name` at GitHub; blank for none.
+    /// The repository `owner/name` at GitHub; blank for none.
     pub release_repository: String,
     pub releases_url: String,
     pub tags_url: String,
-    /// What the helper in the cluster is shown, and wants to be shown; blank for none.
+    /// The token that is sent to the helper in the cluster, and that the helper requires; blank for none.
     pub helper_token: String,
-    /// Where `switchyard deploy-helper` listens.
+    /// The address and port of `switchyard deploy-helper`.
     pub helper_host: IpAddr,
     pub helper_port: u16,
-    /// The releases that it may touch, `namespace/release` each; empty for every one.
+    /// The releases that the helper may change, as `namespace/release`; empty for all of them.
     pub helper_releases: Vec<String>,
 }
 
-/// How jobs go about their work; when they do is among the saved settings.
+/// How jobs do their work; their times are among the saved settings.
 pub struct JobsConfig {
-    /// How much later than its time a job that asks many sites begins at most.
+    /// The longest random delay of a job that asks many sites.
     pub jitter: Duration,
     pub probe_interval: Duration,
     pub probe_timeout: Duration,
-    /// Models of one account probed at once.
+    /// The number of models of one account that are probed at once.
     pub probe_concurrency: usize,
 }
 
-/// What reading gave: the configuration and remarks for the log, or every mistake at once.
+/// The result of reading: the configuration and warnings for the log, or every mistake at once.
 pub type Reading = Result<(Config, Vec<String>), Vec<String>>;
 
 impl Config {
-    /// What passwords in an imported document may be sealed under: what was given for it, then what this instance has and
-    /// had.
+    /// Returns the secrets under which passwords in an imported document may be sealed: those given for imports, then
+    /// this instance's present and previous ones.
     pub fn secrets_of_imports(&self) -> Vec<String> {
         let own = [&self.credential_secret, &self.auth_token];
         self.import_secrets.iter().chain(own).chain(&self.credential_secret_previous).cloned().collect()
@@ -199,7 +199,7 @@ pub fn from_environment() -> Reading {
     from_environment_over(&[])
 }
 
-/// Reads the process environment over a `.env` file, and that over other defaults than the usual.
+/// Reads the process environment over a `.env` file, and both over other defaults than the usual ones.
 pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
     let (mut values, doubts, mut errors) = match env_file::read(Path::new(".env")) {
         Ok((values, doubts)) => (values, doubts, Vec::new()),
@@ -207,7 +207,7 @@ pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
     };
     let mut unreadable = HashSet::new();
     for (name, value) in std::env::vars_os() {
-        // A name that is no text is none of ours.
+        // All known names are text.
         let Ok(name) = name.into_string() else { continue };
         match value.into_string() {
             // A blank variable means "default", so it does not hide a value of the file either.
@@ -229,13 +229,14 @@ pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
     }
 }
 
-/// Reads a configuration out of names and values: any environment.
+/// Reads a configuration from names and values in place of the process environment.
 #[cfg(test)]
 pub fn read(values: &HashMap<String, String>) -> Reading {
     read_beside(values, &HashSet::new())
 }
 
-/// Reads a configuration where the values of some names are no text: those that anybody asks for are mistakes.
+/// Reads a configuration; the names in `unreadable` have values that are not text, which is a mistake if the name is
+/// used.
 fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -> Reading {
     let mut vars = Vars::new(values, unreadable);
 
@@ -406,7 +407,7 @@ impl FileRules {
 
 impl UpdateSources {
     fn read(vars: &mut Vars<'_>) -> Self {
-        // Both are asked for, so that both are known to be read.
+        // Both are read, so that both count as known variables.
         let (token, alias) =
             (vars.text("DEPLOY_HELPER_TOKEN", ""), vars.text("UPDATE_CENTER_HELPER_TOKEN", ""));
         Self {
@@ -432,7 +433,7 @@ impl JobsConfig {
     }
 }
 
-/// Whether one of the networks holds the address.
+/// Whether one of the networks contains the address.
 pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     let address = address.to_canonical();
     networks.iter().any(|network| network.contains(&address))

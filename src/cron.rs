@@ -4,14 +4,14 @@
 //! [second] minute hour day-of-month month day-of-week       * a a-b a,b */n a/n a-b/n
 //! ```
 //!
-//! Months and week days may be named (`JAN`, `MON`); Sunday is 0 and 7. When both day fields are
-//! restricted, a day that meets either is meant, as in every cron since Vixie's. Times are those of
-//! a zone's local clock. When the clocks change, as in Vixie's, too:
+//! Months and week days may be named (`JAN`, `MON`); Sunday is 0 and 7. When both day fields are restricted, a day that
+//! matches either counts, as in every cron since Vixie's. Times are those of a zone's local clock. Changes of the
+//! clocks are also handled as in Vixie's:
 //!
 //! | schedule | the hour that is skipped | the hour that comes twice |
 //! |---|---|---|
-//! | of certain hours (`30 2 * * *`) | runs as much later | runs once |
-//! | of every hour (`*/10 * * * *`) | nothing to do | runs in both |
+//! | certain hours (`30 2 * * *`) | runs that much later | runs once |
+//! | every hour (`*/10 * * * *`) | nothing to do | runs in both |
 
 use jiff::Timestamp;
 use jiff::civil::{Date, Time};
@@ -22,11 +22,11 @@ use crate::time::Millis;
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEK_DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
-/// The longest wait for a day that exists: 29 February on a given week day across 2100.
+/// The number of days to search for a matching day, enough for 29 February on a given week day across 2100.
 const MAX_DAYS: usize = 366 * 41;
 /// The hours of `*`.
 const EVERY_HOUR: u64 = (1 << 24) - 1;
-/// Changes of the clocks in [`MAX_DAYS`], where they change most often.
+/// The number of clock changes in [`MAX_DAYS`], where they change most often.
 const MAX_TURNS: usize = 4 * 41;
 
 /// A schedule. Each field is the set of its values, one bit each.
@@ -59,19 +59,19 @@ impl Cron {
             hours: field("hour", rest[1], 0, 23, &[])?,
             days: field("day of month", rest[2], 1, 31, &[])?,
             months: field("month", rest[3], 1, 12, &MONTHS)?,
-            // 7 is 0.
+            // 7 counts as 0.
             week_days: (week_days | week_days >> 7) & 0x7f,
             any_day: is_any(rest[2]),
             any_week_day: is_any(rest[4]),
         })
     }
 
-    /// The first time after `at`; `None` when there is none, as for 30 February.
+    /// Returns the first time after `at`; `None` if there is none, as for 30 February.
     pub fn next_after(&self, at: Millis, zone: &TimeZone) -> Option<Millis> {
         if self.hours == EVERY_HOUR { self.next_by_turns(at, zone) } else { self.search(at, zone) }
     }
 
-    /// The first time after `at` by a clock that nobody changes, begun anew whenever the zone's is.
+    /// Returns the first time after `at`, searched with a fixed offset between two clock changes of the zone.
     fn next_by_turns(&self, mut at: Millis, zone: &TimeZone) -> Option<Millis> {
         for _ in 0..MAX_TURNS {
             let instant = Timestamp::from_millisecond(at + 1).ok()?;
@@ -137,7 +137,7 @@ fn is_any(field: &str) -> bool {
     field.starts_with(['*', '?'])
 }
 
-/// The set of one field's values. `names` stand for the values from the field's first on.
+/// Parses one field into the set of its values. `names` stand for the values from `min` on.
 fn field(what: &str, text: &str, min: u32, max: u32, names: &[&str]) -> Result<u64, String> {
     let bad = || format!("the {what} `{text}` cannot be read; it is from {min} to {max}");
     let number = |part: &str| -> Option<u32> {
@@ -198,14 +198,14 @@ mod tests {
             ("0 0 1 JAN ?", "2026-05-01T00:00:00Z", "UTC", "2027-01-01T00:00:00.000Z"),
             ("0 0 * * 7", "2026-05-01T00:00:00Z", "UTC", "2026-05-03T00:00:00.000Z"),
             ("0 0 * * mon-wed", "2026-05-01T00:00:00Z", "UTC", "2026-05-04T00:00:00.000Z"),
-            // Either of two restricted day fields will do.
+            // A day that matches either of two restricted day fields counts.
             ("0 0 13 * FRI", "2026-05-01T00:00:00Z", "UTC", "2026-05-08T00:00:00.000Z"),
-            // 02:30 does not exist that night: as much later.
+            // 02:30 does not exist that night: it runs one hour later.
             ("30 2 * * *", "2026-03-08T06:00:00Z", "America/New_York", "2026-03-08T07:30:00.000Z"),
-            // 01:30 comes twice that night: the first one.
+            // 01:30 comes twice that night: it runs the first time.
             ("30 1 * * *", "2026-11-01T05:29:00Z", "America/New_York", "2026-11-01T05:30:00.000Z"),
             ("30 1 * * *", "2026-11-01T05:30:00Z", "America/New_York", "2026-11-02T06:30:00.000Z"),
-            // What runs every hour runs in both, and misses none when one is skipped.
+            // An hourly schedule runs in both hours, and misses none when one is skipped.
             ("0 * * * *", "2026-11-01T05:00:00Z", "America/New_York", "2026-11-01T06:00:00.000Z"),
             ("0 * * * *", "2026-11-01T06:00:00Z", "America/New_York", "2026-11-01T07:00:00.000Z"),
             ("*/20 * * * *", "2026-11-01T05:40:00Z", "America/New_York", "2026-11-01T06:00:00.000Z"),

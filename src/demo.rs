@@ -1,13 +1,13 @@
-//! `switchyard demo`: the main job end to end, with no account anywhere.
+//! `switchyard demo`: shows the main job end to end, without any account.
 //!
 //! ```text
 //! this process ──── admin API, then one streamed chat ────▶ gateway (a child: the same program)
 //!      └── stub upstream ◀─────────────────────────────────────┘
 //! ```
 //!
-//! The gateway is started as an operator starts it and used only through its socket, so what is
-//! shown is what is there. Data goes to a temporary directory; it, the child and the ports are gone
-//! at the end, also after Ctrl-C.
+//! The gateway is started as an operator starts it and used only through its socket, so the demo shows its real
+//! behaviour. Data goes to a temporary directory; the directory, the child and the ports are gone at the end, even
+//! after Ctrl-C.
 
 mod call;
 mod child;
@@ -23,18 +23,18 @@ use crate::dialect::sse::Scanner;
 use call::Caller;
 use child::Gateway;
 
-/// How long anything that happens in the background may take.
+/// The time limit for anything that happens in the background.
 const SOON: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Prints a line. A closed standard output (`switchyard demo | head`) does not end the demo, which has to tidy up.
+/// Prints a line. A closed standard output (`switchyard demo | head`) does not end the demo, which must clean up.
 macro_rules! say {
     ($($text:tt)*) => {{
         let _ = writeln!(stdout(), $($text)*);
     }};
 }
 
-/// Runs the demo; says on standard error what went wrong, if anything did.
+/// Runs the demo; reports a failure on standard error.
 pub fn run() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -177,7 +177,7 @@ async fn stream_an_answer(gateway: &Gateway) -> Result<(), String> {
                 usage = event["usage"].clone();
             }
         });
-        // A delta is shown when it comes, not when a line is full; a closed pipe ends the demo later.
+        // A delta is shown when it arrives, not when a line is full; a closed pipe does not end the demo here.
         let _ = stdout().flush();
     }
     say!();

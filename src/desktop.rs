@@ -1,7 +1,7 @@
 //! `switchyard desktop`: the service for one person on one machine.
 //!
-//! It serves on the loopback address alone, keeps its data where the platform keeps the data of programs, and opens
-//! the console in the browser. Its port is the usual one, or any that is free when another program has that.
+//! It serves on the loopback address only, keeps its data in the platform's directory for program data, and opens the
+//! console in the browser. Its port is the usual one, or any free one if another program uses that.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -12,13 +12,13 @@ use std::thread;
 
 use crate::config::{self, Config, Reading};
 
-/// The service and where it listens.
+/// The configuration of the service and its listener.
 pub struct Desktop {
     pub config: Config,
     pub listener: TcpListener,
 }
 
-/// Reads the environment, in which everything but `HOST` and `PORT` means what it means for a service.
+/// Reads the environment; all variables except `HOST` and `PORT` have the same meaning as for `serve`.
 pub fn read_configuration() -> Reading {
     let data = data_dir(cfg!(target_os = "macos"), |name| std::env::var_os(name));
     let data = data.and_then(|path| path.into_os_string().into_string().ok());
@@ -26,10 +26,10 @@ pub fn read_configuration() -> Reading {
     config::from_environment_over(&defaults)
 }
 
-/// Takes a port of the loopback address: the one that is asked for, or else the usual one, or else any.
+/// Listens on a port of the loopback address: the configured one, or else the usual one, or else any.
 ///
 /// # Errors
-/// Says which port cannot be had.
+/// Names the port that is not available.
 pub fn listen(mut config: Config) -> Result<Desktop, String> {
     let on = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let listener = match config.desktop_port {
@@ -49,14 +49,14 @@ pub fn listen(mut config: Config) -> Result<Desktop, String> {
     Ok(Desktop { config, listener })
 }
 
-/// Prints the address and opens it in the browser. Without one nobody is worse off than with the printed line.
+/// Prints the address and opens it in the browser. If that fails, the printed line remains.
 pub fn open(config: &Config) {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}:{}/", config.host, config.port);
-    // Whoever closed the standard output has the log.
+    // If standard output is closed, the address is in the log.
     let _ = writeln!(io::stdout(), "Switchyard is at {address}");
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    // Some openers end with the browser: nobody waits for them but this thread.
+    // Some openers only end with the browser, so a thread of their own waits for them.
     let waiting = thread::Builder::new().name("opener".to_owned()).spawn(move || {
         let quiet = Stdio::null;
         let child =
@@ -72,13 +72,13 @@ pub fn open(config: &Config) {
     }
 }
 
-/// Where the platform keeps the data of programs; `None` for somebody without a home.
+/// Returns the platform's directory for program data; `None` if the user has no home.
 fn data_dir(is_mac: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if is_mac {
         return Some(set("HOME")?.join("Library/Application Support/Switchyard"));
     }
-    // A relative one is to be ignored (XDG Base Directory Specification).
+    // A relative path is to be ignored (XDG Base Directory Specification).
     let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let data = data.or_else(|| Some(set("HOME")?.join(".local/share")))?;
     Some(data.join("switchyard"))

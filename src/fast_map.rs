@@ -1,7 +1,8 @@
-//! A map for what every request looks up.
+//! A fast map for look-ups on every request.
 
 use std::collections::HashMap;
 
-/// A map whose look-ups cost a third of the standard one's. Its hash is seeded, but made for speed, so that somebody who
-/// chooses many keys might make it slow: for keys that an operator or we ourselves choose, or for maps that stay small.
+/// A map whose look-ups cost a third of the standard one's. Its hash is seeded, but made for speed, so that somebody
+/// who chooses many keys might make it slow: use it for keys that an operator or the gateway chooses, or for maps that
+/// stay small.
 pub type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;

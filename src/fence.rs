@@ -1,8 +1,8 @@
-//! The lease that a piece of work is done under, carried along with it.
+//! The lease under which a piece of work is done, passed along with the work.
 //!
-//! Where several instances share a database, a job is done by the one that holds its lease. What the job does need not
-//! be handed the lease: the store refuses its changes, in the transaction that would make them, once another instance
-//! has it, and what the job has spawned ends with it.
+//! When several instances share a database, a job is done by the instance that holds its lease. The job's code need not
+//! pass the lease on: once another instance has it, the store refuses the job's changes within their transaction, and
+//! work that the job has spawned ends.
 //!
 //! ```text
 //! a pass of a job ── guard ──▶ its changes, and what it spawns ── lose ──▶ dropped where they next wait
@@ -17,7 +17,7 @@ tokio::task_local! {
     static CURRENT: Option<Fence>;
 }
 
-/// A lease that is held. Clones are one.
+/// A held lease. Clones share the same lease.
 #[derive(Debug, Clone)]
 pub struct Fence {
     lease: Arc<Lease>,
@@ -27,7 +27,7 @@ pub struct Fence {
 struct Lease {
     job: String,
     owner: String,
-    /// Counts up with every change of hands.
+    /// Increases each time the lease changes hands.
     token: i64,
     lost: watch::Sender<bool>,
 }
@@ -52,12 +52,12 @@ impl Fence {
         self.lease.token
     }
 
-    /// Ends what is done under the lease: another instance has it, or may have it.
+    /// Ends the work under the lease, because another instance has it or may have it.
     pub fn lose(&self) {
         self.lease.lost.send_replace(true);
     }
 
-    /// Does `work` under the lease; `None` when that was lost before the end.
+    /// Runs `work` under the lease; returns `None` if the lease is lost before the end.
     pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut lost = self.lease.lost.subscribe();
         tokio::select! {
@@ -68,12 +68,12 @@ impl Fence {
     }
 }
 
-/// The lease that the caller works under.
+/// Returns the lease that the caller works under, if any.
 pub fn current() -> Option<Fence> {
     CURRENT.try_with(Clone::clone).ok().flatten()
 }
 
-/// `work` for another task, under the lease of the caller, where there is one; `None` when that was lost.
+/// Wraps `work` for another task, to run under the caller's lease if there is one; gives `None` if that is lost.
 pub fn inherited<F: Future>(work: F) -> impl Future<Output = Option<F::Output>> {
     let fence = current();
     async move {
@@ -84,7 +84,7 @@ pub fn inherited<F: Future>(work: F) -> impl Future<Output = Option<F::Output>> 
     }
 }
 
-/// Does `work` under no lease: what it has begun has to be brought to its end, whoever has the job.
+/// Runs `work` without a lease, because it must be completed whichever instance has the job.
 pub async fn outside<T>(work: impl Future<Output = T>) -> T {
     CURRENT.scope(None, work).await
 }

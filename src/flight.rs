@@ -1,10 +1,10 @@
-//! Ways to share one run of something costly between everybody who asks for it.
+//! Ways to share one run of costly work between all its callers.
 //!
-//! - [`SingleFlight`]: who asks during a run gets the result of that run. For reading the outside
-//!   world, where a run under way is as good as a new one.
+//! - [`SingleFlight`]: a call during a run gets the result of that run. For reading the outside world, where a run in
+//!   progress is as good as a new one.
 //! - [`KeyedFlight`]: a [`SingleFlight`] for each key.
-//! - [`Coalesced`]: who asks during a run waits for the *next* run, which all such callers share. For
-//!   work over our own data: a run under way may have read it before the caller's change.
+//! - [`Coalesced`]: a call during a run waits for the *next* run, which all such callers share. For work over our own
+//!   data: a run in progress may have read it before the caller's change.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,12 +17,12 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use crate::background::Background;
 use crate::sync::lock;
 
-/// One run at a time on a [`Background`]; concurrent callers share it. A run goes on when its callers leave.
+/// One run at a time on a [`Background`], shared by concurrent callers. A run continues when its callers leave.
 pub struct SingleFlight<T> {
     current: Arc<Mutex<Option<watch::Receiver<Option<T>>>>>,
 }
 
-/// The run ended without a result: it panicked, or the service is stopping.
+/// The error of a run that ended without a result: it panicked, or the service is stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -33,7 +33,7 @@ impl<T> Default for SingleFlight<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
-    /// The result of the run under way, or of a new one made by `work`.
+    /// Returns the result of the run in progress, or of a new one started by `work`.
     pub async fn run<F>(
         &self,
         background: &Background,
@@ -46,7 +46,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         arrival(self.join_or_start(background, name, work)).await
     }
 
-    /// The result of the run under way; `None` when there is none or it ends without a result.
+    /// Returns the result of the run in progress; `None` if there is none or it ends without a result.
     pub async fn join(&self) -> Option<T> {
         let run = lock(&self.current).clone()?;
         arrival(run).await.ok()
@@ -62,7 +62,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         F: Future<Output = T> + Send + 'static,
     {
         let mut current = lock(&self.current);
-        // A channel whose sender is gone belongs to a run that ended badly: start anew.
+        // A channel without a sender belongs to a run that ended without a result: start a new one.
         if let Some(run) = current.as_ref().filter(|run| run.has_changed().is_ok()) {
             return run.clone();
         }
@@ -97,7 +97,7 @@ impl<K, T> Default for KeyedFlight<K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T: Clone + Send + Sync + 'static> KeyedFlight<K, T> {
-    /// The result of the key's run under way, or of a new one made by `work`.
+    /// Returns the result of the key's run in progress, or of a new one started by `work`.
     pub async fn run<F>(
         &self,
         key: K,
@@ -120,10 +120,10 @@ impl<K: Copy + Eq + Hash, T: Clone + Send + Sync + 'static> KeyedFlight<K, T> {
     }
 }
 
-/// Runs one after the other; everybody who asks while one runs shares the one after it.
+/// Runs one after the other; all calls during one run share the next one.
 pub struct Coalesced<T> {
     asked: AtomicU64,
-    /// Held by the run under way; with it the last result and the number of the last ask it covers.
+    /// The lock is held by the run in progress; the value is the last result and the number of the last call it covers.
     last: AsyncMutex<Option<(u64, T)>>,
 }
 
@@ -134,8 +134,8 @@ impl<T> Default for Coalesced<T> {
 }
 
 impl<T: Clone> Coalesced<T> {
-    /// The result of a run that began after this call. When the caller that runs it goes away, the
-    /// next one runs it instead.
+    /// Returns the result of a run that began after this call. When the caller that runs it goes away, the next one
+    /// runs it instead.
     pub async fn run<F: Future<Output = T>>(&self, work: impl FnOnce() -> F) -> T {
         let mine = self.asked.fetch_add(1, SeqCst) + 1;
         let mut last = self.last.lock().await;
@@ -219,7 +219,7 @@ mod tests {
             })
         };
         let release = async {
-            // By now `first` runs and the two others have asked: join! polls in order.
+            // By now `first` runs and the two others have called: join! polls in order.
             gate.add_permits(1);
         };
         let (first, second, third, ()) = tokio::join!(ask(), ask(), ask(), release);

@@ -1,4 +1,4 @@
-//! What the log says once the service serves: where, what is unsafe, and what to do next.
+//! Logs the start of the service: its address, unsafe settings, and the operator's next step.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use crate::core::Core;
 use crate::store::Store;
 use crate::store::events::{self, EventFilter, EventLevel, NewEvent};
 
-/// Logs the start: what to paste into a shell, and what to do next. A built-in token is printed, since it opens
-/// nothing from elsewhere; any other is named by its variable. `keeps_event` is whether operators find a warning of built-in
-/// tokens among the events, too: none belongs into the empty list that a reset leaves.
+/// Logs the start, with commands to paste into a shell and the next step. A built-in token is printed, since it works
+/// from this machine only; any other token is named by its variable. `keeps_event` says whether a warning about
+/// built-in tokens is also stored as an event: the empty list that a reset leaves must stay empty.
 pub fn started(core: &Arc<Core>, keeps_event: bool) {
     let config = &core.config;
     log::info!(
@@ -69,7 +69,7 @@ pub fn started(core: &Arc<Core>, keeps_event: bool) {
     }
 }
 
-/// One warning for the operators' list, not one for each start.
+/// Stores one warning among the operators' events, not one for each start.
 async fn warn_of_built_in_tokens(store: &Store, names: &str) -> crate::store::Result<()> {
     let title = format!("{names} still built-in");
     let recent = EventFilter { kind: Some("token".to_owned()), limit: 50, ..EventFilter::default() };
@@ -94,14 +94,14 @@ struct Token<'a> {
     variable: &'static str,
     value: &'a str,
     is_built_in: bool,
-    /// An operator saved it through the admin API, over what the variable says.
+    /// Whether an operator saved it through the admin API, which overrides the variable.
     is_saved: bool,
 }
 
 /// How a shell on this machine reaches the gateway.
 struct Shell {
     base: String,
-    /// Over a loopback address, from which alone built-in tokens work.
+    /// Whether the address is a loopback address; only from there do built-in tokens work.
     is_local: bool,
     options: &'static str,
 }
@@ -144,7 +144,7 @@ impl Shell {
     }
 }
 
-/// What an operator does next; `None` when the gateway has routes and tokens of its own.
+/// Returns the operator's next step; `None` if the gateway has routes and tokens of its own.
 fn next_step(shell: &Shell, built_in: &str, is_empty: bool) -> Option<String> {
     if !built_in.is_empty() && !shell.is_local {
         return Some(format!("set {built_in} and start again: built-in tokens are refused at this address"));
@@ -158,7 +158,7 @@ fn next_step(shell: &Shell, built_in: &str, is_empty: bool) -> Option<String> {
     (!built_in.is_empty()).then(|| format!("set {built_in} before others are to use this gateway"))
 }
 
-/// This program as a shell is told to run it.
+/// Returns the name by which a shell can run this program.
 fn program() -> String {
     let is_plain = |text: &String| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
     let name = std::env::args_os().next().and_then(|name| name.into_string().ok());

@@ -2,12 +2,12 @@
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// `[0x0a, 0xff]` is `0aff`.
+/// Encodes bytes as hex: `[0x0a, 0xff]` is `0aff`.
 pub fn encode(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| digits(*byte)).map(char::from).collect()
 }
 
-/// The two digits of a byte.
+/// Returns the two digits of a byte.
 pub fn digits(byte: u8) -> [u8; 2] {
     [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }

@@ -1,21 +1,21 @@
-//! A map by id whose copies share what they have in common.
+//! A map by id whose copies share their common entries.
 //!
-//! The entries stand in ascending order, in chunks of neighbours behind [`Arc`]s. A copy takes one count a chunk, and
-//! a change of an entry copies its chunk: of a map with 25,000 entries a change copies about a hundred.
+//! The entries are sorted by id, in chunks of neighbours behind [`Arc`]s. A copy increments one reference count per
+//! chunk, and a change of an entry copies its chunk: of a map with 25,000 entries a change copies about a hundred.
 
 use std::sync::Arc;
 
-/// Entries of a chunk before it is parted in two.
+/// Maximum number of entries in a chunk before it is split.
 const FULL: usize = 128;
 
 /// A map by id, in ascending order.
 #[derive(Clone, Debug)]
 pub struct IdMap<I, V> {
-    /// Each with its lowest number; none is empty.
+    /// The chunks, each with its lowest id; none is empty.
     chunks: Vec<(I, Chunk<I, V>)>,
 }
 
-/// Neighbours, by ascending number.
+/// A chunk of neighbouring entries, by ascending id.
 type Chunk<I, V> = Arc<Vec<(I, V)>>;
 
 // === impl IdMap ===
@@ -26,7 +26,7 @@ impl<I: Copy + Ord, V: Clone> IdMap<I, V> {
         chunk.binary_search_by_key(&id, |(id, _)| *id).ok().map(|at| &chunk[at].1)
     }
 
-    /// Puts an entry in, in place of the one of this id.
+    /// Inserts an entry, or replaces the one of this id.
     pub fn insert(&mut self, id: I, value: V) {
         let Some(at) = self.chunk_of(id) else {
             match self.chunks.first_mut() {
@@ -46,7 +46,7 @@ impl<I: Copy + Ord, V: Clone> IdMap<I, V> {
         self.part(at);
     }
 
-    /// Takes an entry out and gives it.
+    /// Removes an entry and returns it.
     pub fn remove(&mut self, id: I) -> Option<V> {
         let at = self.chunk_of(id)?;
         let (first, chunk) = &mut self.chunks[at];
@@ -60,7 +60,7 @@ impl<I: Copy + Ord, V: Clone> IdMap<I, V> {
         Some(value)
     }
 
-    /// By ascending number.
+    /// Returns the values by ascending id.
     pub fn iter(&self) -> impl Iterator<Item = &V> {
         self.chunks.iter().flat_map(|(_, chunk)| chunk.iter().map(|(_, value)| value))
     }
@@ -73,13 +73,13 @@ impl<I: Copy + Ord, V: Clone> IdMap<I, V> {
         self.chunks.is_empty()
     }
 
-    /// The chunk in which a number stands, or would; `None` for one below all.
+    /// Returns the index of the chunk in which an id is, or would be; `None` for an id below all others.
     fn chunk_of(&self, id: I) -> Option<usize> {
         self.chunks.partition_point(|(first, _)| *first <= id).checked_sub(1)
     }
 
-    /// Parts a full chunk. Numbers are given in ascending order: the first part stays nearly full, since what
-    /// comes goes behind it.
+    /// Splits a chunk that is too large. Ids are assigned in ascending order: the first part stays nearly full, since
+    /// new entries go behind it.
     fn part(&mut self, at: usize) {
         let chunk = &mut self.chunks[at].1;
         if chunk.len() > FULL {

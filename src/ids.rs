@@ -1,7 +1,7 @@
-//! The ids of rows, a type for each kind of row, so that nobody takes the id of an account for that of its site.
+//! The ids of rows, a type for each kind of row, so that an account's id cannot be taken for its site's.
 //!
-//! A number becomes an id where it comes in, which is to say what it numbers: a row of the store, a segment of a path,
-//! a member of a JSON body. Inside there are ids only. In SQL, JSON and texts an id is its number.
+//! A number becomes an id where it enters the program, where its meaning is known: a row of the store, a segment of a
+//! path, a member of a JSON body. Inside, only ids are used. In SQL, JSON and texts an id is its number.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use std::hash::Hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What every type of id has.
+/// The operations that every id type has.
 pub trait Id: Copy + Ord + Hash + fmt::Display {
     fn new(number: i64) -> Self;
 
@@ -25,7 +25,7 @@ macro_rules! ids {
         pub struct $name(i64);
 
         impl $name {
-            /// The id of no row, and below that of every row.
+            /// The id of no row; it is smaller than the id of every row.
             pub const ZERO: Self = Self(0);
 
             pub const fn new(number: i64) -> Self {
@@ -53,7 +53,7 @@ macro_rules! ids {
             }
         }
 
-        /// As the number, like every other text.
+        /// Formats the id as its number, as all other texts do.
         impl fmt::Debug for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(out)
@@ -69,46 +69,46 @@ macro_rules! ids {
 }
 
 ids! {
-    /// An upstream site.
+    /// The id of an upstream site.
     SiteId;
-    /// One address of a site's pool.
+    /// The id of one address of a site's pool.
     EndpointId;
-    /// An account at a site.
+    /// The id of an account at a site.
     AccountId;
-    /// A managed token of an account.
+    /// The id of a managed token of an account.
     TokenId;
-    /// A route: a pattern of models, or a group of routes.
+    /// The id of a route: a pattern of models, or a group of routes.
     RouteId;
-    /// A channel of a route: an account, and maybe one of its tokens.
+    /// The id of a channel of a route: an account, and maybe one of its tokens.
     ChannelId;
-    /// A route unit: accounts that serve as one.
+    /// The id of a route unit: accounts that serve as one.
     UnitId;
-    /// The membership of an account in a route unit.
+    /// The id of the membership of an account in a route unit.
     MemberId;
-    /// A downstream key.
+    /// The id of a downstream key.
     KeyId;
-    /// A batch that a client has at an upstream.
+    /// The id of a batch of a client at an upstream.
     BatchId;
-    /// A file that a client left here.
+    /// The id of a file that a client uploaded to the gateway.
     FileId;
-    /// A video that a client has at an upstream.
+    /// The id of a video of a client at an upstream.
     VideoId;
-    /// A response in the background that is not booked yet.
+    /// The id of a background response whose usage is not booked yet.
     BackgroundResponseId;
-    /// A row of the log of requests.
+    /// The id of a row of the proxy log.
     LogId;
-    /// What was recorded of one request.
+    /// The id of the recorded trace of one request.
     TraceId;
-    /// A try to check in an account at its site.
+    /// The id of an attempt to check in an account at its site.
     CheckinId;
-    /// An announcement of a site.
+    /// The id of an announcement of a site.
     AnnouncementId;
-    /// A notice to the operator.
+    /// The id of a notice to the operator.
     EventId;
 }
 
-/// Who serves a request: a channel, or one of the members of the route unit that it stands for, by the account, which
-/// is in one unit only.
+/// The server of a request: a channel, or a member of the route unit that a channel stands for. A member is identified
+/// by its account, which belongs to one unit only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServedBy {
     Channel(ChannelId),
@@ -116,7 +116,7 @@ pub enum ServedBy {
 }
 
 impl ServedBy {
-    /// One number for either: that of the channel, or below zero that of the account.
+    /// Returns one number for either: the channel's id, or the negative id of the account.
     pub const fn number(self) -> i64 {
         match self {
             Self::Channel(id) => id.0,

@@ -1,59 +1,59 @@
 //! Switchyard: many upstream AI sites, each with accounts, behind one address.
 //!
-//! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above; nor are the files of
-//! a room in a circle. `.ci/edges` reads this map and refuses anything else; there are no exceptions.
+//! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above; nor do the files of
+//! a room use each other in a circle. `.ci/edges` reads this map and refuses anything else; there are no exceptions.
 //!
 //! ```text
 //! main.rs      the life of the process
 //! desktop      switchyard desktop: the service for one person on one machine
 //! deploy_helper  switchyard deploy-helper: helm and kubectl, for the update center of a gateway
-//! doctor       switchyard doctor: what is wrong with an installation
+//! doctor       switchyard doctor: finds what is wrong with an installation
 //! cli, demo    switchyard [serve] | desktop | health | doctor | demo | deploy-helper | import | export | backup | restore |
 //!              migrate
-//! greeting     what the log says once the service serves
+//! greeting     the log lines of a start: addresses, unsafe settings, the next step
 //! app          the parts, built in order and stopped in reverse
 //! service      one request through the layers, in order
-//! ── faces: core < jobs < proxy < admin < service, each with what only it keeps ──
+//! ── faces: core < jobs < proxy < admin < service, each with its own state ─────────
 //! admin        /api/*, a folder or file per resource
 //! console      the operator's page, served from the binary
 //! proxy        /v1/*, every surface over one pipeline
 //! jobs         the scheduler and one file per job
-//! backup       everything an operator has set up as one document, and back
-//! http         the edge; knows no business: accept loop, limits, routes, bodies, CORS, TLS
-//! core         what every face gets: configuration, settings, store, snapshot and its publishing, live state, client
-//! ── what they do it with ───────────────────────────────────────────────────────
+//! backup       export and import of the whole configuration as one document
+//! http         the edge, without business logic: accept loop, limits, routes, bodies, CORS, TLS
+//! core         shared by all faces: configuration, settings, store, snapshot and its publishing, live state, client
+//! ── what the faces build on ─────────────────────────────────────────────────────
 //! notify       notices to the operator: cool-down, one file per channel
 //! upstream     the HTTP client, its pool and dialers, one adapter per platform
 //! store        typed rows and queries, migrations, the writer, sealing of secrets
-//! takeover     files of other gateways, read as a backup document of ours
-//! settings     what an operator saved, over what the environment says
+//! takeover     files of other gateways, converted to our own backup document
+//! settings     an operator's saved values, over those of the environment
 //! config       the environment, read once, into the values that the rooms below define
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
-//! keys         managed downstream keys in memory, and what they have used
+//! keys         managed downstream keys in memory, and their usage
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown, prices
-//! platform     the kinds of upstream, and what is so of each
+//! platform     the kinds of upstream sites, and the abilities of each
 //! limits       rate limits, slots of sites, route guards
 //! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
-//! error_words  what upstreams say when they fail, and what it means
+//! error_words  the error texts of upstreams, and their meaning
 //! ── ground ─────────────────────────────────────────────────────────────────────
-//! flight       one run of costly work shared by all who ask for it
-//! aside        long computations beside requests, for which the system has time when nobody else wants it
-//! background   work that outlives its caller: owned, stopped with the process, panics contained
-//! fence        the lease that a job is done under, carried along with its work
-//! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
-//! id_map, name_map   maps whose copies share what they have in common
-//! make_room    maps that strangers fill, and that hold no more than so many entries
-//! site_headers headers that go with every request to a site, in the one form in which they are stored
-//! site_url     addresses of sites, in the one form in which they are stored and compared
-//! mask         texts without the secrets in them
-//! one_line     texts of strangers, made fit for one line
-//! websocket    what both ends of a WebSocket share: the proof of the handshake, the bounds of frames
+//! flight       one run of costly work, shared by all its callers
+//! aside        long computations beside requests, run when no other thread wants the processor
+//! background   work that outlives its caller: owned, stopped with the process, its panics contained
+//! fence        the lease under which a job is done, passed along with its work
+//! codings      decoders of gzip, deflate, br and zstd, for compressed requests and responses
+//! id_map, name_map   maps whose copies share their common entries
+//! make_room    a bound for maps that clients and upstreams fill
+//! site_headers custom headers of a site, in the form in which they are stored
+//! site_url     addresses of sites, in the form in which they are stored and compared
+//! mask         removes secrets from texts
+//! one_line     makes texts of unknown origin fit for one line
+//! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ids          the ids of rows, a type for each kind of row
 //! ```
 //!
-//! Public is what the program, the bench and the fuzzing tests use; all else is private to the library, so that the compiler
-//! tells what nobody calls any more.
+//! Public items are those that the program, the bench and the fuzzing tests use; everything else is private to the library,
+//! so that the compiler reports what nobody calls any more.
 #![forbid(unsafe_code)]
 
 pub(crate) mod admin;

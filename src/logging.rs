@@ -4,7 +4,7 @@
 //! keeps the stream. Modules of dependencies are quiet below warnings, because at their lower
 //! levels they print headers, and headers carry credentials.
 //!
-//! Operators look for these words: auth failed, no available channel, channel cooling, upstream 429,
+//! Operators search the log for these words: auth failed, no available channel, channel cooling, upstream 429,
 //! upstream 5xx, notify failed, checkin failed, balance refresh failed, proxy timeout, token expired.
 
 use std::io::Write;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::time;
 
-/// How often a [`Complaint`] is heard.
+/// The interval at which a [`Complaint`] is logged at most.
 const COMPLAINT_EVERY: Duration = Duration::from_secs(60);
 
 struct Stderr;
@@ -44,7 +44,7 @@ impl Log for Stderr {
     fn flush(&self) {}
 }
 
-/// A message that the log hears at most once a minute, however often there is cause.
+/// A message that is logged at most once a minute, however often it occurs.
 #[derive(Default)]
 pub struct Complaint {
     said: Option<Instant>,

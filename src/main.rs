@@ -25,15 +25,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `EX_USAGE` and `EX_CONFIG` of sysexits(3).
+/// The exit codes `EX_USAGE` and `EX_CONFIG` of sysexits(3).
 const USAGE: u8 = 64;
 const CONFIG: u8 = 78;
-/// What a process gets that writes past `ulimit -f`, on Linux.
+/// The signal for writing past `ulimit -f`, on Linux.
 const SIGXFSZ: i32 = 25;
-/// How long a thread for blocking work waits for more. When it ends, the allocator of static builds gives back what has been
-/// free for a second, such as the memory of a large conversion.
+/// The time that an idle thread for blocking work waits for more. When it ends, the allocator of static builds returns
+/// memory that has been free for a second, such as that of a large conversion.
 const IDLE_THREAD: Duration = Duration::from_secs(3);
-/// How long requests in flight may hold up a new start: none of them is of the database that comes.
+/// The longest time that requests in flight may delay a restart: they all belong to the former database.
 const ANEW_GRACE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the service, on a listener that is open already or on the configured address.
+/// Runs the service on a given listener, or on the configured address.
 fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -81,8 +81,8 @@ fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     match runtime {
         Ok(runtime) => {
             let code = runtime.block_on(serve(config, listener));
-            // Everything is flushed, and the process ends with this. Threads that still look for a name, or compute, would
-            // panic at their next timer if the runtime were shut down before them.
+            // Everything is flushed, and the process ends with this. Threads that still resolve a name, or compute,
+            // would panic at their next timer if the runtime were shut down before them.
             std::mem::forget(runtime);
             code
         }
@@ -90,12 +90,12 @@ fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     }
 }
 
-/// Serves until a signal, then lets requests in flight end and everything reach the disk. Begins anew when a reset has led
-/// back to another database.
+/// Serves until a signal, then lets requests in flight end and everything reach the disk. Starts again when a reset has
+/// led back to another database.
 async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     let is_desktop = listener.is_some();
-    // With a handler in place the write that crosses the limit fails like one on a full disk; without, the process ends.
-    // It stays when its stream is dropped.
+    // With a handler installed, a write past the limit fails like one on a full disk; without one the process ends. The
+    // handler stays when its stream is dropped.
     if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
         log::warn!(
             "a limit to the size of files (ulimit -f) will end the process when it is reached: {error}"
@@ -131,14 +131,14 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
     }
 }
 
-/// The sockets and signals that the process listens on, kept from one start to the next: clients that come in between
-/// wait, and no signal is lost.
+/// The sockets and signals that the process listens on, kept across restarts: clients that connect in between wait, and
+/// no signal is lost.
 struct Sources {
     listener: Option<Arc<TcpListener>>,
     signals: Option<Signals>,
 }
 
-/// The service at work.
+/// The running service.
 struct Running {
     app: App,
     tls: Option<Arc<Tls>>,
@@ -152,10 +152,10 @@ struct Running {
 }
 
 impl Running {
-    /// Takes connections, and begins the jobs; `is_anew` after a reset.
+    /// Accepts connections and starts the jobs; `is_anew` says that this follows a reset.
     ///
     /// # Errors
-    /// In words, with everything stopped again.
+    /// Returns a message for people, after stopping everything again.
     async fn begin(app: App, sources: Sources, tls: Option<Arc<Tls>>, is_anew: bool) -> Result<Self, String> {
         let (listener, signals) = match listen(&app.core.config, sources).await {
             Ok(listening) => listening,
@@ -187,8 +187,8 @@ impl Running {
         Ok(Self { app, tls, listener, signals, stop, serving, scheduler })
     }
 
-    /// Waits for a signal, or for a reset that leads to another database; then stops what was begun, in reverse. After a
-    /// reset it gives what to begin anew with.
+    /// Waits for a signal, or for a reset that leads to another database; then stops everything in reverse order. After
+    /// a reset it returns the sources for the next start.
     async fn until_stopped(mut self) -> Option<Sources> {
         let cause = tokio::select! {
             signal = self.signals.stop(self.tls.as_deref()) => Some(signal),
@@ -214,7 +214,7 @@ impl Running {
         tokio::spawn(async move {
             let signal = signals.stop(None).await;
             log::warn!("second signal: exiting at once");
-            // As a shell tells of it: 128 and the number of the signal.
+            // The exit code follows the convention of shells: 128 plus the number of the signal.
             std::process::exit(if signal == "SIGTERM" { 143 } else { 130 });
         });
         match self.serving.await {
@@ -222,7 +222,7 @@ impl Running {
             Ok(cut) => log::warn!("{cut} connection(s) were cut off at the end of the grace period"),
             Err(error) => log::error!("the server ended badly: {error}"),
         }
-        // What goes on though its client has left.
+        // Waits for work that continues after its client has left.
         if timeout_at(end_of_grace, app.core.background.carried()).await.is_err() {
             log::warn!("what went on without its client was cut off at the end of the grace period");
         }
@@ -233,7 +233,8 @@ impl Running {
     }
 }
 
-/// The address, bound, and the signals. Both before the first answer: who has seen one may ask for the stop.
+/// Binds the address and listens for signals. Both are ready before the first response: a client that has seen one may
+/// ask for the stop.
 async fn listen(config: &Config, sources: Sources) -> Result<(Arc<TcpListener>, Signals), String> {
     let (host, port) = (config.host.as_str(), config.port);
     let bound = match sources.listener {
@@ -249,7 +250,8 @@ async fn listen(config: &Config, sources: Sources) -> Result<(Arc<TcpListener>, 
     Ok((listener, signals))
 }
 
-/// How many clients may be connected: as many as are wished for, but no more than the open files suffice for.
+/// Returns the maximum number of client connections: the configured one, lowered to what the limit of open files
+/// allows.
 fn client_connections(wished: usize) -> usize {
     let Some(limit) = open_files::limit() else { return wished };
     let most = open_files::for_clients(limit);
@@ -262,7 +264,7 @@ fn client_connections(wished: usize) -> usize {
     wished.min(most)
 }
 
-/// Moves what is set up in or out of the data directory.
+/// Imports or exports the configuration in the data directory.
 fn transfer(config: Config, task: Transfer) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     match runtime {
@@ -274,7 +276,7 @@ fn transfer(config: Config, task: Transfer) -> ExitCode {
     }
 }
 
-/// The signals that the process minds. From [`Signals::listen`] on none of them ends it by itself.
+/// The signals that the process handles. From [`Signals::listen`] on none of them ends it by itself.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -290,7 +292,7 @@ impl Signals {
         })
     }
 
-    /// Waits for SIGTERM or SIGINT and names it; on the way SIGHUP reads the TLS certificate again.
+    /// Waits for SIGTERM or SIGINT and returns its name; meanwhile SIGHUP reloads the TLS certificate.
     async fn stop(&mut self, tls: Option<&Tls>) -> &'static str {
         loop {
             tokio::select! {
@@ -306,7 +308,7 @@ impl Signals {
     }
 }
 
-/// Runs with the configuration that was read, or names every mistake in it.
+/// Calls `run` with the configuration, or prints every mistake in it.
 fn configured(reading: Reading, run: impl FnOnce(Config) -> ExitCode) -> ExitCode {
     match reading {
         Ok((config, warnings)) => {

@@ -1,9 +1,10 @@
-//! Maps that strangers fill, and that hold no more than so many entries.
+//! Bounds the size of maps that clients and upstreams fill.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
-/// Makes room for an entry under `key`: where `most` others are there, the first of them by `age` goes.
+/// Makes room for an entry under `key`: if there are already `most` other entries, removes the one with the smallest
+/// `age`.
 pub fn make_room<K, V, S, A>(map: &mut HashMap<K, V, S>, key: &K, most: usize, age: impl Fn(&V) -> A)
 where
     K: Clone + Eq + Hash,

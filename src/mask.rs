@@ -1,7 +1,7 @@
-//! Texts without the secrets in them: what an upstream repeats of what it was sent goes no further.
+//! Removes secrets from texts: when an upstream repeats a secret that it was sent, it goes no further.
 //!
-//! A secret is looked for as it is, as JSON and as a part of an address would write it, and in base64. The time is
-//! linear in the text, for each of these forms.
+//! A secret is searched for as it is, as JSON writes it, as a part of an address writes it, and in base64. The time is
+//! linear in the length of the text, for each of these forms.
 
 use std::borrow::Cow;
 
@@ -11,33 +11,33 @@ use hyper::header::{HeaderName, HeaderValue};
 use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 pub const HIDDEN: &str = "[redacted]";
-/// Shorter texts are words, not secrets; taking them out would tear the text apart.
+/// Minimum length of a secret, in bytes: shorter texts are words, and removing them would tear the text apart.
 pub const MIN_SECRET: usize = 4;
-/// A part of a header's value is a secret of its own from here on.
+/// Minimum length of a part of a header's value that counts as a secret of its own.
 const MIN_PART: usize = 8;
-/// What the readers of errors put behind a text that they have cut.
+/// The marks that readers of errors append to a text that they have cut.
 const CUT: [&str; 2] = ["...(truncated)", "…"];
 
 /// The secrets that one request carries.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
-    /// Every form of each, the longest first.
+    /// Every form of each secret, the longest first.
     forms: Vec<String>,
 }
 
 // === impl Mask ===
 
 impl Mask {
-    /// A mask of one secret.
+    /// Builds a mask of one secret.
     pub fn of(secret: &str) -> Self {
         let mut mask = Self::default();
         mask.add(secret);
         mask
     }
 
-    /// All secrets of another mask.
+    /// Adds all secrets of another mask.
     pub fn add_all(&mut self, other: &Self) {
         let new: Vec<String> =
             other.forms.iter().filter(|form| !self.forms.contains(form)).cloned().collect();
@@ -73,8 +73,8 @@ impl Mask {
         self.forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
     }
 
-    /// A header that an operator has a site sent. Its value may be a credential with a word before it, a pair of name
-    /// and password, or a cookie among others. What only says what a request is, is no secret.
+    /// Adds a header that an operator configured for a site. Its value may be a credential after a scheme word, a pair
+    /// of name and password, or a cookie among others. Headers that only describe the request are not secret.
     pub fn add_header(&mut self, name: &HeaderName, value: &HeaderValue) {
         let Ok(value) = value.to_str() else { return };
         if is_public(name) {
@@ -91,19 +91,19 @@ impl Mask {
         }
     }
 
-    /// A name and a password, as an outbound proxy is told. The name alone is no secret.
+    /// Adds a name and a password, as sent to an outbound proxy. The name alone is no secret.
     pub fn add_pair(&mut self, name: &str, password: &str) {
         self.add(&format!("{name}:{password}"));
         self.add(password);
     }
 
-    /// The values of a line of cookies, which sites quote without their names.
+    /// Adds the values of a cookie header, which sites quote without their names.
     pub fn add_cookies(&mut self, line: &str) {
         let values = line.split(';').filter_map(|pair| pair.split_once('='));
         values.filter(|(_, value)| value.trim().len() >= MIN_PART).for_each(|(_, value)| self.add(value));
     }
 
-    /// The values of an address's query: some upstreams want their key there.
+    /// Adds the values of an address's query: some upstreams expect their key there.
     pub fn add_query(&mut self, query: &str) {
         for value in query.split('&').filter_map(|pair| pair.split_once('=')).map(|(_, value)| value) {
             if value.len() >= MIN_PART {
@@ -113,18 +113,18 @@ impl Mask {
         }
     }
 
-    /// Whether a secret stands in these bytes.
+    /// Whether these bytes contain a secret.
     pub fn is_in(&self, bytes: &[u8]) -> bool {
         self.forms.iter().any(|form| memmem::find(bytes, form.as_bytes()).is_some())
     }
 
-    /// Whether a secret stands in a name. One as short as `ollama` is a word there, which people give as a key where none is
-    /// asked for.
+    /// Whether a name contains a secret. A secret as short as `ollama` is a word there, which people enter as a key
+    /// where none is required.
     pub fn is_in_name(&self, name: &str) -> bool {
         self.forms.iter().any(|form| form.len() >= MIN_PART && name.contains(form.as_str()))
     }
 
-    /// The text without the secrets, nor the beginning of one where the text was cut.
+    /// Returns the text without the secrets, and without the beginning of one where the text was cut.
     pub fn hide_in<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for form in &self.forms {
@@ -142,14 +142,14 @@ impl Mask {
         text
     }
 
-    /// As [`Self::hide_in`], in place.
+    /// Hides the secrets like [`Self::hide_in`], in place.
     pub fn hide(&self, text: &mut String) {
         if let Cow::Owned(hidden) = self.hide_in(text) {
             *text = hidden;
         }
     }
 
-    /// How many bytes at the end of a text begin a secret.
+    /// Returns the number of bytes at the end of a text that are the beginning of a secret.
     fn torn(&self, text: &str) -> usize {
         let begun = |form: &String| {
             let most = (form.len() - 1).min(text.len());
@@ -160,16 +160,16 @@ impl Mask {
         self.forms.iter().filter_map(begun).max().unwrap_or(0)
     }
 
-    /// The longest a secret can be in a text.
+    /// Returns the length of the longest form of a secret, in bytes.
     pub fn longest(&self) -> usize {
         self.forms.first().map_or(0, String::len)
     }
 }
 
-/// What RFC 3986 has encoded in a part of an address.
+/// The characters that RFC 3986 requires to be encoded in a part of an address.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Headers whose values are names of formats and versions.
+/// Whether the header's values are names of formats and versions, which are no secrets.
 pub fn is_public(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -184,7 +184,8 @@ pub fn is_public(name: &HeaderName) -> bool {
     )
 }
 
-/// A secret as it is shown: nothing for nothing, `****` up to 8 characters, else the first 4, `****` and the last 4.
+/// Masks a secret to show it: an empty text stays empty, up to 8 characters become `****`, longer ones keep the first 4
+/// and the last 4 around `****`.
 pub fn of_secret(secret: &str) -> String {
     let count = secret.chars().count();
     match count {

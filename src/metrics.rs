@@ -1,7 +1,7 @@
-//! What the service counts about itself: atomics only, cheap enough for every request.
+//! The counters of the service: atomics only, cheap enough for every request.
 //!
-//! [`Counter`]s grow, [`Gauge`]s go up while a [`GaugeGuard`] lives and down when it drops; [`series`] has the counts of each
-//! channel and model. Who serves `/metrics` reads them; nothing here knows the text form.
+//! [`Counter`]s grow, [`Gauge`]s go up while a [`GaugeGuard`] lives and down when it drops; [`series`] has the counts
+//! of each channel and model. The handler of `/metrics` reads them; this module does not know the text form.
 
 pub mod histogram;
 pub mod series;
@@ -14,16 +14,16 @@ use series::SeriesTable;
 /// All counters of the process.
 #[derive(Debug)]
 pub struct Metrics {
-    /// By channel and model.
+    /// Counts by channel and model.
     pub series: SeriesTable,
     requests: [[Counter; CLASSES]; Surface::ALL.len()],
     /// Attempts sent to an upstream.
     pub attempts: Counter,
-    /// Attempts that failed, each one that led to a fail-over included.
+    /// Attempts that failed, including those that led to a fail-over.
     pub attempt_failures: Counter,
     /// Requests being served, streams included.
     pub in_flight: Gauge,
-    /// Answers being streamed to clients.
+    /// Responses being streamed to clients.
     pub streams: Gauge,
     /// WebSockets that clients hold open.
     pub sockets: Gauge,
@@ -41,7 +41,7 @@ pub struct Metrics {
 const CLASSES: usize = 5;
 
 impl Metrics {
-    /// With at most so many series of channels and models.
+    /// Creates the counters, with at most this many series of channels and models.
     pub fn new(most_series: usize) -> Self {
         Self {
             series: SeriesTable::new(most_series),
@@ -58,13 +58,13 @@ impl Metrics {
         }
     }
 
-    /// Counts one answered request.
+    /// Counts one request that was answered.
     pub fn answered(&self, surface: Surface, status: u16) {
         let class = usize::from((status / 100).clamp(1, 5)) - 1;
         self.requests[surface as usize][class].add(1);
     }
 
-    /// The non-zero request counts: surface, status class (`"2xx"`), count.
+    /// Returns the non-zero request counts: surface, status class (`"2xx"`), count.
     pub fn requests(&self) -> impl Iterator<Item = (Surface, &'static str, u64)> + '_ {
         const NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
         Surface::ALL
@@ -77,7 +77,7 @@ impl Metrics {
     }
 }
 
-/// The face a request came in by.
+/// The API surface of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
     Chat,
@@ -91,7 +91,7 @@ pub enum Surface {
     Files,
     Videos,
     Admin,
-    /// Anything else: the console, unknown paths, refused requests.
+    /// Everything else: the console, unknown paths, refused requests.
     Other,
 }
 
@@ -111,7 +111,7 @@ impl Surface {
         Self::Other,
     ];
 
-    /// The label value.
+    /// Returns the label value.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -132,7 +132,7 @@ impl Surface {
 
 /// A number that only grows.
 ///
-/// It is kept as the sum of a few, each on cache lines of its own, of which every thread adds to one: threads
+/// It is the sum of a few shards, each on cache lines of its own; every thread adds to one of them, so that threads
 /// that count the same thing at the same time do not wait for each other's memory.
 #[derive(Debug, Default)]
 pub struct Counter([CounterShard; SHARDS]);
@@ -148,18 +148,18 @@ impl Counter {
     pub fn add(&self, count: u64) {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static SHARD: usize = THREADS.fetch_add(1, Relaxed) % SHARDS);
-        // A thread that is ending has no number any more.
+        // A thread that is ending has lost its shard number.
         let shard = SHARD.try_with(|shard| *shard).unwrap_or(0);
         self.0[shard].0.fetch_add(count, Relaxed);
     }
 
-    /// The count so far.
+    /// Returns the count so far.
     pub fn get(&self) -> u64 {
         self.0.iter().map(|shard| shard.0.load(Relaxed)).sum()
     }
 }
 
-/// How many of something there are now.
+/// The current number of something.
 #[derive(Debug, Default)]
 pub struct Gauge(Arc<AtomicI64>);
 
@@ -170,7 +170,7 @@ impl Gauge {
         GaugeGuard(self.0.clone())
     }
 
-    /// How many there are.
+    /// Returns the current number.
     pub fn get(&self) -> i64 {
         self.0.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Money: amounts in US dollars, in which upstreams tell prices and balances.
+//! Money: amounts in US dollars, the unit of upstreams' prices and balances.
 
 use std::fmt;
 use std::iter::Sum;
@@ -7,12 +7,12 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// Billionths of a dollar: sums are kept in them, since sums of fractions drift.
+/// Billionths per dollar; sums are kept in billionths, since sums of fractions drift.
 const NANO: f64 = 1e9;
-/// Up to here each whole number is a double of its own.
+/// The largest number up to which every whole number has an exact double.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
-/// An amount in US dollars. In JSON a whole one has no decimals: `1`, not `1.0`.
+/// An amount in US dollars. In JSON a whole amount has no decimals: `1`, not `1.0`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Deserialize)]
 #[serde(transparent)]
 pub struct Usd(f64);
@@ -28,12 +28,12 @@ impl Usd {
         self.0
     }
 
-    /// Rounded to millionths of a dollar, as people are shown it; without a negative zero.
+    /// Rounds to millionths of a dollar, as shown to people; without a negative zero.
     pub fn rounded(self) -> Self {
         Self((self.0 * 1e6).round() / 1e6 + 0.0)
     }
 
-    /// Rounded to millionths of a dollar; an amount below nothing, or none, is nothing.
+    /// Rounds to millionths of a dollar; negative amounts and NaN become 0.
     pub fn price(self) -> Self {
         Self(self.0.max(0.0)).rounded()
     }
@@ -42,7 +42,7 @@ impl Usd {
         Self(nano as f64 / NANO)
     }
 
-    /// In billionths of a dollar; what is beyond their range is its end, and what is no number is 0.
+    /// Converts to billionths of a dollar; an amount beyond their range is clamped, and NaN becomes 0.
     pub fn nano(self) -> i64 {
         (self.0 * NANO).round() as i64
     }
@@ -51,12 +51,12 @@ impl Usd {
         self.0.is_finite()
     }
 
-    /// The larger of both; what is no number loses.
+    /// Returns the larger of both, and the other one if one is NaN.
     pub fn max(self, other: Self) -> Self {
         Self(self.0.max(other.0))
     }
 
-    /// The smaller of both; what is no number loses.
+    /// Returns the smaller of both, and the other one if one is NaN.
     pub fn min(self, other: Self) -> Self {
         Self(self.0.min(other.0))
     }

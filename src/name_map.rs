@@ -1,7 +1,7 @@
-//! A hash map by name whose copies share what they have in common.
+//! A hash map by name whose copies share their common entries.
 //!
-//! The entries are spread over shards behind [`Arc`]s: a copy takes one count a shard, and a change copies the shard
-//! that its name falls into. A look-up is that of a hash map, one pointer further.
+//! The entries are spread over shards behind [`Arc`]s: a copy increments one reference count per shard, and a change
+//! copies the shard of its name. A look-up is that of a hash map, plus one pointer.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ impl<V: Clone> NameMap<V> {
         self.get(name).is_some()
     }
 
-    /// Changes what stands under a name; an entry begins as the default, and one that `is_void` afterwards goes.
+    /// Changes the entry of a name, which is created with the default value; it is removed if `is_void` holds
+    /// afterwards.
     pub fn change(&mut self, name: &str, change: impl FnOnce(&mut V), is_void: impl FnOnce(&V) -> bool)
     where
         V: Default,

@@ -1,11 +1,12 @@
-//! Texts of strangers, made fit for a line of a log, a table or an answer.
+//! Makes texts of unknown origin fit for one line of a log, a table or a response.
 
-/// A text as one line: runs of white space and control characters become one blank, and none is at its ends.
+/// Returns a text as one line: runs of white space and control characters become one blank, and those at its ends are
+/// removed.
 pub fn one_line(text: &str) -> String {
     short_line(text, usize::MAX, "")
 }
 
-/// [`one_line`] of at most `most` characters; where there were more, `cut` follows them.
+/// Returns [`one_line`] cut to at most `most` characters; if it was longer, `cut` is appended.
 pub fn short_line(text: &str, most: usize, cut: &str) -> String {
     let mut line = String::new();
     for word in text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()) {
@@ -13,7 +14,7 @@ pub fn short_line(text: &str, most: usize, cut: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        // What follows would be cut off.
+        // The rest would be cut off.
         if line.len() / char::MAX.len_utf8() > most {
             break;
         }

@@ -1,20 +1,20 @@
-//! How many files the system lets this process have open, and what it says when there are no more.
+//! The limit of open files for this process, and the errors of running out of them.
 //!
-//! Every connection is one of them, towards a client and towards an upstream alike. A process that spends all of them on
-//! clients can ask no upstream any more, and its database cannot open a file either: half is kept back from clients, since
-//! each of them may need an upstream. `ulimit -n` and `LimitNOFILE=` of systemd set the limit; 1024 is usual, too few for a
-//! busy gateway.
+//! Every connection counts as one, to clients and upstreams alike. A process that spends all of them on clients can
+//! reach no upstream, and its database cannot open a file either: half is kept back from clients, since each of them
+//! may need an upstream. `ulimit -n` and `LimitNOFILE=` of systemd set the limit; 1024 is usual, too few for a busy
+//! gateway.
 
 use std::io;
 
-/// `ENFILE` and `EMFILE` of Linux.
+/// The codes of `ENFILE` and `EMFILE` on Linux.
 const NO_FILES: [i32; 2] = [23, 24];
-/// `ENOMEM` and `ENOBUFS` of Linux.
+/// The codes of `ENOMEM` and `ENOBUFS` on Linux.
 const NO_MEMORY: [i32; 2] = [12, 105];
-/// For the database, the log and the runtime.
+/// The number of files kept back for the database, the log and the runtime.
 const KEPT_BACK: usize = 32;
 
-/// How many files may be open at once. `None` where the system does not tell, or sets no limit.
+/// Returns the maximum number of open files; `None` if the system does not report it, or sets no limit.
 pub fn limit() -> Option<usize> {
     soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
 }
@@ -24,7 +24,7 @@ fn soft_limit(limits: &str) -> Option<usize> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// How many of `limit` open files clients may have: each of them may be waiting for an upstream.
+/// Returns how many of `limit` open files clients may use: each of them may be waiting for an upstream.
 pub fn for_clients(limit: usize) -> usize {
     (limit.saturating_sub(KEPT_BACK) / 2).max(1)
 }
@@ -34,7 +34,7 @@ pub fn are_used_up(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| NO_FILES.contains(&code))
 }
 
-/// Whether it is this process, or its machine, that has no file or no memory left for what was tried.
+/// Whether the operation failed because this process, or its machine, has no file or memory left.
 pub fn is_lack(error: &io::Error) -> bool {
     are_used_up(error) || error.raw_os_error().is_some_and(|code| NO_MEMORY.contains(&code))
 }

@@ -1,18 +1,18 @@
-//! The name of a request, the same in its answer's headers, in error bodies and in its log rows.
+//! The id of a request, the same in its response's headers, in error bodies and in its log rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::header::HeaderValue;
 
-/// Names one request in logs and answers: `req_` and 24 hex digits, unique, not secret.
+/// An id of one request in logs and responses: `req_` and 24 hex digits, unique, not secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId {
     text: [u8; 28],
 }
 
 impl RequestId {
-    /// The next id: a per-process random start, stepped and mixed, so that ids of several processes
-    /// do not meet and one costs no system call.
+    /// Returns the next id: a per-process random start, stepped and mixed, so that ids of several processes do not
+    /// collide and none costs a system call.
     pub fn next() -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         static START: std::sync::OnceLock<(u64, u64)> = std::sync::OnceLock::new();
@@ -26,7 +26,7 @@ impl RequestId {
         Self { text }
     }
 
-    /// As it was stored; `None` where that is none.
+    /// Reads a stored id; `None` if its length is wrong.
     pub fn parse(stored: &str) -> Option<Self> {
         Some(Self { text: stored.as_bytes().try_into().ok()? })
     }

@@ -41,10 +41,10 @@ use crate::request_id::RequestId;
 use crate::time::monotonic_ms;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Always answered: a health check that is refused would have the service restarted.
+/// Exempt from the rate limit of clients: a refused health check would have the service restarted.
 const HEALTH_PATH: &str = "/api/desktop/health";
 
-/// Answers requests.
+/// The service that answers all requests.
 pub struct Service {
     core: Arc<Core>,
     proxy: Arc<Proxy>,
@@ -53,10 +53,10 @@ pub struct Service {
     body_limit: usize,
 }
 
-/// Answers the requests of one connection.
+/// The service for the requests of one connection.
 pub struct PeerService {
     service: Arc<Service>,
-    /// What its peer has asked for, over all connections.
+    /// The rate window of its peer, over all connections.
     requests: Arc<RateWindow>,
 }
 
@@ -71,13 +71,13 @@ impl Service {
         }
     }
 
-    /// The service for a connection from `peer`.
+    /// Returns the service for a connection from `peer`.
     pub fn of_peer(self: &Arc<Self>, peer: SocketAddr) -> PeerService {
         let requests = self.core.rates.of_peer(peer.ip(), monotonic_ms());
         PeerService { service: self.clone(), requests }
     }
 
-    /// Everything up to the handler is done at once, so that no future has room for a request's head.
+    /// Answers one request. Everything up to the handler is done at once, so that no future stores a request's head.
     fn answer(
         self: Arc<Self>,
         request: hyper::Request<WireBody>,
@@ -95,7 +95,7 @@ impl Service {
                 Routed::Refused(response) => response,
                 Routed::To { path, answer, is_change } => {
                     let answered = match is_change {
-                        // Boxed, because it is rare and would make every future larger.
+                        // Boxed, because it is rare and would enlarge every future.
                         true => Box::pin(self.core.background.carry_through("an admin change", answer)).await,
                         false => background::contain(answer).await,
                     };
@@ -108,7 +108,7 @@ impl Service {
             };
             self.core.metrics.answered(surface, response.status().as_u16());
             if method == Method::HEAD {
-                // The headers of the answer stay, its bytes do not.
+                // A response to HEAD keeps the headers but has no body.
                 let length = http_body::Body::size_hint(response.body()).exact();
                 *response.body_mut() = ResponseBody::empty();
                 if let Some(length) = length {
@@ -121,8 +121,7 @@ impl Service {
         }
     }
 
-    /// What is answered before anybody looks where a request wants to go: a head that is not as it should
-    /// be, a CORS preflight, a peer that asks too often.
+    /// Answers requests before routing: a malformed head, a CORS preflight, or a peer that sends too many requests.
     fn refuse_head(
         &self,
         head: &hyper::http::request::Parts,
@@ -147,7 +146,7 @@ impl Service {
         {
             return Some(response);
         }
-        // By the socket's peer: what a header claims gives nobody a bucket of his own.
+        // Limited by the socket's peer: a claim in a header gives nobody a bucket of its own.
         let is_health_check =
             matches!(head.method, Method::GET | Method::HEAD) && head.uri.path() == HEALTH_PATH;
         if is_health_check {
@@ -156,13 +155,13 @@ impl Service {
         let wait = self.core.rates.admit_peer(requests, monotonic_ms()).err()?;
         let mut refusal = too_many_of_peer(wait);
         if head.headers.contains_key(header::UPGRADE) {
-            // Who wanted a socket has no use for the connection.
+            // A client that wanted a socket cannot use the connection.
             refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         Some(refusal)
     }
 
-    /// Finds the route and begins its handler, once its authentication is done.
+    /// Finds the route and starts its handler, after its authentication.
     fn route(
         &self,
         mut head: hyper::http::request::Parts,
@@ -180,7 +179,7 @@ impl Service {
         let (route, params) = match self.find(&head, id) {
             Ok(found) => found,
             Err(response) => {
-                // Every path under /api wants the token, those that do not exist, too.
+                // Every path under /api requires the token, even one that does not exist.
                 let path = head.uri.path();
                 let is_admin = is_admin_path(path) && Foreign::at(path).is_none();
                 let caller = Caller { peer, client: client_ip, headers: &head.headers };
@@ -223,14 +222,14 @@ impl Service {
         (*surface, Routed::To { path, answer, is_change })
     }
 
-    /// The route of a method and a path with the parameters in it, or what is answered without one.
+    /// Returns the route of a method and a path, with the parameters in the path; otherwise the response to send.
     fn find(
         &self,
         head: &hyper::http::request::Parts,
         id: RequestId,
     ) -> Result<(FaceRoute<'_>, Params), Box<Response>> {
         let path = head.uri.path();
-        // Clients add /v1 to an address that has it already.
+        // Some clients add /v1 to a base address that already has it.
         let known_as = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
         let found = match self.proxy.router.find(&head.method, known_as) {
             Found::Nothing => self.admin.router.find(&head.method, known_as).map(FaceRoute::Admin),
@@ -262,20 +261,20 @@ impl Service {
         Err(Box::new(response))
     }
 
-    /// A page or file of the console.
+    /// Returns a page or file of the console.
     fn console(&self, head: &hyper::http::request::Parts) -> Option<Response> {
         let is_served = self.core.config.console_enabled;
         is_served.then(|| console::answer(&head.method, head.uri.path(), &head.headers))?
     }
 
-    /// The console's page in place of a path that neither the API nor the page knows.
+    /// Returns the console's page in place of a path that neither the API nor the console knows.
     fn page(&self, head: &hyper::http::request::Parts) -> Option<Response> {
         let path = head.uri.path();
         let is_served = self.core.config.console_enabled && !is_admin_path(path);
         is_served.then(|| console::stray(&head.method, path, &head.headers))?
     }
 
-    /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.
+    /// Refuses a request to the admin API whose sender is not the admin or sends too many requests.
     fn refuse_admin(&self, caller: &Caller<'_>) -> Option<Response> {
         if let Err(error) = admin::authorize(&self.core, caller) {
             self.core.note_auth_failure(caller.client, error.message());
@@ -286,14 +285,14 @@ impl Service {
     }
 }
 
-/// Whether a path is under `/api`, however it is spelled.
+/// Whether a path is under `/api`, even if its first segment is percent-encoded.
 fn is_admin_path(path: &str) -> bool {
     let first = path.split('/').nth(1).unwrap_or_default();
     percent_decode_str(first).eq(*b"api")
 }
 
 impl PeerService {
-    /// Answers one request. Never fails and never panics: a handler's panic is one 500.
+    /// Answers one request. Never fails and never panics: a handler's panic becomes a 500.
     pub fn answer(
         &self,
         request: hyper::Request<WireBody>,
@@ -303,7 +302,7 @@ impl PeerService {
     }
 }
 
-/// A route of one of the two faces.
+/// A route of the proxy or of the admin API.
 enum FaceRoute<'a> {
     Proxy(&'a Route<Proxy>),
     Admin(&'a Route<Admin>),
@@ -318,20 +317,20 @@ impl<'a> FaceRoute<'a> {
     }
 }
 
-/// Where a request's head has led to.
+/// The result of handling a request's head.
 enum Routed {
     Refused(Response),
-    /// The path of the route, and its handler at work.
+    /// The path of the route, and its running handler.
     To {
         path: &'static str,
         answer: Answer,
-        /// It is carried through although its client hangs up: what is committed has to be in force.
+        /// Whether it is completed even if its client hangs up: a committed change must take effect.
         is_change: bool,
     },
 }
 
-/// A refusal before any handler: in the shape of the surface under the proxy's paths, else in the
-/// admin shape.
+/// Builds a refusal before any handler: in the error shape of the surface for the proxy's paths, else in that of the
+/// admin API.
 fn refuse(headers: &HeaderMap, path: &str, id: RequestId, status: StatusCode, message: &str) -> Response {
     if let Some(shape) = ErrorShape::at(path, headers, id) {
         return shape.refuse(status.as_u16(), message, None, None);

@@ -1,8 +1,7 @@
-//! What an operator saved, over what the environment says.
+//! The settings in force: an operator's saved values over those of the environment.
 //!
-//! One immutable value behind an atomic pointer: a saved change makes a new one, and every request
-//! sees either the old or the new whole. Reading is tolerant: a row of the wrong type is ignored and
-//! the default stays.
+//! They are one immutable value behind an atomic pointer: a saved change makes a new one, and every request sees either
+//! the old or the new one as a whole. Reading is tolerant: a row of the wrong type is ignored and the default stays.
 
 mod webdav;
 
@@ -27,7 +26,7 @@ use crate::routing::{OutboundProxy, Weights};
 use crate::time::{Millis, millis};
 pub use webdav::{WEBDAV_KEY, WebDav};
 
-/// The settings that, once one of them is saved, replace the retention of the configuration.
+/// The settings that replace the retention of the configuration as soon as one of them is saved.
 pub const LOG_CLEANUP_KEYS: [&str; 4] = [
     "log_cleanup_cron",
     "log_cleanup_usage_logs_enabled",
@@ -37,75 +36,77 @@ pub const LOG_CLEANUP_KEYS: [&str; 4] = [
 
 /// Settings in force. Carries secrets, so it has no `Debug`.
 pub struct Settings {
-    /// Every runtime setting as it holds; the fields below are what requests read of them.
+    /// All runtime settings; the fields below are what requests read of them.
     pub values: Values,
     pub auth_token: String,
     pub proxy_token: String,
     pub admin_ip_allowlist: AllowList,
     pub system_proxy_url: Option<String>,
     pub weights: Weights,
-    /// How long a channel at fault is left alone.
+    /// The rules for how long a failing channel cools down.
     pub cooldown: Cooldown,
-    /// How long a cooling channel is not asked before it may be tried as a last resort, in milliseconds; None for never.
+    /// The time that a cooling channel must rest before it may be tried as a last resort, in milliseconds; `None` for
+    /// never.
     pub last_resort: Option<Millis>,
-    /// How full a limit of an account is, in percent, when others go first; `None` for never.
+    /// The usage of an account's limit, in percent, from which other accounts are preferred; `None` for never.
     pub limit_avoid: Option<f64>,
-    /// Zero is off.
+    /// Zero means off.
     pub first_byte_timeout: Duration,
     pub heartbeats: Heartbeats,
     pub judge: judge::Rules,
-    /// `responsesCompactFallbackToResponsesEnabled`: who cannot compact is asked for an answer instead.
+    /// `responsesCompactFallbackToResponsesEnabled`: whether an upstream that cannot compact is asked for a response
+    /// instead.
     pub compact_fallback: bool,
-    /// `None` while there is no rule.
+    /// The payload rules; `None` if there are none.
     pub payload_rules: Option<PayloadRules>,
-    /// `disableCrossProtocolFallback`: only the first dialect of a site is tried.
+    /// `disableCrossProtocolFallback`: whether only the first dialect of a site is tried.
     pub single_format: bool,
-    /// `codexUpstreamWebsocketEnabled`: Codex is asked over WebSockets.
+    /// `codexUpstreamWebsocketEnabled`: whether Codex is reached over WebSockets.
     pub codex_websocket: bool,
     pub codex_headers: CodexHeaders,
-    /// `echoRequestedModel`: answers name the model as the client did, not as the upstream does.
+    /// `echoRequestedModel`: whether responses name the model as the client did, not as the upstream does.
     pub echo_model: bool,
-    /// How long after its last answer a conversation stays on its channel; `None` is not at all.
+    /// The time after its last response for which a conversation stays on its channel; `None` means not at all.
     pub sticky_ttl: Option<Duration>,
     pub session_leases: SessionRules,
-    /// `globalAllowedModels`; empty allows all.
+    /// `globalAllowedModels`; an empty list allows all.
     pub allowed_models: Vec<String>,
     pub blocked_brands: BlockedBrands,
     pub log_cleanup: LogCleanup,
-    /// `None` while no file on a server was ever configured.
+    /// The WebDAV configuration; `None` if it was never set.
     pub webdav: Option<WebDav>,
-    /// Which requests are recorded in full; `None` while none is.
+    /// The rules for which requests are recorded in full; `None` if none are.
     pub trace: Option<Arc<TraceRules>>,
 }
 
-/// When a silent stream gets a heartbeat, so that nothing between us and its client gives it up.
+/// The times at which a silent stream gets a heartbeat, so that no intermediary closes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeats {
-    /// So long after the request while nothing of an answer has come; `None` is never.
+    /// The time after the request if no part of a response has come; `None` for never.
     pub first: Option<Duration>,
-    /// So long after the client got something, once there is output; `None` is never.
+    /// The time after the last output to the client, once there is output; `None` for never.
     pub pause: Option<Duration>,
 }
 
-/// `codexHeaderDefaults`: what the operator tells Codex. `None` is nothing.
+/// `codexHeaderDefaults`: the operator's header values for Codex; `None` for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodexHeaders {
-    /// In place of what the client says of itself.
+    /// The user agent sent in place of the client's.
     pub user_agent: Option<HeaderValue>,
-    /// On WebSockets, where the client names none.
+    /// The beta features sent on WebSockets if the client names none.
     pub beta_features: Option<HeaderValue>,
 }
 
-/// Which requests are recorded, and how much of each.
+/// The rules for which requests are recorded, and how much of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceRules {
     pub headers: bool,
     pub bodies: bool,
-    /// Streamed answers, which the switch for bodies leaves out.
+    /// Whether streamed responses are recorded, which `bodies` does not cover.
     pub stream_chunks: bool,
-    /// Limit for each body.
+    /// Maximum recorded length of each body, in bytes.
     pub max_body_bytes: usize,
-    /// Blank targets want everything.
+    /// Only this session is recorded; a blank target matches everything.
     target_session: String,
     target_client: String,
     target_model: String,
@@ -114,13 +115,13 @@ pub struct TraceRules {
 /// When old logs are deleted. Once an operator saves any of these settings, the schedule replaces the retention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCleanup {
-    /// Nothing was ever saved: the log of requests is pruned now and then.
+    /// Nothing was ever saved: the proxy log is pruned at intervals.
     Retention { days: u32 },
-    /// As an operator saved it, at the times of a schedule.
+    /// The operator's saved schedule.
     Scheduled { cron: Cron, usage: bool, program: bool, days: u32 },
 }
 
-/// Who may use the admin interface. A list whose entries are all unreadable admits nobody.
+/// The addresses that may use the admin API. A list whose entries are all unreadable admits nobody.
 #[derive(Clone, Default)]
 pub struct AllowList {
     active: bool,
@@ -132,17 +133,17 @@ impl AllowList {
         Self { active: !networks.is_empty(), networks }
     }
 
-    /// Entries as saved. One that cannot be read admits nobody.
+    /// Builds the list from saved entries. An unreadable entry admits nobody.
     pub fn of(entries: &[String]) -> Self {
         let networks = entries.iter().filter_map(|entry| config::parse_network(entry)).collect();
         Self { active: !entries.is_empty(), networks }
     }
 
-    /// Whether an address is in the list, or there is none.
+    /// Whether the address is in the list, or no list is set.
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let holds = |address| config::is_in(address, &self.networks);
-        // A browser on the machine itself may come over either: `::1` and 127.0.0.1 are one.
+        // A browser on the same machine may use either: `::1` and 127.0.0.1 count as one.
         let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
         !self.active || holds(address) || (address == v6 && holds(v4)) || (address == v4 && holds(v6))
     }
@@ -171,7 +172,7 @@ impl TraceRules {
         }
     }
 
-    /// Whether a request is recorded: every target that is set is met, the session to the letter.
+    /// Whether a request is recorded: it must match every target that is set, the session exactly.
     pub fn wants(&self, model: &str, client: Option<&str>, session: Option<&str>) -> bool {
         let meets = |target: &str, found: Option<&str>| {
             target.is_empty() || found.is_some_and(|found| found.to_lowercase() == target.to_lowercase())
@@ -183,8 +184,7 @@ impl TraceRules {
 }
 
 impl LogCleanup {
-    /// The settings of the schedule. While none of them is saved, `values` shows the retention in
-    /// their place.
+    /// Reads the schedule's settings. While none of them is saved, `values` shows the retention in their place.
     fn of(config: &Config, saved: &HashMap<String, String>, values: &mut Values) -> Self {
         let is_saved = LOG_CLEANUP_KEYS.iter().any(|key| saved.contains_key(*key));
         let days = config.proxy_log_retention_days;
@@ -203,13 +203,14 @@ impl LogCleanup {
                 program: values.flag("log_cleanup_program_logs_enabled"),
                 days: u32::try_from(values.count("log_cleanup_retention_days")).unwrap_or(u32::MAX),
             },
-            // Stored and sent schedules are checked, so this one is the environment's.
+            // Saved and sent schedules are checked, so this one is from the environment.
             Err(_) => Self::Retention { days },
         }
     }
 }
 
-/// Names what is saved and shuts the gateway off until it is put right, which nobody would see otherwise.
+/// Logs saved values that are unusable and lock the gateway until they are corrected, which nobody would notice
+/// otherwise.
 fn warn_of_unusable(values: &Values) {
     for entry in values.texts("admin_ip_allowlist") {
         if config::parse_network(&entry).is_none() {
@@ -225,7 +226,7 @@ fn warn_of_unusable(values: &Values) {
 }
 
 impl Settings {
-    /// Saved rows (name to JSON text, secrets opened) over the configuration.
+    /// Builds the settings from saved rows (name to JSON text, secrets opened) over the configuration.
     pub fn new(config: &Config, saved: &HashMap<String, String>) -> Self {
         let mut values = Values::new(config, saved);
         warn_of_unusable(&values);
@@ -238,7 +239,7 @@ impl Settings {
         let keywords = values.texts("proxy_error_keywords");
         let weight =
             |name: &str| values.get("routing_weights").get(name).and_then(Value::as_f64).unwrap_or(0.0);
-        // None of them is never.
+        // Zero seconds means never.
         let some_seconds =
             |name: &str| Some(values.count(name)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
         Self {

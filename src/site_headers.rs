@@ -1,5 +1,5 @@
-//! The headers of a site's own that go with every request to it (`customHeaders`), in the one form in which they are stored:
-//! the JSON text of an object, names lower-cased and sorted, no blanks.
+//! The custom headers of a site that go with every request to it (`customHeaders`), in the form in which they are
+//! stored: the JSON text of an object, names lower-cased and sorted, no blanks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::fmt;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-/// Enough for any real set of headers, far below what a request head may hold.
+/// Maximum number of headers: enough for any real set, far below what a request head may hold.
 const MOST: usize = 64;
 const MOST_BYTES: usize = 16 * 1024;
 
-/// Headers that frame the message; the gateway alone decides them.
+/// Headers that frame the message; only the gateway sets them.
 const FRAMING: [&str; 8] =
     ["host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade"];
 
-/// Why headers are not taken: a sentence for people, without a value.
+/// The reason why headers are refused: a sentence for people, without a value.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault(String);
 
-/// Reads the text of an object; `None` where it has no headers.
+/// Reads headers from the text of an object; `None` if there are none.
 ///
 /// # Errors
-/// As [`canonical`].
+/// Fails as [`canonical`] does.
 pub fn of_text(text: &str) -> Result<Option<String>, Fault> {
     if text.trim().is_empty() {
         return Ok(None);
@@ -33,10 +33,11 @@ pub fn of_text(text: &str) -> Result<Option<String>, Fault> {
     }
 }
 
-/// The stored text of these headers; `None` where there are none.
+/// Returns the stored text of these headers; `None` if there are none.
 ///
 /// # Errors
-/// When one of them cannot be sent, comes twice or is not an operator's to set, or when they are too many.
+/// Fails if one of them cannot be sent, is given twice or may not be set by an operator, or if they are too many or too
+/// long.
 pub fn canonical(headers: &Map<String, Value>) -> Result<Option<String>, Fault> {
     let mut sound = BTreeMap::new();
     for (name, value) in headers {
@@ -59,10 +60,10 @@ pub fn canonical(headers: &Map<String, Value>) -> Result<Option<String>, Fault> 
     Ok(Some(text))
 }
 
-/// A header that can be sent.
+/// Checks one header and returns its name and value.
 ///
 /// # Errors
-/// When it cannot be, or the gateway sets it itself.
+/// Fails if it cannot be sent, or if the gateway sets it itself.
 pub fn one<'v>(name: &str, value: &'v Value) -> Result<(HeaderName, &'v str), Fault> {
     let refuse = |why| Fault::of(name, why);
     let header = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| refuse("has an invalid name"))?;

@@ -6,14 +6,14 @@
 //! https://a.example/api/v1/?k=1  https://a.example/api/v1            https://a.example/api/v1
 //! ```
 //!
-//! Only `http` and `https` with a host pass, and no user name or password: what the gateway cannot call, or would call
-//! without what was written, is refused at the edge.
-//! Host names must be ASCII; an international name is written in its `xn--` form.
+//! Only `http` and `https` with a host are accepted, without a user name or password: an address that the gateway
+//! cannot call, or would call without a part of it, is refused at the edge. Host names must be ASCII; an international
+//! name is written in its `xn--` form.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The longest address the store keeps.
+/// Maximum length of a stored address, in characters.
 const MAX_CHARS: usize = 500;
 
 /// Paths that belong to the protocol, not to the site: the platform adapters append them themselves.
@@ -27,8 +27,7 @@ const PROTOCOL_PATHS: [&str; 7] = [
     "/v1beta/models",
 ];
 
-/// The address of a site: scheme, host, a port when it is not the scheme's own, and a path without
-/// trailing slashes.
+/// The address of a site: scheme, host, a port if it is not the scheme's default, and a path without trailing slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteUrl {
     origin: String,
@@ -37,14 +36,14 @@ pub struct SiteUrl {
     path: String,
 }
 
-/// Why an address was refused; the text is for the person who typed it.
+/// The reason why an address was refused, for the person who typed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlError(pub &'static str);
 
 // === impl SiteUrl ===
 
 impl SiteUrl {
-    /// Reads the address of a site; `https://` is assumed when no scheme is given.
+    /// Reads the address of a site; `https://` is assumed if no scheme is given.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let text = text.trim();
         if split_scheme(text).is_some() {
@@ -82,33 +81,33 @@ impl SiteUrl {
         Ok(Self { origin, host, port, path })
     }
 
-    /// Lower-case host; an IPv6 address keeps its brackets.
+    /// Returns the host in lower case; an IPv6 address keeps its brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port, when it is not the scheme's own.
+    /// Returns the port if it is not the scheme's default.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// The path without trailing slashes: empty for the root.
+    /// Returns the path without trailing slashes: empty for the root.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The address with its whole path.
+    /// Returns the address with its whole path.
     pub fn canonical(&self) -> String {
         format!("{}{}", self.origin, self.path)
     }
 
-    /// The address as stored, compared and shown: without a path that belongs to the protocol.
+    /// Returns the address as stored, compared and shown: without a path that belongs to the protocol.
     pub fn persisted(&self) -> String {
         if PROTOCOL_PATHS.contains(&self.path.as_str()) { self.origin.clone() } else { self.canonical() }
     }
 }
 
-/// `("https", "host/path")` when the text begins with a scheme; a `://` further on, as in a query,
+/// Splits `https://host/path` into scheme and rest if the text begins with a scheme; a `://` further on, as in a query,
 /// does not count.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once("://")?;
@@ -159,7 +158,7 @@ fn normal_host(host: &str) -> Result<String, UrlError> {
     if !labels_are_sound || name.len() > 253 {
         return Err(UrlError("has an invalid host name"));
     }
-    // A last label of digits can only be an IPv4 address; `10.1` would otherwise mean what the resolver likes.
+    // A last label of digits can only be an IPv4 address; resolvers would interpret `10.1` in their own ways.
     let is_numeric = name.rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
     if is_numeric && name.parse::<Ipv4Addr>().is_err() {
         return Err(UrlError("has an invalid IPv4 address"));
@@ -167,7 +166,8 @@ fn normal_host(host: &str) -> Result<String, UrlError> {
     Ok(name)
 }
 
-/// Dot segments resolved, what a request line cannot carry percent-encoded, trailing slashes dropped.
+/// Normalises a path: resolves dot segments, percent-encodes characters that a request line cannot carry, and drops
+/// trailing slashes.
 fn normal_path(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {

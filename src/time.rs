@@ -1,5 +1,4 @@
-//! Time as the service stores and shows it: UTC epoch milliseconds inside, ISO 8601 with
-//! milliseconds and `Z` outside.
+//! Time as the service stores and shows it: UTC epoch milliseconds inside, ISO 8601 with milliseconds and `Z` outside.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,56 +8,56 @@ use serde_json::Value;
 /// Milliseconds since the Unix epoch, UTC.
 pub type Millis = i64;
 
-/// The current time. Pure rooms take it as an argument; only the faces call this.
+/// Returns the current time. Pure rooms take it as an argument; only the faces call this.
 pub fn now_ms() -> Millis {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// The current time in whole seconds.
+/// Returns the current time in whole seconds.
 pub fn now_secs() -> u64 {
     now_ms().unsigned_abs() / 1000
 }
 
-/// `duration` in milliseconds.
+/// Converts `duration` to milliseconds.
 pub fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Milliseconds on a clock that never steps back, for measuring limits; it says nothing about the time of day.
+/// Returns milliseconds on a clock that never steps back, for measuring limits; it is unrelated to the time of day.
 pub fn monotonic_ms() -> Millis {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();
     i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How long something took, in milliseconds: at least 1, since 0 reads as not measured.
+/// Returns the duration in milliseconds, at least 1, since 0 reads as not measured.
 pub fn measured_ms(took: Duration) -> Millis {
     i64::try_from(took.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
-/// `2026-05-01T08:00:00.000Z`. A value outside the calendar's range shows as the epoch.
+/// Formats a time as `2026-05-01T08:00:00.000Z`. A value outside the calendar's range shows as the epoch.
 pub fn iso(ms: Millis) -> String {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     format!("{stamp:.3}")
 }
 
-/// Whether a moment has a date: what stands behind the year 9999 is shown as none.
+/// Whether a time has a date: times after the year 9999 have none.
 pub fn is_date(ms: Millis) -> bool {
     jiff::Timestamp::from_millisecond(ms).is_ok()
 }
 
-/// `Fri, 01 May 2026 08:00:00 GMT`, as HTTP headers have it (RFC 9110 §5.6.7).
+/// Formats a time as `Fri, 01 May 2026 08:00:00 GMT`, as HTTP headers have it (RFC 9110 §5.6.7).
 pub fn http_date(ms: Millis) -> String {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&stamp).unwrap_or_default()
 }
 
-/// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date
-/// taken as UTC, a year or a year and a month, all of these also with slashes, a date of mails and HTTP, one whose
-/// month has its English name, or a number of seconds (> 10^9) or milliseconds (beyond the seconds until the year 9999).
-/// Anything else is `None`.
+/// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date taken as UTC, a year
+/// or a year and a month, all of these also with slashes, a date of mails and HTTP, a date with the English name of its
+/// month, or a number of seconds (> 10^9) or milliseconds (beyond the seconds until the year 9999). Returns `None` for
+/// anything else.
 pub fn parse(text: &str) -> Option<Millis> {
     let text = &*text.trim().replace('/', "-");
     if let Some(date) = year_and_month(text) {
@@ -81,7 +80,7 @@ pub fn parse(text: &str) -> Option<Millis> {
     Some(zoneless.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
-/// A date whose month has its English name: `Nov 27, 2026`, `27 November 2026 10:00`.
+/// Reads a date with the English name of its month: `Nov 27, 2026`, `27 November 2026 10:00`.
 fn with_named_month(text: &str) -> Option<jiff::civil::DateTime> {
     let text = text.replace(',', " ").split_whitespace().collect::<Vec<_>>().join(" ");
     ["%b %d %Y", "%B %d %Y", "%d %b %Y", "%d %B %Y"].into_iter().find_map(|date| {
@@ -93,7 +92,7 @@ fn with_named_month(text: &str) -> Option<jiff::civil::DateTime> {
     })
 }
 
-/// The beginning of `YYYY` or `YYYY-MM`.
+/// Reads `YYYY` or `YYYY-MM` as the first day of the period.
 fn year_and_month(text: &str) -> Option<jiff::civil::Date> {
     let (year, month) = text.split_once('-').unwrap_or((text, "01"));
     let is =
@@ -102,27 +101,27 @@ fn year_and_month(text: &str) -> Option<jiff::civil::Date> {
     jiff::civil::Date::new(year.parse().ok()?, month.parse().ok()?, 1).ok()
 }
 
-/// When the local day of `ms` began: midnight, or the first instant after one that a change of the
-/// clocks skipped.
+/// Returns the start of the local day of `ms`: midnight, or the first instant after it if a change of the clocks
+/// skipped midnight.
 pub fn local_day_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     stamp.to_zoned(zone.clone()).start_of_day().map_or(ms, |start| start.timestamp().as_millisecond())
 }
 
-/// When the local hour of `ms` began: where the local clock shows a full hour.
+/// Returns the start of the local hour of `ms`, when the local clock shows a full hour.
 pub fn local_hour_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     let offset = Millis::from(zone.to_offset(stamp).seconds()) * 1000;
     ms - (ms + offset).rem_euclid(3_600_000)
 }
 
-/// The local day of `ms`.
+/// Returns the local day of `ms`.
 pub fn local_day(ms: Millis, zone: &jiff::tz::TimeZone) -> jiff::civil::Date {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     stamp.to_zoned(zone.clone()).date()
 }
 
-/// Milliseconds from a JSON value: a text as [`parse`] reads it, or a number.
+/// Reads milliseconds from a JSON value: a text as [`parse`] reads it, or a number.
 pub fn from_json(value: &Value) -> Option<Millis> {
     match value {
         Value::String(text) => parse(text),
@@ -130,9 +129,9 @@ pub fn from_json(value: &Value) -> Option<Millis> {
     }
 }
 
-/// Milliseconds from a JSON number of milliseconds or seconds, by its size.
+/// Reads milliseconds from a number of milliseconds or seconds, which its size distinguishes.
 pub fn from_number(number: f64) -> Option<Millis> {
-    // The last second that a calendar of four digits can write.
+    // The last second that a calendar with four-digit years can write.
     const LAST_SECOND: f64 = 253_402_300_799.0;
     if number > LAST_SECOND && number <= LAST_SECOND * 1000.0 {
         Some(number as Millis)

@@ -1,16 +1,16 @@
-//! Random names that nobody guesses and nothing else has.
+//! Random, unguessable and unique ids.
 
 use crate::hex;
 
-/// A random UUID (RFC 9562, version 4).
+/// Returns a random UUID (RFC 9562, version 4).
 ///
 /// # Panics
-/// When the operating system gives no random bytes: nothing could be kept apart then.
+/// Panics if the operating system gives no random bytes: nothing could be kept apart then.
 pub fn v4() -> String {
     written(random(), 0x40)
 }
 
-/// A UUID of the form for names (RFC 9562, version 5), made of 32 hex digits that are themselves a hash; `None` for
+/// Returns a name-based UUID (RFC 9562, version 5) made of 32 hex digits that are themselves a hash; `None` for
 /// anything else.
 pub fn shaped(digits: &str) -> Option<String> {
     let number = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32)?;
@@ -24,18 +24,18 @@ fn written(mut bytes: [u8; 16], version: u8) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// 32 hex digits: 128 random bits.
+/// Returns 32 hex digits: 128 random bits.
 ///
 /// # Panics
-/// When the operating system gives no random bytes, as [`v4`].
+/// Panics if the operating system gives no random bytes, as [`v4`] does.
 pub fn random_hex() -> String {
     hex::encode(&random())
 }
 
-/// 64 random bits.
+/// Returns 64 random bits.
 ///
 /// # Panics
-/// When the operating system gives no random bytes, as [`v4`].
+/// Panics if the operating system gives no random bytes, as [`v4`] does.
 pub fn random_number() -> u64 {
     u128::from_be_bytes(random()) as u64
 }

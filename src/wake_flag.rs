@@ -16,26 +16,26 @@ use std::task::{Context, Poll, Wake, Waker};
 
 #[derive(Default)]
 pub struct WakeFlag {
-    /// A wake-up has come since it was last cleared.
+    /// Whether a wake-up has come since it was last cleared.
     set: AtomicBool,
-    /// The task has returned `Pending` and must be woken.
+    /// Whether the task has returned `Pending` and must be woken.
     waiting: AtomicBool,
     task: Mutex<Option<Waker>>,
 }
 
 impl WakeFlag {
-    /// To be called before the future is polled: every wake-up from now on counts.
+    /// Clears the flag. Call it before polling the future: every wake-up from now on counts.
     pub fn clear(&self) {
         self.set.store(false, SeqCst);
     }
 
-    /// Whether a wake-up has come since it was cleared.
+    /// Whether a wake-up has come since the flag was cleared.
     pub fn is_set(&self) -> bool {
         self.set.load(SeqCst)
     }
 
-    /// Has the task woken by the next wake-up. To be called last before returning `Pending`: a wake-up that comes after
-    /// this wakes the task, and one that came before is seen here.
+    /// Has the next wake-up wake the task. Call it last before returning `Pending`: a wake-up that comes after this
+    /// wakes the task, and one that came before is seen here.
     pub fn register(&self, task: &Waker) {
         let mut known = self.task();
         match &mut *known {
@@ -73,7 +73,8 @@ impl Wake for WakeFlag {
     }
 }
 
-/// A waker for one future within another that is driven with a [`WakeFlag`]: it tells whether there is news for that one.
+/// A waker for one future inside another that is driven with a [`WakeFlag`]: it records whether that one has been
+/// woken.
 pub struct InnerFlag {
     set: AtomicBool,
     outer: Arc<WakeFlag>,
@@ -84,7 +85,8 @@ impl InnerFlag {
         Self { set: AtomicBool::new(false), outer }
     }
 
-    /// Polls `future` when it is polled first and when something has happened to it since, however often it is asked.
+    /// Polls `future` when it is first polled and whenever it has been woken since, however often the outer future is
+    /// polled.
     pub async fn run<F: Future>(self: Arc<Self>, future: F) -> F::Output {
         let mut future = pin!(future);
         let waker = Waker::from(self.clone());

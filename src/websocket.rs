@@ -1,4 +1,4 @@
-//! What both ends of a WebSocket share (RFC 6455): the proof of the handshake, and the bounds of frames.
+//! Shared by both ends of a WebSocket (RFC 6455): the proof of the handshake, and the limits of frames.
 //!
 //! Extensions are never offered: a deflated frame may grow a thousandfold while it is read.
 
@@ -8,14 +8,14 @@ use hyper::http::HeaderValue;
 use ring::digest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-/// The only version there is.
+/// The only protocol version.
 pub const VERSION: &str = "13";
-/// Read and write buffer of one socket; a longer message has room of its own while it passes.
+/// The read and write buffer of one socket, in bytes; a longer message is buffered apart while it passes.
 pub const BUFFER: usize = 16 * 1024;
-/// What RFC 6455 §1.3 has every server append to the client's key.
+/// The text that RFC 6455 §1.3 has every server append to the client's key.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// What proves to the client that its key was read by a server of this protocol.
+/// Returns the proof to the client that a server of this protocol has read its key.
 pub fn accept(key: &[u8]) -> Option<HeaderValue> {
     let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     context.update(key);
@@ -23,12 +23,13 @@ pub fn accept(key: &[u8]) -> Option<HeaderValue> {
     HeaderValue::from_str(&BASE64.encode(context.finish())).ok()
 }
 
-/// Frames of a socket on which a message that comes is up to `max_received` bytes long, one that goes up to `max_sent`.
+/// Returns the configuration of a socket that receives messages of up to `max_received` bytes and sends up to
+/// `max_sent`.
 pub fn config(max_received: usize, max_sent: usize) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(BUFFER)
         .write_buffer_size(BUFFER)
-        // Every message is flushed before the next, so this only stops what is too long.
+        // Every message is flushed before the next, so this only stops messages that are too long.
         .max_write_buffer_size(max_sent.saturating_add(4 * BUFFER))
         .max_message_size(Some(max_received))
         .max_frame_size(Some(max_received))

@@ -1,4 +1,4 @@
-//! `/api/site-announcements`: what sites announce.
+//! `/api/site-announcements`: the announcements that sites publish.
 
 pub mod schema;
 
@@ -74,7 +74,7 @@ pub async fn mark_all_read(admin: Arc<Admin>, _request: Request) -> Result<Respo
     Ok(done())
 }
 
-/// `DELETE /api/site-announcements`: the rows; their events stay.
+/// `DELETE /api/site-announcements`: deletes all announcements; the events about them stay.
 pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     announcements::clear(&admin.core.store, now_ms()).await?;
     Ok(done())

@@ -8,12 +8,12 @@
 //! no or a blank Authorization header    401 Missing Authorization header      missing_token
 //! another token                         403 Invalid token                     invalid_token
 //! placeholder token from elsewhere      403 names the variable to set         builtin_token
-//! … for a page or by a name from there  403 names the variable to set         builtin_token
+//! … or with another Host or Origin      403 names the variable to set         builtin_token
 //! ```
 //!
-//! The last column is the answer's `code`, so that nobody has to read the words.
+//! The last column is the response's `code`, so that clients need not parse the message.
 //!
-//! The comparison takes the same time wherever the first difference is; only the length shows.
+//! The comparison takes the same time wherever the first difference is; it only reveals the token's length.
 
 pub mod schema;
 
@@ -38,26 +38,26 @@ use crate::store::events::{EventLevel, NewEvent};
 use crate::store::settings;
 use crate::time::now_ms;
 
-/// The fewest characters of an admin token.
+/// Minimum length of an admin token, in characters.
 const MIN_TOKEN_CHARS: usize = 6;
 const MAX_TOKEN_CHARS: usize = 512;
 
-/// What the gate asks for.
+/// The settings that decide who is let in.
 pub struct Gate<'a> {
     pub token: &'a str,
     pub allow_list: &'a AllowList,
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 pub struct Caller<'a> {
-    /// The socket's peer.
+    /// The IP address of the socket's peer.
     pub peer: IpAddr,
-    /// The client as far as trusted proxies tell.
+    /// The client's IP address, as far as trusted proxies report it.
     pub client: IpAddr,
     pub headers: &'a HeaderMap,
 }
 
-/// Lets an admin through, or says why not.
+/// Checks a caller against the gate; returns the refusal when it is not let in.
 pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
     let refusal = |status, code, message| Err(AdminError::new(status, message).flag("code", code));
     if !gate.allow_list.admits(caller.client) {
@@ -92,21 +92,21 @@ fn is_same(presented: &[u8], token: &str) -> bool {
     !token.is_empty() && presented.ct_eq(token.as_bytes()).into()
 }
 
-/// Lets a caller through to the `/api` group, or says why not.
+/// Checks a caller of the `/api` group against the settings in force; returns the refusal when it is not let in.
 pub fn authorize(core: &Core, caller: &Caller<'_>) -> Result<()> {
     let settings = core.settings.load();
     let gate = Gate { token: &settings.auth_token, allow_list: &settings.admin_ip_allowlist };
     check(&gate, caller)
 }
 
-/// `GET /api/settings/auth/info`: which token is in force, masked. The console checks a typed token
-/// with it.
+/// `GET /api/settings/auth/info`: shows the admin token in force, masked. The console checks a typed token with this
+/// route.
 pub async fn info(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let masked = secrets::mask(&admin.core.settings.load().auth_token);
     Ok(http::json(StatusCode::OK, &json!({ "masked": masked })))
 }
 
-/// `POST /api/settings/auth/change`: the new token holds from the next request on.
+/// `POST /api/settings/auth/change`: changes the admin token; the new one is valid from the next request on.
 pub async fn change(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::CHANGE, request.json_object().await?);
     guard(&admin, &request, &bucket::AUTH_CHANGE)?;
@@ -115,7 +115,7 @@ pub async fn change(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let new = new_token(&fields)?;
     let _turn = admin.core.settings_edits.lock().await;
     if !is_same(old.as_bytes(), &admin.core.settings.load().auth_token) {
-        // Not 403: clients take that as a lost login.
+        // Not 403: clients take that for a lost login.
         return Err(Invalid::field("oldToken", "the current admin token").into());
     }
     let now = now_ms();
@@ -134,7 +134,8 @@ pub async fn change(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// A token that a header can carry and nobody mistypes: visible ASCII, long enough, not the built-in one.
+/// Reads the new token, which must be visible ASCII (so that a header can carry it), long enough, and not the built-in
+/// one.
 fn new_token(fields: &Fields) -> Result<&str, Invalid> {
     let invalid = |expected| Invalid::field("newToken", expected);
     let new = fields.text("newToken")?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The answer of every batch: which items succeeded, and why the others did not.
+//! The response of every batch: which items succeeded, and why the others did not.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::schema::{Object, has};
 use crate::http::{self, Response};
 use crate::ids::Id;
 
-/// Which rows a batch is about.
+/// The request body that names the rows of a batch.
 pub static IDS: Object = Object::new("BatchIds", &[has("ids", List(&Shape::Id)).about("At least one")]);
 
 pub static BATCH_RESULT: Object = Object::new(
@@ -23,7 +23,7 @@ pub static BATCH_RESULT: Object = Object::new(
 
 static FAILED_ITEM: Object = Object::new("FailedItem", &[has("id", Integer), has("message", Text)]);
 
-/// Collects the items of one batch; it answers 200 even when all of them failed.
+/// The results of one batch; it answers with status 200 even when every item failed.
 #[derive(Default)]
 pub struct BatchResult {
     success_ids: Vec<i64>,
@@ -31,7 +31,7 @@ pub struct BatchResult {
 }
 
 impl BatchResult {
-    /// Notes how one item ended.
+    /// Records the result of one item.
     pub fn add(&mut self, id: impl Id, result: Result<()>) {
         match result {
             Ok(()) => self.success_ids.push(id.get()),

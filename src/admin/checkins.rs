@@ -1,4 +1,4 @@
-//! `/api/checkin`: checking in by hand, the log of it, and when it happens by itself.
+//! `/api/checkin`: check-ins started by hand, their log, and their schedule.
 
 pub mod schema;
 
@@ -20,7 +20,7 @@ use crate::jobs::checkin::{self, Trigger};
 use crate::store::checkins::{self, CheckinRow};
 use crate::time::iso;
 
-/// What the schedule's fields are called among the settings.
+/// The schedule's request fields, each with the name of its setting.
 const FIELDS: [(&str, &str); 3] =
     [("mode", "checkinScheduleMode"), ("cron", "checkinCron"), ("intervalHours", "checkinIntervalHours")];
 
@@ -29,7 +29,7 @@ pub async fn trigger_all(admin: Arc<Admin>, _request: Request) -> Result<Respons
     Ok(queued(&checkin::all::start_all(&admin.jobs)))
 }
 
-/// `POST /api/checkin/trigger/{id}`: its result, good or bad, with status 200.
+/// `POST /api/checkin/trigger/{id}`: checks one account in; answers with status 200 whether or not it succeeded.
 pub async fn trigger(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     Ok(http::json(StatusCode::OK, &checkin::check_in(&admin.jobs, id, Trigger::Operator).await))
@@ -45,7 +45,7 @@ pub async fn logs(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &shown))
 }
 
-/// The keys are those of the joined tables; no row shows a credential.
+/// Shows a check-in under the names of the joined tables; no credential is included.
 pub fn shown(row: &CheckinRow) -> Value {
     json!({
         "checkin_logs": {
@@ -73,10 +73,11 @@ pub fn shown(row: &CheckinRow) -> Value {
     })
 }
 
-/// `PUT /api/checkin/schedule`: what is not sent stays, but for the mode, which is then `cron`.
+/// `PUT /api/checkin/schedule`: fields that are not sent stay, except the mode, which then becomes `cron`.
 pub async fn schedule(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::SCHEDULE, request.json_object().await?);
-    // The settings take "6" and 1.5 from forms; a schedule is set by scripts, which should hear that they sent no integer.
+    // The settings accept "6" and 1.5 from forms; a schedule is set by scripts, which must learn that they sent no
+    // integer.
     if fields.get("intervalHours").is_some_and(|hours| exact_integer(hours).is_none()) {
         return Err(Invalid::field("intervalHours", "integer from 1 to 24").into());
     }

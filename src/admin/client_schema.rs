@@ -1,7 +1,8 @@
 //! Descriptions of the routes for clients.
 //!
-//! Of a request they have the members that the gateway itself reads, of an answer those that clients are most often after;
-//! whatever else a vendor documents passes as it is. Only what a request is refused without here is required.
+//! A request's description has the members that the gateway itself reads; a response's has the members that clients use
+//! most. Everything else that a vendor documents passes through unchanged. A member is required only if the gateway
+//! refuses a request without it.
 //!
 //! Sources: platform.openai.com/docs/api-reference, docs.anthropic.com/en/api, ai.google.dev/api.
 
@@ -11,7 +12,7 @@ use super::schema::Shape::{
 use super::schema::{FORM, JSON, Object, Operation, has, may, op};
 
 const EVENTS: &[&str] = &["text/event-stream"];
-/// Sounds, pictures and files, of whatever type they are.
+/// The media type of bodies that may be audio, images or files of any type.
 const BYTES: &str = "*/*";
 const JSON_OR_FORM: &[&str] = &[JSON, FORM];
 const AS_FORM: &[&str] = &[FORM];

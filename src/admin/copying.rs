@@ -1,5 +1,5 @@
-//! While everything is copied into another database, operators change nothing: what they set up meanwhile would stay
-//! behind in the old one, and nobody would miss it before that one is gone.
+//! Refuses changes while everything is copied into another database: what operators set up meanwhile would stay behind
+//! in the old one, and nobody would notice before that one is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,29 +8,29 @@ use hyper::{Method, StatusCode};
 
 use super::errors::{AdminError, Result};
 
-/// Whether a copy is under way; clones share it.
+/// Whether a copy is in progress; clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Copies {
     is_under_way: Arc<AtomicBool>,
 }
 
-/// A copy that is under way, until it is dropped.
+/// A guard for a copy in progress; the copy ends when this is dropped.
 #[derive(Debug)]
 pub struct Copying {
     is_under_way: Arc<AtomicBool>,
 }
 
 impl Copies {
-    /// Begins one; `None` while there is one.
+    /// Begins a copy; returns `None` if one is in progress.
     pub fn begin(&self) -> Option<Copying> {
         let was_under_way = self.is_under_way.swap(true, Ordering::SeqCst);
         (!was_under_way).then(|| Copying { is_under_way: self.is_under_way.clone() })
     }
 
-    /// Lets a request pass that changes nothing, or while nothing is copied.
+    /// Admits requests that change nothing, and every request while no copy is in progress.
     ///
     /// # Errors
-    /// Refuses a change while a copy is under way.
+    /// Refuses a change while a copy is in progress.
     pub fn admit(&self, method: &Method) -> Result<()> {
         let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         match changes && self.is_under_way.load(Ordering::SeqCst) {
@@ -46,7 +46,7 @@ impl Drop for Copying {
     }
 }
 
-/// What a change gets while a copy is under way.
+/// Builds the refusal of a change that arrives while a copy is in progress.
 pub fn refused() -> AdminError {
     AdminError::new(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -1,4 +1,4 @@
-//! The one way in which the admin API says no.
+//! The error type of the admin API, and its response.
 //!
 //! Every refusal has the same body, a superset of what clients of the different resources look for:
 //!
@@ -10,10 +10,10 @@
 //! |---|---|
 //! | 400 | a field, an id or a body that cannot be read |
 //! | 401, 403 | admin authentication, and nothing else: clients take both as a lost login |
-//! | 404, 409 | a row that is not there, a row that is there already |
+//! | 404, 409 | a row that does not exist; a row that already exists |
 //! | 413, 415, 408 | the request body itself; with `statusCode` |
 //! | 429 | a route guard; with `Retry-After` |
-//! | 500, 503 | our own failures; the client learns that, the log learns why |
+//! | 500, 503 | failures of the gateway; the cause is only in the log |
 //! | 507 | the disk is full |
 //!
 //! A business failure of an upstream is not an error: [`failure`] answers it with status 200.
@@ -29,18 +29,18 @@ use crate::aside::NoThread;
 use crate::http::{self, BodyError, Response};
 use crate::store;
 
-/// Why a request was refused.
+/// A refusal of a request.
 #[derive(Debug)]
 pub struct AdminError {
     status: StatusCode,
-    /// For the client. Never carries a credential.
+    /// The text for the client. It never carries a credential.
     message: String,
-    /// Further fields of the body, such as `requiresVerification`.
+    /// Additional fields of the body, such as `requiresVerification`.
     flags: Map<String, Value>,
     retry_after_secs: Option<u64>,
 }
 
-/// The body of a [`failure`], with flags of its route.
+/// The body of a [`failure`], without the flags that a route adds.
 pub static FAILURE: Object =
     Object::new("Failure", &[has("success", Is(false)), has("message", Text), has("error", Text)]);
 
@@ -60,7 +60,7 @@ pub static ADMIN_ERROR: Object = Object::with(
     ],
 );
 
-/// What handlers give.
+/// The result of a handler.
 pub type Result<T, E = AdminError> = std::result::Result<T, E>;
 
 // === impl AdminError ===
@@ -74,7 +74,7 @@ impl AdminError {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// `what` is missing, as in `Site`.
+    /// Builds a 404; `what` names the missing thing, such as `Site`.
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("{what} not found"))
     }
@@ -83,7 +83,7 @@ impl AdminError {
         Self::new(StatusCode::CONFLICT, message)
     }
 
-    /// A guard is exhausted for this many more seconds.
+    /// Builds a 429 of an exhausted route guard that recovers in this many seconds.
     pub fn too_many_requests(retry_after_secs: u64) -> Self {
         let message = "Too many requests, please try again later";
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, message);
@@ -92,7 +92,7 @@ impl AdminError {
         error.flag("retryAfter", seconds)
     }
 
-    /// Our own failure: `cause` goes to the log, the client learns only that it happened.
+    /// Builds a 500 for a failure of the gateway itself: `cause` goes to the log and not to the client.
     pub fn internal(attempt: &str, cause: impl std::fmt::Display) -> Self {
         log::error!("{attempt}: {cause}");
         let status = StatusCode::INTERNAL_SERVER_ERROR;
@@ -105,7 +105,7 @@ impl AdminError {
         self
     }
 
-    /// Names the field as the client knows it.
+    /// Replaces the field's name in the message by the name that the client knows.
     pub fn naming(mut self, field: &str, theirs: &str) -> Self {
         if let Some(problem) = self.message.strip_prefix(&format!("Invalid {field}.")) {
             self.message = format!("Invalid {theirs}.{problem}");
@@ -192,7 +192,7 @@ impl From<NoThread> for AdminError {
     }
 }
 
-/// A failure that clients read from the body: its status is 200, its `success` false.
+/// Builds the response for a failure that clients read from the body: status 200, `success` false.
 pub fn failure(message: &str, flags: Map<String, Value>) -> Response {
     http::json(StatusCode::OK, &body(message, flags))
 }

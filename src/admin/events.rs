@@ -1,4 +1,4 @@
-//! `/api/events`: what the operator should notice.
+//! `/api/events`: events that the operator should notice.
 
 pub mod schema;
 
@@ -61,7 +61,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &events))
 }
 
-/// `GET /api/events/count`: how many are unread.
+/// `GET /api/events/count`: the number of unread events.
 pub async fn count(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let count = events::count_unread(&admin.core.store).await?;
     Ok(http::json(StatusCode::OK, &json!({ "count": count })))

@@ -1,4 +1,4 @@
-//! Whether the process answers, for who watches it.
+//! The health check of the process, for monitoring.
 
 pub mod schema;
 
@@ -12,13 +12,15 @@ use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 use crate::store::Trouble;
 
-/// `GET /api/desktop/health`: the process answers, and what it lacks. Public, and asks nothing else.
+/// `GET /api/desktop/health`: says whether the process is healthy, and what trouble its storage has. Public; reads
+/// nothing else.
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     Ok(health_answer(admin.core.is_stopping(), admin.core.store.database().trouble()))
 }
 
-/// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end. With a full disk, or without its
-/// database, it goes on serving, which a restart would not mend: it is told, and no failure.
+/// Builds the response: 503 once the process is stopping, so that a load balancer sends requests elsewhere while those
+/// in flight end. A full disk or an unreachable database is reported with status 200: the process goes on serving, and
+/// a restart would not help.
 fn health_answer(is_stopping: bool, trouble: Option<Trouble>) -> Response {
     let status = if is_stopping { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     let mut health = json!({ "ok": !is_stopping });

@@ -1,10 +1,10 @@
 //! JSON objects as clients send them, read field by field.
 //!
-//! No coercion: `"1"` is not an integer and `"true"` is not a boolean. A reader gives `None` for an
-//! absent field; where `null` clears a field, the reader gives `Some(None)` for it. The first bad
-//! field ends the reading, and the message names it: `Invalid <field>. Expected <kind>.`
-//! Fields that nobody reads are ignored. Which fields there are, the bounds of an integer and the texts of a choice stand
-//! in the description ([`super::schema`]) that the schema of the request is written from.
+//! No coercion: `"1"` is not an integer and `"true"` is not a boolean. A reader returns `None` for an
+//! absent field; where `null` clears a field, the reader returns `Some(None)` for it. Reading stops at the first bad
+//! field, and the message names it: `Invalid <field>. Expected <kind>.` Fields that no handler reads are ignored. The
+//! description ([`super::schema`]) says which fields there are, the bounds of an integer and the texts of a choice; the
+//! request's schema is generated from it.
 
 use std::collections::HashSet;
 
@@ -14,22 +14,22 @@ use super::schema::{Object, Shape};
 use crate::ids::Id;
 use crate::time::{self, Millis};
 
-/// What a client sends for a field that may be left alone, cleared or set.
+/// The value of a field that may be left alone (`None`), cleared (`Some(None)`) or set.
 pub type Patch<T> = Option<Option<T>>;
 
-/// The longest value of an indexed text column.
+/// Maximum length of an indexed text column, in characters.
 pub const MAX_KEY_CHARS: usize = 191;
-/// A name that a list can still show.
+/// Maximum length of a name, in characters, so that a list can still show it.
 pub const MAX_NAME_CHARS: usize = 500;
 
 /// The largest integer that every JSON client reads exactly.
 pub const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
-/// A refused field; the text is for the person who sent it.
+/// A refused field, with a message for the person who sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(pub String);
 
-/// The object of one request, read by its description.
+/// The JSON object of one request, read by its description.
 #[derive(Clone, Debug)]
 pub struct Fields {
     sent: Map<String, Value>,
@@ -39,12 +39,12 @@ pub struct Fields {
 // === impl Invalid ===
 
 impl Invalid {
-    /// A field of the wrong type or outside its range.
+    /// Builds the refusal of a field that has the wrong type or is outside its range.
     pub fn field(name: &str, expected: &str) -> Self {
         Self(format!("Invalid {name}. Expected {expected}."))
     }
 
-    /// Names an item of `list`: its field is `<list>[].<field>` to who sent it.
+    /// Renames the field to `<list>[].<field>`, for a field of an item of `list`.
     pub fn within(self, list: &str) -> Self {
         match self.0.strip_prefix("Invalid ") {
             Some(rest) => Self(format!("Invalid {list}[].{rest}")),
@@ -56,17 +56,17 @@ impl Invalid {
 // === impl Fields ===
 
 impl Fields {
-    /// What was sent of what is described.
+    /// Wraps the members that were sent, to be read by their description.
     pub fn of(described: &'static Object, sent: Map<String, Value>) -> Self {
         Self { sent, described }
     }
 
-    /// The first name that is not described.
+    /// Returns the first member that the description does not have.
     pub fn unknown(&self) -> Option<&str> {
         self.sent.keys().map(String::as_str).find(|name| self.described.shape(name).is_none())
     }
 
-    /// The field as sent, `null` included.
+    /// Returns the field as sent, `null` included.
     pub fn get(&self, name: &str) -> Option<&Value> {
         debug_assert!(
             self.described.is_open || self.described.shape(name).is_some(),
@@ -81,18 +81,18 @@ impl Fields {
         self.get(name).is_some()
     }
 
-    /// Whether a field was sent, and is not `null`.
+    /// Whether the field was sent and is not `null`.
     pub fn is_given(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// The refusal of a field, which says what is described of it.
+    /// Builds the refusal of a field, which says what its description expects.
     pub fn unexpected(&self, name: &str) -> Invalid {
         let shape = self.described.shape(name);
         Invalid::field(name, &shape.map_or_else(|| "another value".to_owned(), |shape| shape.in_words()))
     }
 
-    /// Text exactly as sent.
+    /// Reads a text exactly as sent.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Invalid> {
         match self.get(name) {
             None => Ok(None),
@@ -101,7 +101,7 @@ impl Fields {
         }
     }
 
-    /// Text, or `null` to clear.
+    /// Reads a text, or `null` to clear.
     pub fn nullable_text(&self, name: &str) -> Result<Patch<&str>, Invalid> {
         match self.get(name) {
             None => Ok(None),
@@ -111,7 +111,7 @@ impl Fields {
         }
     }
 
-    /// Trimmed text that is neither blank nor longer than a list can show.
+    /// Reads a trimmed text that is neither blank nor longer than `MAX_NAME_CHARS`.
     pub fn name(&self, name: &str) -> Result<Option<String>, Invalid> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let text = text.trim();
@@ -129,7 +129,7 @@ impl Fields {
         }
     }
 
-    /// An integer; the description says whether it may be zero or negative.
+    /// Reads an integer; the description says whether it may be zero or negative.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Invalid> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let least = match self.described.shape(name) {
@@ -141,19 +141,19 @@ impl Fields {
         integer.map(Some).ok_or_else(|| self.unexpected(name))
     }
 
-    /// One of the texts that are described, as `parse` knows them.
+    /// Reads one of the described texts, converted by `parse`.
     pub fn one_of<T>(&self, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Invalid> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         parse(text).map(Some).ok_or_else(|| self.unexpected(name))
     }
 
-    /// The id of a row, which has to be there.
+    /// Reads the id of a row; the field is required.
     pub fn required_id<I: Id>(&self, name: &str) -> Result<I, Invalid> {
         let id = self.get(name).and_then(exact_id);
         id.ok_or_else(|| Invalid::field(name, "positive integer"))
     }
 
-    /// The id of a row, or `null` for none.
+    /// Reads the id of a row, or `null` for none.
     pub fn nullable_id<I: Id>(&self, name: &str) -> Result<Patch<I>, Invalid> {
         match self.get(name) {
             None => Ok(None),
@@ -165,7 +165,7 @@ impl Fields {
         }
     }
 
-    /// A moment as a number (seconds or milliseconds) or a text; `null` and blank text are none.
+    /// Reads a time as a number (seconds or milliseconds) or a text; `null` and blank text mean none.
     pub fn nullable_time(&self, name: &str) -> Result<Patch<Millis>, Invalid> {
         let at = match self.get(name) {
             None => return Ok(None),
@@ -179,7 +179,7 @@ impl Fields {
         Ok(Some(Some(at)))
     }
 
-    /// A number of which only the whole part counts, and nothing below zero: 3.8 is 3, -7.2 is 0.
+    /// Reads a number, drops its fraction and raises negative numbers to 0: 3.8 gives 3, -7.2 gives 0.
     pub fn truncated(&self, name: &str) -> Result<Option<i64>, Invalid> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let number = value.as_f64().filter(|number| number.is_finite());
@@ -187,7 +187,7 @@ impl Fields {
         Ok(Some(number.trunc().clamp(0.0, MAX_EXACT) as i64))
     }
 
-    /// A finite number, or `null` to clear.
+    /// Reads a finite number, or `null` to clear.
     pub fn nullable_number(&self, name: &str) -> Result<Patch<f64>, Invalid> {
         match self.get(name) {
             None => Ok(None),
@@ -200,7 +200,7 @@ impl Fields {
         }
     }
 
-    /// Texts, trimmed, without blanks and repetitions, in the order sent.
+    /// Reads a list of texts, trimmed, without blank ones and duplicates, in the order sent.
     pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, Invalid> {
         let invalid = || Invalid::field(name, "array of strings");
         let Some(value) = self.get(name) else { return Ok(None) };
@@ -218,7 +218,7 @@ impl Fields {
         Ok(Some(texts))
     }
 
-    /// Ids of rows, each once, in the order sent.
+    /// Reads a list of row ids without duplicates, in the order sent.
     pub fn id_list<I: Id>(&self, name: &str) -> Result<Option<Vec<I>>, Invalid> {
         let invalid = || Invalid::field(name, "array of positive integers");
         let Some(value) = self.get(name) else { return Ok(None) };
@@ -233,19 +233,19 @@ impl Fields {
         Ok(Some(ids))
     }
 
-    /// The `ids` of a batch, of which there is at least one.
+    /// Reads the `ids` of a batch; at least one is required.
     pub fn ids<I: Id>(&self) -> Result<Vec<I>, Invalid> {
         let ids = self.id_list("ids")?.filter(|ids| !ids.is_empty());
         ids.ok_or_else(|| Invalid::field("ids", "non-empty array of positive integers"))
     }
 }
 
-/// The id that a JSON number stands for: a positive integer.
+/// Returns the id in a JSON number; `None` unless it is a positive integer.
 pub fn exact_id<I: Id>(value: &Value) -> Option<I> {
     exact_integer(value).filter(|id| *id > 0).map(I::new)
 }
 
-/// The integer a JSON number stands for: `2.0` is 2, `2.5` gives `None`.
+/// Returns the integer in a JSON number: `2.0` gives 2, `2.5` gives `None`.
 pub fn exact_integer(value: &Value) -> Option<i64> {
     let number = value.as_number()?;
     if let Some(integer) = number.as_i64() {
@@ -254,12 +254,13 @@ pub fn exact_integer(value: &Value) -> Option<i64> {
     whole(number.as_f64()?)
 }
 
-/// The integer a number stands for, when it has no fraction and every client reads it exactly.
+/// Returns the number as an integer if it has no fraction and every JSON client reads it exactly.
 pub fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64)
 }
 
-/// Puts each of the values in the place of the member of `body`: `read` refuses every one, and names the member.
+/// Asserts that `read` refuses `body` with each of the values in place of the named member, and that the message names
+/// the member.
 #[cfg(test)]
 pub fn refuses_each<T>(read: impl Fn(Value) -> Result<T, Invalid>, body: &Value, cases: &[(&str, Value)]) {
     for (field, values) in cases {

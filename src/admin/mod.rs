@@ -5,27 +5,27 @@
 //! | `state` | what the admin API keeps from one request to the next |
 //! | `table` | every route with its handler; where an error becomes a response |
 //! | `auth` | authentication of operators; the change of the admin token |
-//! | `settings` | what an operator changes while the service runs, tests of it, and upkeep of what is stored |
-//! | `backup` | everything that was set up as one document, out and in |
+//! | `settings` | settings that an operator changes while the service runs, tests of them, and maintenance of stored data |
+//! | `backup` | export and import of the whole configuration as one document |
 //! | `sites` | sites: their addresses, models, probes, and the platform behind an address |
-//! | `accounts` | accounts by what is done with them; reading, verifying and showing a credential |
+//! | `accounts` | accounts, a file per operation; reading, verifying and showing a credential |
 //! | `tokens` | the keys of session accounts |
-//! | `routes`, `channels`, `decisions` | routes, their channels, and why a request would go where it goes |
-//! | `keys` | downstream keys and what they did |
-//! | `models` | which models can be had, from whom, for how much; discovery and probes started by hand |
+//! | `routes`, `channels`, `decisions` | routes, their channels, and explanations of the channel selection |
+//! | `keys` | downstream keys and their usage |
+//! | `models` | available models, their accounts and prices; discovery and probes started by hand |
 //! | `logs`, `events`, `tasks`, `metrics`, `health` | what happened, what runs |
 //! | `stats` | usage and availability statistics, and their cache |
 //! | `oauth` | accounts that are connected by a login in a browser |
-//! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
-//! | `update_center` | whether there is something newer than what runs |
-//! | `search` | one text over everything |
-//! | `playground` | an operator tries the proxy |
-//! | `schema`, `client_schema`, `openapi` | what a route takes and gives, as data; the routes for clients; one document of it |
-//! | `copying` | nobody changes what is being copied into another database |
-//! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request` | what all of them share |
+//! | `checkins`, `announcements` | daily check-ins and their log; announcements of sites |
+//! | `update_center` | newer versions of the gateway, and their deployment |
+//! | `search` | a text search over sites, accounts, tokens, logs and models |
+//! | `playground` | requests to the proxy that an operator sends from the console |
+//! | `schema`, `client_schema`, `openapi` | descriptions of requests and responses; the client routes; the OpenAPI document |
+//! | `copying` | refuses changes while everything is copied into another database |
+//! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request` | shared by all resources |
 //!
-//! In a folder `handlers` has what is done with the resource as a whole, `input` reads its fields and `view` shows them.
-//! A handler gives an answer or an error. A change commits, publishes, then answers.
+//! In a folder, `handlers` handles the resource as a whole, `input` reads its fields and `view` shows them.
+//! A handler returns a response or an error. A change commits, publishes, then answers.
 
 mod accounts;
 mod announcements;

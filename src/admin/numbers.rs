@@ -1,15 +1,15 @@
-//! Numbers as answers show them.
+//! Numbers as responses show them.
 
 use serde_json::Value;
 
 use super::input;
 
-/// A part of a whole, with six decimals at most.
+/// Shows a ratio, rounded to six decimals.
 pub fn ratio(value: f64) -> Value {
     number((value * 1e6).round() / 1e6)
 }
 
-/// A number as people write it: `1`, not `1.0`.
+/// Shows a number without needless decimals: `1`, not `1.0`.
 pub fn number(value: f64) -> Value {
     input::whole(value).map_or_else(|| value.into(), Value::from)
 }

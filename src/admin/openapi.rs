@@ -1,8 +1,8 @@
 //! `GET /api/openapi.json`: every route of the service in OpenAPI 3.1, for people and their tools.
 //!
-//! Method, path, path parameters and authentication come from the router; what a route is for, takes and gives from the
-//! descriptions of [`super::schema`]. `docs/openapi.json` is the same document. Tests hold all three together: a route without
-//! a description, a description without a route, or a file of yesterday does not pass.
+//! Method, path, path parameters and authentication come from the router; summaries, requests and responses from the
+//! descriptions of [`super::schema`]. `docs/openapi.json` is the same document. Tests keep the three in agreement: they
+//! fail for a route without a description, a description without a route, and an outdated file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use super::{
 use crate::admin::Admin;
 use crate::http::{self, Access, Endpoint, Request, Response};
 
-/// The description itself.
+/// The description of this route itself.
 static OPERATIONS: &[Operation] = &[op("GET /api/openapi.json", "This description").gives(Shape::Any)];
 
-/// The scheme by which the admin API lets in.
+/// The name of the admin API's security scheme.
 const OPERATORS: &str = "admin";
-/// The name of the parameter that is the id of a row.
+/// The name of the shared path parameter for a row's id.
 const ROW: &str = "row";
-/// What an answer is described as.
+/// The descriptions of responses.
 const DONE: &str = "Done";
 const FAILED: &str = "Failed";
 
@@ -36,7 +36,7 @@ pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &description(admin.endpoints())))
 }
 
-/// The document, with its members in the order of their names.
+/// Builds the document, with its members sorted by name.
 pub fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
     let mut document = Document::default();
     let mut paths: BTreeMap<String, Value> = BTreeMap::new();
@@ -71,7 +71,7 @@ pub fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
     })
 }
 
-/// Schemas that were referred to, by name.
+/// The document's schemas, each added when it is first referred to.
 #[derive(Default)]
 struct Document {
     schemas: BTreeMap<&'static str, Value>,
@@ -90,7 +90,7 @@ impl Document {
         match endpoint.access {
             Access::Public => shown["security"] = json!([]),
             Access::Proxy => shown["security"] = json!([{ "client": [] }]),
-            // As the whole document says.
+            // The document's own security applies.
             Access::Admin => {}
         }
         let mut parameters = path_parameters(endpoint);
@@ -178,7 +178,7 @@ impl Document {
         }
     }
 
-    /// The schema of an object by its name, after which the document has it.
+    /// Returns a reference to an object's schema, and adds the schema to the document.
     fn reference(&mut self, object: &'static Object) -> Value {
         if !self.schemas.contains_key(object.name) {
             self.schemas.insert(object.name, Value::Null);
@@ -252,7 +252,7 @@ impl Document {
     }
 }
 
-/// A refusal that many routes share.
+/// A refusal that many routes have in common.
 struct Refusal {
     status: u16,
     about: &'static str,
@@ -291,7 +291,7 @@ static TOO_MANY: Object = Object::new(
     ],
 );
 static PROXY_ERROR: Object = Object::open("ProxyError", &[has("error", Shape::Any)]);
-/// The name of what clients are refused with, whatever the status.
+/// The name of the response for refused and failed client requests, whatever the status.
 const OF_CLIENTS: &str = "client";
 
 fn refused_client() -> Value {
@@ -308,7 +308,7 @@ impl Refusal {
         (self.status.to_string(), json!({ "description": self.about, "content": content }))
     }
 
-    /// Whether a route may be answered so.
+    /// Whether a route may answer with this refusal.
     fn concerns(&self, endpoint: &Endpoint, known: Option<&Operation>) -> bool {
         let has_body = endpoint.method != Method::GET;
         let has_own = |also: &[(&str, _)]| also.iter().any(|(status, _)| *status == "4XX");
@@ -328,7 +328,7 @@ fn operations() -> impl Iterator<Item = &'static Operation> {
     RESOURCES.iter().copied().chain([OPERATIONS]).flatten()
 }
 
-/// What the resources of the admin API describe.
+/// The descriptions of the admin resources and the client routes.
 static RESOURCES: &[&[Operation]] = &[
     accounts::schema::OPERATIONS,
     announcements::schema::OPERATIONS,
@@ -360,7 +360,7 @@ fn path_parameters(endpoint: &Endpoint) -> Vec<Value> {
     let path = shown_path(endpoint.path);
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let parameters = names.map(|name| {
-        // Tasks and tries have names of their own.
+        // Ids of tasks, playground jobs and update tasks are not row ids.
         let is_row = name == "id"
             && endpoint.access == Access::Admin
             && !["/api/tasks", "/api/test", "/api/update-center"].iter().any(|named| path.starts_with(named));
@@ -372,12 +372,13 @@ fn path_parameters(endpoint: &Endpoint) -> Vec<Value> {
     parameters.collect()
 }
 
-/// The id of a row, in a path.
+/// Builds the path parameter for a row's id.
 fn row_id() -> Value {
     json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 1 } })
 }
 
-/// Puts a reference where the same object is answered more than once, and gives the answers by the names of their objects.
+/// Replaces responses that several routes share by references; returns the shared responses under the names of their
+/// objects.
 fn share_answers(paths: &mut BTreeMap<String, Value>) -> Map<String, Value> {
     let mut answers: BTreeMap<String, Vec<&mut Value>> = BTreeMap::new();
     let operations = paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut);
@@ -393,7 +394,7 @@ fn share_answers(paths: &mut BTreeMap<String, Value>) -> Map<String, Value> {
     }
     let mut shared = Map::new();
     for (name, answers) in answers {
-        // Some are files as well.
+        // Responses that may also be files are not shared.
         let (alike, _) = answers.into_iter().partition::<Vec<_>, _>(|answer| {
             answer["content"].as_object().is_some_and(|content| content.len() == 1)
         });
@@ -408,7 +409,7 @@ fn share_answers(paths: &mut BTreeMap<String, Value>) -> Map<String, Value> {
     shared
 }
 
-/// `getApiSitesById` for `GET /api/sites/{id}`.
+/// Builds the operation id, such as `getApiSitesById` for `GET /api/sites/{id}`.
 fn operation_id(endpoint: &Endpoint) -> String {
     let mut id = endpoint.method.as_str().to_lowercase();
     for part in shown_path(endpoint.path).split(['/', '-', ':', '.', '_']) {
@@ -421,7 +422,7 @@ fn operation_id(endpoint: &Endpoint) -> String {
     id
 }
 
-/// The resource: what stands behind `/api/`; the routes for clients are one.
+/// Returns the resource's tag: the first segment behind `/api/`; all client routes have the tag `proxy`.
 fn tag(endpoint: &Endpoint) -> &'static str {
     let path: &'static str = endpoint.path;
     match path.strip_prefix("/api/") {
@@ -435,7 +436,7 @@ fn name_of(endpoint: &Endpoint) -> String {
     format!("{} {}", endpoint.method, shown_path(endpoint.path))
 }
 
-/// The path as OpenAPI writes it: a parameter that takes the rest of the path is one like any other.
+/// Writes the path as OpenAPI does: a parameter for the rest of the path looks like any other.
 fn shown_path(path: &str) -> String {
     path.replace("{*", "{")
 }
@@ -477,7 +478,7 @@ mod tests {
         assert!(ids.contains("putApiSitesById"), "{ids:?}");
     }
 
-    /// A line for each operation and each schema: that is what people look for in a change.
+    /// Writes one line for each operation and each schema, so that a diff shows which of them changed.
     fn write(value: &Value, depth: usize, text: &mut String) {
         let Some(members) = value.as_object().filter(|_| depth < 3) else {
             *text += &value.to_string();

@@ -1,4 +1,4 @@
-//! Numbers in query strings: which part of a list is wanted, and whose.
+//! Query parameters of lists: which part is wanted, and of which account.
 
 use std::ops::RangeInclusive;
 
@@ -9,12 +9,12 @@ use super::schema::{Member, Shape, may};
 use crate::http::{Query, Response};
 use crate::ids::AccountId;
 
-/// How many items are wanted; moved into what the list allows.
+/// The maximum number of items wanted; clamped to the list's bounds.
 pub const LIMIT: Member = may("limit", Shape::Integer);
-/// How many items are left out before them.
+/// The number of items to skip.
 pub const OFFSET: Member = may("offset", Shape::Integer);
 
-/// The number under `name`, moved into `range`; `default` when it is absent or not a number.
+/// Reads the number under `name`, clamped to `range`; `default` when it is absent or not a number.
 pub fn number(query: &Query, name: &str, default: i64, range: RangeInclusive<i64>) -> i64 {
     let number = query.get(name).and_then(|text| text.trim().parse::<f64>().ok());
     // The conversion saturates, so a number of any size ends up in the range.
@@ -23,53 +23,53 @@ pub fn number(query: &Query, name: &str, default: i64, range: RangeInclusive<i64
         .map_or(default, |number| (number as i64).clamp(*range.start(), *range.end()))
 }
 
-/// Which part of a list that is whole by default is wanted.
+/// The wanted part of a list that is returned whole by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     offset: i64,
     limit: i64,
 }
 
-/// Says how many items a list has of which a page is given.
+/// The response header with the number of items in the whole list.
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 
 // === impl Page ===
 
 impl Page {
-    /// By `limit` and `offset`.
+    /// Reads `limit` and `offset`.
     pub fn of(query: &Query) -> Self {
         Self { offset: offset(query), limit: number(query, "limit", i64::MAX, 1..=i64::MAX) }
     }
 
-    /// How many items are left out before it.
+    /// The number of items to skip.
     pub fn offset(self) -> usize {
         usize::try_from(self.offset).unwrap_or(usize::MAX)
     }
 
-    /// How many items it has at most.
+    /// The maximum number of items.
     pub fn limit(self) -> usize {
         usize::try_from(self.limit).unwrap_or(usize::MAX)
     }
 
-    /// Whether nothing is left out.
+    /// Whether the whole list is wanted.
     pub fn is_whole(self) -> bool {
         self.offset == 0 && self.limit == i64::MAX
     }
 }
 
-/// Says in an answer how many items its list has on all pages.
+/// Sets the response header with the number of items on all pages.
 pub fn tell_total(response: &mut Response, total: usize) {
     response.headers_mut().insert(TOTAL, HeaderValue::from(total));
 }
 
-/// Whose rows to list, by `accountId`; absent or blank means everybody's.
+/// Reads the account whose rows are wanted from `accountId`; absent or empty means all accounts.
 pub fn account(query: &Query) -> Result<Option<AccountId>, Invalid> {
     let Some(text) = query.get("accountId").filter(|text| !text.is_empty()) else { return Ok(None) };
     let id = text.parse::<i64>().ok().filter(|&id| id > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
     id.map(|id| Some(AccountId::new(id))).ok_or_else(|| Invalid::field("accountId", "positive integer"))
 }
 
-/// Where a list begins.
+/// Reads the number of items to skip.
 pub fn offset(query: &Query) -> i64 {
     number(query, "offset", 0, 0..=i64::MAX)
 }

@@ -1,12 +1,13 @@
-//! Descriptions of the API as plain data: what a route is for, takes and gives.
+//! Descriptions of the API as plain data: the purpose, request and response of each route.
 //!
-//! A resource describes its routes beside their handlers (`OPERATIONS` in its `schema.rs`, or at the end of its only file);
-//! [`super::openapi`] makes one document of them. Requests are read by the descriptions too: [`super::input::Fields`] knows the
-//! members that its body may have. Every answer that a test of `tests/` gets is held against the document.
+//! A resource describes its routes beside their handlers (`OPERATIONS` in its `schema.rs`, or at the end of its only
+//! file); [`super::openapi`] makes one document of them. The descriptions also serve to read requests:
+//! [`super::input::Fields`] takes the members of a body from them. The tests in `tests/` check every response against
+//! the document.
 
 use std::collections::HashSet;
 
-/// What a JSON value may be.
+/// The type of a JSON value.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Any,
@@ -20,48 +21,48 @@ pub enum Shape {
     Count,
     Number,
     Boolean,
-    /// Always this.
+    /// This boolean only.
     Is(bool),
     /// One of these texts.
     OneOf(&'static [&'static str]),
     OrNull(&'static Shape),
     List(&'static Shape),
-    /// An object whose names are data.
+    /// An object whose member names are data.
     Map(&'static Shape),
-    /// The object that is described there.
+    /// An object that has a description.
     Of(&'static Object),
     Either(&'static [Shape]),
 }
 
-/// A JSON object with members that are known by name.
+/// A JSON object with known members.
 #[derive(Debug)]
 pub struct Object {
-    /// What clients call it; each name stands for one object.
+    /// The name in the document; unique.
     pub name: &'static str,
-    /// Objects whose members this one has too.
+    /// Objects whose members belong to this one too.
     pub includes: &'static [&'static Object],
     pub members: &'static [Member],
-    /// Members that follow from another table.
+    /// Members derived from another table.
     listed: Option<Listed>,
-    /// Whether others may be there.
+    /// Whether it may have members that are not described.
     pub is_open: bool,
 }
 
-/// Members by name.
+/// Members with their names.
 pub type Members = Vec<(String, Member)>;
 type Listed = fn() -> Members;
 
-/// A member of an object, or a parameter of a query.
+/// A member of an object, or a query parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     pub name: &'static str,
     pub shape: Shape,
     pub is_required: bool,
-    /// What it means, where the name does not say it.
+    /// An explanation, where the name is not enough.
     pub about: &'static str,
 }
 
-/// What one route is for, takes and gives.
+/// The description of one route.
 #[derive(Debug)]
 pub struct Operation {
     /// The method, a blank, and the path as OpenAPI writes it.
@@ -70,23 +71,23 @@ pub struct Operation {
     pub query: &'static [Member],
     pub headers: &'static [Member],
     pub body: Option<&'static Object>,
-    /// The media types that the body may have, with the same members in each.
+    /// The media types that the body may have; its members are the same in each.
     pub media: &'static [&'static str],
-    /// Whether the body may also be a file of bytes.
+    /// Whether the body may also be a binary file.
     pub takes_file: bool,
-    /// The answer of status 200.
+    /// The response of status 200.
     pub gives: Option<Answer>,
-    /// Answers of other statuses, or of a class of them (`4XX`), that are no refusals in the usual form.
+    /// Responses of other statuses, or of a class of them (`4XX`), that do not have the usual form of a refusal.
     pub also: &'static [(&'static str, Answer)],
-    /// Statuses of refusals beyond those that all routes of its kind have.
+    /// Statuses of refusals that this route has beyond those that all routes of its kind have.
     pub refusals: &'static [u16],
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Json(Shape),
-    /// JSON, or bytes of one of these media types where the request asks for that.
+    /// JSON, or one of these media types if the request asks for that.
     JsonOr(Shape, &'static [&'static str]),
     /// Server-sent events.
     Events,
@@ -98,13 +99,13 @@ pub const JSON: &str = "application/json";
 pub const FORM: &str = "multipart/form-data";
 pub const FILE: &str = "application/octet-stream";
 
-/// Nothing is left to say.
+/// The body of a success that has nothing else to report.
 pub static DONE: Object = Object::new("Done", &[has("success", Shape::Is(true))]);
 
 // === impl Shape ===
 
 impl Shape {
-    /// What a refusal says was expected.
+    /// Describes the expected value in the words of a refusal.
     pub fn in_words(self) -> String {
         match self {
             Self::Text => "string".to_owned(),
@@ -132,7 +133,7 @@ impl Object {
         Self { name, includes: &[], members, listed: None, is_open: false }
     }
 
-    /// An object that has the members of others too.
+    /// Describes an object that also has the members of other objects.
     pub const fn with(
         name: &'static str,
         includes: &'static [&'static Self],
@@ -141,17 +142,17 @@ impl Object {
         Self { name, includes, members, listed: None, is_open: false }
     }
 
-    /// Others may send more than is described.
+    /// Describes an object that may have more members than these.
     pub const fn open(name: &'static str, members: &'static [Member]) -> Self {
         Self { name, includes: &[], members, listed: None, is_open: true }
     }
 
-    /// An object whose members follow from another table.
+    /// Describes an object whose members are derived from another table.
     pub const fn listed(name: &'static str, listed: Listed) -> Self {
         Self { name, includes: &[], members: &[], listed: Some(listed), is_open: false }
     }
 
-    /// What a member may be; `None` for one that is not described.
+    /// Returns a member's type; `None` if the member is not described.
     pub fn shape(&self, name: &str) -> Option<Shape> {
         let own = self.members.iter().find(|member| member.name == name).map(|member| member.shape);
         let included = || self.includes.iter().find_map(|object| object.shape(name));
@@ -159,13 +160,13 @@ impl Object {
         own.or_else(included).or_else(listed)
     }
 
-    /// All members by name, those of included objects first.
+    /// Returns all members by name, those of included objects first.
     pub fn all_members(&self) -> Members {
         let included = self.includes.iter().flat_map(|object| object.all_members());
         included.chain(self.own_members()).collect()
     }
 
-    /// Included objects none of whose members is described anew, and all other members by name.
+    /// Returns the included objects of which no member is described again, and all other members by name.
     pub fn parts(&self) -> (Vec<&'static Self>, Members) {
         let (mut whole, mut members) = (Vec::new(), self.own_members());
         let mut known: HashSet<String> = members.iter().map(|(name, _)| name.clone()).collect();
@@ -190,12 +191,12 @@ impl Object {
 
 // === impl Member ===
 
-/// A member that is always there.
+/// Describes a member that is always present.
 pub const fn has(name: &'static str, shape: Shape) -> Member {
     Member { name, shape, is_required: true, about: "" }
 }
 
-/// A member that may be absent.
+/// Describes a member that may be absent.
 pub const fn may(name: &'static str, shape: Shape) -> Member {
     Member { name, shape, is_required: false, about: "" }
 }

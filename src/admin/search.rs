@@ -1,4 +1,4 @@
-//! `/api/search`: one text over everything an operator may look for. No row shows a credential.
+//! `/api/search`: searches everything that an operator may look for. No row shows a credential.
 
 pub mod schema;
 
@@ -28,9 +28,9 @@ use crate::store::sites::{self, SiteRow};
 use crate::store::tokens;
 
 const DEFAULT_LIMIT: i64 = 20;
-/// The answer has so many kinds of rows, which share the limit.
+/// The number of kinds of rows in the answer, which share the limit.
 const KINDS: i64 = 6;
-/// The most rows of one kind.
+/// Maximum number of rows of one kind.
 const MOST: i64 = 10;
 
 /// An account that was found.
@@ -104,7 +104,7 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
     }))
 }
 
-/// How an account is known in the console: by a session or by a key.
+/// Returns the console's section of an account: sessions or API keys.
 fn segment(account: &AccountRow) -> &'static str {
     match view::shown_mode(account) {
         CredentialMode::ApiKey => "apikey",
@@ -117,7 +117,7 @@ fn brief(site: &SiteRow) -> Value {
         "status": site.status.as_str() })
 }
 
-/// Models that are routed, those with the most accounts first.
+/// Returns the routed models whose name contains `query`, those with the most accounts first.
 fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
     #[derive(Default)]
     struct Served {
@@ -143,7 +143,7 @@ fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
         served.sites.insert(channel.account.site.id);
     }
     let mut found: Vec<_> = served.into_iter().collect();
-    // By name already; what counts more comes before it.
+    // Already sorted by name, which this stable sort keeps among equals.
     found.sort_by_key(|(_, served)| {
         std::cmp::Reverse((served.accounts.len(), served.tokens.len(), served.sites.len()))
     });

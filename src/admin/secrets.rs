@@ -1,6 +1,6 @@
-//! How credentials look in answers: masked, always, and what it means when a client sends
-//! a mask back. An edit form returns every field it was given; a value that equals the mask of the
-//! stored secret is an unchanged one and never overwrites it.
+//! How credentials look in responses (always masked), and what it means when a client sends a mask back. An edit form
+//! returns every field it was given; a value that equals the mask of the stored secret counts as unchanged and never
+//! overwrites it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,23 +16,24 @@ pub fn is_echo(sent: &str, stored: Option<&str>) -> bool {
     stored.is_some_and(|stored| !stored.is_empty() && sent != stored && sent == mask(stored))
 }
 
-/// What a value has to be that is the mask of some other secret: it was shown before somebody else saved that one.
+/// The expected value in the refusal of a mask of some other secret, which was shown before somebody else saved the
+/// present one.
 pub const WHOLE: &str = "whole value, not a mask";
 
-/// Whether [`mask`] gives this for some secret.
+/// Whether a value has the form that [`mask`] gives a secret.
 pub fn is_mask(value: &str) -> bool {
     value.contains("****") && mask(value) == value
 }
 
-/// Whether [`mask_proxy_url`] gives this for some address with a password.
+/// Whether an address has the form that [`mask_proxy_url`] gives one with a password.
 pub fn is_proxy_mask(url: &str) -> bool {
     url.contains("****@") && mask_proxy_url(url) == url
 }
 
-/// A proxy address as it was sent: nothing for the stored one as it is shown, which means "as it is".
+/// Reads a proxy address from a request: the mask of the stored address means that it stays, so that gives `None`.
 ///
 /// # Errors
-/// It is the mask of some other address.
+/// The address is the mask of some other address.
 pub fn sent_proxy(sent: Patch<String>, stored: Option<&str>) -> Result<Patch<String>, Invalid> {
     match sent {
         Some(Some(sent)) if is_proxy_echo(&sent, stored) => Ok(None),
@@ -41,17 +42,17 @@ pub fn sent_proxy(sent: Patch<String>, stored: Option<&str>) -> Result<Patch<Str
     }
 }
 
-/// Whether [`mask_target`] gives this for some address with a path.
+/// Whether an address has the form that [`mask_target`] gives one with a path.
 pub fn is_target_mask(url: &str) -> bool {
     url.contains("****") && mask_target(url) == url
 }
 
-/// A value that an upstream has shortened cannot be used as a key.
+/// Whether a key was masked by an upstream, and therefore cannot be used.
 pub fn is_masked(value: &str) -> bool {
     value.contains(['*', '\u{2022}'])
 }
 
-/// A proxy address without its password. Without one the user name may be the key, and is hidden too.
+/// Masks the password of a proxy address. Without a password the user name may be the key, and is masked too.
 pub fn mask_proxy_url(url: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed(url) };
     let Some((user, host)) = rest.rsplit_once('@') else { return Cow::Borrowed(url) };
@@ -63,12 +64,12 @@ pub fn mask_proxy_url(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether `sent` is what [`mask_proxy_url`] shows of the stored address.
+/// Whether `sent` is the mask that [`mask_proxy_url`] gives the stored address.
 pub fn is_proxy_echo(sent: &str, stored: Option<&str>) -> bool {
     stored.is_some_and(|stored| sent != stored && sent == mask_proxy_url(stored))
 }
 
-/// Where a message goes, less what may be a key: who knows the path of a webhook may use it.
+/// Masks the parts of a notification target that may be a key: anyone who knows the path of a webhook can use it.
 pub fn mask_target(url: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = url.split_once("://") else { return Cow::Owned(mask(url)) };
     let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -84,12 +85,12 @@ pub fn mask_target(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether `sent` is what [`mask_target`] shows of the stored address.
+/// Whether `sent` is the mask that [`mask_target`] gives the stored address.
 pub fn is_target_echo(sent: &str, stored: &str) -> bool {
     !stored.is_empty() && sent != stored && sent == mask_target(stored)
 }
 
-/// Custom headers as shown: a value is masked when its header's name says that it authenticates.
+/// Masks the values of custom headers whose name says that they authenticate.
 pub fn mask_headers(canonical: &str) -> String {
     let Some(mut headers) = parse_headers(canonical) else { return String::new() };
     for (name, value) in &mut headers {
@@ -100,10 +101,10 @@ pub fn mask_headers(canonical: &str) -> String {
     write_headers(&headers)
 }
 
-/// Custom headers as sent, with each echoed mask replaced by the stored value.
+/// Replaces each echoed mask in the custom headers that were sent by the stored value.
 ///
 /// # Errors
-/// A value is the mask of something that is not stored.
+/// A value is a mask, and not that of the stored value.
 pub fn unmask_headers(sent: &str, stored: Option<&str>) -> Result<String, Invalid> {
     let Some(mut headers) = parse_headers(sent) else { return Ok(sent.to_owned()) };
     let known = stored.and_then(parse_headers).unwrap_or_default();
@@ -117,8 +118,8 @@ pub fn unmask_headers(sent: &str, stored: Option<&str>) -> Result<String, Invali
     Ok(write_headers(&headers))
 }
 
-/// Takes out, at any depth, what by its name is a credential: those have sealed columns of their own,
-/// and free JSON beside them is neither sealed nor masked.
+/// Removes members, at any depth, whose names say that they hold a credential: credentials have sealed columns of their
+/// own, and free JSON beside them is neither sealed nor masked.
 pub fn drop_credentials(object: &mut Map<String, Value>) {
     object.retain(|name, _| !holds_credential(name));
     object.values_mut().for_each(drop_credentials_within);
@@ -132,7 +133,8 @@ fn drop_credentials_within(value: &mut Value) {
     }
 }
 
-/// `refreshToken`, `id_token` and their kin; not `tokenExpiresAt`.
+/// Whether a member's name says that it holds a credential, as `refreshToken` and `id_token` do; `tokenExpiresAt` does
+/// not.
 fn holds_credential(name: &str) -> bool {
     let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
     ["token", "secret", "password", "cipher", "cookie", "apikey", "authorization", "providerdata"]

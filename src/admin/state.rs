@@ -1,4 +1,4 @@
-//! What only the admin API keeps from one request to the next, and the parts below it.
+//! The state that the admin API keeps from one request to the next, and the parts it builds on.
 
 use std::sync::Arc;
 
@@ -24,20 +24,20 @@ pub struct Admin {
     pub jobs: Arc<Jobs>,
     pub proxy: Arc<Proxy>,
     pub router: Router<Route<Admin>>,
-    /// Held from looking for the account of a login to storing it: one name at a site has one.
+    /// Held while a login looks for its account and stores it, so that each user name at a site has one account.
     pub account_logins: Mutex<()>,
     /// Whether everything is being copied into another database.
     pub copying: Copies,
     pub guards: Guards,
-    /// The account list as last made.
+    /// The cached account list.
     pub accounts_list: ListCache,
-    /// The models on offer as last gathered.
+    /// The cached list of the models on offer.
     pub marketplace: MarketplaceCache,
-    /// Statistics as last made.
+    /// The cached statistics.
     pub stats: StatsCache,
     decisions: DecisionCache,
     pub live_readers: LiveReaders,
-    /// Requests to the proxy that operators sent as jobs, to look at later.
+    /// Proxy requests that operators started as jobs and look at later.
     pub playground: JobList,
 }
 
@@ -65,13 +65,13 @@ impl Admin {
         })
     }
 
-    /// The explanations that are kept with their routes: none from before the last rebuild that changed routes.
+    /// Returns the cached explanations of routes, without those from before the last rebuild that changed routes.
     pub fn decisions(&self) -> &DecisionCache {
         self.decisions.follow(self.jobs.route_changes());
         &self.decisions
     }
 
-    /// What is asked for where, over all routes of the service.
+    /// Returns the endpoints of all routes of the service.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.router.endpoints().chain(self.proxy.router.endpoints())
     }

@@ -188,7 +188,7 @@ where
     })
 }
 
-/// A POST that takes nothing from its body.
+/// Builds a POST route that takes no input.
 fn action<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
     H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
@@ -197,7 +197,7 @@ where
     without_input(Method::POST, path, handler)
 }
 
-/// A DELETE: what goes is said by the path.
+/// Builds a DELETE route; its path says what is deleted.
 fn removal<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
     H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
@@ -206,8 +206,8 @@ where
     without_input(Method::DELETE, path, handler)
 }
 
-/// A route that takes nothing from its body, which has to be an object or nothing all the same: a body that is broken
-/// was meant to say something.
+/// Builds a route that takes no input. Its body must still be empty or a JSON object: a malformed body was meant to say
+/// something.
 fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route<Admin>
 where
     H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
@@ -232,7 +232,8 @@ where
     })
 }
 
-/// Takes every handler's future behind one type, so that it is compiled once and not for each of more than a hundred.
+/// Awaits a handler. All futures come behind one type, so that this is compiled once and not for each of more than a
+/// hundred handlers.
 async fn answered(answer: Pin<Box<dyn Future<Output = Result<Response>> + Send>>) -> Response {
     answer.await.unwrap_or_else(AdminError::into_response)
 }

@@ -1,4 +1,4 @@
-//! `/api/tasks`: what an operator started on this instance and how it goes, and which instances there are.
+//! `/api/tasks`: the tasks that operators started on this instance, and the instances on this database.
 
 pub mod schema;
 
@@ -24,7 +24,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "tasks": tasks, "instances": instances })))
 }
 
-/// A process on this database; `isThis` for the one that answers.
+/// Shows a process on this database; `isThis` marks the one that answers.
 fn shown(instance: &Instance, me: &str) -> Value {
     json!({
         "id": instance.id,
@@ -42,12 +42,12 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "task": task })))
 }
 
-/// The answer of an operation that goes on as a task.
+/// Builds the response of an operation that continues as a task.
 pub fn queued(started: &Started) -> Response {
     http::json(StatusCode::ACCEPTED, &queued_body(started))
 }
 
-/// The body of that answer, for operations that say more.
+/// Builds the body of that response, for operations that add fields to it.
 pub fn queued_body(started: &Started) -> Value {
     json!({
         "success": true,

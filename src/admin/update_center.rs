@@ -1,4 +1,4 @@
-//! `/api/update-center/*`: whether there is something newer than what runs, and where it would be deployed.
+//! `/api/update-center/*`: checks for newer versions, and their deployment.
 
 pub mod schema;
 
@@ -22,12 +22,12 @@ use crate::jobs::update_center::saved::{self, UpdateConfig, UpdateState};
 use crate::jobs::update_center::versions::{self, IMAGE_TAG, RELEASE};
 use crate::routing::BaseUrl;
 
-/// Lines of a task's log that a slow reader may be behind.
+/// The maximum number of log events that wait for a slow reader.
 const BEHIND: usize = 64;
 const LOOK: Duration = Duration::from_millis(200);
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// `GET /api/update-center/status`: what the last check found; the first one asks.
+/// `GET /api/update-center/status`: shows the result of the last check; runs the first check itself.
 pub async fn status(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let mut state = saved::state(&admin.core.store).await?;
     if state.status_snapshot.is_none() {
@@ -137,7 +137,7 @@ pub async fn deploy(admin: Arc<Admin>, mut request: Request) -> Result<Response>
             .ok_or_else(|| AdminError::bad_request("targetTag or targetVersion is required"))?,
     };
     let digest = fields.nullable_text("targetDigest")?.flatten().and_then(versions::digest);
-    // A task under way is joined, whatever it deploys.
+    // A running task is joined, whatever it deploys.
     if admin.jobs.tasks.running(deploy::TASK).is_none() {
         refuse_what_runs(&admin, &config, tag, digest.as_deref()).await?;
     }
@@ -155,8 +155,8 @@ pub async fn rollback(admin: Arc<Admin>, mut request: Request) -> Result<Respons
     Ok(started(&admin, &deploy::start(&admin.jobs, &config, Order::rollback(&config, revision))))
 }
 
-/// `GET /api/update-center/tasks/{id}/stream`: the log of any task, from its beginning or behind `Last-Event-ID`, to
-/// its end.
+/// `GET /api/update-center/tasks/{id}/stream`: streams the log of any task until it ends, from its beginning or from
+/// behind `Last-Event-ID`.
 pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = request.params.get("id").to_owned();
     if admin.jobs.tasks.get(&id).is_none() {
@@ -190,7 +190,7 @@ async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<By
         }
         seen = task.logs.back().map_or(seen, |line| line.seq.max(seen));
         if has_ended(&task) {
-            // Nobody listens any more: there is nothing left to tell.
+            // If sending fails, the reader is gone and nobody needs this event.
             let _ = events.send(event_stream::event("done", &json!({ "status": task.status }))).await;
             return;
         }
@@ -232,7 +232,8 @@ fn require(value: &str, name: &str) -> Result<()> {
     if value.is_empty() { Err(AdminError::bad_request(format!("{name} is not set"))) } else { Ok(()) }
 }
 
-/// By the digest where there is one, else by the version. A helper that is not reached holds nothing up.
+/// Refuses to deploy what already runs, compared by the digest if one is given, else by the version. An unreachable
+/// helper prevents nothing.
 async fn refuse_what_runs(
     admin: &Admin,
     config: &UpdateConfig,

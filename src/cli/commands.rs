@@ -1,4 +1,4 @@
-//! The five commands, carried out.
+//! Runs the five transfer commands.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
@@ -23,10 +23,10 @@ use crate::store::relocate::{self, Place};
 use crate::time::now_ms;
 use crate::uuid;
 
-/// The longest address of a database that is read from standard input.
+/// Maximum length of a database address that is read from standard input, in bytes.
 const MAX_ADDRESS: u64 = 4096;
 
-/// Carries a command out, and prints its result on standard output.
+/// Runs a command and prints its result on standard output.
 ///
 /// # Errors
 /// Says what was not done and why, and with which status the process ends.
@@ -47,14 +47,14 @@ pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
 
 async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> Result<(), Failure> {
     let options = store_options(&config);
-    // What only looks must not leave a database behind.
+    // A dry run must not leave a database behind.
     let looks_only = task.dry_run && copies::refuse_used(&options).is_ok();
     let scratch = looks_only.then(|| Scratch::new(&config.data_dir)).transpose()?;
     if let Some(scratch) = &scratch {
         config.data_dir = scratch.0.clone();
         config.database.url = String::new();
     }
-    // Read before the database is opened, and made: a wrong file leaves nothing behind.
+    // Read before the database is opened and created: a wrong file leaves nothing behind.
     let opened = import::open(&task.file, &task.passphrase, &config, progress)?;
     let core = start(config).await?;
     let told = import::run(&core, opened, task, progress).await;
@@ -121,7 +121,7 @@ async fn export(
     Ok(())
 }
 
-/// Writes a backup, sealed when there is a passphrase, and gives the writer back.
+/// Writes a backup, sealed if there is a passphrase, and returns the writer.
 async fn write<W: Write + Send + 'static>(
     core: &Arc<Core>,
     what: What,
@@ -215,7 +215,8 @@ async fn restore(
         progress.step("Copying and checking");
         copies::check(from).map_err(|error| Failure { code: DATA, ..refused(&error) })?;
         copies::place(&options, from).map_err(|error| refused(&error))?;
-        // Its keys have to open, and its schema to be brought up to date. Where it sends a start may be out of reach here.
+        // The copy's keys must open, and its schema must be updated. The database that it points to may be out of reach
+        // here.
         config.database.falls_back = true;
         let opened = start(config).await;
         let core = opened.inspect_err(|_| copies::remove(&options))?;
@@ -248,13 +249,13 @@ fn database_counts(options: &crate::store::StoreOptions) -> Result<Counts, Failu
     copies::counts(options).map_err(|error| refused(&error))
 }
 
-/// The core without what serves: it opens the store, which one process at a time may have.
+/// Starts the core without the server; it opens the store, which only one process at a time may use.
 async fn start(config: Config) -> Result<Arc<Core>, Failure> {
     let started = Core::start(config).await;
     started.map_err(|StartError { message, exit_code }| Failure::new(exit_code, message))
 }
 
-/// [`start`], where there is something to read.
+/// Starts the core like [`start`]; fails if there is no data to read.
 async fn start_on_data(config: Config) -> Result<Arc<Core>, Failure> {
     copies::require(&store_options(&config))
         .map_err(|error| Failure { code: NO_INPUT, ..refused(&error) })?;
@@ -265,14 +266,14 @@ fn refused(error: &OpenError) -> Failure {
     Failure::new(error.exit_code(), error.to_string())
 }
 
-/// `switchyard-20260501-080000.db`, in UTC.
+/// Returns the name of a copy: `switchyard-20260501-080000.db`, in UTC.
 fn copy_name() -> String {
     let time: String =
         crate::time::iso(now_ms()).chars().filter(|c| !matches!(c, '-' | ':')).take(15).collect();
     format!("switchyard-{}.db", time.replace('T', "-"))
 }
 
-/// Beside the file, so that it can take its name at once.
+/// Returns the path of a temporary file beside the target, so that it can be renamed at once.
 fn partial(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}", uuid::random_number()))
@@ -282,11 +283,11 @@ fn table(counts: &Counts) -> String {
     counts.iter().map(|(table, rows)| format!("{table:<24}{rows:>9}\n")).collect()
 }
 
-/// A directory for what only looks, gone with it.
+/// A temporary directory for a dry run, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Where temporary files go; in a container that has no such place, in the data directory.
+    /// Creates it where temporary files go; in a container without such a place, in the data directory.
     fn new(data_dir: &Path) -> Result<Self, Failure> {
         let name = format!("switchyard-dry-run-{}", uuid::v4());
         let [usual, last] = [std::env::temp_dir().join(&name), data_dir.join(&name)];

@@ -1,13 +1,13 @@
-//! How a command fails.
+//! The failure of a command.
 
-/// Exit statuses of sysexits(3).
+/// The exit codes of sysexits(3).
 pub const USAGE: u8 = 64;
 pub const DATA: u8 = 65;
 pub const NO_INPUT: u8 = 66;
 pub const CANNOT_CREATE: u8 = 73;
 pub const IO: u8 = 74;
 
-/// Why a command did nothing, or not all.
+/// The reason why a command did nothing, or not everything.
 #[derive(Debug)]
 pub struct Failure {
     pub code: u8,

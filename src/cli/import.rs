@@ -17,15 +17,15 @@ use crate::core::Core;
 use crate::store;
 use crate::takeover::{self, Context, TakenOver};
 
-/// A file that can be imported, and what it is.
+/// A file that can be imported.
 pub struct Opened {
     pub document: Document,
-    /// What a person calls it.
+    /// The name of its format, for people.
     pub name: &'static str,
     pub taken_over: Option<TakenOver>,
 }
 
-/// Imports what a file has. Gives what there is to tell, and whether rows were refused: then nothing was imported.
+/// Imports the document of a file. Returns the report, and whether rows were refused: then nothing was imported.
 ///
 /// # Errors
 /// Says why nothing was imported.
@@ -48,10 +48,10 @@ pub async fn run(
     Ok((text, report.total().refused > 0))
 }
 
-/// Reads a file, whatever it is.
+/// Opens a file of any known format.
 ///
 /// # Errors
-/// Says what it is, or what is wrong with it.
+/// Says what the file is, or what is wrong with it.
 pub fn open(
     path: &Path,
     passphrase: &PassphraseFrom,
@@ -114,7 +114,7 @@ pub fn open(
         variable: Some(variable),
         zone: config.time_zone.clone(),
     };
-    // A database that has a name is read together with what stands beside it.
+    // A database file is read together with the files beside it.
     let taken_over = match is_piped {
         true => takeover::read_sent(file, scratch, &context),
         false => takeover::read(path, scratch, &context),
@@ -125,7 +125,7 @@ pub fn open(
     Ok(Opened { document, name: taken_over.kind.name(), taken_over: Some(taken_over) })
 }
 
-/// A file without a name that has what comes from standard input.
+/// Copies standard input into a file without a name.
 fn piped(scratch: &Path) -> Result<File, Failure> {
     let copied = backup::scratch_file(scratch).and_then(|mut file| {
         std::io::copy(&mut std::io::stdin().lock(), &mut file)?;
@@ -134,8 +134,8 @@ fn piped(scratch: &Path) -> Result<File, Failure> {
     copied.map_err(|error| failure(error.into()))
 }
 
-/// A variable that a file names in place of a key. What is this program's own is nobody's key: the file says to which address
-/// it would be sent.
+/// Returns a variable that a file names in place of a key. The gateway's own variables are refused: the file also says
+/// to which address the key would be sent.
 fn variable(name: &str) -> Option<String> {
     const OWN: [&str; 12] = [
         "AUTH_TOKEN",
@@ -157,7 +157,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// An import that failed, with the exit status that fits.
+/// Converts a failed import, with the matching exit status.
 pub fn failure(error: ImportError) -> Failure {
     match error {
         ImportError::Refused(why) => Failure::new(DATA, format!("nothing was imported: {why}")),
@@ -169,7 +169,7 @@ pub fn failure(error: ImportError) -> Failure {
     }
 }
 
-/// The result, for people. Rows carry no secrets.
+/// Describes the result, for people. Rows carry no secrets.
 fn told(name: &str, report: &Report, taken_over: Option<&TakenOver>) -> String {
     let mut text = format!("This is {name}.\n{}.\n", report.message().trim_end_matches('.'));
     let filled = report.counts.iter().filter(|(_, counts)| **counts != backup::Counts::default());
@@ -223,7 +223,7 @@ fn told(name: &str, report: &Report, taken_over: Option<&TakenOver>) -> String {
     text
 }
 
-/// Names come from strangers: what would steer a terminal is left out.
+/// Removes control characters: names in a file are untrusted and could control the terminal.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }

@@ -1,5 +1,5 @@
-//! Where a command finds the passphrase of a sealed backup: never among its arguments, which every user of the machine
-//! can read in the list of processes.
+//! The source of the passphrase of a sealed backup: never an argument, which every user of the machine can read in the
+//! list of processes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ const MAX_LENGTH: u64 = 1024;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub enum PassphraseFrom {
-    /// `BACKUP_PASSPHRASE`, when that is set.
+    /// `BACKUP_PASSPHRASE`, if it is set.
     #[default]
     Configuration,
     /// The first line of a file, or of standard input for `-`.
@@ -20,10 +20,10 @@ pub enum PassphraseFrom {
 }
 
 impl PassphraseFrom {
-    /// The passphrase of the file; `None` where none is named.
+    /// Reads the passphrase from the file; `None` if none is named.
     ///
     /// # Errors
-    /// When the file cannot be read, or has no passphrase in its first line.
+    /// Fails if the file cannot be read, or has no passphrase in its first line.
     pub fn read(&self) -> Result<Option<String>, Failure> {
         let Self::File(path) = self else { return Ok(None) };
         let first_line = |source: Box<dyn Read>| {
@@ -43,10 +43,10 @@ impl PassphraseFrom {
         Ok(Some(passphrase.to_owned()))
     }
 
-    /// The passphrase to seal with.
+    /// Returns the passphrase to seal with.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read.
+    /// Fails if there is none, or it cannot be read.
     pub fn required(&self, config: &Config) -> Result<String, Failure> {
         let found = self.read()?.or_else(|| config.backups.passphrase.clone());
         let missing = || {

@@ -1,4 +1,4 @@
-//! What a command says while it works: on a terminal one line that changes, elsewhere a line for each step.
+//! The progress of a command: on a terminal one line that changes, elsewhere a line for each step.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use crate::backup;
 
-/// How often the line of a terminal changes.
+/// The interval at which the line of a terminal changes.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Speaks on standard error, which is not where results go.
+/// Writes progress to standard error, apart from results.
 pub struct Progress {
     on_terminal: bool,
     out: RefCell<Box<dyn Write>>,
 }
 
-/// Tells how much has been read.
+/// A reader that shows how much has been read.
 pub struct Metered<'p, R> {
     inner: R,
     progress: &'p Progress,
@@ -31,12 +31,12 @@ impl Progress {
         Self { on_terminal: io::stderr().is_terminal(), out: RefCell::new(Box::new(io::stderr())) }
     }
 
-    /// A step begins.
+    /// Shows a new step.
     pub fn step(&self, text: &str) {
         self.say(text, "\n");
     }
 
-    /// Waits for work, and shows on a terminal that it goes on.
+    /// Waits for work, and shows its progress on a terminal.
     pub async fn during<T>(&self, text: &str, work: impl Future<Output = T>) -> T {
         if !self.on_terminal {
             self.step(text);
@@ -48,7 +48,7 @@ impl Progress {
         done
     }
 
-    /// Waits for an import, and shows how far it is.
+    /// Waits for an import, and shows its progress.
     pub async fn following<T>(&self, at: &backup::Progress, work: impl Future<Output = T>) -> T {
         let begun = || at.take_begun().iter().for_each(|line| self.step(line));
         let done = self
@@ -59,7 +59,7 @@ impl Progress {
             .await;
         begun();
         if self.on_terminal {
-            // The line that changed last goes.
+            // Clears the line that changed last.
             self.say("", "");
         }
         done
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// What is shown of an import that stages three rows and writes them.
+    /// Returns the output for an import that stages three rows and writes them.
     async fn shown(on_terminal: bool) -> String {
         let shown = Shown::default();
         let progress = Progress { on_terminal, out: RefCell::new(Box::new(shown.clone())) };
@@ -140,7 +140,7 @@ mod tests {
             at.begin(Stage::Staging, 3);
             tokio::time::sleep(TICK).await;
             at.add(2);
-            // So long that a change of the line falls into it, whichever comes first of two at one moment.
+            // Long enough for the line to change in between, whichever of two timers at the same moment comes first.
             tokio::time::sleep(TICK * 2).await;
             at.begin(Stage::Writing, 0);
         };

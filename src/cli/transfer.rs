@@ -1,29 +1,29 @@
-//! `switchyard import | export | backup | restore | migrate`: what an operator set up, in and out of a database.
+//! `switchyard import | export | backup | restore | migrate`: moves the configuration in and out of a database.
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `import` | takes a backup, or the file of another gateway, into the data directory |
+//! | `import` | imports a backup, or the file of another gateway, into the data directory |
 //! | `export` | writes a backup as a JSON document, credentials in clear |
 //! | `backup` | copies the whole database, history included, credentials sealed |
 //! | `restore` | fills an empty data directory from either |
 //! | `migrate` | copies everything into another database, credentials sealed |
 //!
 //! `import`, `export` and `migrate` open the data directory as the service does, and are refused while one is running
-//! there: that one has the admin API for each. `backup` only reads, beside whoever serves.
+//! there: its admin API offers each of them. `backup` only reads, and can run beside the service.
 
 use std::path::PathBuf;
 
 use super::passphrase::PassphraseFrom;
 use crate::backup::{Conflict, What};
 
-/// What shall be moved where.
+/// A transfer command with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Transfer {
     Import(Import),
     Export {
         what: What,
         to: Option<PathBuf>,
-        /// With the passphrase that this names.
+        /// The passphrase's source, if the backup is to be sealed.
         seal: Option<PassphraseFrom>,
     },
     Backup {
@@ -35,12 +35,12 @@ pub enum Transfer {
     },
     Migrate {
         to: String,
-        /// The way there is encrypted.
+        /// Whether the connection to the other database must be encrypted.
         ssl: bool,
-        /// What the other database holds stays, and nothing is copied beside it.
+        /// Whether data in the other database are kept, and then nothing is copied.
         keeps: bool,
     },
-    /// What `--help` of a command prints.
+    /// The text that `--help` of a command prints.
     Help(&'static str),
 }
 
@@ -49,7 +49,7 @@ pub struct Import {
     pub file: PathBuf,
     pub passphrase: PassphraseFrom,
     pub dry_run: bool,
-    /// Stored rows that the file does not have go.
+    /// Whether stored rows that the file does not have are deleted.
     pub replaces: bool,
     pub conflict: Conflict,
 }
@@ -162,7 +162,7 @@ Exit status: 0 done; 64 wrong usage; 66 there is no database; 73 the other datab
 else.
 ";
 
-/// Reads what stands behind one of the five commands.
+/// Parses the arguments of one of the five commands.
 ///
 /// # Errors
 /// Names the argument that is not understood.

@@ -1,7 +1,7 @@
 //! The `.env` file of the working directory.
 //!
-//! Without it the built-in tokens may hold, so there is no reading of half of it: a file that is there and cannot be read
-//! stops the start, and only one that is not there is none.
+//! Without the file the built-in tokens may apply, so it is never read in part: a file that exists and cannot be read
+//! stops the start, and only a missing one counts as none.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -9,10 +9,11 @@ use std::path::Path;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Its names and values, and what is not understood of it; nothing without a file.
+/// Reads the file's names and values, and warnings about lines that are not understood; both are empty if there is no
+/// file.
 ///
 /// # Errors
-/// Says why it cannot be read, and what to do.
+/// Says why the file cannot be read, and what to do.
 pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>), String> {
     let tell = |why: &str| format!("{}: {why}", path.display());
     match std::fs::read(path) {
@@ -32,7 +33,7 @@ pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>)
     }
 }
 
-/// The text of a file that has to be UTF-8, without the mark that some editors put before it.
+/// Decodes a file that must be UTF-8, without the byte order mark that some editors put before it.
 fn decode(bytes: &[u8]) -> Result<&str, String> {
     let is_wide = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0);
     if is_wide {
@@ -45,9 +46,8 @@ fn decode(bytes: &[u8]) -> Result<&str, String> {
     })
 }
 
-/// `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A
-/// comment may also follow a value, behind a blank. Lines that are nothing of this are told by their numbers: what is in
-/// them may be a secret.
+/// Parses `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A comment may
+/// also follow a value, behind a blank. Other lines are reported by their numbers only: they may contain a secret.
 fn parse(text: &str) -> (HashMap<String, String>, Vec<String>) {
     let (mut values, mut doubts) = (HashMap::new(), Vec::new());
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {

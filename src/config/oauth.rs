@@ -1,52 +1,52 @@
-//! The variables of the providers whose accounts are connected by a login in a browser: their clients, their
-//! addresses, and where a browser comes back to.
+//! The variables of the providers whose accounts are connected by a login in a browser: their clients, their addresses,
+//! and where a browser returns to.
 //!
 //! Their names begin with `PROVIDER_` and the provider's letter. A client's id and secret may also be named after the
-//! vendor's own program (`CODEX_CLIENT_ID`). The addresses are the vendors' own unless a test says otherwise.
+//! vendor's own program (`CODEX_CLIENT_ID`). The addresses are the vendors' own unless a test sets others.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::variables::Vars;
 use crate::platform::OAuthProvider;
 
-/// Where the vendor of two providers answers questions about users, projects and services.
+/// Google's addresses for users, projects and services, used by two providers.
 const GOOGLE_ADDRESSES: GoogleAddresses<&str> = GoogleAddresses {
     user_info: "https://www.googleapis.com",
     projects: "https://cloudresourcemanager.googleapis.com",
     services: "https://serviceusage.googleapis.com",
 };
 
-/// What the environment says of all providers.
+/// The configuration of all providers.
 pub struct OAuthConfig {
-    /// Where the listeners wait that a browser is sent back to.
+    /// The address of the listeners that a browser is sent back to.
     pub callback_host: IpAddr,
     /// In the order of [`OAuthProvider::ALL`].
     providers: [ProviderSettings; 4],
 }
 
-/// How one provider is asked. Carries a secret, so it has no `Debug`.
+/// The client and addresses of one provider. Carries a secret, so it has no `Debug`.
 #[derive(Clone)]
 pub struct ProviderSettings {
     pub client_id: Option<String>,
     pub client_secret: Option<String>,
-    /// Where a person agrees to the login.
+    /// The address where a person consents to the login.
     pub authorization_url: String,
-    /// Where codes and refresh tokens are exchanged.
+    /// The address where codes and refresh tokens are exchanged.
     pub token_url: String,
     /// The address of the site that its accounts belong to.
     pub site_url: String,
-    /// `None` for providers of other vendors.
+    /// Google's other addresses; `None` for providers of other vendors.
     pub google: Option<GoogleAddresses<String>>,
-    /// 0 takes any port that is free.
+    /// The port of the callback listener; 0 takes any free port.
     pub callback_port: u16,
-    /// The operator has set the port, so that nothing else wants it: it stays open. The vendor's own program waits at the
-    /// other ones while somebody logs in with it.
+    /// Whether the operator has set the port, so that nothing else uses it and it stays open. The vendor's own program
+    /// listens on the default port while somebody logs in with it.
     pub keeps_callback_port: bool,
-    /// The variables that a login needs and that are not set.
+    /// The required variables that are not set.
     pub missing: Vec<String>,
 }
 
-/// The addresses of Google's interfaces beside the model calls.
+/// The addresses of Google's APIs other than the model calls.
 #[derive(Clone, Debug)]
 pub struct GoogleAddresses<T> {
     pub user_info: T,
@@ -64,7 +64,7 @@ impl OAuthConfig {
         }
     }
 
-    /// The settings of a provider.
+    /// Returns the settings of a provider.
     pub fn of(&self, provider: OAuthProvider) -> &ProviderSettings {
         match provider {
             OAuthProvider::Codex => &self.providers[0],
@@ -113,7 +113,7 @@ impl ProviderSettings {
 // === impl GoogleAddresses ===
 
 impl GoogleAddresses<String> {
-    /// One address in place of all three, where it is set.
+    /// Reads one address that replaces all three, if it is set.
     fn read(vars: &mut Vars<'_>, name: &str) -> Self {
         let own = vars.optional(name).map(|_| vars.web_address(name, ""));
         let or = |usual: &str| own.clone().unwrap_or_else(|| usual.to_owned());

@@ -1,5 +1,5 @@
-//! What a runtime setting may be: read strictly as an operator sends it, tolerantly as it is stored,
-//! and as text from the environment.
+//! The value rules of runtime settings: values are read strictly as an operator sends them, tolerantly as they are
+//! stored, and as text from the environment.
 
 use serde_json::{Map, Value, json};
 
@@ -8,11 +8,11 @@ use crate::cron::Cron;
 use crate::dialect::payload_rules;
 use crate::routing::OutboundProxy;
 
-/// The most wrong entries of a list that a message names.
+/// Maximum number of wrong list entries that a message names.
 const MAX_NAMED: usize = 10;
-/// 30 days: no cooldown is longer.
+/// The longest cooldown: 30 days, in seconds.
 const MAX_COOLDOWN_SEC: f64 = 2_592_000.0;
-/// The cheapest a unit may be assumed to be.
+/// Minimum cost that may be assumed for a unit.
 const MIN_UNIT_COST: f64 = 1e-6;
 /// The public address of the chat-bot API.
 pub const BOT_API: &str = "https://api.telegram.org";
@@ -25,21 +25,21 @@ pub const WEIGHTS: &[(&str, &str, f64)] = &[
     ("usageWeight", "USAGE_WEIGHT", 0.3),
 ];
 
-/// The members of the headers for Codex, with the spelling of other programs.
+/// The members of the headers for Codex, with their spelling in other programs.
 pub const CODEX_HEADERS: &[(&str, &str)] = &[("userAgent", "user-agent"), ("betaFeatures", "beta-features")];
 
-/// The kind of a setting's value. Every reader gives the value in one form: trimmed, whole numbers as
-/// integers, lists as arrays of texts.
+/// The kind of a setting's value. Every reader returns the value in one form: trimmed, whole numbers as integers, lists
+/// as arrays of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Flag,
-    /// A whole number of this range; fractions are dropped first.
+    /// A whole number in this range; fractions are dropped first.
     Integer(i64, i64),
     /// Seconds above zero; more than 30 days counts as 30 days.
     CooldownCap,
     /// A number above zero.
     UnitCost,
-    /// A number from zero on.
+    /// A number of at least zero.
     Amount,
     Text,
     /// Text that is shown masked.
@@ -48,31 +48,31 @@ pub enum Rule {
     /// A schedule, or blank for never.
     ScheduleOrOff,
     Choice(&'static [&'static str]),
-    /// Texts in an array or in one text, split at commas and line ends; order and repetitions stay.
+    /// Texts in an array or in one text, split at commas and line ends; order and duplicates stay.
     Words,
-    /// Texts in an array, each once.
+    /// Texts in an array, without duplicates.
     List,
     /// Addresses and networks, in an array or in one text.
     Networks,
     /// The address of an outbound proxy; blank for none.
     Proxy,
-    /// What clients authenticate with.
+    /// The token with which clients authenticate.
     ProxyToken,
-    /// Where notifications go; checked when its channel is on. May hold a key in its path.
+    /// The target of notifications; checked when its channel is enabled. May hold a key in its path.
     Target,
     /// The address of a bot API; blank for the public one.
     BotApi,
     /// The id of a topic: digits in a text, or blank.
     Topic,
     Weights,
-    /// The values of headers for Codex; a blank one is none.
+    /// The values of headers for Codex; a blank one means none.
     CodexHeaders,
-    /// How bodies are rewritten on their way to an upstream; null for not at all.
+    /// The rules that rewrite bodies on their way to an upstream; null for none.
     PayloadRules,
 }
 
 impl Rule {
-    /// Reads what an operator sent; the error is what was expected instead. `current` is what holds.
+    /// Reads a value as an operator sent it; the error is the expectation. `current` is the value in force.
     pub fn sent(self, value: &Value, current: &Value) -> Result<Value, String> {
         let text = || value.as_str().map(str::trim).ok_or_else(|| "string".to_owned());
         match self {
@@ -95,7 +95,7 @@ impl Rule {
                 .map(shortest)
                 .ok_or_else(|| "number of at least 0".to_owned()),
             Self::Text | Self::Secret | Self::Target => {
-                // A line end in what becomes a header or a mail would begin another one.
+                // A line end in a value for a header or a mail would begin another line.
                 let text = text()?;
                 let is_plain = !text.contains(char::is_control);
                 is_plain.then(|| text.into()).ok_or_else(|| "string without control characters".to_owned())
@@ -175,17 +175,17 @@ impl Rule {
         }
     }
 
-    /// Reads a stored value; what it cannot be is ignored. `default` is what holds without it.
+    /// Reads a stored value; an invalid one is ignored. `default` is the value in force without it.
     pub fn stored(self, value: &Value, default: &Value) -> Option<Value> {
         match self {
-            // Older versions stored some lists as the text of one.
+            // Older versions stored some lists as JSON text.
             Self::Words | Self::List => match value.as_str().map(serde_json::from_str) {
                 Some(Ok(inner @ Value::Array(_))) => list_or_words(self, &inner),
                 _ => list_or_words(self, value),
             },
-            // An entry that cannot be read must not open the list to everyone: it stays, and admits nobody.
+            // An unreadable entry must not open the list to everyone: it stays, and admits nobody.
             Self::Networks => words(value).map(Value::from),
-            // A blank token would let nobody in any more.
+            // A blank token would lock everybody out.
             Self::ProxyToken => {
                 value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(Value::from)
             }
@@ -200,7 +200,7 @@ impl Rule {
         }
     }
 
-    /// Reads a variable of the environment, with a remark when it had to be moved into its range.
+    /// Reads a variable of the environment, with a warning if the value was moved into its range.
     pub fn variable(self, text: &str) -> Result<(Value, Option<String>), String> {
         let value = match self {
             Self::Flag => {
@@ -214,7 +214,7 @@ impl Rule {
                     (moved != number).then(|| format!("{text} is outside {min}..{max}, taken as {moved}"));
                 return Ok(((moved as i64).into(), remark));
             }
-            // Less than a second is no cap, and so the default; an operator gets one second for it.
+            // Less than a second is not a cap and means the default here; an operator who sends it gets one second.
             Self::CooldownCap => {
                 number(&text.into()).map_or_else(|| text.into(), |seconds| seconds.trunc().into())
             }
@@ -232,12 +232,12 @@ impl Rule {
             _ => text.into(),
         };
         let read = self.sent(&value, &Value::Null);
-        // What a variable holds may be a secret, so it is not repeated.
+        // A variable may hold a secret, so its value is not repeated.
         read.map(|value| (value, None)).map_err(|expected| format!("expected {expected}"))
     }
 }
 
-/// Reads a switch in the environment, with a remark when it says neither.
+/// Reads a switch in the environment, with a warning if the text is neither true nor false.
 pub(super) fn flag(text: &str) -> (bool, Option<String>) {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => (true, None),
@@ -246,7 +246,7 @@ pub(super) fn flag(text: &str) -> (bool, Option<String>) {
     }
 }
 
-/// Whether an address is one that HTTP reaches.
+/// Whether an address is an http or https address with a host.
 pub fn is_web_address(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     rest.is_some_and(|rest| {
@@ -258,7 +258,7 @@ pub fn is_web_address(url: &str) -> bool {
     })
 }
 
-/// A number, or a text of one.
+/// Reads a number, also from text.
 fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok(),
@@ -274,7 +274,7 @@ fn integer_of(min: i64, max: i64) -> String {
     }
 }
 
-/// `1`, not `1.0`.
+/// Writes a number without needless decimals: `1`, not `1.0`.
 fn shortest(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
 }
@@ -304,7 +304,7 @@ fn list_or_words(rule: Rule, value: &Value) -> Option<Value> {
     if rule == Rule::Words { words(value).map(Value::from) } else { list(value) }
 }
 
-/// What holds, with every usable given weight in its place.
+/// Returns the weights in force, with every usable given weight replaced.
 fn weights(given: &Map<String, Value>, current: &Value) -> Value {
     let weight = |name: &str| {
         let new = given.get(name).and_then(number).filter(|weight| *weight >= 0.0);
@@ -317,7 +317,7 @@ fn is_codex_header(name: &str) -> bool {
     CODEX_HEADERS.iter().any(|(member, other)| [*member, *other].contains(&name))
 }
 
-/// What holds, with every given header in its place.
+/// Returns the headers in force, with every given header replaced.
 fn codex_headers(given: &Map<String, Value>, current: &Value) -> Result<Value, String> {
     if let Some(unknown) = given.keys().find(|name| !is_codex_header(name)) {
         return Err(format!("object of userAgent and betaFeatures, without {unknown}"));

@@ -98,7 +98,7 @@ fn headers_for_codex_are_kept_one_by_one() {
         assert_eq!(Rule::CodexHeaders.sent(&given, &current), Ok(wanted.clone()), "{given}");
         assert_eq!(Rule::CodexHeaders.stored(&given, &current), Some(wanted), "{given}");
     }
-    // What a row cannot mean is left out, and the rest of it holds.
+    // Invalid parts of a row are dropped, and the rest is used.
     let stored = json!({"userAgent": "a\nb", "beta-features": "two", "originator": "x"});
     let wanted = json!({"userAgent": "agent/1", "betaFeatures": "two"});
     assert_eq!(Rule::CodexHeaders.stored(&stored, &current), Some(wanted));

@@ -1,8 +1,8 @@
-//! The runtime settings: what the environment proposes and an operator may save over it.
+//! The runtime settings: the environment sets their defaults, and an operator may save other values.
 //!
-//! One table says for each its name on the wire, its name in the store, where its default comes from
-//! and what it may be. Everything else follows from the table: the reading of variables, of stored
-//! rows and of requests, and what `GET /api/settings/runtime` shows.
+//! One table gives for each setting its name on the wire, its name in the store, the source of its default and the rule
+//! of its values. Everything else follows from the table: reading variables, stored rows and requests, and the response
+//! of `GET /api/settings/runtime`.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::Config;
 use super::rule::{BOT_API, Rule, WEIGHTS};
 
-/// One setting.
+/// A runtime setting.
 pub struct Setting {
-    /// Its field in requests and answers.
+    /// Its field in requests and responses.
     pub field: &'static str,
-    /// Another name clients may send it under.
+    /// Another name under which clients may send it.
     pub alias: Option<&'static str>,
     /// Its row in the store; backups carry these names.
     pub key: &'static str,
@@ -23,17 +23,17 @@ pub struct Setting {
     default: Default,
 }
 
-/// What holds while nothing is saved.
+/// The source of the value while nothing is saved.
 enum Default {
-    /// The first of these variables that is set, else this.
+    /// The first of these variables that is set, else this value.
     Variables(&'static [&'static str], fn() -> Value),
-    /// An object: for each member its name, its variable, and the number it is without.
+    /// An object: for each member its name, its variable and its default number.
     Members(&'static [(&'static str, &'static str, f64)]),
-    /// What the configuration has read already, where a mistake stops the start.
+    /// A value that the configuration has already read, where a mistake stops the start.
     Config(fn(&Config) -> Value),
 }
 
-/// What holds, by the settings' names in the store. Carries secrets, so it has no `Debug`.
+/// The values in force, by the settings' names in the store. Carries secrets, so it has no `Debug`.
 #[derive(Clone)]
 pub struct Values(HashMap<&'static str, Value>);
 
@@ -77,7 +77,7 @@ const OFF: fn() -> Value = || json!(false);
 const ON: fn() -> Value = || json!(true);
 const COUNT: i64 = i64::MAX;
 
-/// Every runtime setting, in the order in which answers list them.
+/// All runtime settings, in the order in which responses list them.
 #[rustfmt::skip]
 pub static SETTINGS: &[Setting] = &[
     setting("checkinCron", "checkin_cron", Rule::Schedule, &["CHECKIN_CRON"], || json!("0 8 * * *")),
@@ -155,7 +155,7 @@ fn admin_ip_allowlist(config: &Config) -> Value {
     config.admin_ip_allowlist.iter().map(shown).collect()
 }
 
-/// Reads the variables of the table. One that cannot be read means the default, with a remark.
+/// Reads the variables of the table. An unreadable one means the default, with a warning.
 pub fn from_variables(variables: &HashMap<String, String>, warnings: &mut Vec<String>) -> Values {
     let mut read = |names: &[&str], rule: Rule, default: &dyn Fn() -> Value| {
         let set = names.iter().find_map(|name| {
@@ -191,7 +191,7 @@ pub fn from_variables(variables: &HashMap<String, String>, warnings: &mut Vec<St
     Values(values)
 }
 
-/// The names of the variables of the table.
+/// Returns the names of the table's variables.
 pub fn variables() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().flat_map(|setting| match &setting.default {
         Default::Variables(names, _) => names.to_vec(),
@@ -201,7 +201,7 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
 }
 
 impl Values {
-    /// Saved rows (name to JSON text, secrets opened) over what the environment says.
+    /// Builds the values from saved rows (name to JSON text, secrets opened) over those of the environment.
     pub fn new(config: &Config, saved: &HashMap<String, String>) -> Self {
         let mut values = HashMap::new();
         for setting in SETTINGS {
@@ -219,12 +219,12 @@ impl Values {
         Self(values)
     }
 
-    /// What holds; null for a name that is no setting's.
+    /// Returns the value in force; null if there is no setting of this name.
     pub fn get(&self, key: &str) -> &Value {
         self.0.get(key).unwrap_or(&Value::Null)
     }
 
-    /// Puts another value in its place.
+    /// Replaces a value.
     pub fn set(&mut self, key: &'static str, value: Value) {
         self.0.insert(key, value);
     }
@@ -237,7 +237,7 @@ impl Values {
         self.get(key).as_f64().unwrap_or(0.0)
     }
 
-    /// A count or a duration; never negative.
+    /// Returns a count or a duration; never negative.
     pub fn count(&self, key: &str) -> u64 {
         self.get(key).as_u64().unwrap_or(0)
     }

@@ -248,7 +248,7 @@ fn rules_for_tiers_that_cannot_be_read_are_no_rules_and_a_warning() {
     }
 }
 
-/// The variables that the service's contract names.
+/// The variables that the service promises to support.
 const PROMISED: &str = "AUTH_TOKEN PROXY_TOKEN PORT DATA_DIR TZ ACCOUNT_CREDENTIAL_SECRET DB_TYPE DB_URL DB_SSL \
     ADMIN_IP_ALLOWLIST SYSTEM_PROXY_URL CHECKIN_CRON BALANCE_REFRESH_CRON PROVIDER_A_CLIENT_ID PROVIDER_B_CLIENT_ID \
     PROVIDER_B_CLIENT_SECRET PROVIDER_C_CLIENT_ID PROVIDER_C_CLIENT_SECRET PROVIDER_D_CLIENT_ID \
@@ -267,7 +267,7 @@ fn every_promised_variable_is_read_and_those_without_use_say_why() {
     let unused = ["TOKEN_ROUTER_CACHE_TTL_MS", "LLM_METADATA_MODELS_URLS"];
     let page = include_str!("../../docs/configuration.md");
     for name in PROMISED.split_whitespace() {
-        // A value that is no text is a mistake of a variable that is read, and of no other.
+        // A value that is not text is an error only for variables that are read.
         let errors = read_beside(&HashMap::new(), &HashSet::from([name.to_owned()])).err();
         let errors = errors.unwrap_or_else(|| panic!("nobody reads {name}"));
         assert!(errors.iter().any(|error| error.starts_with(&format!("{name}:"))), "{name}: {errors:?}");
@@ -279,7 +279,7 @@ fn every_promised_variable_is_read_and_those_without_use_say_why() {
     }
 }
 
-/// The variables that a compose file sets for gateways: those behind `environment:` up to the next member.
+/// Returns the variables that a compose file sets for gateways: those behind `environment:` up to the next member.
 fn variables_of(compose: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut depth = None;

@@ -1,20 +1,20 @@
-//! Values that are made of several variables, or read in one place for many.
+//! Values that are composed of several variables, or read in one place for many uses.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
 
-/// Where the service listens when nobody chose a port.
+/// The port of the service if none is configured.
 pub const DEFAULT_PORT: u16 = 4000;
 
-/// Which database keeps the state.
+/// The database that keeps the state.
 pub struct DatabaseConfig {
     pub kind: DatabaseKind,
-    /// Blank for SQLite means `switchyard.db` in the data directory.
+    /// The address; blank for SQLite means `switchyard.db` in the data directory.
     pub url: String,
     pub tls: DatabaseTls,
-    /// DB_FALLBACK_TO_ENV: a saved database that cannot be opened does not stop the start.
+    /// DB_FALLBACK_TO_ENV: whether the start continues on the environment's database if a saved one cannot be opened.
     pub falls_back: bool,
     pub synchronous: Synchronous,
 }
@@ -22,10 +22,10 @@ pub struct DatabaseConfig {
 /// What an SQLite commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// The disk: an answered change outlives a power cut.
+    /// The disk: an acknowledged change survives a power cut.
     #[default]
     Full,
-    /// The operating system: an answered change outlives the process, not a power cut.
+    /// The operating system: an acknowledged change survives the end of the process, but not a power cut.
     Normal,
 }
 
@@ -38,7 +38,7 @@ pub enum DatabaseKind {
 }
 
 impl DatabaseKind {
-    /// As `DB_TYPE` and the features of the build name it.
+    /// Returns the name that `DB_TYPE` and the features of the build use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -47,12 +47,12 @@ impl DatabaseKind {
         }
     }
 
-    /// What [`Self::as_str`] gives, read back.
+    /// Reads a name that [`Self::as_str`] returns.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Sqlite, Self::MySql, Self::Postgres].into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// The kind that an address belongs to: a path is SQLite's. `None` for one with another scheme.
+    /// Returns the kind that an address belongs to: a path is SQLite's. `None` for an unknown scheme.
     pub fn of_address(url: &str) -> Option<Self> {
         let Some((scheme, _)) = url.split_once("://") else { return Some(Self::Sqlite) };
         let scheme = scheme.to_ascii_lowercase();
@@ -68,7 +68,7 @@ impl DatabaseKind {
         }
     }
 
-    /// What an address of such a database begins with.
+    /// Returns the schemes of addresses of this kind.
     pub fn schemes(self) -> &'static [&'static str] {
         match self {
             Self::Sqlite => &["sqlite", "file"],
@@ -78,14 +78,14 @@ impl DatabaseKind {
     }
 }
 
-/// How the way to a database server is kept safe.
+/// The security of the connection to a database server.
 #[derive(Clone, Debug, Default)]
 pub struct DatabaseTls {
-    /// DB_SSL: nothing is sent that is not encrypted.
+    /// DB_SSL: whether unencrypted connections are refused.
     pub is_required: bool,
-    /// DB_SSL_CA: who signed the server's certificate, PEM; the well-known authorities when unset.
+    /// DB_SSL_CA: the authority of the server's certificate, PEM; the well-known authorities when unset.
     pub ca_file: Option<PathBuf>,
-    /// DB_SSL_INSECURE: any certificate is taken.
+    /// DB_SSL_INSECURE: whether any certificate is accepted.
     pub is_insecure: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// An address or a network; a mapped IPv4 address counts as IPv4.
+/// Reads an address or a network; a mapped IPv4 address counts as IPv4.
 pub fn parse_network(text: &str) -> Option<IpNet> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(IpNet::from(address.to_canonical()));

@@ -1,5 +1,4 @@
-//! Reading single variables: what is a number, a switch, a list, an address; and what is said of those
-//! that are not.
+//! Reads single variables: numbers, switches, lists and addresses; and collects errors and warnings about invalid ones.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -16,7 +15,7 @@ use crate::dialect::service_tier::TierRules;
 use crate::limits::LeaseRules;
 use crate::routing::{BaseUrl, OutboundProxy};
 
-/// Variables that are known and not used, and why.
+/// Variables that are known but not used, and the reason.
 const UNUSED: &[(&str, &str)] = &[
     (
         "TOKEN_ROUTER_CACHE_TTL_MS",
@@ -28,10 +27,10 @@ const UNUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// The variables being read, with what was wrong about them so far.
+/// The variables being read, with the errors and warnings so far.
 pub(super) struct Vars<'a> {
     values: &'a HashMap<String, String>,
-    /// Names whose values are no text, and those of them that were asked for.
+    /// Names whose values are not text.
     unreadable: &'a HashSet<String>,
     asked_for: RefCell<BTreeSet<String>>,
     pub(super) errors: Vec<String>,
@@ -43,7 +42,7 @@ impl<'a> Vars<'a> {
         Self { values, unreadable, asked_for: RefCell::default(), errors: Vec::new(), warnings: Vec::new() }
     }
 
-    /// An error for each variable that is set to what is no text, of those asked for and of `more`.
+    /// Adds an error for each variable whose value is not text, among those that were read and `more`.
     pub(super) fn refuse_unreadable(&mut self, more: impl Iterator<Item = &'static str>) {
         more.for_each(|name| self.ask_for(name));
         self.errors.extend(self.asked_for.take().into_iter().map(|name| {
@@ -57,7 +56,7 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// An error while a token still has the value that everybody knows.
+    /// Adds an error if a token still has the publicly known built-in value.
     pub(super) fn refuse_placeholder(&mut self, name: &str, value: &str, placeholder: &str) {
         if value == placeholder {
             self.errors.push(format!(
@@ -76,7 +75,7 @@ impl<'a> Vars<'a> {
         self.optional(name).unwrap_or_else(|| default.to_owned())
     }
 
-    /// The value of a header; blank for none.
+    /// Reads the value of a header; blank for none.
     pub(super) fn header(&mut self, name: &str) -> String {
         let value = self.text(name, "");
         if !rule::is_header_text(&value) {
@@ -103,7 +102,7 @@ impl<'a> Vars<'a> {
         text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Origins as browsers write them, or `*`; an error for what no browser sends.
+    /// Reads origins as browsers write them, or `*`; adds an error for anything that no browser sends.
     pub(super) fn origins(&mut self, name: &str) -> Vec<String> {
         let listed = self.list(name).into_iter();
         let read = |item: String| {
@@ -130,7 +129,7 @@ impl<'a> Vars<'a> {
         flag
     }
 
-    /// `None`: the default holds.
+    /// Reads a number; `None` means that the default applies.
     fn number(&mut self, name: &str) -> Option<f64> {
         let value = self.optional(name)?;
         let number = value.parse().ok().filter(|number: &f64| number.is_finite());
@@ -140,7 +139,7 @@ impl<'a> Vars<'a> {
         number
     }
 
-    /// Decimal or exponent notation, truncated, clamped to the range.
+    /// Reads an integer in decimal or exponent notation, truncated and clamped to the range.
     pub(super) fn integer(&mut self, name: &str, default: u64, min: u64, max: u64) -> u64 {
         let Some(number) = self.number(name) else { return default };
         let clamped = number.trunc().clamp(min as f64, max as f64);
@@ -150,12 +149,12 @@ impl<'a> Vars<'a> {
         clamped as u64
     }
 
-    /// Slots of upstream sites: a value out of range means the default.
+    /// Reads the rules of site leases: a value out of range means the default.
     pub(super) fn site_leases(&mut self) -> LeaseRules {
         let ttl = self.valid("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", 90_000, 5_000..=2_147_483_647);
         let keepalive = 15_000.min(ttl - 1);
         let keepalive = self.valid("PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS", keepalive, 1_000..=ttl - 1);
-        // A timer may fire a little late: renewed in its last moment, a lease would be gone now and then.
+        // A timer may fire a little late: a lease that is renewed at the last moment would sometimes have expired.
         let keepalive = keepalive.min(ttl - ttl / 10);
         LeaseRules {
             queue_limit: self.valid("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", 100, 0..=10_000) as usize,
@@ -169,7 +168,7 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// A whole number of the range, else the default.
+    /// Reads a whole number in the range, else returns the default.
     fn valid(&mut self, name: &str, default: u64, range: RangeInclusive<u64>) -> u64 {
         let Some(value) = self.optional(name) else { return default };
         let whole = value.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
@@ -186,7 +185,7 @@ impl<'a> Vars<'a> {
         Duration::from_secs(self.integer(name, default, min, 365 * 86_400))
     }
 
-    /// At most about 24 days.
+    /// Reads a duration in milliseconds, of at most about 24 days.
     pub(super) fn millis(&mut self, name: &str, default: u64, min: u64) -> Duration {
         Duration::from_millis(self.integer(name, default, min, i32::MAX as u64))
     }
@@ -202,7 +201,7 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// The port of the desktop, also by its former name; what is none leaves the choice to it.
+    /// Reads the port of the desktop, also under its former name; `None` lets the desktop choose.
     pub(super) fn desktop_port(&mut self) -> Option<u16> {
         let names = ["SWITCHYARD_DESKTOP_SERVER_PORT", "METAPI_DESKTOP_SERVER_PORT"];
         let (name, value) = names.into_iter().find_map(|name| Some((name, self.optional(name)?)))?;
@@ -213,7 +212,7 @@ impl<'a> Vars<'a> {
         port
     }
 
-    /// Says of variables that other gateways know, where they are set, why they have no use here.
+    /// Warns of set variables that other gateways use and this one does not, with the reason.
     pub(super) fn ignore_what_has_no_use(&mut self) {
         for (name, why) in UNUSED {
             if self.optional(name).is_some() {
@@ -222,7 +221,7 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// A port of our own, where 0 takes any that is free.
+    /// Reads a port to listen on; 0 takes any free port.
     pub(super) fn port_or_any(&mut self, name: &str, default: u16) -> u16 {
         let Some(value) = self.optional(name) else { return default };
         value.parse().unwrap_or_else(|_| {
@@ -231,7 +230,7 @@ impl<'a> Vars<'a> {
         })
     }
 
-    /// An IP address to listen on.
+    /// Reads an IP address to listen on.
     pub(super) fn address(&mut self, name: &str, default: IpAddr) -> IpAddr {
         let Some(value) = self.optional(name) else { return default };
         value.parse().unwrap_or_else(|_| {
@@ -274,7 +273,7 @@ impl<'a> Vars<'a> {
         url
     }
 
-    /// The address of a proxy. It may hold a password, so no message repeats it.
+    /// Reads the address of a proxy. It may hold a password, so no message repeats it.
     pub(super) fn outbound_proxy(&mut self, name: &str) -> Option<String> {
         let url = self.optional(name)?;
         if let Err(why) = OutboundProxy::parse(&url) {
@@ -283,7 +282,7 @@ impl<'a> Vars<'a> {
         Some(url)
     }
 
-    /// A server's address without its DB_TYPE would make a file of that name, password included.
+    /// Refuses a server's address without its DB_TYPE: it would create a file of that name, password included.
     pub(super) fn check_database(&mut self, database: &DatabaseConfig) {
         let scheme = database.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         let names_a_server = scheme.is_some_and(|scheme| scheme != "sqlite" && scheme != "file");

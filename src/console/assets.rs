@@ -1,4 +1,4 @@
-//! The files of the console, by name. The build has compressed them by Brotli (`build.rs`).
+//! The files of the console, by name. The build has compressed them with Brotli (`build.rs`).
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -9,7 +9,8 @@ use flate2::write::GzEncoder;
 
 include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
-/// A file as the binary holds it, and as it is sent to browsers that do not know Brotli or would not have it without TLS.
+/// A file as the binary stores it, and as it is sent to browsers that do not know Brotli or do not accept it without
+/// TLS.
 pub(super) struct Asset {
     pub(super) name: &'static str,
     brotli: &'static [u8],
@@ -23,12 +24,12 @@ impl Asset {
         Self { name, brotli, gzip: OnceLock::new() }
     }
 
-    /// By Brotli.
+    /// Returns the file compressed with Brotli.
     pub(super) fn brotli(&self) -> Bytes {
         Bytes::from_static(self.brotli)
     }
 
-    /// By gzip; made once.
+    /// Returns the file compressed with gzip, which is done once.
     pub(super) fn gzip(&self) -> Bytes {
         let compress = || {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -38,7 +39,7 @@ impl Asset {
         self.gzip.get_or_init(compress).clone()
     }
 
-    /// As it is sent to those who do not decompress.
+    /// Returns the file uncompressed, for clients that do not decompress.
     pub(super) fn text(&self) -> Bytes {
         let mut text = Vec::new();
         let read = brotli_decompressor::BrotliDecompress(&mut &*self.brotli, &mut text);
@@ -46,7 +47,7 @@ impl Asset {
         Bytes::from(text)
     }
 
-    /// Its media type.
+    /// Returns the file's media type.
     pub(super) fn kind(&self) -> &'static str {
         match self.name.rsplit('.').next() {
             Some("html") => "text/html; charset=utf-8",

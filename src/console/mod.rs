@@ -1,27 +1,27 @@
-//! The console: one page for operators, served from the binary. It asks `/api/*` with the token that the operator types in;
-//! what is served here is the same for everybody and holds no secret.
+//! The console: one page for operators, served from the binary. It calls `/api/*` with the token that the operator
+//! types in; the files served here are the same for everybody and hold no secret.
 //!
 //! ```text
-//! GET /, /sites, /log, …            index.html, asked for again each time (ETag); so is every path that nothing else
-//!                                   answers, for whoever takes a page
-//! GET /console/<digest>/<file>      what the page is made of, kept by the browser for ever
+//! GET /, /sites, /log, …            index.html, revalidated each time (ETag); so is every path that nothing else
+//!                                   answers, for clients that accept a page
+//! GET /console/<digest>/<file>      the files of the page, kept by the browser for ever
 //! ```
 //!
-//! The digest is of all files together: a module finds its neighbours by relative names, and a new build has new names.
-//! Files are as written: HTML, CSS and ES modules. The build only compresses them, by Brotli; what is sent otherwise is made
-//! of that when it is first asked for, so a server whose console nobody opens holds nothing for it.
+//! The digest covers all files together: a module finds its neighbours by relative names, and a new build has new
+//! names. Files are as written: HTML, CSS and ES modules. The build only compresses them, with Brotli; other forms are
+//! made from that when they are first requested, so a server whose console nobody opens stores nothing for it.
 //!
 //! | file | |
 //! |---|---|
 //! | `assets` | the files, by name |
 //! | `index.html`, `style.css` | the page; how everything looks |
 //! | `main.js` | begins: sign-in, frame, the page that the address names |
-//! | `api.js`, `data.js` | requests and what can go wrong; what a page reads, with its age |
-//! | `address.js`, `words.js`, `chinese.js`, `format.js` | the address of a page; languages; the Chinese that pages share; numbers and times |
-//! | `parts.js`, `list.js`, `chart.js` | what pages are made of; long lists; curves and bars |
+//! | `api.js`, `data.js` | requests and their errors; the data that a page reads, with their age |
+//! | `address.js`, `words.js`, `chinese.js`, `format.js` | page addresses; languages; shared Chinese; numbers and times |
+//! | `parts.js`, `list.js`, `chart.js` | the building blocks of pages; long lists; curves and bars |
 //! | `pages/` | a module per page |
 //! | `clients.js` | the lines that connect a client |
-//! | `vendor/` | what others wrote, with its release and licence |
+//! | `vendor/` | third-party code, with its release and licence |
 
 mod assets;
 
@@ -34,18 +34,18 @@ use hyper::{HeaderMap, Method, StatusCode};
 use crate::http::{Response, ResponseBody};
 use assets::{Asset, DIGEST, FILES, PAGE};
 
-/// The pages that the address may name. All are `index.html`, which looks at the address itself.
+/// The paths of the console's pages. All are `index.html`, which reads the address itself.
 const PAGES: [&str; 8] =
     ["/", "/index.html", "/sites", "/routes", "/log", "/keys", "/playground", "/settings"];
 
-/// Nothing but our own files and our own API; nobody may frame the page. The page has no inline script or style.
+/// Allows only our own files and our own API, and no framing of the page. The page has no inline script or style.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page or file at this path; `None` where there is neither.
+/// Returns the page or file at this path; `None` if there is neither.
 pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
     let (asset, may_be_kept) = match path.strip_prefix("/console/").and_then(|rest| rest.split_once('/')) {
-        // A page of another build gets today's files, to be looked at once.
+        // A page of another build gets the current files, which are not to be cached.
         Some((digest, name)) => (FILES.iter().find(|file| file.name == name)?, digest == DIGEST),
         None => (PAGES.contains(&path).then_some(&PAGE)?, false),
     };
@@ -58,8 +58,8 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
     Some(send(asset, headers, may_be_kept))
 }
 
-/// The page in place of a path that is nothing's: an old bookmark, or an address that was typed. `None` where a file was
-/// meant, and for clients that take no page.
+/// Returns the page in place of an unknown path: an old bookmark, or a mistyped address. `None` if a file was meant,
+/// and for clients that accept no page.
 pub fn stray(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
     let is_file = path.contains("/.") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let takes_pages = headers.get(header::ACCEPT).is_none_or(|accept| {

@@ -1,4 +1,5 @@
-//! The addresses of a site, asked one after the other. What each does is noted in its health, and the writer is told.
+//! Tries the addresses of a site one after the other. Each result is recorded in the address's health, and changes go
+//! to the writer.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use crate::routing::{Endpoint, pool};
 use crate::store::Store;
 use crate::time::{Millis, now_ms};
 
-/// Those that have not been asked, and the one that is being asked.
+/// The addresses that have not been tried, and the one in use.
 pub struct AddressWalk<'a> {
     store: &'a Store,
     left: pool::Order<'a>,
@@ -15,12 +16,12 @@ pub struct AddressWalk<'a> {
 }
 
 impl<'a> AddressWalk<'a> {
-    /// Begins at `now`, which spares a look at the clock where the caller has just had one.
+    /// Begins at `now`, which saves a look at the clock if the caller has just had one.
     pub fn new(store: &'a Store, endpoints: &'a [Arc<Endpoint>], now: Millis) -> Self {
         Self { store, left: pool::order(endpoints, now), asked: None, now }
     }
 
-    /// The address to ask now; its selection is noted.
+    /// Returns the next address to try and records its selection.
     pub fn next_address(&mut self) -> Option<&'a Endpoint> {
         self.asked = self.left.next().map(|endpoint| &**endpoint);
         if let Some(endpoint) = self.asked {
@@ -33,20 +34,20 @@ impl<'a> AddressWalk<'a> {
         self.left.has_more()
     }
 
-    /// Goes through these once more.
+    /// Starts again with these addresses.
     pub fn begin_again(&mut self, endpoints: &'a [Arc<Endpoint>]) {
         self.now = now_ms();
         self.left = pool::order(endpoints, self.now);
     }
 
-    /// The address has given what was asked for: its cooldown ends.
+    /// Records that the address gave the wanted answer: its cooldown ends.
     pub fn answered(&self) {
         if let Some(endpoint) = self.asked {
             self.tell(endpoint, endpoint.live.record_success());
         }
     }
 
-    /// The failure is the address's own: it cools.
+    /// Records a failure of the address itself: it cools down.
     pub fn failed(&mut self, reason: &str) {
         self.now = now_ms();
         if let Some(endpoint) = self.asked {
@@ -54,7 +55,7 @@ impl<'a> AddressWalk<'a> {
         }
     }
 
-    /// The address has refused the request, as any other would: it is evidently alive.
+    /// Records that the address refused the request, as any other would: it is evidently alive.
     pub fn refused(&mut self, reason: &str) {
         self.now = now_ms();
         if let Some(endpoint) = self.asked {

@@ -1,4 +1,5 @@
-//! Back to the SQLite file of the data directory, which a factory reset ends on whatever database was in use.
+//! Returns to the SQLite file of the data directory, which is in use after a factory reset whatever database was in use
+//! before.
 
 use super::start::{named_place, store_options};
 use super::state::Core;
@@ -7,8 +8,8 @@ use crate::store::relocate::Place;
 use crate::store::{self, Error, Store, StoreOptions, pointer, reset};
 
 impl Core {
-    /// Has the next start use the default database, as empty as this one was just made: what it held before another was
-    /// chosen must not come back. Gives whether another one is in use until then.
+    /// Has the next start use the default database, emptied like the present one: its contents from before another was
+    /// chosen must not come back. Returns whether another database is in use until then.
     pub async fn return_to_default_database(&self, auth_token: &str) -> store::Result<bool> {
         let default = Place {
             kind: DatabaseKind::Sqlite,

@@ -1,4 +1,4 @@
-//! Who serves from this database beside us.
+//! The instances that serve from this database.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::store::{self, instances};
 use crate::time::now_ms;
 
 impl Core {
-    /// Every instance on this database, this one among them.
+    /// Returns all instances on this database, this one included.
     pub fn all_instances(&self) -> Vec<Instance> {
         let mut all = Vec::clone(&self.instances.load());
         let me = self.as_instance();
@@ -19,7 +19,7 @@ impl Core {
         all
     }
 
-    /// Tells the others that this one is there, and hears who else is.
+    /// Registers this instance with the others, and reads which there are.
     pub async fn show_up(&self) -> store::Result<()> {
         let all = instances::show_up(&self.store, &self.as_instance()).await?;
         self.instances.store(Arc::new(all));
@@ -37,7 +37,7 @@ impl Core {
     }
 }
 
-/// What the machine, or the container, is called.
+/// Returns the name of the machine, or the container.
 fn machine() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();

@@ -1,9 +1,9 @@
-//! A file of this process in the data directory, locked for as long as it lives: the next start tells by it which
+//! A file of this process in the data directory, locked while the process lives: it shows the next start which
 //! processes of this directory are dead.
 //!
 //! The database cannot tell a process that was killed from a slow one: for half a minute its leases stay taken and it
-//! counts as an instance. A lock of the file system ends with its process, however that ends, so who is started in its
-//! place need not wait.
+//! counts as an instance. A lock of the file system ends with its process, however that ends, so a process started in
+//! its place need not wait.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use crate::store::{self, Store, instances, leases};
 
-/// Below the data directory.
+/// The folder of these files, below the data directory.
 const FOLDER: &str = "instances";
 
-/// The file of this process, named as leases and the list of instances know it.
+/// The file of this process, named by the id that leases and the list of instances have.
 #[derive(Debug)]
 pub(super) struct Presence {
     path: PathBuf,
@@ -26,8 +26,8 @@ pub(super) struct Presence {
 // === impl Presence ===
 
 impl Presence {
-    /// Shows that the instance of this id lives; `None` where the directory takes no files or no locks: then others
-    /// wait until its time is over.
+    /// Creates and locks the file of this instance; `None` if the directory accepts no files or no locks: then a later
+    /// process waits until the leases expire.
     pub fn of(data_dir: &Path, id: &str) -> Option<Self> {
         match Self::new(data_dir, id) {
             Ok(presence) => Some(presence),
@@ -50,7 +50,7 @@ impl Presence {
         Ok(Self { path, _lock: lock })
     }
 
-    /// The process leaves nothing behind that a later one had to see to.
+    /// Removes the file: this process leaves nothing behind for a later one to release.
     pub fn end(&self) {
         if let Err(error) = std::fs::remove_file(&self.path) {
             log::debug!("removing {}: {error}", self.path.display());
@@ -58,8 +58,7 @@ impl Presence {
     }
 }
 
-/// Gives back what the dead processes of this data directory held in the database, and takes them off the list of
-/// instances.
+/// Releases the leases of dead processes of this data directory, and removes them from the list of instances.
 pub(super) async fn succeed(store: &Store, data_dir: &Path) -> store::Result<()> {
     for (id, path, lock) in dead(data_dir) {
         leases::give_back(store, &id).await?;
@@ -72,7 +71,8 @@ pub(super) async fn succeed(store: &Store, data_dir: &Path) -> store::Result<()>
     Ok(())
 }
 
-/// The ids of processes that have ended without a word, with their files, which nobody else takes meanwhile.
+/// Returns the ids of processes that ended without removing their files, with these files locked so that nobody else
+/// takes them.
 fn dead(data_dir: &Path) -> Vec<(String, PathBuf, File)> {
     let Ok(folder) = std::fs::read_dir(data_dir.join(FOLDER)) else { return Vec::new() };
     let found = folder.flatten().filter_map(|entry| {
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn who_lives_is_not_taken_for_dead_and_who_has_left_is_not_found() {
         let dir = std::env::temp_dir().join(format!("switchyard-presence-{}", std::process::id()));
-        // A run that was killed leaves its own behind, and numbers of processes come again.
+        // A test run that was killed leaves its directory behind, and process ids are reused.
         let _ = std::fs::remove_dir_all(&dir);
         let ids = || dead(&dir).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
         let living = Presence::of(&dir, "living").expect("a file");

@@ -1,8 +1,8 @@
 //! Puts committed changes in force.
 //!
-//! A change of configuration commits in the store, which notes what it touched; then [`Core::publish`] makes
-//! the next snapshot of the one before and the rows that were touched, and swaps it in; then the caller answers:
-//! so an answered change is in force. Changes that are committed while a snapshot is made share the next one.
+//! A change of configuration commits in the store, which records what it touched; then [`Core::publish`] builds the
+//! next snapshot from the previous one and the touched rows, and swaps it in; then the caller answers: so an answered
+//! change is in force. Changes that are committed while a snapshot is built share the next one.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::store::versions::{SCOPES, Scope};
 use crate::store::{self, Store, others, rekey, shared_use};
 
 impl Core {
-    /// Routes by what the store now says. Call it after every committed change of sites, accounts,
-    /// tokens, routes and channels, before answering.
+    /// Updates the routing snapshot from the store. Call it after every committed change of sites, accounts, tokens,
+    /// routes and channels, before answering.
     pub async fn publish(&self) -> store::Result<()> {
         self.publishes.run(|| self.publish_touched()).await
     }
@@ -36,12 +36,12 @@ impl Core {
         self.affinity.forget(&gone);
         let snapshot = source.snapshot().clone();
         self.snapshot.store(snapshot.clone());
-        // After it: those whom this admits look at the snapshot once more.
+        // Set afterwards: requests that this admits check the snapshot again.
         self.leases.set_limits(snapshot.site_limits());
         Ok(())
     }
 
-    /// Routes by what another instance may have stored of an account.
+    /// Updates the snapshot with another instance's possible changes of an account.
     pub async fn take_over_account(&self, id: AccountId) -> store::Result<()> {
         if !self.store.database().is_shared() {
             return Ok(());
@@ -50,8 +50,7 @@ impl Core {
         self.publishes.run(|| self.publish_touched()).await
     }
 
-    /// Lets in by what the store now says of downstream keys. Call it after every committed change of
-    /// one, before answering.
+    /// Updates the downstream keys from the store. Call it after every committed change of one, before answering.
     pub async fn publish_keys(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
         rekey::follow_new(&self.store).await?;
@@ -69,11 +68,12 @@ impl Core {
         Ok(())
     }
 
-    /// Puts in force what other instances on this database have changed. With `everything`, also what nobody has told.
+    /// Puts changes of other instances on this database in force. With `everything`, reloads everything, whether or not
+    /// a change was announced.
     pub async fn follow_others(&self, everything: bool) -> store::Result<Vec<Scope>> {
         let versions = self.store.database().versions();
         let changed = others::look(&self.store).await?;
-        // What was read before the new key was known did not open.
+        // Secrets that were read before the new key was known did not open.
         let everything = everything || changed.iter().any(|version| version.scope == Scope::Keyring);
         for scope in SCOPES {
             let version = changed.iter().find(|version| version.scope == scope);
@@ -96,15 +96,15 @@ impl Core {
         Ok(changed.into_iter().map(|version| version.scope).collect())
     }
 
-    /// Takes over what other instances have learnt of channels and used of keys; of keys without limits that are not in
-    /// use only with `everything`.
+    /// Takes over what other instances have recorded about channels and the usage of keys; unused keys without limits
+    /// are only included with `everything`.
     pub async fn follow_use(&self, everything: bool) -> store::Result<()> {
         self.rests.follow(&self.store, &self.live).await?;
         shared_use::follow(&self.store, &self.keys.load_full(), everything).await
     }
 }
 
-/// The settings that are saved, over the configuration.
+/// Loads the saved settings over the configuration.
 pub(super) async fn load_settings(config: &Config, store: &Store) -> store::Result<Settings> {
     let saved = store::settings::all(store).await?;
     let saved = saved.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();

@@ -1,6 +1,6 @@
-//! What keys spend that is known only afterwards, where several instances count it together. Where little is left of a limit
-//! each writes at once what it has spent, and before it lets in another request it waits for that and looks what the others
-//! have written: so what goes beyond a limit is what is under way.
+//! Spending of keys that is known only after a request, where several instances count it together. When little is left
+//! of a limit, each instance writes its spending at once, and before it admits another request it waits for that and
+//! reads what the others have written: so only requests in flight can exceed a limit.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::keys::{BudgetMask, Charge, Key};
 use crate::store::{self, shared_use};
 use crate::time::monotonic_ms;
 
-/// How long a request waits for what others have spent; then it goes by what is known.
+/// The longest time that a request waits for the spending of other instances; then the known amounts are used.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Core {
-    /// Adds what a request cost that is counted in these budgets to what its key has used.
+    /// Adds the cost of a request to its key's usage, in the given budgets.
     pub fn charge(&self, key: &Key, mask: BudgetMask, charge: &Charge) {
         let is_unwritten = key.charge(mask, charge);
         let others = self.other_spenders();
@@ -29,7 +29,7 @@ impl Core {
         }
     }
 
-    /// Hears what other instances have spent of a key, where too little is known of that to let a request in.
+    /// Reads other instances' spending of a key, if too little is known of it to admit a request.
     pub async fn hear_of_spending(&self, key: &Key) {
         let others = self.other_spenders();
         let looks = &key.live.looks;
@@ -63,7 +63,8 @@ impl Core {
         }
     }
 
-    /// How many others may spend of the keys unheard. One that has just started may not be known yet.
+    /// Returns how many other instances may be spending unreported amounts. One that has just started may not be known
+    /// yet.
     fn other_spenders(&self) -> i64 {
         match self.store.database().is_shared() {
             true => i64::try_from(self.instances.load().len()).unwrap_or(i64::MAX).saturating_sub(1).max(1),

@@ -1,4 +1,4 @@
-//! From a configuration to the [`Core`], and its end.
+//! Builds the [`Core`] from a configuration, and stops it.
 //!
 //! ```text
 //! store ─▶ settings ─▶ live state ─▶ snapshot ─▶ keys        client ─▶ notices
@@ -29,7 +29,7 @@ use crate::store::{self, Store, StoreOptions, instances, leases, others, pointer
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
-/// Why the service did not start: what to tell the operator, and the exit status.
+/// The reason why the service did not start: a message for the operator, and the exit code.
 #[derive(Debug)]
 pub struct StartError {
     pub message: String,
@@ -56,7 +56,7 @@ impl Core {
         if store.database().is_shared() {
             presence::succeed(&store, &config.data_dir).await.map_err(unreadable)?;
             presence = Presence::of(&config.data_dir, &instance);
-            // What comes behind this look is looked at again.
+            // Changes that arrive after this are read again later.
             let versions = store.database().versions();
             let there = others::look(&store).await.map_err(unreadable)?;
             there.into_iter().for_each(|version| versions.taken_over(version));
@@ -116,7 +116,7 @@ impl Core {
         }))
     }
 
-    /// Closes the store, everything handed to it committed.
+    /// Closes the store after committing everything that was handed to it.
     pub async fn stop(&self) {
         self.store.flush().await;
         if self.store.database().is_shared() {
@@ -137,7 +137,7 @@ impl Core {
     }
 }
 
-/// The store in use.
+/// The opened store and where it came from.
 struct OpenedStore {
     store: Store,
     bootstrap: Option<Store>,
@@ -186,7 +186,7 @@ async fn open(options: StoreOptions) -> Result<Store, StartError> {
         .map_err(|error| StartError { exit_code: error.exit_code(), message: error.to_string() })
 }
 
-/// The database that the environment names.
+/// Returns the database that the environment names.
 pub fn named_place(config: &Config) -> Place {
     Place {
         kind: config.database.kind,
@@ -196,9 +196,9 @@ pub fn named_place(config: &Config) -> Place {
     }
 }
 
-/// What the store of this configuration is opened with.
+/// Returns the options for opening the store of this configuration.
 pub fn store_options(config: &Config) -> StoreOptions {
-    // While no secret was set it was the AUTH_TOKEN, and while that was not, the built-in one.
+    // While no secret was set, the AUTH_TOKEN was used, and without that the built-in one.
     let formerly = [config.auth_token.clone(), PLACEHOLDER_AUTH_TOKEN.to_owned()];
     StoreOptions {
         kind: config.database.kind,

@@ -1,4 +1,4 @@
-//! The parts that every face works with.
+//! The state that all faces share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,74 +29,74 @@ use crate::time::Millis;
 use crate::upstream::Client;
 use crate::upstream::platforms::SiteMemory;
 
-/// Everything that the faces share.
+/// All parts that the faces share.
 pub struct Core {
     pub config: Arc<Config>,
-    /// What an operator saved, over the configuration.
+    /// The settings in force: an operator's saved values over the configuration.
     pub settings: Arc<ArcSwap<Settings>>,
-    /// Tells the jobs that go by settings when those are others.
+    /// Notifies jobs that depend on settings of a change.
     pub settings_changed: watch::Sender<()>,
-    /// What requests are routed by.
+    /// The routing snapshot in force.
     pub snapshot: ArcSwap<Snapshot>,
     /// The managed downstream keys.
     pub keys: ArcSwap<KeyTable>,
     /// Counters and cooldowns, which outlive snapshots.
     pub live: LiveTable,
     pub store: Store,
-    /// The database that the environment names, where another one that was saved is in use.
+    /// The database that the environment names, if another one that was saved is in use.
     pub bootstrap: Option<Store>,
     /// The database in use.
     pub database: Place,
-    /// What has been read of the rests that others know of.
+    /// How far the shared cooldowns of other instances have been read.
     pub(super) rests: Rests,
-    /// What this process is called among them.
+    /// The id of this process among the instances.
     pub instance: String,
-    /// Where several processes may share the database.
+    /// The presence file, if several processes may share the database.
     pub(super) presence: Option<Presence>,
-    /// Those that the database knew when it was last asked.
+    /// The instances that the database listed when it was last read.
     pub(super) instances: ArcSwap<Vec<Instance>>,
     pub client: Arc<Client>,
-    /// What management calls have learnt of sites and sessions.
+    /// What management calls have learnt about sites and sessions.
     pub site_memory: Arc<SiteMemory>,
-    /// The way to the operator.
+    /// Sends notices to the operator.
     pub notifier: Notifier,
     pub background: Arc<Background>,
-    /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
-    /// take turns, so that neither is decided on rows that the other has changed.
+    /// Held from reading the routes to committing the resulting changes: manual edits and rebuilds take turns, so that
+    /// neither is decided on rows that the other has changed.
     pub route_edits: Mutex<()>,
     /// Held from reading an account's tokens to committing their change, for the reason of `route_edits`.
     pub token_edits: Mutex<()>,
-    /// Held while settings are changed in part. Who needs `route_edits` as well takes that first.
+    /// Held while settings are partly changed. Code that also needs `route_edits` locks that first.
     pub settings_edits: Mutex<()>,
-    /// Held while a backup is imported: one at a time.
+    /// Held while a backup is imported, so that only one import runs at a time.
     pub imports: Mutex<()>,
-    /// Held from looking whether a key of the store is being replaced to beginning it.
+    /// Held from checking whether a key of the store is being replaced to starting the replacement.
     pub key_edits: Mutex<()>,
-    /// What request bodies take while they are read and answered.
+    /// The memory for request bodies while they are read and answered.
     pub body_memory: Arc<BodyMemory>,
     pub rates: RateLimiter,
-    /// Counts callers that were not let in.
+    /// Counts callers that were not let in, for the log.
     pub(super) auth_failures: std::sync::Mutex<Complaint>,
-    /// Who is at which upstream site right now.
+    /// The slots of upstream sites in use.
     pub leases: SiteLeases,
-    /// Which channel served which conversation last.
+    /// The channel that served each conversation last.
     pub affinity: Affinity,
-    /// Files on their way in.
+    /// The uploads in progress.
     pub uploads: Arc<Uploads>,
     pub metrics: Metrics,
-    /// When the process began to serve.
+    /// The time when the process began to serve.
     pub started: Millis,
     pub(super) resets: AtomicU64,
     pub(super) new_start: NewStart,
     pub(super) stopping: AtomicBool,
     pub(super) cutting: AtomicBool,
-    /// Who changes something while a snapshot is made waits for the next, with all others.
+    /// Changes made while a snapshot is built wait for the next one, which they share.
     pub(super) publishes: Coalesced<store::Result<()>>,
-    /// What the snapshot was made of. Held while the next is made, so that an older one never replaces a newer.
+    /// The source of the snapshot. Held while the next one is built, so that an older one never replaces a newer one.
     pub(super) publishing: Mutex<Source>,
 }
 
-/// A stop that a start follows.
+/// A request to stop and start again.
 #[derive(Default)]
 pub(super) struct NewStart {
     wanted: Notify,
@@ -104,12 +104,12 @@ pub(super) struct NewStart {
 }
 
 impl Core {
-    /// Tells the log of a caller that was not let in; of many soon after each other only the first.
+    /// Logs a caller that was not let in; of many within a minute only the first.
     pub fn note_auth_failure(&self, client: IpAddr, why: &str) {
         lock(&self.auth_failures).say(|| format!("auth failed for {client}: {why}"));
     }
 
-    /// How many factory resets there have been. Who waits between looking at things and storing something compares.
+    /// Returns the number of factory resets. Code that waits between reading and storing compares it.
     pub fn resets(&self) -> u64 {
         self.resets.load(Ordering::SeqCst)
     }
@@ -119,25 +119,26 @@ impl Core {
         self.resets.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Has the service stop, and start again on the database that is named now. When this ends, no further connection is
-    /// taken before that. A stop that is under way already is as good: the next start is on that database.
+    /// Requests that the service stops and starts again on the database that is now named. When this returns, no
+    /// further connection is accepted before that. If a stop is already in progress, the next start is on that database
+    /// anyway.
     pub async fn start_anew(&self) {
         self.new_start.wanted.notify_one();
         // The sender lives as long as this.
         drop(self.new_start.begun.subscribe().wait_for(|begun| *begun).await);
     }
 
-    /// Ends when somebody wants that.
+    /// Waits until a new start is requested.
     pub async fn wants_new_start(&self) {
         self.new_start.wanted.notified().await;
     }
 
-    /// Tells all who want it that no connection is taken any more.
+    /// Notifies all who requested it that no connection is accepted any more.
     pub fn new_start_begins(&self) {
         self.new_start.begun.send_replace(true);
     }
 
-    /// True once the process is stopping.
+    /// Whether the process is stopping.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -147,7 +148,7 @@ impl Core {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// True once the requests that are left are cut off: the grace period is over.
+    /// Whether the grace period is over and the remaining requests are cut off.
     pub fn is_cutting(&self) -> bool {
         self.cutting.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! HTTP calls of the demo: a connection each, JSON both ways.
+//! HTTP calls of the demo: one connection per call, JSON in both directions.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ pub(super) struct Caller<'a> {
     token: &'a str,
 }
 
-/// An answer that is read as it comes.
+/// A response that is read as it arrives.
 pub(super) struct Streamed {
     body: Incoming,
 }
@@ -43,10 +43,10 @@ impl<'a> Caller<'a> {
         Ok(Streamed { body: answer.into_body() })
     }
 
-    /// This call as a line for a shell in which the token's variable is set.
+    /// Formats this call as a shell command, for a shell in which the token's variable is set.
     pub(super) fn curl(&self, variable: &str, path: &str, body: Option<&Value>) -> String {
         let url = format!("http://{}{path}", self.address);
-        // The query's `?` and `&` mean something to a shell.
+        // `?` and `&` in the query have a meaning in a shell.
         let url = if path.contains('?') { format!("'{url}'") } else { url };
         let head = format!("   $ curl -sN {url} -H \"Authorization: Bearer ${variable}\"");
         match body {
@@ -66,7 +66,7 @@ impl<'a> Caller<'a> {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket))
             .await
             .map_err(|error| tell(&error))?;
-        // Ends with the connection, which ends with the answer.
+        // Ends with the connection, which ends with the response.
         tokio::spawn(connection);
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         let request = Request::builder()
@@ -82,7 +82,7 @@ impl<'a> Caller<'a> {
 }
 
 impl Streamed {
-    /// The next bytes, `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| format!("the stream broke: {error}"))?;

@@ -10,7 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::hex;
 
-/// How long the gateway may take to end after SIGTERM before it is killed.
+/// The longest time that the gateway may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -40,7 +40,7 @@ impl Gateway {
             .env("PROXY_TOKEN", &proxy_token)
             .env("ACCOUNT_CREDENTIAL_SECRET", random()?)
             .env("LOG_LEVEL", "warn")
-            // A .env file lying about where the demo is started is not the demo's.
+            // A .env file in the directory where the demo is started must not apply.
             .current_dir(&directory.path)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -62,7 +62,7 @@ impl Gateway {
         &self.proxy_token
     }
 
-    /// How an operator would have started it.
+    /// Returns the command line with which an operator would have started it.
     pub(super) fn command_line(&self) -> String {
         let directory = self.directory.path.display();
         format!(
@@ -72,7 +72,7 @@ impl Gateway {
         )
     }
 
-    /// Fails when the process has ended by itself.
+    /// Fails if the process has ended by itself.
     pub(super) fn check_it_runs(&mut self) -> Result<(), String> {
         self.ended().map_or(Ok(()), |status| Err(format!("the gateway ended by itself with {status}")))
     }
@@ -95,7 +95,7 @@ impl Gateway {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks with SIGTERM, which the standard library cannot send; kills where there is no `kill`.
+    /// Sends SIGTERM with `kill`, since the standard library cannot; kills the process if that fails.
     fn terminate(&mut self) {
         let id = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &id]).stderr(Stdio::null()).status();
@@ -123,7 +123,7 @@ impl Drop for Gateway {
     }
 }
 
-/// A new directory of this user alone; removed when dropped.
+/// A new directory that only this user can access; removed when dropped.
 struct Directory {
     path: PathBuf,
 }
@@ -149,7 +149,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// 96 random bits in hex.
+/// Returns 96 random bits in hex.
 fn random() -> Result<String, String> {
     let mut bytes = [0; 12];
     SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random numbers".to_owned())?;

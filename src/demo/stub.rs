@@ -1,4 +1,4 @@
-//! The stub upstream: one model, whose streamed answer takes its time.
+//! The stub upstream: one model, whose streamed response takes its time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,21 +18,21 @@ use tokio::time::{Instant, Sleep};
 
 /// The only model.
 pub(super) const MODEL: &str = "demo-model";
-/// The key that the demo's account has on this site.
+/// The API key of the demo's account at this site.
 pub(super) const KEY: &str = "sk-demo-upstream";
 
 const ANSWER: &str = "I stand in for a site. Your request reached me through the gateway with the model's name \
     and my key put in, and every word of mine goes back to you as soon as I say it.";
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// Starts it on a free port, gives its address. It ends with the runtime.
+/// Starts the stub on a free port and returns its address. It ends with the runtime.
 pub(super) async fn start() -> Result<String, String> {
     let tell = |error| format!("the stub upstream did not start: {error}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(tell)?;
     let address = listener.local_addr().map_err(tell)?;
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
-            // Without it the words wait for each other.
+            // Without it the words are delayed and sent together.
             let _ = socket.set_nodelay(true);
             let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(&request)) });
             let connection =
@@ -76,7 +76,7 @@ fn reply(status: StatusCode, body: &Value) -> Response<Paced> {
     response
 }
 
-/// The events of the streamed answer: one per word, the end, the usage.
+/// Builds the events of the streamed response: one per word, the end, the usage.
 fn events() -> VecDeque<String> {
     let event = |delta: Value, finish: Option<&str>, usage: Value| {
         let choices = if usage.is_null() {

@@ -1,4 +1,4 @@
-//! What the helper does in the cluster: tells what runs, deploys, goes back. Blocks.
+//! The helper's operations in the cluster: status, deployment, rollback. They block the thread.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::programs::{self, Tell};
 use crate::jobs::update_center::saved::{Helper, Revision};
 use crate::jobs::update_center::versions;
 
-/// How long a look may take, and a change.
+/// The time limits of a query and of a change.
 const LOOK: Duration = Duration::from_secs(30);
 const CHANGE: Duration = Duration::from_secs(600);
-/// How long pods have to become ready, as kubectl is told; it gets a little longer to say so.
+/// The time that pods have to become ready, as passed to kubectl; it gets a little longer to report.
 const ROLLOUT_SECONDS: &str = "--timeout=300s";
 const ROLLOUT: Duration = Duration::from_secs(330);
-/// How many earlier revisions are told.
+/// Maximum number of earlier revisions shown.
 const MOST_REVISIONS: usize = 5;
 
-/// How a change went.
+/// The result of a change.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
@@ -45,7 +45,7 @@ impl Summary {
     }
 }
 
-/// What runs of a release.
+/// Returns the status of a release: what runs, and its history.
 pub(super) fn status(target: &Target) -> Result<Helper, String> {
     let status = helm_json(target, &["status"])?;
     let values = helm_json(target, &["get", "values"]).ok();
@@ -66,7 +66,7 @@ pub(super) fn status(target: &Target) -> Result<Helper, String> {
     })
 }
 
-/// Upgrades a release; when its pods do not become ready, it goes back to where it was.
+/// Upgrades a release; if its pods do not become ready, rolls back to the previous revision.
 pub(super) fn deploy(deployment: &Deployment, tell: Tell<'_>) -> Summary {
     let Deployment { target, source, tag, digest, .. } = deployment;
     let mut summary = Summary {
@@ -79,7 +79,7 @@ pub(super) fn deploy(deployment: &Deployment, tell: Tell<'_>) -> Summary {
     settle(target, summary, done)
 }
 
-/// Goes back to an earlier revision.
+/// Rolls back to an earlier revision.
 pub(super) fn rollback(rollback: &Rollback, tell: Tell<'_>) -> Summary {
     let Rollback { target, revision } = rollback;
     let summary = Summary { target_revision: Some(revision.clone()), ..Summary::default() };
@@ -130,7 +130,7 @@ fn await_rollout(target: &Target, tell: Tell<'_>) -> Result<(), String> {
     programs::run("kubectl", &arguments, ROLLOUT, tell).map(drop)
 }
 
-/// Completes the summary with where the release is now.
+/// Completes the summary with the release's revision and the result.
 fn settle(target: &Target, mut summary: Summary, done: Result<(), String>) -> Summary {
     let status = helm_json(target, &["status"]);
     summary.final_revision = status.as_ref().ok().and_then(|status| revision_of(&status["version"]));
@@ -140,7 +140,7 @@ fn settle(target: &Target, mut summary: Summary, done: Result<(), String>) -> Su
     summary
 }
 
-/// The newest revisions, with the images they had.
+/// Returns the newest revisions, with their images.
 fn history(target: &Target) -> Result<Vec<Revision>, String> {
     let mut listed = helm_history(target)?;
     listed.sort_by_key(|row| std::cmp::Reverse(row["revision"].as_i64()));
@@ -167,7 +167,7 @@ fn helm_history(target: &Target) -> Result<Vec<Value>, String> {
     Ok(listed.as_array().cloned().unwrap_or_default())
 }
 
-/// `helm WORDS RELEASE -n NAMESPACE -o json`, options of the words behind the release.
+/// Runs `helm WORDS RELEASE -n NAMESPACE -o json`; options among the words go behind the release.
 fn helm_json(target: &Target, words: &[&str]) -> Result<Value, String> {
     let options = words.iter().position(|word| word.starts_with("--")).unwrap_or(words.len());
     let (words, options) = words.split_at(options);
@@ -190,12 +190,12 @@ fn instance(target: &Target) -> String {
     format!("app.kubernetes.io/instance={}", target.release)
 }
 
-/// helm writes numbers, as some of its forms write text.
+/// Reads a revision, which helm writes as a number in some outputs and as text in others.
 fn revision_of(value: &Value) -> Option<String> {
     value.as_i64().map(|number| number.to_string()).or_else(|| value.as_str().map(str::to_owned))
 }
 
-/// Repository, tag and digest that a chart's values name.
+/// Returns the repository, tag and digest that a chart's values name.
 fn image(values: Option<&Value>) -> (Option<String>, Option<String>, Option<String>) {
     let text = |name: &str| {
         let value = values?["image"][name].as_str()?;

@@ -1,13 +1,13 @@
 //! `switchyard deploy-helper`: deploys releases inside a cluster, for the update center of a gateway.
 //!
 //! ```text
-//! GET  /health    without a token            POST /deploy     helm upgrade, rollout, else back to where it was
+//! GET  /health    without a token            POST /deploy     helm upgrade, rollout, rollback if that fails
 //! GET  /status    what runs of a release     POST /rollback   helm rollback, rollout
 //! ```
 //!
-//! helm and kubectl run as child processes. What becomes one of their arguments is plain data ([`names`]), and no shell
-//! sees it. One change at a time is at work; whoever asks for another meanwhile gets a 409. With
-//! `Accept: text/event-stream` a change tells its progress line by line, then its result.
+//! helm and kubectl run as child processes. Their arguments are checked to be plain data ([`names`]), and no shell sees
+//! them. One change runs at a time; a request for another meanwhile gets a 409. With `Accept: text/event-stream` a
+//! change streams its progress line by line, then its result.
 
 mod cluster;
 mod names;
@@ -36,26 +36,26 @@ use cluster::Summary;
 use names::{Deployment, Rollback, Target};
 use programs::Tell;
 
-/// The longest order.
+/// Maximum length of a request body, in bytes.
 const MAX_BODY: usize = 64 * 1024;
 const MAX_CONNECTIONS: usize = 64;
-/// Events that a slow reader may be behind before lines are left out for it.
+/// Maximum number of events that wait for a slow reader before lines are dropped.
 const BEHIND: usize = 1024;
-/// What is kept of the lines of one change.
+/// Maximum number of lines kept of one change.
 const MAX_LINES: usize = 2_000;
 const MAX_LINE_CHARS: usize = 2_000;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Answers the update center.
+/// The service that answers the update center.
 struct Helper {
     token: String,
-    /// The releases that may be touched; empty for every one.
+    /// The releases that may be changed; empty for all of them.
     releases: Vec<String>,
-    /// Held by the change that is at work.
+    /// Held by the change in progress.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Serves until SIGTERM or SIGINT, and lets the change at work end.
+/// Serves until SIGTERM or SIGINT, and lets a change in progress end.
 ///
 /// # Errors
 /// Says what is missing, or where it cannot listen.
@@ -148,7 +148,7 @@ impl Helper {
         presented.is_some_and(|presented| presented.ct_eq(self.token.as_bytes()).into())
     }
 
-    /// Why a release is none of those that may be touched.
+    /// Refuses a release that is not among those that may be touched.
     fn may_touch(&self, target: &Target) -> Result<(), String> {
         let name = format!("{}/{}", target.namespace, target.release);
         match self.releases.is_empty() || self.releases.contains(&name) {
@@ -224,14 +224,14 @@ impl Helper {
                 result = result => result,
                 () = beating => return,
             };
-            // Nobody listens any more: the change is made all the same.
+            // If sending fails, the reader is gone; the change has been made anyway.
             let _ = events.send(result).await;
         });
         event_stream::response(heard)
     }
 }
 
-/// Makes a change: its lines go to whoever listens, and into its summary.
+/// Makes a change; its lines go to the reader, the log and the summary.
 fn told(work: impl FnOnce(Tell<'_>) -> Summary, events: &mpsc::Sender<Bytes>) -> Summary {
     let lines = Mutex::new(Vec::new());
     let mut summary = work(&|line: &str| {

@@ -1,10 +1,10 @@
-//! What may become an argument of helm and kubectl: plain data, never an option and never a second value.
+//! Checks arguments of helm and kubectl: they must be plain data, never an option and never a second value.
 
 use serde_json::{Map, Value};
 
 use crate::jobs::update_center::versions;
 
-/// The longest name of a release that helm takes, and of a namespace in Kubernetes (RFC 1123 labels).
+/// Maximum lengths of a helm release's name, and of a namespace in Kubernetes (RFC 1123 labels).
 const MAX_RELEASE: usize = 53;
 const MAX_NAMESPACE: usize = 63;
 const MAX_REFERENCE: usize = 255;
@@ -16,7 +16,7 @@ pub(super) struct Target {
     pub(super) release: String,
 }
 
-/// What is to be deployed where.
+/// The release, image and chart of a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Deployment {
     pub(super) target: Target,
@@ -27,7 +27,7 @@ pub(super) struct Deployment {
     pub(super) digest: Option<String>,
 }
 
-/// To which earlier revision to go back.
+/// The earlier revision to roll back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rollback {
     pub(super) target: Target,
@@ -103,7 +103,7 @@ impl Rollback {
     }
 }
 
-/// A trimmed text that is not blank.
+/// Reads a trimmed text; `None` if it is blank.
 fn text<'b>(body: &'b Map<String, Value>, name: &str) -> Result<Option<&'b str>, String> {
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -112,7 +112,7 @@ fn text<'b>(body: &'b Map<String, Value>, name: &str) -> Result<Option<&'b str>,
     }
 }
 
-/// The address of a chart or an image. helm reads a comma as the beginning of a second value.
+/// Reads the address of a chart or an image. A comma is refused: helm reads it as the beginning of a second value.
 fn reference(name: &str, value: &str) -> Result<String, String> {
     let is_plain = value.len() <= MAX_REFERENCE
         && value.starts_with(|c: char| c.is_ascii_alphanumeric() || "./".contains(c))

@@ -1,4 +1,4 @@
-//! helm and kubectl as child processes: a vector of arguments, never a shell, and an end to every wait.
+//! Runs helm and kubectl as child processes: with a vector of arguments, never a shell, and with a limit to every wait.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What is kept of a program's output.
+/// Maximum output kept of each pipe of a program, in bytes.
 const MAX_OUTPUT: u64 = 4 << 20;
-/// How often it is looked whether a program has ended.
+/// The interval at which it is checked whether a program has ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the pipes of a program that has ended may be silent before nothing more is expected of them.
+/// The time that the pipes of an ended program may be silent before nothing more is expected from them.
 const AFTER_END: Duration = Duration::from_secs(5);
-/// Lines that wait to be told.
+/// Maximum number of lines that wait to be handled.
 const BEHIND: usize = 1024;
 
-/// Where a program wrote a line.
+/// The stream that a program wrote a line to.
 #[derive(Clone, Copy)]
 enum Stream {
     Printed,
     Complained,
 }
 
-/// Where lines of progress go.
+/// The receiver of progress lines.
 pub(super) type Tell<'t> = &'t (dyn Fn(&str) + Send + Sync);
 
-/// Runs a program to its end and gives what it printed; each line of it is told as it comes.
+/// Runs a program to its end and returns its standard output; each line is passed on as it arrives.
 pub(super) fn run(
     program: &str,
     arguments: &[&str],
@@ -38,7 +38,7 @@ pub(super) fn run(
     output(program, arguments, limit, tell)
 }
 
-/// Runs a program whose output is JSON, of which nothing is told.
+/// Runs a program that prints JSON, without passing its lines on.
 pub(super) fn json(program: &str, arguments: &[&str], limit: Duration) -> Result<Value, String> {
     let printed = output(program, arguments, limit, &|_| ())?;
     serde_json::from_str(&printed).map_err(|_| format!("{program} {} printed no JSON", arguments[0]))
@@ -83,8 +83,8 @@ fn output(program: &str, arguments: &[&str], limit: Duration, tell: Tell<'_>) ->
     }
 }
 
-/// Hears a program until it has ended and closed its pipes. What it has started may hold them for longer: that is not
-/// waited for. How it ended; `None` when it had to be ended.
+/// Reads a program's lines until it has ended and its pipes are closed. Processes that it has started may keep the pipes
+/// open longer; they are not waited for. Returns its exit status; `None` if it had to be killed.
 fn follow(
     child: &mut Child,
     heard: &Receiver<(Stream, String)>,
@@ -126,7 +126,7 @@ fn follow(
     Ok(status)
 }
 
-/// Reads a pipe to its end and gives each line, until nobody takes them any more.
+/// Reads a pipe to its end and passes each line to `give`, until that returns false.
 fn read(pipe: impl Read, mut give: impl FnMut(String) -> bool) {
     let mut pipe = BufReader::new(pipe);
     let mut line = Vec::new();
@@ -137,6 +137,6 @@ fn read(pipe: impl Read, mut give: impl FnMut(String) -> bool) {
         }
         line.clear();
     }
-    // A program that cannot write any more would not end.
+    // A program that cannot write any more would not end, so the rest is read and dropped.
     let _ = io::copy(&mut pipe, &mut io::sink());
 }

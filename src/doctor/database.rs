@@ -1,4 +1,4 @@
-//! The database and what is sealed in it.
+//! Checks the database and the secrets sealed in it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::store::relocate::Place;
 use crate::store::{self, Sealer, StoreOptions};
 
 const CHECK: &str = "database";
-/// How long the check of all pages may take.
+/// The time limit of the check of all pages.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the other checks need of it.
+/// Data from the database that other checks need.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) sites: Vec<SiteAddress>,
@@ -24,7 +24,7 @@ pub(super) struct Found {
     place: Option<Place>,
 }
 
-/// Examines the database that the environment names, and the one that a start goes on to from there.
+/// Examines the database that the environment names, and the saved one that a start would use instead.
 pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     let options = store_options(config);
     let found = at(report, &options);
@@ -115,7 +115,7 @@ fn read(
     found(&mut inspection, options, sealer.as_ref()).unwrap_or_else(|error| failed(report, shown, &error))
 }
 
-/// Once more where a process began to use the file meanwhile.
+/// Checks the file; repeats that if another process has begun to use it in the meantime.
 fn look_through(path: &Path) -> store::Result<(Inspection, Integrity)> {
     let mut inspection = Inspection::open(path)?;
     match inspection.integrity(PATIENCE) {

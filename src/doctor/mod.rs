@@ -1,15 +1,15 @@
-//! `switchyard doctor`: what is wrong with an installation, in one table.
+//! `switchyard doctor`: finds what is wrong with an installation, and shows it in one table.
 //!
-//! | check | asks |
+//! | check | question |
 //! |---|---|
-//! | configuration, TLS | is what the environment says understood, and are its files readable |
-//! | permissions, open files | may this user write the data, may others read it, how many files may be open |
+//! | configuration, TLS | is the environment understood, and are its files readable |
+//! | permissions, open files | can this user write the data, can others read it, how many files may be open |
 //! | database, credentials | is every page of it sound, does the secret open what is sealed |
 //! | service | does an instance answer at the configured address |
 //! | site …, clock | does each active site answer, and what time is it there |
 //!
-//! Nothing is changed, and an instance that runs on the same data goes on. No secret is printed. The exit code is 0, or
-//! 1 when a check has failed; a warning is no failure.
+//! Nothing is changed, and an instance that runs on the same data is not disturbed. No secret is printed. The exit code
+//! is 0, or 1 if a check has failed; a warning is no failure.
 
 mod database;
 mod report;
@@ -28,10 +28,10 @@ use crate::open_files;
 use crate::store::inspect::{self, Whereabouts};
 pub use report::Report;
 
-/// Fewer open files than this, and a busy gateway runs out of them.
+/// The limit of open files below which a busy gateway runs out of them.
 const FEW_FILES: usize = 4096;
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn run(reading: Reading) -> Report {
     let mut report = Report::default();
     match reading {
@@ -80,7 +80,7 @@ fn configuration(report: &mut Report, config: &Config, warnings: Vec<String>) {
     }
 }
 
-/// Whether this user may write the data, and others may read it.
+/// Checks whether this user can write the data, and whether others can read it.
 fn permissions(report: &mut Report, config: &Config) {
     const CHECK: &str = "permissions";
     let before = report.troubles();

@@ -1,4 +1,4 @@
-//! What the checks found: a table for people, JSON for programs.
+//! The findings of all checks: a table for people, JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::one_line::one_line;
 use serde::Serialize;
 use serde_json::json;
 
-/// What came of all checks, in the order they were made.
+/// The findings of all checks, in the order of the checks.
 #[derive(Default)]
 pub struct Report(Vec<Finding>);
 
@@ -42,13 +42,13 @@ impl Report {
         self.0.iter().any(|finding| finding.result == Verdict::Failed)
     }
 
-    /// How many findings are not fine.
+    /// Returns the number of findings that are not fine.
     pub(super) fn troubles(&self) -> usize {
         self.0.iter().filter(|finding| finding.result != Verdict::Ok).count()
     }
 
     fn add(&mut self, check: &str, result: Verdict, detail: String) {
-        // Names of sites and words of upstreams are anybody's: none of them makes a line of its own.
+        // Names of sites and messages of upstreams may contain anything: none of them may begin a new line.
         self.0.push(Finding { check: one_line(check), result, detail: one_line(&detail) });
     }
 

@@ -1,4 +1,4 @@
-//! Whether each site answers, and how far our clock is from theirs.
+//! Checks whether each site answers, and how far the local clock is from theirs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,23 +15,23 @@ use crate::store::inspect::SiteAddress;
 use crate::time::{Millis, now_ms};
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
-/// How long a site has to answer.
+/// The time limit for a site's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many are asked at once.
+/// The number of sites that are asked at once.
 const AT_ONCE: usize = 16;
-/// How wrong our clock may be before logins and tokens suffer, in seconds.
+/// The clock difference, in seconds, from which logins and tokens may suffer.
 const DOUBTFUL_SECONDS: i64 = 30;
 const WRONG_SECONDS: i64 = 300;
 
-/// How one site answered.
+/// The answer of one site.
 struct Answered {
     status: u16,
     took: Duration,
-    /// How many seconds its clock is before ours.
+    /// How far its clock is ahead of the local one, in seconds.
     ahead: Option<i64>,
 }
 
-/// Asks every site, several at once, and tells of them in their order.
+/// Sends a request to every site, several at once, and reports the results in the order of the sites.
 pub(super) fn examine(report: &mut Report, config: &Config, found: Found) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -44,7 +44,7 @@ pub(super) fn examine(report: &mut Report, config: &Config, found: Found) {
     let system_proxy = found.system_proxy.or_else(|| config.system_proxy_url.clone());
     let names: Vec<String> = found.sites.iter().map(|site| format!("site {}", site.name)).collect();
     let answers = runtime.block_on(ask_all(&client, found.sites, system_proxy.as_deref()));
-    // Whoever resolves a name may still be waiting for an answer.
+    // A thread that resolves a name may still be waiting.
     runtime.shutdown_background();
     let mut closest: Option<i64> = None;
     for (name, answer) in names.iter().zip(answers) {
@@ -63,7 +63,7 @@ pub(super) fn examine(report: &mut Report, config: &Config, found: Found) {
     clock(report, closest);
 }
 
-/// The site whose clock is closest to ours counts: theirs may be wrong, too.
+/// Reports the difference to the site whose clock is closest to the local one, because a site's clock may be wrong too.
 fn clock(report: &mut Report, ahead: Option<i64>) {
     const CHECK: &str = "clock";
     let Some(ahead) = ahead else { return report.fine(CHECK, "no site told the time".to_owned()) };
@@ -111,7 +111,7 @@ async fn ask_all(
     }
 }
 
-/// The outbound proxy of a site, as requests to it take it.
+/// Returns the outbound proxy of a site, as requests to it use it.
 fn way(site: &SiteAddress, system_proxy: Option<&str>) -> Option<String> {
     let own = site.proxy.as_ref().map(|proxy| proxy.expose().to_owned());
     own.or_else(|| system_proxy.filter(|_| site.use_system_proxy).map(str::to_owned))
@@ -120,7 +120,7 @@ fn way(site: &SiteAddress, system_proxy: Option<&str>) -> Option<String> {
 async fn ask(client: &Client, site: &SiteAddress, proxy: Option<String>) -> Result<Answered, String> {
     let proxy = proxy.as_deref().map(OutboundProxy::parse).transpose()?.map(Arc::new);
     let base = BaseUrl::parse(&site.url, proxy)?;
-    // Without its query, which may hold a key.
+    // Without the query, which may hold a key.
     let path = if base.path.is_empty() { "/" } else { &base.path };
     let agent = concat!("switchyard/", env!("CARGO_PKG_VERSION"));
     let request = hyper::Request::get(path).header(USER_AGENT, agent).body(Bytes::new());

@@ -1,25 +1,25 @@
-//! How long something took, in buckets, as Prometheus tells it.
+//! Histograms of durations, in buckets as Prometheus expects them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Upper bounds in milliseconds: from an answer of a cache to one that thinks for minutes.
+/// Upper bounds in milliseconds: from a cached response to a model that thinks for minutes.
 const BOUNDS_MS: [u64; 12] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000];
-/// Those bounds in seconds, as the text form has them.
+/// These bounds in seconds, as the text form has them.
 const BOUNDS: [&str; 12] = ["0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "30", "60", "120", "300"];
 
-/// Durations in buckets.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// Each has what is above the bound before its own; the last has no bound.
+    /// The counts between the previous bound and each bucket's own; the last bucket has no bound.
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     sum_ms: AtomicU64,
 }
 
-/// A histogram as it was at one moment.
+/// The values of a histogram at one moment.
 #[derive(Debug, PartialEq)]
 pub struct Reading {
-    /// Upper bounds and how many were not above them; the last bound is `+Inf`.
+    /// Upper bounds with the number of durations not above them; the last bound is `+Inf`.
     pub buckets: Vec<(&'static str, u64)>,
     pub sum_seconds: f64,
     pub count: u64,

@@ -1,13 +1,13 @@
-//! What each channel does with each model, counted without a lock.
+//! Counts by channel and model, without a lock.
 //!
 //! ```text
 //! (channel, model) ── hash ──▶ slots: [ – | Series | Series | – | … ]   open addressing, filled once, never emptied
-//!                                       └ atomics                        full: everything else counts in `other`
+//!                                       └ atomics                       full: everything else counts in `other`
 //! ```
 //!
-//! The first request of a pair fills a slot; those after it find it with a few loads. Models may be names that clients
-//! made up, so the number of pairs is bounded. Whoever reads the counts has the pairs of channels that are gone
-//! taken out ([`SeriesTable::retain`]), so that they make room.
+//! The first request of a pair fills a slot; later requests find it with a few loads. Models may be names that clients
+//! made up, so the number of pairs is bounded. The reader of the counts first removes the pairs of deleted channels
+//! ([`SeriesTable::retain`]), which makes room for others.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -19,16 +19,16 @@ use super::histogram::Histogram;
 use crate::ids::ChannelId;
 use crate::money::Usd;
 
-/// The longest model name that is told; longer ones are cut.
+/// Maximum length of a model name, in characters; longer ones are cut.
 const MAX_MODEL_CHARS: usize = 191;
-/// What an attempt without an HTTP answer is told as.
+/// The index in `STATUSES` for an attempt without an HTTP response.
 const NO_ANSWER: usize = 0;
 const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The kinds of tokens: `input` has those of caches in it.
+/// The kinds of tokens; `input` includes those of caches.
 pub const TOKEN_KINDS: [&str; 4] = ["input", "output", "cache_read", "cache_creation"];
 
-/// All series, at most so many beside the one that counts the rest.
+/// All series: at most `most`, and one that counts the rest.
 #[derive(Debug)]
 pub struct SeriesTable {
     slots: ArcSwap<Slots>,
@@ -39,15 +39,16 @@ pub struct SeriesTable {
 
 #[derive(Debug)]
 struct Slots {
-    /// A power of two, at least twice as many as may be taken: a search soon meets an empty one.
+    /// The number of slots is a power of two and at least twice the maximum of taken ones, so that a search soon meets
+    /// an empty slot.
     slots: Box<[OnceLock<Arc<Series>>]>,
     taken: AtomicUsize,
 }
 
-/// What one channel did with one model.
+/// The counts of one channel with one model.
 #[derive(Debug, Default)]
 pub struct Series {
-    /// `None` of the series that counts the rest.
+    /// The channel and model; `None` for the series that counts the rest.
     pair: Option<(ChannelId, Box<str>)>,
     statuses: [AtomicU64; STATUSES.len()],
     failures: AtomicU64,
@@ -58,20 +59,20 @@ pub struct Series {
     duration: Histogram,
 }
 
-/// A request of a series at work, counted until it drops.
+/// A request in progress, counted in its series until it is dropped.
 #[derive(Debug)]
 pub struct AtWork(Arc<Series>);
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ended {
-    /// 0 when there was no HTTP answer.
+    /// The HTTP status; 0 if there was no response.
     pub status: u16,
     pub is_failure: bool,
     pub first_byte_ms: Option<u64>,
     pub duration_ms: u64,
     pub cost: Usd,
-    /// By [`TOKEN_KINDS`].
+    /// Counts in the order of [`TOKEN_KINDS`].
     pub tokens: [u64; TOKEN_KINDS.len()],
 }
 
@@ -94,12 +95,12 @@ impl SeriesTable {
         AtWork(series)
     }
 
-    /// Counts what only became known of a request when it was no longer at work.
+    /// Adds cost and tokens that became known only after the request ended.
     pub fn spend(&self, channel: ChannelId, model: &str, cost: Usd, tokens: [u64; TOKEN_KINDS.len()]) {
         self.find(channel, cut(model)).spend(cost, tokens);
     }
 
-    /// All series by channel and model, the one of the rest last if it has counted anything.
+    /// Returns all series by channel and model, then the series of the rest if it has counted anything.
     pub fn all(&self) -> Vec<Arc<Series>> {
         let slots = self.slots.load();
         let mut all: Vec<_> = slots.slots.iter().filter_map(OnceLock::get).cloned().collect();
@@ -108,7 +109,7 @@ impl SeriesTable {
         all
     }
 
-    /// Forgets the series of all channels but these, unless a request is at work there.
+    /// Removes the series of channels that are not kept, unless a request is in progress there.
     pub fn retain(&self, is_kept: impl Fn(ChannelId) -> bool) {
         let before = self.slots.load_full();
         let is_gone = |series: &Series| {
@@ -128,7 +129,7 @@ impl SeriesTable {
         };
         copy();
         self.slots.store(after.clone());
-        // Series that began meanwhile.
+        // Copy again the series that began in the meantime.
         copy();
     }
 
@@ -155,7 +156,7 @@ impl Slots {
         }
     }
 
-    /// The series of a pair, which is made if there is room for it.
+    /// Finds the series of a pair; creates it if there is room.
     fn find(
         &self,
         hash: usize,
@@ -194,12 +195,12 @@ impl Slots {
 // === impl Series ===
 
 impl Series {
-    /// The channel and the model; `None` of the series that counts the rest.
+    /// Returns the channel and the model; `None` for the series that counts the rest.
     pub fn pair(&self) -> Option<(ChannelId, &str)> {
         self.pair.as_ref().map(|(channel, model)| (*channel, &**model))
     }
 
-    /// Requests that have ended, by the class of their status.
+    /// Returns the number of ended requests by status class.
     pub fn statuses(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         STATUSES.iter().zip(&self.statuses).map(|(name, count)| (*name, count.load(Relaxed)))
     }
@@ -249,7 +250,7 @@ impl Series {
 // === impl AtWork ===
 
 impl AtWork {
-    /// Counts how it ended.
+    /// Counts the result.
     pub fn end(&self, ended: &Ended) {
         let series = &self.0;
         let class = match ended.status {
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn threads_that_meet_at_an_empty_slot_share_it() {
-        // With room to spare: two that want one slot both hold a place for a moment.
+        // With room to spare: two threads that want one slot both reserve a place for a moment.
         let table = SeriesTable::new(64);
         std::thread::scope(|scope| {
             for _ in 0..4 {

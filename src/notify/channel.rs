@@ -1,4 +1,4 @@
-//! The channels: which are usable, and one delivery on each.
+//! The notification channels: which are usable, and one delivery on each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::request_id::RequestId;
 use crate::routing::OutboundProxy;
 use crate::upstream::Client;
 
-/// Before the second attempt, made when no connection came about.
+/// The pause before the second attempt, which is made if no connection was established.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// A channel that is enabled and knows where to send. Carries secrets, so it has no `Debug`.
+/// A channel that is enabled and has its target. Carries secrets, so it has no `Debug`.
 #[derive(Clone)]
 pub(super) enum Channel {
     Webhook { url: String },
@@ -29,7 +29,7 @@ pub(super) enum Channel {
 }
 
 impl Channel {
-    /// Every channel that is switched on and has the addresses and keys that it needs.
+    /// Returns the channels that are enabled and have the addresses and keys that they need.
     pub(super) fn usable(values: &Values) -> Vec<Self> {
         let text = |key| values.text(key).to_owned();
         let proxy = values.flag("telegram_use_system_proxy").then(|| text("system_proxy_url"));
@@ -57,7 +57,7 @@ impl Channel {
         usable.map(|(_, channel)| channel).collect()
     }
 
-    /// As operators know it: the prefix of its settings.
+    /// Returns the channel's name for operators: the prefix of its settings.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Webhook { .. } => "webhook",
@@ -68,7 +68,7 @@ impl Channel {
         }
     }
 
-    /// Delivers; tries once more when no connection came about.
+    /// Delivers a message; tries once more if no connection was established.
     pub(super) async fn deliver(&self, client: &Client, message: &Message) -> Result<(), String> {
         let first = self.attempt(client, message).await;
         let outcome = match first {

@@ -1,4 +1,4 @@
-//! The chat bot. Its token is part of the address: nothing here ever shows one.
+//! The chat bot channel. The bot's token is part of the address: no text from here ever shows one.
 
 use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use super::message::{Message, cut};
 use super::post::UNRESERVED;
 
-/// Where the bot's messages go.
+/// Returns the address for the bot's messages.
 pub(super) fn address(api: &str, token: &str) -> String {
     let api = api.trim_end_matches('/');
-    // The colon of a token stands as it is, as in every example of the API.
+    // The colon of a token is not encoded, as in every example of the API.
     let token = utf8_percent_encode(token, UNRESERVED).to_string().replace("%3A", ":");
     format!("{api}/bot{token}/sendMessage")
 }
 
-/// No `parse_mode`: the text is shown as it is. `topic` is a number in a text, or blank.
+/// Builds the payload, without `parse_mode`: the text is shown as it is. `topic` is a number in a text, or blank.
 pub(super) fn payload(message: &Message, chat: &str, topic: &str) -> Value {
     let text = format!("{}\n\n{}", message.tag_line(), message.levelled());
     let mut payload = json!({
@@ -28,7 +28,7 @@ pub(super) fn payload(message: &Message, chat: &str, topic: &str) -> Value {
     payload
 }
 
-/// `{"ok":false,"description":…}` is a no, whatever the status.
+/// Reads a response: `{"ok":false,"description":…}` is a refusal, whatever the status.
 pub(super) fn verdict(body: &[u8]) -> Result<(), String> {
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     match &answer["ok"] {

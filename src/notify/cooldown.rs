@@ -1,4 +1,4 @@
-//! Which repeats are held back. Pure: signatures and times come from outside.
+//! Decides which repeated notices are held back. Pure: signatures and times come from outside.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::make_room::make_room;
 use crate::time::{Millis, millis};
 
-/// A notice that was sent is remembered for six cool-downs, but at least this long.
+/// Minimum time that a sent notice is remembered, in milliseconds; six cool-downs if that is longer.
 const REMEMBERED_AT_LEAST: Millis = 600_000;
-/// Signatures remembered; beyond it the oldest goes.
+/// Maximum number of signatures remembered; beyond it the oldest is removed.
 const MOST: usize = 1024;
 
 /// The notices sent recently, by signature.
@@ -17,31 +17,31 @@ pub(super) struct Cooldowns {
     sent: HashMap<u64, Sent>,
 }
 
-/// One that was sent, as it outlives the process.
+/// The record of a sent notice, as it is stored across restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub signature: u64,
     pub at: Millis,
-    /// How many were held back since.
+    /// The number of repeats held back since.
     pub held_back: u64,
 }
 
 struct Sent {
     at: Millis,
-    /// How many were held back since.
+    /// The number of repeats held back since.
     held_back: u64,
-    /// It reached nobody: the next one goes at once.
+    /// Whether it reached nobody, so that the next one is sent at once.
     failed: bool,
 }
 
 impl Cooldowns {
-    /// For how long what was sent is remembered.
+    /// Returns how long a sent notice is remembered, in milliseconds.
     pub(super) fn memory(cooldown: Duration) -> Millis {
         let cooldown = millis(cooldown);
         cooldown.saturating_mul(6).max(REMEMBERED_AT_LEAST)
     }
 
-    /// Knows again what was sent before a restart.
+    /// Restores the record of a notice that was sent before a restart.
     pub(super) fn restore(&mut self, mark: Mark) {
         let Mark { signature, at, held_back } = mark;
         if self.sent.len() < MOST {
@@ -49,18 +49,18 @@ impl Cooldowns {
         }
     }
 
-    /// The record of a notice that was sent.
+    /// Returns the record of a notice that was sent.
     pub(super) fn mark(&self, signature: u64) -> Option<Mark> {
         let sent = self.sent.get(&signature).filter(|sent| !sent.failed)?;
         Some(Mark { signature, at: sent.at, held_back: sent.held_back })
     }
 
-    /// The notices of which repeats were held back since they were sent.
+    /// Returns the records of notices with repeats that were held back.
     pub(super) fn held_back(&self) -> impl Iterator<Item = Mark> {
         self.sent.keys().filter_map(|signature| self.mark(*signature)).filter(|mark| mark.held_back > 0)
     }
 
-    /// Whether a notice may go now; if so, how many like it were held back since the last one.
+    /// Decides whether a notice may be sent now; if so, returns how many repeats were held back since the last one.
     pub(super) fn pass(&mut self, signature: u64, cooldown: Duration, now: Millis) -> Option<u64> {
         let remembered = Self::memory(cooldown);
         let cooldown = millis(cooldown);
@@ -81,8 +81,8 @@ impl Cooldowns {
         Some(before.map_or(0, |before| before.held_back))
     }
 
-    /// A notice that passed has reached nobody: it does not count as sent. `merged` is what
-    /// [`Cooldowns::pass`] gave for it.
+    /// Marks a notice that passed as not sent, because it reached nobody. `merged` is the value that
+    /// [`Cooldowns::pass`] returned for it.
     pub(super) fn take_back(&mut self, signature: u64, merged: u64) {
         if let Some(sent) = self.sent.get_mut(&signature) {
             sent.failed = true;
@@ -101,7 +101,7 @@ mod tests {
         cooldowns.pass(1, COOLDOWN, seconds * 1000)
     }
 
-    /// One alert over and over; the cool-down is 300 seconds.
+    /// One alert sent repeatedly; the cool-down is 300 seconds.
     #[test]
     fn repeats_within_the_cool_down_are_counted_and_noted_on_the_next_one() {
         let mut cooldowns = Cooldowns::default();

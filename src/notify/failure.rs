@@ -1,14 +1,14 @@
-//! Why a channel did not take a message, and the bounds of every attempt.
+//! The failure of a channel to accept a message, and the time limit of every attempt.
 
 use std::time::Duration;
 
-/// For one attempt on one channel.
+/// The time limit of one attempt on one channel.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a channel did not take a message. Shows no secret.
+/// The reason why a channel did not accept a message. Shows no secret.
 pub(super) struct Failure {
     pub(super) text: String,
-    /// Nothing was sent: trying again cannot send twice.
+    /// Whether nothing was sent, so that another attempt cannot send it twice.
     pub(super) unconnected: bool,
 }
 
@@ -18,7 +18,7 @@ impl Failure {
     }
 }
 
-/// A text without any of the secrets, the longest taken out first: one may be part of another.
+/// Removes all secrets from a text, the longest first, because one may be part of another.
 pub(super) fn without<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) -> String {
     let mut secrets: Vec<&str> = secrets.into_iter().filter(|secret| !secret.is_empty()).collect();
     secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));

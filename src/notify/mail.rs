@@ -1,4 +1,4 @@
-//! A message as a mail: who it is from and to, and its text (RFC 5322, 2045, 2047), written by `mail-builder`.
+//! Formats a message as a mail with sender, recipients and text (RFC 5322, 2045, 2047), written by `mail-builder`.
 
 use mail_send::mail_builder::MessageBuilder;
 use mail_send::mail_builder::headers::address::Address;
@@ -6,14 +6,14 @@ use mail_send::mail_builder::headers::raw::Raw;
 
 use super::message::Message;
 
-/// Sender and recipients.
+/// The sender and the recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
     pub(super) from: Mailbox,
     pub(super) to: Vec<Mailbox>,
 }
 
-/// `name@host`, perhaps with the name people know it by.
+/// An address `name@host`, optionally with a display name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mailbox {
     name: String,
@@ -21,7 +21,7 @@ pub(super) struct Mailbox {
 }
 
 impl Envelope {
-    /// Reads one sender, and recipients split at commas.
+    /// Reads one sender, and recipients separated by commas.
     pub(super) fn parse(from: &str, to: &str) -> Result<Self, String> {
         let entries = to.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         let to: Vec<_> = entries.map(Mailbox::parse).collect::<Result<_, _>>()?;
@@ -55,7 +55,7 @@ impl Mailbox {
     }
 }
 
-/// The whole mail, its lines ended by CR LF. `id` is unique.
+/// Builds the whole mail, with CR LF line ends. `id` is unique.
 pub(super) fn text(message: &Message, envelope: &Envelope, id: &str) -> String {
     let host = envelope.from.address.rsplit_once('@').map_or("localhost", |(_, host)| host);
     let lines = message.levelled();
@@ -66,11 +66,11 @@ pub(super) fn text(message: &Message, envelope: &Envelope, id: &str) -> String {
         .subject(message.tag_line())
         .header("Date", Raw::new(message.date.as_str()))
         .message_id(format!("{id}@{host}"))
-        // No vacation notice should answer (RFC 3834).
+        // Prevents replies by vacation notices (RFC 3834).
         .header("Auto-Submitted", Raw::new("auto-generated"))
         .text_body(lines.lines().collect::<Vec<_>>().join("\r\n") + "\r\n")
         .serialize(&mut mail);
-    // All of it is ASCII: what is not is encoded.
+    // All of it is ASCII, since other characters are encoded.
     String::from_utf8_lossy(&mail).into_owned()
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::store::events::EventLevel;
 
-    /// Head and body of a mail with this title and message.
+    /// Returns head and body of a mail with this title and message.
     fn mail(title: &str, message: &str) -> (String, String) {
         let envelope = Envelope::parse("gate@g.example", "a@b.example").expect("an envelope");
         let text = text(&sample(title, message, EventLevel::Error), &envelope, "id-1");

@@ -1,4 +1,4 @@
-//! A notice as it is written to people: tag line, text, footnote.
+//! Formats a notice for people: tag line, text, footnote.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use crate::one_line::one_line;
 use crate::store::events::EventLevel;
 use crate::time::{self, Millis};
 
-/// How the service signs.
+/// The sender's name in messages.
 pub(super) const SENDER: &str = "Switchyard";
-/// Ends a text that was cut.
+/// The mark at the end of a text that was cut.
 const CUT: &str = "...(truncated)";
 
 /// The operator's time zone.
@@ -30,12 +30,12 @@ pub(super) struct Message {
     /// `YYYY-MM-DD HH:MM:SS`.
     pub(super) local_time: String,
     pub(super) zone: String,
-    /// As mails write it.
+    /// The date as mails write it.
     pub(super) date: String,
 }
 
 impl Message {
-    /// `merged`: how many like it were held back since the last one.
+    /// Formats a notice; `merged` is the number of repeats held back since the last one.
     pub(super) fn new(notice: &Notice, merged: u64, now: Millis, zone: &Zone) -> Self {
         let stamp = jiff::Timestamp::from_millisecond(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         let local = stamp.to_zoned(zone.zone.clone());
@@ -50,18 +50,18 @@ impl Message {
         }
     }
 
-    /// `[Switchyard][ERROR] title`, always one line.
+    /// Returns `[Switchyard][ERROR] title`, always one line.
     pub(super) fn tag_line(&self) -> String {
         let level = self.level.as_str().to_uppercase();
         format!("[{SENDER}][{level}] {}", one_line(&self.title))
     }
 
-    /// Tag line, text and footnote.
+    /// Returns tag line, text and footnote.
     pub(super) fn tagged(&self) -> String {
         format!("{}\n\n{}\n\n{}", self.tag_line(), self.text, self.footnote())
     }
 
-    /// Text, level and footnote.
+    /// Returns text, level and footnote.
     pub(super) fn levelled(&self) -> String {
         format!("{}\n\nLevel: {}\n{}", self.text, self.level.as_str(), self.footnote())
     }
@@ -71,7 +71,7 @@ impl Message {
     }
 }
 
-/// A message with a line on what was held back before it.
+/// Appends a line on the repeats that were held back, if there were any.
 pub(super) fn with_merged(message: &str, merged: u64) -> String {
     match merged {
         0 => message.to_owned(),
@@ -79,7 +79,7 @@ pub(super) fn with_merged(message: &str, merged: u64) -> String {
     }
 }
 
-/// At most so many UTF-16 units, as chat services count, and bytes, the note at the end included.
+/// Cuts a text to this many UTF-16 units, as chat services count, and bytes, including the mark at the end.
 pub(super) fn cut(text: &str, most_units: usize, most_bytes: usize) -> Cow<'_, str> {
     if text.encode_utf16().count() <= most_units && text.len() <= most_bytes {
         return Cow::Borrowed(text);
@@ -137,7 +137,7 @@ mod tests {
             ("a".repeat(20), 20, 20, "a".repeat(20)),
             ("a".repeat(21), 20, 99, format!("{}{CUT}", "a".repeat(6))),
             ("\u{754c}".repeat(20), 99, 20, format!("{}{CUT}", "\u{754c}".repeat(2))),
-            // Outside the basic plane a character counts twice.
+            // A character outside the basic plane counts twice.
             ("\u{1f600}".repeat(11), 21, 99, format!("{}{CUT}", "\u{1f600}".repeat(3))),
             ("a".repeat(21), 3, 99, CUT.to_owned()),
         ] {

@@ -1,23 +1,23 @@
-//! Notices to the operator, on every channel that is configured.
+//! Notices to the operator, on every configured channel.
 //!
 //! ```text
 //! Notifier::send ─▶ cool-down ─▶ queue ─▶ every usable channel at once     returns before the queue
-//! Notifier::alert  as send, for what may happen a thousand times a second; stores an event, too
-//! Notifier::deliver                     ─▶ every usable channel at once     waits, and tells how it went
+//! Notifier::alert  like send, for events of up to a thousand a second; also stores an event
+//! Notifier::deliver                    ─▶ every usable channel at once     waits, and reports the outcome
 //! ```
 //!
-//! | file | gives |
+//! | file | contents |
 //! |---|---|
-//! | `notifier` | taking notices without waiting, sending them in the background, draining on stop |
-//! | `cooldown` | which repeats are held back, and how many were |
+//! | `notifier` | queues notices without waiting, sends them in the background, drains on stop |
+//! | `cooldown` | decides which repeats are held back, and counts them |
 //! | `message` | the texts: tag line, footnote, cutting |
-//! | `channel` | which channels are usable by the settings, and one delivery on each |
-//! | `webhook`, `push_app`, `push_service`, `chat_bot` | what each channel is sent and how it says yes |
-//! | `mail`, `smtp` | the message as a mail, and handing it to a server |
+//! | `channel` | the channels that are usable by the settings, and one delivery on each |
+//! | `webhook`, `push_app`, `push_service`, `chat_bot` | the payload of each channel, and how its response is read |
+//! | `mail`, `smtp` | the message as a mail, and its delivery to a server |
 //! | `post` | one HTTP request of a channel, its secrets kept out of every text |
 //!
-//! A channel that fails is a log line (`notify failed`); it never delays the caller or another channel.
-//! Texts are sent as they are, escaped for where they stand: no channel is asked to read markup in them.
+//! The failure of a channel is logged (`notify failed`); it never delays the caller or another channel. Texts are sent
+//! as they are, escaped for their context: no channel is asked to interpret markup in them.
 
 mod channel;
 mod chat_bot;
@@ -38,7 +38,7 @@ pub use notifier::{Notifier, Report};
 
 use crate::store::events::{EventLevel, NewEvent};
 
-/// Something to tell the operator.
+/// A notice to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub level: EventLevel,
@@ -47,30 +47,30 @@ pub struct Notice {
     pub repeats: Repeats,
 }
 
-/// How a notice is known again, so that the same is not sent again within the cool-down.
+/// How a notice is recognised as a repeat, which is not sent again within the cool-down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeats {
     /// By level, title and message.
     ByText,
-    /// By what it is about (`token-expired:7`), where the message says the same in other words each time.
+    /// By its subject (`token-expired:7`), if the message words the same thing differently each time.
     About(String),
-    /// Not at all: every one is sent.
+    /// Never: every notice is sent.
     Sent,
 }
 
 impl Notice {
-    /// One that is known again by its text.
+    /// Builds a notice that is recognised by its text.
     pub fn new(level: EventLevel, title: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level, title: title.into(), message: message.into(), repeats: Repeats::ByText }
     }
 
-    /// Known again by its subject.
+    /// Makes the notice recognised by its subject.
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         self.repeats = Repeats::About(subject.into());
         self
     }
 
-    /// Sent whatever was sent before: the daily summary, reminders that come once.
+    /// Makes the notice sent regardless of earlier ones: for the daily summary and reminders that come once.
     pub fn always(mut self) -> Self {
         self.repeats = Repeats::Sent;
         self

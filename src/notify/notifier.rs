@@ -1,5 +1,5 @@
-//! Queues notices and sends them in the background. What was sent is remembered over a
-//! restart: a process that restarts every minute must not send the same every minute.
+//! Queues notices and sends them in the background. Sent notices are remembered across restarts: a process that
+//! restarts every minute must not send the same notice every minute.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -25,14 +25,14 @@ use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
 use crate::upstream::Client;
 
-/// Notices that wait or are being sent; beyond it they are dropped.
+/// Maximum number of notices that wait or are being sent; further ones are dropped.
 const MOST_WAITING: usize = 256;
-/// Notices being sent at once: one slow channel then holds up few others.
+/// The number of notices sent at once, so that one slow channel delays few others.
 const PARALLEL: usize = 8;
-/// How long [`Notifier::stop`] waits for notices under way.
+/// The time that [`Notifier::stop`] waits for notices in progress.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// The way to the operator. One per process; cheap to clone.
+/// Sends notices to the operator. One per process; cheap to clone.
 #[derive(Clone)]
 pub struct Notifier {
     inner: Arc<Inner>,
@@ -44,45 +44,45 @@ struct Inner {
     store: Store,
     zone: Zone,
     recent: Mutex<RecentlySent>,
-    /// `None` once stopped.
+    /// The sends in progress; `None` once stopped.
     waiting: Mutex<Option<JoinSet<()>>>,
     slots: Semaphore,
 }
 
-/// What was sent recently. Events and notices have cool-downs of their own: an event is stored also when no
-/// channel takes the notice.
+/// The notices and events sent recently. Both have cool-downs of their own: an event is stored even if no channel
+/// accepts the notice.
 #[derive(Default)]
 struct RecentlySent {
     notices: Cooldowns,
     events: Cooldowns,
 }
 
-/// What a cool-down is about.
+/// The kind of record that a cool-down applies to.
 #[derive(Clone, Copy)]
 enum Sent {
     Notice,
     Event,
 }
 
-/// An event to be stored, and the signature of its subject.
+/// An event to store, and the signature of its subject.
 struct PendingEvent {
     event: NewEvent,
     signature: u64,
 }
 
-/// How a delivery went, channel by channel.
+/// The outcome of a delivery, by channel.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Each usable channel with why it failed, in the order of the settings.
+    /// Each usable channel with its result or failure, in the order of the settings.
     pub channels: Vec<(&'static str, Result<(), String>)>,
 }
 
-/// A notice on its way.
+/// A notice to send.
 struct Outgoing {
     notice: Notice,
-    /// How many notices like it were held back before it.
+    /// The number of repeats that were held back before it.
     merged: u64,
-    /// Its subject, when the cool-down must be taken back if no channel was reached.
+    /// The signature of its subject, to take the cool-down back if no channel was reached.
     signature: Option<u64>,
 }
 
@@ -102,12 +102,11 @@ impl Notifier {
         }
     }
 
-    /// Sends on every usable channel, in the background: gives at once, and never an error. Stores no event.
+    /// Sends a notice on every usable channel, in the background: returns at once, and never fails. Stores no event.
     ///
-    /// Nothing is sent when no channel is usable; when the same was sent less than `notifyCooldownSec` ago (it
-    /// is counted, and the next one tells how many); when 256 notices wait already, or the service stops (both
-    /// are log lines). A channel that fails is a log line; a notice that reached no channel was not sent, as far
-    /// as the cool-down is concerned.
+    /// Nothing is sent if no channel is usable; if the same notice was sent less than `notifyCooldownSec` ago (it is
+    /// counted, and the next one reports how many); or if 256 notices already wait, or the service is stopping (both
+    /// are logged). The failure of a channel is logged; a notice that reached no channel does not start the cool-down.
     pub fn send(&self, notice: Notice) {
         let signature = match &notice.repeats {
             Repeats::ByText => {
@@ -131,8 +130,8 @@ impl Notifier {
     }
 
     /// Stores an event and sends it as a notice, both in the background, unless one about the same `subject` was sent
-    /// within the cool-down. For places where it may happen with every request: `make` runs, and anything is
-    /// allocated, only when there is something to tell.
+    /// within the cool-down. For events that may occur with every request: `make` is called, and memory is allocated,
+    /// only if there is something to report.
     pub fn alert(&self, subject: fmt::Arguments<'_>, make: impl FnOnce() -> NewEvent) {
         let signature = signature(subject);
         let (cooldown, now) = (self.inner.cooldown(), monotonic_ms());
@@ -154,26 +153,26 @@ impl Notifier {
         self.enqueue(pending, outgoing);
     }
 
-    /// Sends now, whatever was sent before, and reports the outcome; takes up to 22 s when a channel hangs.
+    /// Sends a notice now, regardless of earlier ones, and reports the outcome; takes up to 22 s if a channel hangs.
     pub async fn deliver(&self, notice: &Notice) -> Report {
         self.inner.deliver(notice, 0).await
     }
 
-    /// Loads what was sent before the last stop. Call it before anything is sent.
+    /// Loads the records of notices sent before the last stop. Call it before anything is sent.
     pub async fn restore_cooldowns(&self) -> store::Result<()> {
         let (now, now_here) = (now_ms(), monotonic_ms());
         let rows = throttle::all(&self.inner.store).await?;
         let mut recent = lock(&self.inner.recent);
         for row in rows {
             let Some((kind, signature)) = Sent::of_stored(&row.signature) else { continue };
-            // What lies ahead was noted by a clock that has been set back since.
+            // A time in the future was recorded by a clock that has been set back since.
             let Some(ago) = now.checked_sub(row.last_sent_at).filter(|ago| *ago >= 0) else { continue };
             recent.cooldowns(kind).restore(Mark { signature, at: now_here - ago, held_back: row.held_back });
         }
         Ok(())
     }
 
-    /// Forgets what was sent: channels have changed, and the new ones have been sent nothing yet.
+    /// Forgets the notices that were sent: channels have changed, and the new ones have received nothing yet.
     pub async fn reset_cooldowns(&self) {
         *lock(&self.inner.recent) = RecentlySent::default();
         if let Err(error) = throttle::clear(&self.inner.store).await {
@@ -183,8 +182,8 @@ impl Notifier {
         }
     }
 
-    /// Takes no more notices, and waits, at most three seconds, for those under way. How many were held
-    /// back is kept for the next process.
+    /// Refuses further notices, and waits at most three seconds for those in progress. The numbers of held back repeats
+    /// are stored for the next process.
     pub async fn stop(&self) {
         let Some(mut waiting) = lock(&self.inner.waiting).take() else { return };
         let all_sent = async { while waiting.join_next().await.is_some() {} };
@@ -254,7 +253,7 @@ impl Inner {
         Duration::from_secs(self.settings.load().values.count("notify_cooldown_sec"))
     }
 
-    /// Stores, for the next process, that this was sent.
+    /// Stores the record of a sent notice for the next process.
     async fn persist_one(&self, kind: Sent, signature: u64) {
         let mark = lock(&self.recent).cooldowns(kind).mark(signature);
         self.persist(mark.map(|mark| (kind, mark)).into_iter().collect()).await;
@@ -282,7 +281,7 @@ impl Inner {
         let mut report = Report::default();
         let mut deliveries = JoinSet::new();
         for (index, channel) in channels.into_iter().enumerate() {
-            // Says so until it is known better: a delivery that panics never reports.
+            // The initial result: a delivery that panics never reports another one.
             report.channels.push((channel.name(), Err("internal error".to_owned())));
             let (client, message) = (self.client.clone(), message.clone());
             deliveries.spawn(async move { (index, channel.deliver(&client, &message).await) });
@@ -341,13 +340,13 @@ impl Report {
         self.channels.iter().filter(|(_, outcome)| outcome.is_ok()).count()
     }
 
-    /// Each channel that failed, with why.
+    /// Returns each channel that failed, with the reason.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.channels.iter().filter_map(|(name, outcome)| Some((*name, outcome.as_ref().err()?.as_str())))
     }
 }
 
-/// What a notice is known by over restarts and updates: the first eight bytes of its subject's SHA-256.
+/// Returns the signature of a subject, stable across restarts and updates: the first eight bytes of its SHA-256.
 fn signature(subject: fmt::Arguments<'_>) -> u64 {
     struct Digest(Context);
     impl Write for Digest {
@@ -357,7 +356,7 @@ fn signature(subject: fmt::Arguments<'_>) -> u64 {
         }
     }
     let mut digest = Digest(Context::new(&SHA256));
-    // Only what is written can fail to be written: texts and numbers do not.
+    // Formatting texts and numbers cannot fail.
     let _ = digest.write_fmt(subject);
     let hash = digest.0.finish();
     hash.as_ref().iter().take(8).fold(0, |signature, byte| signature << 8 | u64::from(*byte))
@@ -367,7 +366,7 @@ fn signature(subject: fmt::Arguments<'_>) -> u64 {
 mod tests {
     use super::signature;
 
-    /// Stored with what was sent: another build that came to other numbers would tell everything once more.
+    /// The signatures are stored: a build with other signatures would send everything once more.
     #[test]
     fn signatures_are_the_same_in_every_build() {
         assert_eq!(signature(format_args!("about:{}", "token-expired:7")), 0x9447_c6e6_3aae_e50c);

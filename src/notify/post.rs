@@ -1,7 +1,7 @@
-//! One HTTP request of a channel, and the verdict on its answer.
+//! One HTTP request of a channel, and the verdict on its response.
 //!
-//! Addresses of channels carry keys: in the path, the query, or before the host. No text made here
-//! shows more of an address than its host, and what a service says back is searched for them.
+//! Addresses of channels contain keys: in the path, the query, or before the host. No text made here shows more of an
+//! address than its host, and messages of a service are searched for these keys.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::one_line::one_line;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
 
-/// Characters that stand in a path or a form as they are (RFC 3986 §2.3).
+/// Characters that are not encoded in a path or a form (RFC 3986 §2.3).
 pub(super) const UNRESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How much of what a service says is repeated.
+/// Maximum length of a service's message that is repeated.
 const MAX_SAID: usize = 160;
-/// Shorter parts of an address are words, not keys.
+/// Minimum length of a part of an address that counts as a key; shorter ones are words.
 const MIN_SECRET: usize = 6;
 const LIMITS: FetchLimits = FetchLimits { timeout: super::failure::TIMEOUT, max_bytes: 64 * 1024 };
 
@@ -35,7 +35,7 @@ pub(super) const FORM: HeaderValue = HeaderValue::from_static("application/x-www
 /// An address that a channel posts to.
 pub(super) struct PostTarget {
     base: BaseUrl,
-    /// As the operator wrote it: a webhook's path is exact.
+    /// The path and query as the operator wrote them: a webhook's path is exact.
     path_and_query: PathAndQuery,
     authorization: Option<HeaderValue>,
     secrets: Vec<String>,
@@ -84,8 +84,8 @@ impl PostTarget {
         self.path_and_query.path()
     }
 
-    /// Posts, and lets `verdict` read the body of a 2xx answer. A redirect is not followed: it would turn the
-    /// message into a request without one.
+    /// Posts a body, and lets `verdict` read the body of a 2xx response. A redirect is not followed: it would turn the
+    /// message into a request without a body.
     pub(super) async fn post(
         &self,
         client: &Client,
@@ -125,7 +125,7 @@ impl PostTarget {
     }
 }
 
-/// Nothing has reached the other side.
+/// Whether the error means that nothing has reached the other side.
 fn is_unconnected(kind: ErrorKind) -> bool {
     match kind {
         ErrorKind::Dns | ErrorKind::Connect | ErrorKind::Proxy | ErrorKind::Tls | ErrorKind::Exhausted => {
@@ -135,12 +135,12 @@ fn is_unconnected(kind: ErrorKind) -> bool {
     }
 }
 
-/// A body that must be JSON.
+/// Reads a body that must be JSON.
 pub(super) fn json_of(body: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(body).map_err(|_| "the answer is not JSON".to_owned())
 }
 
-/// A code other than 0 is a no, with the words that came with it.
+/// Refuses a code other than 0, with the message that came with it.
 pub(super) fn refusal_code(answer: &Value, member: &str) -> Result<(), String> {
     let code = &answer[member];
     let is_zero = code.is_null() || code.as_f64() == Some(0.0) || code.as_str() == Some("0");
@@ -151,7 +151,7 @@ pub(super) fn refusal_code(answer: &Value, member: &str) -> Result<(), String> {
     Err(format!("{member} {code}: {words}"))
 }
 
-/// The words of an error body, if it has some for people.
+/// Returns the message of an error body, if it has one for people.
 fn said(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let text = match serde_json::from_slice::<Value>(body) {

@@ -1,4 +1,4 @@
-//! The push app: a POST, since a long message does not fit into a path.
+//! The push app channel: a POST, since a long message does not fit into a path.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::message::{Message, SENDER};
 use crate::store::events::EventLevel;
 
 pub(super) fn payload(message: &Message) -> Value {
-    // The app knows how loud a message is, not how bad.
+    // The app's levels say how urgent a message is, not how severe.
     let level = match message.level {
         EventLevel::Info | EventLevel::Warning => "active",
         EventLevel::Error => "timeSensitive",

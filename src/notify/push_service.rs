@@ -1,4 +1,4 @@
-//! The push service: a form, addressed by the operator's key.
+//! The push service channel: a form, sent to the address of the operator's key.
 
 use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::one_line::one_line;
 
 const SERVICE: &str = "https://sctapi.ftqq.com";
 
-/// Where the owner of a key is reached.
+/// Returns the address for messages to the owner of a key.
 pub(super) fn address(key: &str) -> String {
     format!("{SERVICE}/{}.send", utf8_percent_encode(key, UNRESERVED))
 }
 
-/// `application/x-www-form-urlencoded`.
+/// Builds the message as `application/x-www-form-urlencoded`.
 pub(super) fn form(message: &Message) -> String {
     let (title, text) = (one_line(&message.title), message.levelled());
     format!(
@@ -24,7 +24,7 @@ pub(super) fn form(message: &Message) -> String {
     )
 }
 
-/// `{"code":0,…}` is a yes; so is a body that is no JSON at all.
+/// Reads a response: `{"code":0,…}` is a success; so is a body that is not JSON.
 pub(super) fn verdict(body: &[u8]) -> Result<(), String> {
     match serde_json::from_slice::<Value>(body) {
         Ok(answer) => refusal_code(&answer, "code"),
@@ -70,7 +70,7 @@ mod tests {
     fn the_service_says_no_in_the_body() {
         for (body, refused) in [
             (r#"{"code":0,"message":"","data":{"pushid":"1"}}"#, None),
-            // sct.ftqq.com answers a wrong key so.
+            // The response of sct.ftqq.com to a wrong key.
             (r#"{"code":40001,"message":"bad pushtoken"}"#, Some("code 40001: bad pushtoken")),
             ("ok", None),
         ] {

@@ -1,13 +1,13 @@
-//! Handing a mail to a server (RFC 5321), over TLS from the first byte or after STARTTLS (RFC 3207). `mail-send` speaks
-//! the protocol; connections and TLS are those of all outgoing calls.
+//! Delivers a mail to a server (RFC 5321), over TLS from the first byte or after STARTTLS (RFC 3207). `mail-send`
+//! implements the protocol; connections and TLS are those of all outgoing calls.
 //!
 //! ```text
 //! connect ─ [TLS] ─ 220 ─ EHLO ─ [STARTTLS ─ TLS ─ EHLO] ─ [AUTH] ─ MAIL ─ RCPT… ─ DATA ─ QUIT
 //! ```
 //!
-//! TLS is taken whenever the server offers it; a certificate that does not hold ends the exchange. A
-//! server without TLS is spoken to in clear, as relays on the same machine are, and the log says so when
-//! a password goes with it. One connection carries one mail: the cool-down keeps them rare.
+//! TLS is used whenever the server offers it; an invalid certificate ends the exchange. A server without TLS is used in
+//! clear, as relays on the same machine are, and a warning is logged if a password is sent that way. One connection
+//! carries one mail: the cool-down keeps them rare.
 
 use std::net::IpAddr;
 
@@ -23,28 +23,28 @@ use super::mail::Envelope;
 use crate::one_line::short_line;
 use crate::upstream::{Client, Stream};
 
-/// How much of a server's words is repeated.
+/// Maximum length of a server's message that is repeated.
 const MAX_QUOTED: usize = 160;
 
-/// A mail server and how to log in there.
+/// A mail server and its login.
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) port: u16,
-    /// TLS from the first byte.
+    /// Whether TLS begins with the first byte.
     pub(super) implicit_tls: bool,
-    /// Blank: no login.
+    /// The user name; blank for no login.
     pub(super) user: String,
     pub(super) password: String,
 }
 
 impl Server {
-    /// Hands over one mail; a recipient that is refused beside others is a log line.
+    /// Delivers one mail; if only some of its recipients are refused, that is logged.
     pub(super) async fn send(&self, client: &Client, envelope: &Envelope, mail: &str) -> Result<(), Failure> {
         let connected = client.dial(&self.host, self.port).await;
         let stream = connected.map_err(|error| Failure { text: error.to_string(), unconnected: true })?;
         self.converse(client, stream, envelope, mail).await.map_err(|text| {
-            // Some servers repeat the command that they did not like.
+            // Some servers repeat the command that they refuse.
             let login = format!("\0{}\0{}", self.user, self.password);
             let encoded = [&self.password, &login].map(|secret| BASE64_STANDARD.encode(secret));
             let secrets = encoded.iter().chain([&self.password]).map(String::as_str);
@@ -84,12 +84,12 @@ impl Server {
             session.authenticate(&login, &offers).await.map_err(refused("the login"))?;
         }
         hand_over(&mut session, envelope, mail).await?;
-        // The mail is accepted: how the goodbye goes changes nothing.
+        // The mail is accepted, whatever the result of QUIT.
         let _ = session.quit().await;
         Ok(())
     }
 
-    /// Goes on under TLS; whatever came in clear before it is forgotten with the session.
+    /// Continues under TLS; data received in clear before it are dropped with the session.
     async fn secured(
         &self,
         client: &Client,
@@ -100,7 +100,7 @@ impl Server {
     }
 }
 
-/// An address literal: always a valid name (RFC 5321 §4.1.3), which a host's own idea of its name is not.
+/// Returns an address literal, which is always a valid name (RFC 5321 §4.1.3), unlike many hosts' own names.
 fn own_name(stream: &Stream) -> String {
     let address = match stream {
         Stream::Tcp(_) => stream.local_addr().ok().map(|address| address.ip()),
@@ -136,7 +136,7 @@ async fn hand_over(session: &mut SmtpClient<Stream>, envelope: &Envelope, mail: 
     Ok(())
 }
 
-/// Words for an exchange that went wrong at this step.
+/// Describes the failure of an exchange at this step.
 fn refused(step: &'static str) -> impl Fn(Error) -> String {
     move |error| match error {
         Error::UnexpectedReply(reply) | Error::AuthenticationFailed(reply) => {

@@ -1,4 +1,4 @@
-//! The channels of services with fixed addresses, each against a socket that stands in for its service. The others
+//! Tests of the channels whose services have fixed addresses, each against a socket in place of its service. The others
 //! are tested through the binary, in `tests/notifications.rs`.
 
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::webhook::Form;
 use crate::store::events::EventLevel;
 use crate::upstream::{Client, ClientOptions};
 
-/// Answers one request so; gives its address, and the request once it is there.
+/// Answers one request with `answer`; returns the address, and the request once it has arrived.
 async fn service(answer: &'static str) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
@@ -40,7 +40,7 @@ async fn service(answer: &'static str) -> (String, JoinHandle<String>) {
     (url, asked)
 }
 
-/// Quotes, line ends, markdown and markup.
+/// A message with quotes, line ends, markdown and markup.
 fn hostile() -> Message {
     sample("say \"hi\"\n*now*", "<b>\\ `x` [a](b)\r\n\u{1f600}\u{0}", EventLevel::Warning)
 }

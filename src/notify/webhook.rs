@@ -1,11 +1,11 @@
-//! The webhook, in the form of the service it belongs to.
+//! The webhook channel, in the form of the service that the address belongs to.
 
 use serde_json::{Value, json};
 
 use super::message::{Message, cut};
 use super::post::{PostTarget, json_of, refusal_code};
 
-/// What a webhook's address says of who reads it.
+/// The service that a webhook's address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Generic,
@@ -36,19 +36,19 @@ impl Form {
                 "localTime": message.local_time,
                 "timeZone": message.zone,
             }),
-            // The service takes 2048 bytes.
+            // The service's limit is 2048 bytes.
             Self::WeCom => {
                 json!({"msgtype": "text", "text": {"content": cut(&message.tagged(), 1900, 2048)}})
             }
             Self::Feishu => {
-                // Its text messages know one piece of markup, which calls people: `<at user_id="all">`.
+                // Its text messages support one piece of markup, which mentions people: `<at user_id="all">`.
                 let text = message.tagged().replace("<at ", "<\u{200b}at ");
                 json!({"msg_type": "text", "content": {"text": cut(&text, 3900, usize::MAX)}})
             }
         }
     }
 
-    /// Reads the body of a 2xx answer: the chat platforms say no with a code in it.
+    /// Reads the body of a 2xx response: the chat platforms refuse with a code in it.
     pub(super) fn verdict(self, body: &[u8]) -> Result<(), String> {
         match self {
             Self::Generic => Ok(()),
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Scripts of operators read these members.
+    /// Operators' scripts read these members.
     #[test]
     fn the_generic_form_is_that_of_the_example() {
         let message = "alice @ Demo site: token invalid or expired (HTTP 401)";

@@ -1,4 +1,4 @@
-//! The file on a WebDAV server that a backup is kept in, as an operator saved it.
+//! The saved configuration of the WebDAV file that holds a backup.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cron::Cron;
 
-/// The name of the setting.
+/// The name of the setting in the store.
 pub const WEBDAV_KEY: &str = "backup_webdav_config_v1";
 
 /// The saved configuration. Carries a password, so it has no `Debug`.
@@ -14,7 +14,7 @@ pub const WEBDAV_KEY: &str = "backup_webdav_config_v1";
 #[serde(rename_all = "camelCase", default)]
 pub struct WebDav {
     pub enabled: bool,
-    /// The file itself, not the collection that it stands in.
+    /// The address of the file itself, not of its collection.
     pub file_url: String,
     pub username: String,
     pub password: String,
@@ -39,7 +39,7 @@ impl Default for WebDav {
 }
 
 impl WebDav {
-    /// What is saved; `None` when nothing is, or nothing that can be read.
+    /// Reads the saved configuration; `None` if there is none, or if it cannot be read.
     pub fn of(saved: &HashMap<String, String>) -> Option<Self> {
         let text = saved.get(WEBDAV_KEY)?;
         serde_json::from_str(text)
@@ -47,7 +47,7 @@ impl WebDav {
             .ok()
     }
 
-    /// When the file is written without being asked for.
+    /// Returns the schedule of automatic exports; `None` if they are off.
     pub fn schedule(&self) -> Option<Cron> {
         let is_on = self.enabled && self.auto_sync_enabled && !self.file_url.is_empty();
         Cron::parse(&self.auto_sync_cron).ok().filter(|_| is_on)

@@ -1,4 +1,4 @@
-//! `POST /api/accounts/{id}/balance`: what an account has left, asked now.
+//! `POST /api/accounts/{id}/balance`: reads the balance of an account from its site.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &BalanceView::of(&reading)))
 }
 
-/// Reads the balance and puts it in force.
+/// Reads the balance from the site, stores it and publishes it.
 pub async fn read(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading> {
     let reading = balance::refresh(jobs, id).await.map_err(|failure| match failure {
         Failure::NoAccount => AdminError::not_found("Account"),
@@ -38,7 +38,8 @@ pub async fn read(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading> {
     Ok(reading)
 }
 
-/// A balance as the answer shows it: as read, with what else the site reported, or as stored, with why it was not read.
+/// A balance in a response: as just read, with what else the site reported, or as stored, with the reason why it was
+/// not read.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BalanceView {

@@ -1,4 +1,4 @@
-//! `POST /api/accounts/health/refresh`: how accounts are, asked now.
+//! `POST /api/accounts/health/refresh`: checks the health of accounts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ids::AccountId;
 use crate::jobs::accounts::check::check;
 use crate::jobs::tasks::{self, Done};
 
-/// `POST /api/accounts/health/refresh`: as a task, or waited for.
+/// `POST /api/accounts/health/refresh`: runs as a task, or is waited for with `wait`.
 pub async fn refresh(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::CHECK, request.json_object().await?);
     let only = fields.integer("accountId")?.map(AccountId::new);

@@ -1,8 +1,8 @@
-//! `POST /api/accounts`: a session, one API key or many.
+//! `POST /api/accounts`: adds a session, one API key or many.
 //!
-//! A key is verified by the models it lists before anything is stored; `skipModelFetch` stores it
-//! unverified. A session is verified by who the site says it is ([`create_session`](super::create_session)).
-//! What follows runs in the background: the answer carries the task's id.
+//! A key is verified by the models it lists before anything is stored; `skipModelFetch` stores it unverified. A session
+//! is verified by asking its site for the user ([`create_session`](super::create_session)). The work that follows runs
+//! in the background: the response carries the task's id.
 
 use std::sync::Arc;
 
@@ -38,20 +38,20 @@ use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::{self, Secret, sites};
 use crate::upstream::platforms::Identity;
 
-/// Said when a task follows.
+/// The message of a response when a task follows.
 const QUEUED: &str = "The account is stored; its models and routes follow in the background";
-/// Keys of a batch verified at once.
+/// The number of keys of a batch that are verified at once.
 const PARALLEL: usize = 8;
 
 /// A key that was stored.
 struct Created {
     id: AccountId,
-    /// 0 when it was stored unverified.
+    /// The number of models that the key lists; 0 if it was stored unverified.
     model_count: usize,
     job_id: Option<String>,
 }
 
-/// The answer to the creation of many.
+/// The response to the creation of many accounts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BatchView {
@@ -66,7 +66,7 @@ struct BatchView {
     items: Vec<BatchItem>,
 }
 
-/// What became of one key of many.
+/// The result for one key of many.
 #[derive(Serialize)]
 #[serde(tag = "status", rename_all = "lowercase", rename_all_fields = "camelCase")]
 enum BatchItem {
@@ -87,7 +87,7 @@ enum BatchItem {
     },
 }
 
-/// What all keys of one request share.
+/// The properties that all keys of one request share.
 #[derive(Clone)]
 struct Plan {
     site: Arc<Site>,
@@ -130,7 +130,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     }
 }
 
-/// How many models the key lists; 0 without asking when the operator skips the verification.
+/// Returns the number of models that the key lists; 0 without asking if the operator skips the verification.
 async fn verify_key(core: &Arc<Core>, plan: &Plan, key: &str) -> Result<usize> {
     if plan.skip_model_fetch {
         return Ok(0);
@@ -139,7 +139,7 @@ async fn verify_key(core: &Arc<Core>, plan: &Plan, key: &str) -> Result<usize> {
     verified.map(|models| models.len()).map_err(AdminError::from)
 }
 
-/// What the site says of the credential decides what kind of account it becomes.
+/// Creates an account of the kind that the site's answer about the credential shows.
 async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response> {
     let unknown = || AdminError::bad_request("Invalid siteId. Expected id of a known site.");
     let site = sites::get(&jobs.core.store, input.site_id).await?.ok_or_else(unknown)?;
@@ -202,7 +202,7 @@ async fn store_key(
     Ok(Created { id, model_count, job_id: None })
 }
 
-/// Queues what follows the creation of an account: its models, then the routes.
+/// Starts the task that follows the creation of an account: it reads the models, then rebuilds the routes.
 fn start_discovery(jobs: &Arc<Jobs>, created: Created, skip: bool) -> Created {
     if skip {
         return created;
@@ -220,7 +220,7 @@ fn start_discovery(jobs: &Arc<Jobs>, created: Created, skip: bool) -> Created {
 
 async fn initialise(jobs: Arc<Jobs>, id: AccountId) -> tasks::Outcome {
     let refresh = refresh::refresh_account(&jobs, id).await;
-    // Rows may be there already (typed by hand, or kept from before): the routes follow in any case.
+    // Rows may exist already (typed by hand, or kept from before): the routes are rebuilt in any case.
     let counts = rebuild_in(&jobs, Scope::of_accounts([id])).await?;
     if refresh.status == RefreshStatus::Failed {
         return Err(refresh.error_message);
@@ -248,8 +248,8 @@ async fn answer_one(store: &Store, created: Created) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// Many keys: each becomes an account of its own or says why not; nothing is undone. They are verified
-/// side by side and stored in the order sent.
+/// Creates an account for each key, or reports why it failed; nothing is undone. The keys are verified in parallel and
+/// stored in the order sent.
 async fn create_many(
     jobs: Arc<Jobs>,
     plan: Plan,
@@ -307,7 +307,7 @@ async fn create_many(
     Ok(http::json(status, &body))
 }
 
-/// Verifies the keys, a few at once; the results are in the order of the keys.
+/// Verifies the keys, a few at once; returns the results in the order of the keys.
 async fn verify_all(
     core: &Arc<Core>,
     plan: &Plan,

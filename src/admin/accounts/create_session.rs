@@ -1,4 +1,4 @@
-//! Storing a session that its site has confirmed, and what follows it.
+//! Stores a session that its site has confirmed, and starts the task that follows.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::store::sites::SiteRow;
 use crate::store::{self, Secret};
 use crate::upstream::platforms::User;
 
-/// Said when it is stored.
+/// The message of a response when the session is stored.
 const QUEUED: &str = "The account is stored; its tokens, balance, models and routes follow in the background";
 
-/// Stores the session of `user` and answers with the account; `found` is a key that the site gave.
+/// Stores the session of `user` and answers with the account; `found` is an API key that the site reported.
 pub async fn create_session(
     jobs: Arc<Jobs>,
     site: &SiteRow,
@@ -48,7 +48,7 @@ pub async fn create_session(
         access_token: Some(Secret::from(credential)),
         checkin_enabled: input.checkin_enabled.unwrap_or(true),
         credential_mode: CredentialMode::Session,
-        // What the site says is better than what was typed or guessed.
+        // The site's own user id is more reliable than one that was typed or guessed.
         platform_user_id: user.id.or(input.platform_user_id).or(guess),
         sub2api_token_expires_at: rotation.expires_at.filter(|_| rotation.refresh_token.is_some()),
         sub2api_refresh_token: rotation.refresh_token.map(Secret::from),
@@ -81,8 +81,8 @@ pub async fn create_session(
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// The key typed for the session, else the one that the site gave. The site's key comes back masked from
-/// a form that was shown it.
+/// Returns the key typed for the session, else the one that the site reported. A form that was shown the site's key
+/// sends it back masked.
 fn given_key(typed: Option<String>, found: Option<Secret>) -> Result<Option<Secret>, Invalid> {
     match typed {
         None => Ok(found),
@@ -94,7 +94,7 @@ fn given_key(typed: Option<String>, found: Option<Secret>) -> Result<Option<Secr
     }
 }
 
-/// Queues what follows; gives the task's id.
+/// Starts the task that follows; returns its id.
 fn start_set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> String {
     let spec = tasks::Spec {
         kind: "account-init",

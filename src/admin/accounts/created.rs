@@ -1,10 +1,10 @@
-//! What the creation of an account answers, and the number of a user that its name tells.
+//! The response to the creation of an account, and the user id that a user name may end with.
 
 use serde::Serialize;
 
 use super::view::{AccountView, Capabilities};
 
-/// The answer to the creation of one account: the account, what was found of it, and the task that follows.
+/// The response to the creation of one account: the account, what was detected, and the task that follows.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedView<'a> {
@@ -24,7 +24,7 @@ pub struct CreatedView<'a> {
     pub message: Option<&'static str>,
 }
 
-/// The user id that many sites put at the end of their user names: 3 to 8 digits.
+/// Returns the user id that many sites put at the end of their user names: 3 to 8 digits.
 pub fn guess_user_id(username: Option<&str>) -> Option<i64> {
     let name = username?.trim();
     let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];

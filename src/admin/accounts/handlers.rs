@@ -1,9 +1,9 @@
 //! `/api/accounts`: the snapshot list, delete and batch.
 //!
-//! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs
-//! behind it. Every committed change publishes a new routing snapshot, and a list made from an
-//! older one is never served: an operator always sees what was just changed. A page of it (`limit`, `offset`;
-//! `X-Total-Count` says how many accounts there are) is read when it is asked for, with the sites of its accounts.
+//! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs behind it. Every
+//! committed change publishes a new routing snapshot, and a list made from an older one is never served: an operator
+//! always sees the latest change. A page of the list (`limit`, `offset`; `X-Total-Count` is the number of accounts) is
+//! read for each request, with the sites of its accounts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ use crate::time::{iso, local_day, local_day_start, now_ms};
 
 const FRESH: Duration = Duration::from_secs(15);
 
-/// Says whether the list was made for this request: `miss`, `hit`, `stale` or `refresh`.
+/// The response header that says where the list came from: `miss`, `hit`, `stale` or `refresh`.
 const CACHE_HEADER: HeaderName = HeaderName::from_static("x-accounts-snapshot-cache");
 
 /// `GET /api/accounts`
@@ -70,7 +70,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     }
 }
 
-/// `DELETE /api/accounts/{id}`: with everything under it; an unknown account is gone already.
+/// `DELETE /api/accounts/{id}`: deletes an account with everything under it; also succeeds if there is no such account.
 pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = Scope::of_accounts_to_delete(&admin.core.store, &[id]).await?;
@@ -88,7 +88,7 @@ enum Action {
     RefreshBalance,
 }
 
-/// `POST /api/accounts/batch`: items run one after the other, each in its own transaction.
+/// `POST /api/accounts/batch`: applies one action to accounts, one after the other, each in its own transaction.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
@@ -105,14 +105,14 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         result.add(id, apply(&admin.jobs, id, action).await);
     }
     admin.core.publish().await?;
-    // A disabled account keeps its channels and their counters; eligibility leaves them out.
+    // A disabled account keeps its channels and their counters; eligibility skips them.
     if matches!(action, Action::Enable | Action::Delete) {
         rebuild_best_effort(&admin.jobs, scope).await;
     }
     Ok(result.into_response())
 }
 
-/// The account, or 404.
+/// Returns the account; fails with 404 if there is none.
 pub async fn find(store: &Store, id: AccountId) -> Result<AccountRow> {
     accounts::get(store, id).await?.ok_or_else(|| AdminError::not_found("Account"))
 }
@@ -122,7 +122,7 @@ async fn apply(jobs: &Arc<Jobs>, id: AccountId, action: Action) -> Result<()> {
     let status = match action {
         Action::Delete => return Ok(accounts::delete(&jobs.core.store, id).await?),
         Action::RefreshBalance => return balance::read(jobs, id).await.map(drop),
-        // Enabling proves nothing about a credential that was found expired.
+        // Enabling does not prove a credential that was found expired.
         Action::Enable if account.status == AccountStatus::Expired => return Ok(()),
         Action::Enable => AccountStatus::Active,
         Action::Disable => AccountStatus::Disabled,
@@ -157,7 +157,7 @@ fn reload_behind(admin: &Arc<Admin>) {
     }
 }
 
-/// Lets the next reload begin, also when this one panics.
+/// A guard that lets the next reload begin when it is dropped, even if this one panics.
 struct Reloading<'a>(&'a AtomicBool);
 
 impl Drop for Reloading<'_> {
@@ -174,8 +174,8 @@ struct List<A, S> {
     sites: S,
 }
 
-/// A list of which each item is made when its turn to be written comes: a thousand accounts as trees
-/// take many times the memory of their text.
+/// A list that converts each item only when it is written: a thousand accounts as trees take many times the memory of
+/// their text.
 struct Each<'a, T, F>(&'a [T], F);
 
 fn each<'a, T, R: Serialize, F: Fn(&'a T) -> R>(rows: &'a [T], view: F) -> Each<'a, T, F> {
@@ -188,7 +188,7 @@ impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
     }
 }
 
-/// Makes the whole list and keeps it.
+/// Builds the whole list and caches it.
 async fn load(admin: &Admin) -> Result<Bytes> {
     let snapshot = Arc::downgrade(&admin.core.snapshot.load_full());
     let limits = admin.core.live.limits_state(now_ms());
@@ -197,7 +197,7 @@ async fn load(admin: &Admin) -> Result<Bytes> {
     Ok(body)
 }
 
-/// The text of a page of the list, and how many accounts there are.
+/// Builds the JSON text of a page of the list; returns it with the number of accounts.
 async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
     core.store.flush().await;
     let mut sites = sites::list(&core.store).await?;

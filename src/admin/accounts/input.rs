@@ -12,9 +12,9 @@ use crate::store::accounts::{AccountStatus, CredentialMode};
 use crate::time::Millis;
 use crate::upstream::platforms::bare_credential;
 
-/// More keys than anyone pastes; bounds the work of one request.
+/// Maximum number of keys in one request: more than anyone pastes, yet it bounds the work.
 const MAX_KEYS: usize = 200;
-/// Upstream credentials are long (JWTs, cookies), but not this long.
+/// Maximum length of a credential, in bytes; upstream credentials (JWTs, cookies) are long, but not this long.
 const MAX_CREDENTIAL_BYTES: usize = 16 * 1024;
 
 /// A request to verify a credential. Nothing is stored.
@@ -28,27 +28,27 @@ pub struct VerifyInput {
 /// A request for one or more accounts.
 pub struct CreateInput {
     pub site_id: SiteId,
-    /// The keys in the order sent, each once; empty when none was given.
+    /// The keys in the order sent, without duplicates; empty if none was given.
     pub credentials: Vec<String>,
     pub mode: CredentialMode,
     pub username: Option<String>,
     pub api_token: Option<String>,
     pub platform_user_id: Option<i64>,
     pub skip_model_fetch: bool,
-    /// For sessions.
+    /// Used for sessions only.
     pub checkin_enabled: Option<bool>,
     pub rotation: Rotation,
 }
 
-/// What renews a session of sub2api; elsewhere it is checked and ignored.
+/// The tokens that renew a session of sub2api; for other platforms they are checked and ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// `None` when it was not sent, or sent blank.
+    /// `None` if it was not sent, or sent blank.
     pub refresh_token: Option<String>,
     pub expires_at: Option<Millis>,
 }
 
-/// A new session for an account that is there.
+/// A new session for an existing account.
 pub struct RebindInput {
     pub credential: String,
     pub platform_user_id: Option<i64>,
@@ -77,7 +77,7 @@ pub struct UpdateInput {
     pub is_pinned: Option<bool>,
     pub sort_order: Option<i64>,
     pub proxy_url: Patch<String>,
-    /// Whether a field was sent after which the models have to be read again.
+    /// Whether a field was sent whose change requires the models to be read again.
     pub refreshes_models: bool,
 }
 
@@ -100,8 +100,8 @@ impl VerifyInput {
 // === impl CreateInput ===
 
 impl CreateInput {
-    /// Reads a create request. Several keys come as `accessTokens`, which forces API-key mode, or,
-    /// in API-key mode, in one `accessToken` with separators between them.
+    /// Reads a create request. Several keys come in `accessTokens`, which forces API-key mode, or, in API-key mode, in
+    /// one `accessToken` with separators between them.
     pub fn read(fields: &Fields) -> Result<Self, Invalid> {
         let site_id = fields.required_id("siteId")?;
         let single = fields.text("accessToken")?.unwrap_or_default().trim();
@@ -214,7 +214,7 @@ impl UpdateInput {
     }
 }
 
-/// The models of `POST /api/accounts/:id/models/manual` and of the disabled list.
+/// Reads the models of `POST /api/accounts/:id/models/manual` and of the disabled list.
 pub fn models(fields: &Fields) -> Result<Vec<String>, Invalid> {
     fields.texts("models")?.ok_or_else(|| Invalid::field("models", "array of strings"))
 }
@@ -223,7 +223,7 @@ fn credential_mode(fields: &Fields) -> Result<CredentialMode, Invalid> {
     Ok(fields.one_of("credentialMode", CredentialMode::parse)?.unwrap_or(CredentialMode::Auto))
 }
 
-/// A credential in one line, since it is sent in a header; without the word `Bearer` before it.
+/// Reads a credential, which must be one line since it is sent in a header; the word `Bearer` before it is removed.
 fn credential(name: &str, text: &str) -> Result<String, Invalid> {
     let text = bare_credential(text);
     if text.len() > MAX_CREDENTIAL_BYTES || text.chars().any(char::is_control) {
@@ -232,13 +232,13 @@ fn credential(name: &str, text: &str) -> Result<String, Invalid> {
     Ok(text.to_owned())
 }
 
-/// Text that may be absent, `null` or blank, which all mean none.
+/// Reads a text that may be absent, `null` or blank, all of which mean none.
 fn optional_text(fields: &Fields, name: &str) -> Result<Option<String>, Invalid> {
     let text = fields.nullable_text(name)?.flatten().map(str::trim).filter(|text| !text.is_empty());
     text.map(|text| credential(name, text)).transpose()
 }
 
-/// A user name that a list can still show.
+/// Reads a user name that a list can still show.
 fn username(text: &str) -> Result<String, Invalid> {
     let text = credential("username", text)?;
     if text.chars().count() > MAX_NAME_CHARS {
@@ -259,7 +259,7 @@ fn many_keys(fields: &Fields) -> Result<Vec<String>, Invalid> {
     }
 }
 
-/// Keys pasted into one field, between blanks, commas and semicolons of either width.
+/// Splits keys pasted into one field at blanks, commas and semicolons of either width.
 fn split_keys(text: &str) -> Vec<String> {
     distinct(
         text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '\u{ff0c}' | '\u{ff1b}'))
@@ -284,7 +284,7 @@ fn unit_cost(fields: &Fields) -> Result<Patch<f64>, Invalid> {
     }
 }
 
-/// `extraConfig` as text or object; text that is no object reads as `{}`.
+/// Reads `extraConfig` from text or an object; text that is not a JSON object gives `{}`.
 fn extra_config(fields: &Fields) -> Result<Patch<Map<String, Value>>, Invalid> {
     match fields.get("extraConfig") {
         None => Ok(None),

@@ -1,4 +1,4 @@
-//! The account list as last made.
+//! The cache of the account list.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
@@ -12,28 +12,29 @@ use crate::sync::lock;
 
 pub(super) const STALE: Duration = Duration::from_secs(90);
 
-/// The last list made.
+/// The last account list.
 #[derive(Default)]
 pub struct ListCache {
     pub(super) cached: Mutex<Option<CachedList>>,
-    /// One reload behind a stale list at a time.
+    /// Whether a reload runs behind a stale list; only one does at a time.
     pub(super) reloading: AtomicBool,
 }
 
 pub(super) struct CachedList {
     pub(super) body: Bytes,
     pub(super) at: Instant,
-    /// What was published when it was made.
+    /// The routing snapshot that was published when the list was made.
     pub(super) snapshot: Weak<Snapshot>,
-    /// What was known of the limits of accounts then: every answer may tell of them, and a window ends by itself.
+    /// The state of the accounts' limits at that time: any response of an upstream may change it, and limit windows end
+    /// by themselves.
     pub(super) limits: LimitsState,
 }
 
-/// As [`LiveTable::limits_state`](crate::routing::live::LiveTable::limits_state) gives it.
+/// The state that [`LiveTable::limits_state`](crate::routing::live::LiveTable::limits_state) returns.
 pub(super) type LimitsState = (u64, usize);
 
 impl ListCache {
-    /// The kept list and its age, when nothing was published since, no limit is another, and it may still be served.
+    /// Returns the cached list and its age, unless something was published since, a limit changed, or it is too old.
     pub(super) fn get(&self, published: &Arc<Snapshot>, limits: LimitsState) -> Option<(Bytes, Duration)> {
         let mut cached = lock(&self.cached);
         let is_served = |cached: &CachedList| {
@@ -41,7 +42,7 @@ impl ListCache {
                 && cached.limits == limits
                 && cached.at.elapsed() < STALE
         };
-        // One that is not served again only takes room.
+        // A list that will not be served again only takes memory.
         cached.take_if(|cached| !is_served(cached));
         cached.as_ref().map(|cached| (cached.body.clone(), cached.at.elapsed()))
     }

@@ -1,5 +1,5 @@
-//! `POST /api/accounts/login`: an account by name and password. The password is kept,
-//! sealed, to log in again when the session has run out.
+//! `POST /api/accounts/login`: adds an account by name and password. The password is stored, sealed, to log in again
+//! when the session has expired.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// Stores the session: in the account of that name at that site, when there is one.
+/// Stores the session, in the account of that name or user at that site if there is one. Returns the account's id, and
+/// whether the account existed before.
 async fn save(
     admin: &Admin,
     site: &SiteRow,

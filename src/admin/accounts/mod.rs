@@ -1,4 +1,4 @@
-//! Accounts: what an operator does with them, how their credentials are read, verified and shown.
+//! Accounts: the operations on them, and how their credentials are read, verified and shown.
 
 pub mod balance;
 pub mod checks;

@@ -1,4 +1,4 @@
-//! `/api/accounts/{id}/models`: what an account offers, and models an operator adds by hand.
+//! `/api/accounts/{id}/models`: the models of an account, and models that an operator adds by hand.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::jobs::prices;
 use crate::jobs::rebuild_scope::Scope;
 use crate::store::{self, availability};
 
-/// `GET /api/accounts/{id}/models`: the available ones by name.
+/// `GET /api/accounts/{id}/models`: lists the available models by name.
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let account = find(&admin.core.store, id).await?;
@@ -55,7 +55,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// `POST /api/accounts/{id}/models/manual`: adds models that no discovery takes away.
+/// `POST /api/accounts/{id}/models/manual`: adds models that no discovery removes.
 pub async fn add_manual(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::MODELS, request.json_object().await?);

@@ -1,5 +1,5 @@
-//! `POST /api/accounts/{id}/rebind-session`: a new session for an account that is there. Nothing changes
-//! unless the site confirms it.
+//! `POST /api/accounts/{id}/rebind-session`: gives an existing account a new session. Nothing changes unless the site
+//! confirms it.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// What the confirmed session changes. A blank refresh token keeps the old one.
+/// Builds the change for the confirmed session. A blank refresh token keeps the old one.
 fn patch(input: RebindInput, before: &AccountRow, user: User, has_refresh: bool) -> AccountPatch {
     let user_id = user.id.or(input.platform_user_id).or(before.platform_user_id);
     let rotation = Some(input.rotation).filter(|_| has_refresh).unwrap_or_default();

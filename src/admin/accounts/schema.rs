@@ -1,4 +1,4 @@
-//! What the routes of accounts take and give.
+//! Requests and responses of the account routes.
 
 use crate::admin::batch::{self, BATCH_RESULT};
 use crate::admin::errors::FAILURE;
@@ -45,7 +45,7 @@ pub static OPERATIONS: &[Operation] = &[
         .gives(Of(&DONE)),
 ];
 
-/// What a request tells of a credential, whatever becomes of it.
+/// The members that all requests about a credential have in common.
 static CREDENTIAL: Object = Object::new(
     "CredentialFields",
     &[
@@ -55,11 +55,11 @@ static CREDENTIAL: Object = Object::new(
     ],
 );
 
-/// What renews a session.
+/// The tokens that renew a session.
 static ROTATION: Object =
     Object::new("SessionRotation", &[may("refreshToken", OrNull(&Text)), may("tokenExpiresAt", MOMENT)]);
 
-/// A time in seconds or milliseconds, or a text.
+/// A time as a number of seconds or milliseconds, or as text.
 const MOMENT: Shape = Either(&[Number, OrNull(&Text)]);
 
 pub static VERIFY: Object = Object::with("AccountVerify", &[&CREDENTIAL], &[has("accessToken", Text)]);
@@ -255,7 +255,7 @@ static VERIFIED: Object = Object::new(
 static BALANCE_INFO: Object =
     Object::new("BalanceInfo", &[has("balance", Number), has("used", Number), has("quota", Number)]);
 
-/// A credential that a site does not take, with what would help.
+/// A credential that a site rejects, with flags that say what would help.
 static REFUSED: Object = Object::with(
     "CredentialRefusal",
     &[&FAILURE],

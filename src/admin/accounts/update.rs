@@ -4,8 +4,8 @@
 //! body ─▶ UpdateInput ─▶ Change (pure) ─▶ store ─▶ publish ─▶ models, if a credential or its way changed ─▶ routes
 //! ```
 //!
-//! A mask that comes back is an unchanged secret. An expired API-key account becomes active again only when
-//! its new key is verified by listing models; until then the key is kept and the account stays expired. An expired
+//! A mask that is sent back counts as an unchanged secret. An expired API-key account becomes active again only when
+//! its new key is verified by listing models; until then the key is stored and the account stays expired. An expired
 //! session becomes active again when its new one reads the balance.
 
 use std::sync::Arc;
@@ -40,21 +40,21 @@ use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::{self, Secret, availability};
 
-/// Members of `extraConfig` that are made from columns and never taken from a client.
+/// Members of `extraConfig` that are derived from columns and never accepted from a client.
 const DERIVED: [&str; 3] = ["runtimeHealth", "autoRelogin", "sub2apiAuth"];
 
-/// How often a change is made anew because `extraConfig` changed under it: in every round somebody succeeds.
+/// Maximum number of attempts to apply a change while others change `extraConfig`: in every round one of them succeeds.
 const ATTEMPTS: usize = 64;
 
-/// What an update stores, and what has to follow.
+/// The change that an update stores, and what has to follow it.
 struct Change {
     patch: AccountPatch,
     /// The key that becomes the default token of a session account.
     adopts: Option<Secret>,
     refreshes_models: bool,
-    /// The account is expired and may be proved to be alive again.
+    /// Whether the account is expired and a check may prove that it works again.
     may_recover: bool,
-    /// The account is expired, and got a new session.
+    /// Whether the account is expired and got a new session.
     renews_session: bool,
     moves_status: bool,
 }
@@ -80,10 +80,10 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     {
         log::warn!("account {id} stays expired: {}", refusal.message());
     }
-    // An account that stays expired keeps its models and channels as they are.
+    // An account that stays expired keeps its models and channels unchanged.
     let is_proved = !change.may_recover || (change.refreshes_models && recovers(&admin.core, id).await?);
     let is_switched_on = change.moves_status && change.patch.status == Some(AccountStatus::Active);
-    // One that was taken in switched off was asked for nothing yet.
+    // The models of an account that was added disabled were never read.
     let lacks_models = is_switched_on && availability::of_account(&admin.core.store, id).await?.is_empty();
     if is_proved && (change.refreshes_models || lacks_models) {
         refresh::refresh_account(&admin.jobs, id).await;
@@ -95,7 +95,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &view::AccountView::of(&account)))
 }
 
-/// Stores what was sent over the account as it is at that moment: others change `extraConfig`, too.
+/// Stores the update on top of the account as it is at that moment, because others change `extraConfig` too.
 async fn store_change(core: &Core, id: AccountId, input: &UpdateInput) -> Result<Change> {
     for _ in 0..ATTEMPTS {
         let before = find(&core.store, id).await?;
@@ -103,7 +103,7 @@ async fn store_change(core: &Core, id: AccountId, input: &UpdateInput) -> Result
         let change = change(input.clone(), &before, platform)?;
         match accounts::update_merged(&core.store, &before, change.patch.clone()).await {
             Ok(()) => return Ok(change),
-            // Changed meanwhile; or gone, which the next look says.
+            // Changed in the meantime, or deleted, which the next read shows.
             Err(store::Error::NotFound) => {}
             Err(error) => return Err(error.into()),
         }
@@ -111,8 +111,7 @@ async fn store_change(core: &Core, id: AccountId, input: &UpdateInput) -> Result
     Err(store::Error::Busy.into())
 }
 
-/// Asks an expired account's site with the key as it is now; when that lists models, the account is
-/// active again.
+/// Checks an expired account with its current key; if the site lists models for it, the account becomes active again.
 async fn recovers(core: &Arc<Core>, id: AccountId) -> Result<bool> {
     let account = find(&core.store, id).await?;
     let site = core.snapshot.load().site(account.site_id).cloned().filter(|site| site.active);
@@ -130,7 +129,7 @@ async fn recovers(core: &Arc<Core>, id: AccountId) -> Result<bool> {
     }
 }
 
-/// Works out the change. `platform` is that of the account's site.
+/// Computes the change. `platform` is that of the account's site.
 fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -> Result<Change> {
     let mut patch = AccountPatch {
         username: input.username.map(|name| Some(name).filter(|name| !name.is_empty())),
@@ -154,10 +153,10 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
     let access_token =
         kept_or_new("accessToken", input.access_token.map(Some), before.access_token.as_ref())?;
     patch.api_token = kept_or_new("apiToken", input.api_token, before.api_token.as_ref())?;
-    // The key of a session account is its default token: it has a row of its own, and goes with it.
+    // The key of a session account is its default token: it has a row of its own and is stored there.
     let adopts =
         if is_key || before.oauth_provider.is_some() { None } else { patch.api_token.take().flatten() };
-    // A blank access token is what the list shows for a key account: nothing was typed there.
+    // For a key account the list shows a blank access token: sending it back means that nothing was typed.
     match access_token.flatten() {
         Some(key) if is_key && patch.api_token.is_none() && !is_shown_key(&key, before) => {
             patch.api_token = Some(Some(key));
@@ -195,7 +194,7 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
     })
 }
 
-/// A secret to store: nothing when the mask of the stored one came back.
+/// Reads a secret to store; returns `None` if the mask of the stored one was sent back.
 fn kept_or_new(
     name: &str,
     sent: Option<Option<String>>,
@@ -213,7 +212,7 @@ fn kept_or_new(
     }
 }
 
-/// Whether the key that is already there was sent as access token.
+/// Whether the stored key was sent as the access token.
 fn is_shown_key(key: &Secret, before: &AccountRow) -> bool {
     before.api_token.as_ref() == Some(key)
 }
@@ -226,8 +225,8 @@ fn set_proxy(patch: &mut AccountPatch, before: &AccountRow, sent: Option<String>
     Ok(())
 }
 
-/// Merges `extraConfig`, member by member: those with a column go there, `null` removes, the others
-/// stay. `null` for the whole clears what an operator can set.
+/// Merges `extraConfig` member by member: members with a column are stored there, `null` removes a member, the others
+/// stay. `null` for the whole clears everything that an operator can set.
 fn apply_extra_config(
     patch: &mut AccountPatch,
     before: &AccountRow,

@@ -1,5 +1,5 @@
-//! What an upstream's refusal of a credential means to the person who typed it:
-//! a user id is missing, the user id is wrong, or a bot shield answered instead of the site.
+//! The meaning of an upstream's refusal of a credential for the person who typed it: a user id is missing, the user id
+//! is wrong, or a bot shield answered instead of the site.
 
 use crate::error_words::sites;
 use crate::upstream::platforms::SiteErrorKind;
@@ -15,13 +15,13 @@ pub enum Verdict {
 // === impl Verdict ===
 
 impl Verdict {
-    /// Reads a refusal's text; `has_user_id` says whether the caller gave one. `None` when the text
-    /// tells nothing of the kind.
+    /// Classifies a refusal by its text; `has_user_id` says whether the caller gave a user id. Returns `None` if the
+    /// text has none of these meanings.
     pub fn of(text: &str, has_user_id: bool) -> Option<Self> {
         sites::meaning(text, None, has_user_id).map(SiteErrorKind::from).and_then(Self::of_kind)
     }
 
-    /// What a failed call to a site means to the person at the other end.
+    /// Classifies a failed call to a site by its kind; `None` if the operator cannot act on it.
     pub fn of_kind(kind: SiteErrorKind) -> Option<Self> {
         match kind {
             SiteErrorKind::NeedsUserId => Some(Self::NeedsUserId),
@@ -31,7 +31,7 @@ impl Verdict {
         }
     }
 
-    /// The flag in the answer's body.
+    /// Returns the name of the flag in the response's body.
     pub fn flag(self) -> &'static str {
         match self {
             Self::NeedsUserId => "needsUserId",
@@ -40,7 +40,7 @@ impl Verdict {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice for the operator.
     pub fn advice(self) -> &'static str {
         match self {
             Self::NeedsUserId => "The site wants the user id of this credential: send platformUserId",

@@ -1,14 +1,14 @@
-//! Whether a credential works, before it is stored.
+//! Verifies a credential before it is stored.
 //!
 //! | mode | proved by |
 //! |---|---|
-//! | `apikey` | the models it lists, asked through the site's pool of addresses |
-//! | `session` | who the site says it is |
-//! | `auto` | either, both asked at once |
+//! | `apikey` | the models that it lists, requested through the site's pool of addresses |
+//! | `session` | the user that the site reports |
+//! | `auto` | either, both requested at once |
 //!
-//! Ten seconds in all. A site that does not answer in time is asked once more who the user is, since that
-//! tells a missing user id or a bot shield from a slow site. Apart from a body that cannot be read and an
-//! exhausted guard, every answer is 200.
+//! The time limit is ten seconds. A site that does not answer in time is asked once more for the user, because the
+//! answer tells a missing user id or a bot shield from a slow site. Except for a body that cannot be read and an
+//! exhausted guard, every response has status 200.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,21 +41,21 @@ use crate::upstream::platforms::{
     bare_credential,
 };
 
-/// For one verification, all its calls together.
+/// Time limit for all calls of one verification together, without the diagnosis.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// For asking a site who the user is, only to learn why it says nothing else.
+/// Time limit for the diagnosis: asking a site for the user, only to learn why it does not answer otherwise.
 const DIAGNOSIS_LIMIT: Duration = Duration::from_millis(2500);
-/// Names shown of a verified key's models.
+/// Maximum number of model names shown for a verified key.
 const SHOWN_MODELS: usize = 10;
 
-/// Why a credential was not accepted.
+/// The reason why a credential was not accepted.
 #[derive(Debug)]
 pub struct CredentialRefusal {
     pub message: String,
     pub verdict: Option<Verdict>,
-    /// The site answered and the credential did not prove itself; false when the site could not say.
+    /// Whether the site answered and the credential was not proved; false if the site could not say.
     pub unverified: bool,
-    /// The site did not answer in time.
+    /// Whether the site did not answer in time.
     is_late: bool,
 }
 
@@ -86,7 +86,7 @@ pub async fn verify_token(admin: Arc<Admin>, mut request: Request) -> Result<Res
                 "userInfo": user_info(&user),
                 "apiToken": api_token.map(|token| secrets::mask(token.expose())),
             });
-            // Some sites say who somebody is and not what is left.
+            // Some sites report the user but not the balance.
             if let Some(balance) = &balance {
                 body["balance"] = balance.balance.rounded().into();
                 body["balanceInfo"] = balance_info(balance);
@@ -103,7 +103,7 @@ pub async fn verify_token(admin: Arc<Admin>, mut request: Request) -> Result<Res
     }
 }
 
-/// What a credential is at a site, in the mode asked for; or why it is nothing of the kind.
+/// Verifies a credential at a site in the given mode; returns what it is, or why it is not accepted.
 pub async fn verify(
     core: &Arc<Core>,
     site: &SiteRow,
@@ -139,7 +139,7 @@ pub async fn verify(
                 return models.map(|models| Identity::ApiKey { models });
             }
             match models {
-                // A session lists the models of its user, too.
+                // A session also lists its user's models.
                 Ok(_) if !credential.starts_with("sk-") && diagnosis(core, &site_client()?).await.is_ok() => {
                     Err(CredentialRefusal::mismatch(
                         "This is a session, not an API key; use credentialMode session",
@@ -153,7 +153,7 @@ pub async fn verify(
     }
 }
 
-/// The models a key lists at a site: at least one, or why not.
+/// Returns the models that a key lists at a site, at least one.
 pub async fn models_of_key(
     core: &Arc<Core>,
     site: &Site,
@@ -170,8 +170,8 @@ pub async fn models_of_key(
     }
 }
 
-/// Who a credential is at its site: a session, by the site's own address, or a key that lists models, by the
-/// addresses that requests go to.
+/// Identifies a credential at its site: a session through the site's own address, or a key that lists models through
+/// the addresses that requests go to.
 pub async fn identify(
     core: &Arc<Core>,
     site: &Site,
@@ -183,7 +183,7 @@ pub async fn identify(
     if secrets::is_masked(text) && !text.contains('=') {
         return Err(CredentialRefusal::masked());
     }
-    // These sites let no session in without its number: nothing else is worth asking then.
+    // These sites accept no session without a user id: without one, nothing else is worth asking.
     let fork = site_client.platform.profile().new_api_fork();
     let wants_number = fork.is_some_and(|fork| fork.wants_user_id);
     let mut is_silent = false;
@@ -200,11 +200,11 @@ pub async fn identify(
         Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
         Ok(Err(_)) | Err(_) => CredentialRefusal::late("answer"),
     };
-    // It was asked that before, and said nothing then.
+    // A site that did not answer the diagnosis before is not asked again.
     if is_silent { Err(error) } else { Err(diagnosed(core, &site_client, error).await) }
 }
 
-/// Why a credential could not be verified.
+/// Builds the refusal for a failed call to a site.
 pub fn refusal_of(error: &SiteError) -> CredentialRefusal {
     let verdict = Verdict::of_kind(error.kind);
     let message = match verdict {
@@ -228,13 +228,13 @@ fn platform_of(site: &SiteRow) -> Result<Platform, CredentialRefusal> {
     })
 }
 
-/// Asks, shortly, who the user is.
+/// Asks the site for the user, with a short time limit.
 async fn diagnosis(core: &Core, site_client: &SiteClient) -> Result<User, SiteError> {
     let limits = FetchLimits { timeout: DIAGNOSIS_LIMIT, ..site_client.limits };
     SiteClient { limits, ..site_client.clone() }.user(&core.client).await
 }
 
-/// The reason that the site gives when asked who the user is, else the one at hand.
+/// Returns the reason that the site gives when asked for the user, else `refusal`.
 async fn diagnosed(core: &Core, site_client: &SiteClient, refusal: CredentialRefusal) -> CredentialRefusal {
     match diagnosis(core, site_client).await {
         Err(error) if Verdict::of_kind(error.kind).is_some() => refusal_of(&error),
@@ -258,7 +258,7 @@ fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> CredentialRefusa
     CredentialRefusal { message, verdict, unverified, is_late: false }
 }
 
-/// The user that a session belongs to.
+/// The user of a session.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct UserView<'a> {
@@ -291,7 +291,7 @@ fn balance_info(balance: &Balance) -> Value {
 // === impl CredentialRefusal ===
 
 impl CredentialRefusal {
-    /// For a request that can never be fulfilled as it is.
+    /// Builds the refusal of a credential that does not fit the request; nothing is said about whether it works.
     fn mismatch(message: impl Into<String>) -> Self {
         Self { message: message.into(), verdict: None, unverified: false, is_late: false }
     }

@@ -1,5 +1,5 @@
-//! An account as answers show it. Credentials are masked, secrets inside
-//! `extraConfig` are left out; what is derived from the row (mode, capabilities, health) is derived here.
+//! An account as responses show it. Credentials are masked, and secrets inside `extraConfig` are removed; mode,
+//! capabilities and health are derived from the row here.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, 
 use crate::store::sites::{SiteRow, SiteStatus};
 use crate::time::{Millis, iso};
 
-/// What an account can do beside serving requests.
+/// The operations that an account supports besides serving requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities {
@@ -27,21 +27,21 @@ pub struct Capabilities {
     pub proxy_only: bool,
 }
 
-/// What the list needs beside the rows.
+/// The data that the list needs besides the rows.
 pub struct ListContext<'a> {
     pub sites: &'a HashMap<SiteId, &'a SiteRow>,
-    /// Accounts that have a model available.
+    /// Accounts with at least one available model.
     pub with_models: &'a HashSet<AccountId>,
-    /// Spent in the local day, by account.
+    /// Amount spent in the local day, by account.
     pub spend: &'a HashMap<AccountId, Usd>,
-    /// Earned in the local day, by account.
+    /// Amount earned in the local day, by account.
     pub rewards: &'a HashMap<AccountId, Usd>,
-    /// What is known of their limits.
+    /// The live state, with the limits of accounts.
     pub live: &'a LiveTable,
     pub now: Millis,
 }
 
-/// The mode as shown: never `auto`.
+/// Returns the credential mode to show, which is never `auto`.
 pub fn shown_mode(account: &AccountRow) -> CredentialMode {
     match account.credential_mode {
         CredentialMode::Auto if is_set(account.access_token.as_ref()) => CredentialMode::Session,
@@ -50,20 +50,20 @@ pub fn shown_mode(account: &AccountRow) -> CredentialMode {
     }
 }
 
-/// What an account can do by the kind of its credential.
+/// Returns the capabilities that follow from the kind of credential.
 pub fn capabilities(account: &AccountRow) -> Capabilities {
     let is_session = account.is_session();
     Capabilities { can_checkin: is_session, can_refresh_balance: is_session, proxy_only: !is_session }
 }
 
-/// An account as every answer shows it.
+/// An account as every response shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountView<'a> {
     id: AccountId,
     site_id: SiteId,
     username: Option<&'a str>,
-    /// Empty without one; masked like every credential.
+    /// Masked like every credential; empty if there is none.
     access_token: String,
     api_token: Option<String>,
     platform_user_id: Option<i64>,
@@ -81,13 +81,13 @@ pub struct AccountView<'a> {
     oauth_provider: Option<&'a str>,
     oauth_account_key: Option<&'a str>,
     oauth_project_id: Option<&'a str>,
-    /// JSON text of an object.
+    /// The JSON text of an object.
     extra_config: Option<String>,
     created_at: String,
     updated_at: String,
 }
 
-/// An account in the list of accounts, with what only the list shows.
+/// An account in the account list, with fields that only the list shows.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedAccount<'a> {
@@ -102,7 +102,7 @@ pub struct ListedAccount<'a> {
     limit_windows: Vec<LimitWindowView>,
 }
 
-/// How much of a limit is used.
+/// The usage of one limit of an account.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LimitWindowView {
@@ -118,7 +118,7 @@ struct LimitWindowView {
     observed_at: String,
 }
 
-/// How an account is, who found out and when.
+/// The health of an account, its source and the time of the check.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HealthView<'a> {
@@ -222,7 +222,7 @@ impl<'a> HealthView<'a> {
 // === impl Capabilities ===
 
 impl Capabilities {
-    /// Takes away what the platform does not have. Sites of a platform that is unknown are asked for nothing.
+    /// Removes capabilities that the platform does not have. An unknown platform has none of them.
     pub fn at(self, platform: Option<Platform>) -> Self {
         let able = platform.map(Platform::abilities);
         Self {
@@ -237,7 +237,7 @@ fn is_set(secret: Option<&Secret>) -> bool {
     secret.is_some_and(|secret| !secret.expose().trim().is_empty())
 }
 
-/// The health to show; the first rule that holds wins.
+/// Returns the health to show; the first matching rule decides.
 fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> HealthView<'_> {
     let health = HealthView::new;
     if account.status == AccountStatus::Disabled {
@@ -274,7 +274,7 @@ fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> 
     }
 }
 
-/// `extraConfig` put together again from its columns, without any secret.
+/// Rebuilds `extraConfig` from its columns, without any secret.
 fn extra_config(account: &AccountRow) -> Option<Map<String, Value>> {
     let mut config = parse_extra(account.extra.as_deref());
     secrets::drop_credentials(&mut config);
@@ -313,12 +313,12 @@ fn extra_config(account: &AccountRow) -> Option<Map<String, Value>> {
     (!config.is_empty()).then_some(config)
 }
 
-/// The members without a column; text that is no object reads as `{}`.
+/// Parses the members that have no column; text that is not a JSON object gives `{}`.
 pub fn parse_extra(text: Option<&str>) -> Map<String, Value> {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// An API-key account with a secret in every place that can hold one.
+/// An API-key account with a secret in every field that can hold one.
 #[cfg(test)]
 pub fn sample() -> AccountRow {
     AccountRow {

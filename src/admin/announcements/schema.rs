@@ -1,4 +1,4 @@
-//! What the routes of announcements take and give.
+//! Requests and responses of the announcement routes.
 
 use crate::admin::paging::{LIMIT, OFFSET};
 use crate::admin::schema::Shape::*;

@@ -1,4 +1,4 @@
-//! What the routes of the admin token take and give.
+//! Requests and responses of the admin token routes.
 
 use crate::admin::schema::Shape::*;
 use crate::admin::schema::{Object, Operation, has, op};

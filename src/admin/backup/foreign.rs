@@ -1,4 +1,4 @@
-//! Documents of other gateways that are sent to the import: they are turned into one of ours first.
+//! Converts documents of other gateways that are sent to the import into the gateway's own form.
 
 use std::fs::File;
 
@@ -8,9 +8,9 @@ use crate::backup::{Document, ImportError};
 use crate::config::Config;
 use crate::takeover::{self, Context, TakenOver};
 
-/// Rows of a foreign document that are read into memory; a backup of ours has no bound.
+/// Maximum number of rows of a foreign document, which are read into memory; the gateway's own backups have no limit.
 const MAX_ROWS: usize = 200_000;
-/// Sections that only other programs have.
+/// Sections that only other gateways' documents have.
 const MARKS: [&str; 6] = [
     "apiCredentialProfiles",
     "model_list",
@@ -19,15 +19,15 @@ const MARKS: [&str; 6] = [
     "gemini-api-key",
     "codex-api-key",
 ];
-/// Members of a login's file.
+/// Members of a login file.
 const LOGIN: [&str; 2] = ["access_token", "refresh_token"];
 /// Members that only accounts of All API Hub have.
 const ROW_MARKS: [&str; 4] = ["site_url", "site_type", "account_info", "cookieAuth"];
 
-/// What a document of another gateway gives; `None` for one that has our own form.
+/// Converts a document of another gateway; `None` if the document has the gateway's own form.
 ///
 /// # Errors
-/// When the document cannot be read again, or has too many rows.
+/// Fails if the document cannot be read again, or has too many rows.
 pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOver>, ImportError> {
     if document.has(&["format"]) || document.has(&["checksum"]) || !is_foreign(document)? {
         return Ok(None);
@@ -38,10 +38,10 @@ pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOve
     taken.map(Some).map_err(|error| ImportError::Refused(error.to_string()))
 }
 
-/// What the file of another gateway gives, as it was sent.
+/// Converts an uploaded file of another gateway.
 ///
 /// # Errors
-/// When it is none that can be taken over; the text says what it is instead.
+/// Fails if the file has no known form; the message says what it is instead.
 pub fn take_over_file(file: File, config: &Config) -> Result<TakenOver, ImportError> {
     let taken = takeover::read_sent(file, &config.data_dir, &context(config));
     taken.map_err(|error| {
@@ -51,7 +51,7 @@ pub fn take_over_file(file: File, config: &Config) -> Result<TakenOver, ImportEr
 }
 
 fn context(config: &Config) -> Context {
-    // Whoever sends a document must not have this process read its variables for him.
+    // The sender of a document must not make this process read its environment variables.
     Context { secrets: config.secrets_of_imports(), variable: None, zone: config.time_zone.clone() }
 }
 
@@ -65,7 +65,7 @@ fn is_foreign(document: &Document) -> Result<bool, ImportError> {
             return Ok(true);
         }
     }
-    // The form is ours, too; but where a key belongs to a site, it is an account of its own here.
+    // The gateway's own documents have this form too; but keys that belong to a site become accounts of their own here.
     for path in [&["accounts", "sites"][..], &["sites"], &["data", "accounts", "sites"]] {
         if document.is_array(path) {
             return has_site_keys(document, path);
@@ -89,7 +89,7 @@ fn has_site_keys(document: &Document, path: &[&str]) -> Result<bool, ImportError
     Ok(false)
 }
 
-/// The part of a document below a path.
+/// Reads the part of a document below a path.
 fn value(document: &Document, path: &mut Vec<String>, room: &mut usize) -> Result<Value, ImportError> {
     let names: Vec<&str> = path.iter().map(String::as_str).collect();
     if document.is_array(&names) {

@@ -1,4 +1,4 @@
-//! Export and import.
+//! Handlers of export and import.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::backup::{self, Conflict, ImportError, ImportOptions, What};
 use crate::http::{self, Request, Response};
 use crate::time::{local_day, now_ms};
 
-/// `GET /api/settings/backup/export`: the document itself, with every credential in clear, or sealed with the passphrase
-/// that came with the request.
+/// `GET /api/settings/backup/export`: exports the document, with every credential in clear, or sealed with the
+/// passphrase of the request.
 pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let what = what(request.query.get("type").as_deref())?;
     let passphrase = passphrase::sealing(&request)?;
@@ -46,8 +46,8 @@ pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(response)
 }
 
-/// `POST /api/settings/backup/import`: `{data: document}`, or a sealed backup or the file of another gateway as it is; all
-/// of it or nothing.
+/// `POST /api/settings/backup/import`: imports `{data: document}`, a sealed backup or a file of another gateway as it
+/// is; applies all of it or nothing.
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let options = options(&request)?;
     let passphrase = passphrase::opening(&request)?;
@@ -62,14 +62,15 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &Value::Object(answer)))
 }
 
-/// Which sections; everything when nothing is said.
+/// Reads which sections are wanted; everything if `word` is absent or blank.
 pub fn what(word: Option<&str>) -> Result<What> {
     let word = word.filter(|word| !word.trim().is_empty());
     let parsed = word.map_or(Some(What::All), What::parse);
     Ok(parsed.ok_or_else(|| Invalid::field("type", "all, accounts or preferences"))?)
 }
 
-/// Who says what happens to rows that are there already means to keep others: that is a merge, unless he says otherwise.
+/// Reads the import options. A given `conflict` implies a merge unless `mode` says otherwise, because it is about rows
+/// to keep.
 fn options(request: &Request) -> Result<ImportOptions> {
     let query = |name: &str| request.query.get(name).map(|word| word.trim().to_ascii_lowercase());
     let conflict = match query("conflict").as_deref() {

@@ -1,4 +1,4 @@
-//! `/api/settings/backup/*`: what an operator set up, out as a document and in again.
+//! `/api/settings/backup/*`: export and import of the configuration as a document.
 
 mod foreign;
 pub mod handlers;

@@ -1,15 +1,16 @@
-//! The passphrase of a sealed backup: in a header. An address, which proxies and histories keep, may have the one that seals.
+//! The passphrase of a sealed backup, sent in a header. Addresses end up in proxies and histories; only the passphrase
+//! that seals an export may be sent in one.
 
 use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
 use crate::http::Request;
 
-/// The header that has it, in UTF-8.
+/// The header with the passphrase, in UTF-8.
 const HEADER: &str = "x-backup-passphrase";
 const IN_ADDRESS: &str = "passphrase";
 const MAX_LENGTH: usize = 1024;
 
-/// The passphrase that an export is to be sealed with; `None` when none came.
+/// Reads the passphrase to seal an export with; `None` if none was sent.
 pub fn sealing(request: &Request) -> Result<Option<String>> {
     match request.query.get(IN_ADDRESS).filter(|_| !request.headers.contains_key(HEADER)) {
         Some(passphrase) => checked(&passphrase, IN_ADDRESS),
@@ -17,7 +18,7 @@ pub fn sealing(request: &Request) -> Result<Option<String>> {
     }
 }
 
-/// The passphrase that opens a sealed backup; `None` when none came.
+/// Reads the passphrase to open a sealed backup with; `None` if none was sent.
 pub fn opening(request: &Request) -> Result<Option<String>> {
     if request.query.get(IN_ADDRESS).is_some() {
         let message = "Invalid passphrase. Send it in the header X-Backup-Passphrase, not in the address.";

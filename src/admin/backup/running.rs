@@ -1,4 +1,4 @@
-//! One import at work: a task that shows how far it is, whose answer the caller waits for.
+//! Runs one import as a task that shows its progress; the caller waits for its answer.
 
 use std::fs::File;
 use std::future::Future;
@@ -25,23 +25,23 @@ use crate::jobs::rebuild;
 use crate::jobs::tasks::{self, DRY_RUN, Done, IMPORT, Spec};
 use crate::takeover::{Kind, TakenOver};
 
-/// What goes in the address of an import.
+/// Query parameters of an import.
 const OPTIONS: [&str; 3] = ["dryRun", "mode", "conflict"];
-/// How often the task's message is written anew.
+/// The interval at which the task's message is updated.
 const TICK: Duration = Duration::from_millis(250);
 
-/// A file that is to be imported.
+/// A file to import.
 pub struct Source {
-    /// At its beginning.
+    /// The file, positioned at its beginning.
     pub file: File,
     pub form: Form,
-    /// Came with the file.
+    /// The passphrase that came with the file.
     pub passphrase: Option<String>,
-    /// What a gateway of another kind wrote is merged, whatever the options say.
+    /// Whether a file of another gateway is merged, whatever the options say.
     pub merges_foreign: bool,
 }
 
-/// Imports a file and gives the answer. It goes on to its end when nobody waits for that any more.
+/// Imports a file and returns the answer. The import runs to its end even if the caller stops waiting.
 pub async fn import(
     admin: &Arc<Admin>,
     source: Source,
@@ -62,7 +62,7 @@ pub async fn import(
             }),
             Err(error) => Err(error.message().to_owned()),
         };
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = tell.send(answer);
         outcome
     });
@@ -70,7 +70,7 @@ pub async fn import(
     told.await.unwrap_or_else(|_| Err(stopped()))
 }
 
-/// Waits for an import and has its task show how far it is.
+/// Runs an import to its end and shows its progress in the task.
 async fn follow<T>(task: &tasks::Progress, progress: &Progress, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut ticks = interval(TICK);
@@ -100,7 +100,7 @@ async fn import_file(
     let Source { file, form, passphrase, merges_foreign } = source;
     let read = aside(move || read(&reader, file, form, passphrase.as_deref(), &progress)).await;
     let (document, taken_over) = read??;
-    // Another gateway's file has a part of what an operator sets up; a backup of metapi has all of it.
+    // The file of another gateway has only part of the configuration; a metapi backup has all of it.
     let is_partial = taken_over.as_ref().is_some_and(|taken| taken.kind != Kind::MetapiBackup);
     options.merge |= is_partial && merges_foreign;
     let mut answer = import_document(admin, document, options).await?.json();
@@ -116,7 +116,7 @@ async fn import_file(
     Ok(answer)
 }
 
-/// The document in our form, and what it was made of when another gateway wrote the file.
+/// Reads the document, converted if another gateway wrote the file; then also returns the conversion's result.
 fn read(
     admin: &Admin,
     file: File,
@@ -154,14 +154,14 @@ fn read(
     }
 }
 
-/// What was taken over, as a document of ours.
+/// Parses the converted document.
 fn ours(taken: TakenOver, config: &Config) -> Result<(Document, Option<TakenOver>)> {
     let text = taken.document.to_string();
     let ours = Document::read(text.as_bytes(), &config.data_dir).map_err(ImportError::from)?;
     Ok((ours, Some(taken)))
 }
 
-/// Imports a document and has everything follow it that is kept above the core.
+/// Imports a document and updates what the rooms above the core keep: caches, routes and statistics.
 async fn import_document(admin: &Arc<Admin>, document: Document, options: ImportOptions) -> Result<Report> {
     let is_dry = options.dry_run;
     let report = backup::import(&admin.core, document, options).await?;

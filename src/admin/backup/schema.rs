@@ -1,4 +1,4 @@
-//! What the routes of backups take and give.
+//! Requests and responses of the backup routes.
 
 use crate::admin::schema::Shape::*;
 use crate::admin::schema::{FILE, Member, Object, Operation, has, may, op};
@@ -43,7 +43,7 @@ pub static OPERATIONS: &[Operation] = &[
 
 const PASSPHRASE: Member = may("X-Backup-Passphrase", Text).about("Seals the backup, or opens a sealed one");
 
-/// A document of ours, or of another program that is recognised by its content.
+/// A document of this gateway, or of another program that is recognised by its content.
 static DOCUMENT_TAKEN: Object = Object::open("BackupToImport", &[may("data", Any)]);
 
 static DOCUMENT: Object = Object::new(

@@ -1,4 +1,4 @@
-//! A document on its way in: onto the disk as it comes, because it may be larger than what there is of memory.
+//! Receives an uploaded document: it is written to disk as it arrives, because it may be larger than the memory.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -15,33 +15,33 @@ use crate::backup::{self, sealed};
 use crate::core::Core;
 use crate::http::{BodyError, Request};
 
-/// The longest document.
+/// Maximum length of a document, in bytes.
 pub const MAX_DOCUMENT: usize = 1 << 30;
-/// What is gathered before the disk is asked to take it.
+/// The number of bytes gathered before they are handed to the writer.
 const AT_ONCE: usize = 64 << 10;
-/// How many of these may wait for the disk.
+/// The number of gathered pieces that may wait for the writer.
 const AHEAD: usize = 2;
 
-/// What was sent.
+/// An uploaded file.
 pub struct Upload {
-    /// A file without a name, at its beginning.
+    /// The file, without a name and positioned at its beginning.
     pub file: File,
     pub form: Form,
 }
 
-/// What a file is.
+/// The form of an uploaded file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A document in the member `data` of an object.
     Enclosed,
-    /// A document, sealed or not.
+    /// A document by itself, sealed or not.
     Document,
-    /// What another program wrote: a database, or text.
+    /// A file of another program: a database, or text.
     Foreign,
 }
 
-/// The body of a request, in a file. What writes it has the lowest priority, and holds up the one who sends when others
-/// need the processor: a client on the same machine is always ready with more.
+/// Writes the body of a request into a file. The writer has the lowest priority, and slows the sender down when others
+/// need the processor: a client on the same machine always has more data ready.
 pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
     let failed = |error: std::io::Error| AdminError::from(backup::ImportError::from(error));
     request.bound_pieces(MAX_DOCUMENT);
@@ -71,7 +71,7 @@ pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
     Ok(Upload { file, form })
 }
 
-/// Hands a body on, until it ends or nobody takes it any more.
+/// Passes the body on until it ends or the writer stops taking it.
 async fn receive(request: &mut Request, is_binary: bool, pieces: mpsc::Sender<Bytes>) -> Result<()> {
     let (mut gathered, mut length) = (BytesMut::new(), 0);
     while let Some(piece) = request.piece().await? {
@@ -89,7 +89,7 @@ async fn receive(request: &mut Request, is_binary: bool, pieces: mpsc::Sender<By
             return Ok(());
         }
     }
-    // Who does not take it says why.
+    // If the writer is gone, its own error says why.
     let _ = pieces.send(gathered.freeze()).await;
     Ok(())
 }

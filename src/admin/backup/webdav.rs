@@ -26,7 +26,7 @@ pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     shown(&admin).await
 }
 
-/// `PUT /api/settings/backup/webdav`: part of a configuration; the rest stays.
+/// `PUT /api/settings/backup/webdav`: changes the fields that are sent; the rest stays.
 pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::WEBDAV_CHANGE, request.json_object().await?);
     {
@@ -40,7 +40,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     shown(&admin).await
 }
 
-/// `POST /api/settings/backup/webdav/export`: writes the file now.
+/// `POST /api/settings/backup/webdav/export`: writes the file to the server.
 pub async fn export(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::WEBDAV_EXPORT, request.json_object().await?);
     let config = usable(&admin)?;
@@ -55,12 +55,12 @@ pub async fn export(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// `POST /api/settings/backup/webdav/import`: reads the file and imports it.
+/// `POST /api/settings/backup/webdav/import`: reads the file from the server and imports it.
 pub async fn import(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let config = usable(&admin)?;
     let passphrase = passphrase::opening(&request)?;
     let imported = take_over(&admin, &config, &request, passphrase).await;
-    // What is at fault here is not at fault there: the disk and the store answer as they do elsewhere.
+    // A failure of the local disk or store is not the server's: it is answered as elsewhere.
     let told = imported.as_ref().map(|_| None).map_err(|error| error.message().to_owned());
     let at = remote::note(&admin.jobs, told).await;
     let (mut answer, at) = (imported?, at.map_err(AdminError::bad_request)?);
@@ -91,7 +91,7 @@ fn saved(admin: &Admin) -> WebDav {
     admin.core.settings.load().webdav.clone().unwrap_or_default()
 }
 
-/// What is saved, when it is switched on.
+/// Returns the saved configuration; fails unless it is enabled and has an address.
 fn usable(admin: &Admin) -> Result<WebDav> {
     let config = saved(admin);
     if !config.enabled || config.file_url.is_empty() {
@@ -131,7 +131,7 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
         cron.clone_into(&mut config.auto_sync_cron);
     }
     config.auto_sync_enabled &= config.enabled;
-    // While nothing is sent there, it may be a draft.
+    // While it is disabled, the address may be a draft.
     if config.enabled
         && let Err(why) = BaseUrl::parse(&config.file_url, None)
     {
@@ -156,7 +156,7 @@ async fn shown(admin: &Admin) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({"success": true, "config": shown, "state": state.json()})))
 }
 
-/// A short password shows nothing of itself, a longer one two characters at each end.
+/// Masks a password: a short one entirely, a longer one except for two characters at each end.
 fn mask(password: &str) -> String {
     let characters: Vec<char> = password.chars().collect();
     match characters.as_slice() {

@@ -1,6 +1,6 @@
-//! `/api/routes/{id}/channels` and `/api/channels`: the channels of a route, by hand.
+//! `/api/routes/{id}/channels` and `/api/channels`: manual changes of a route's channels.
 //!
-//! What an operator adds or edits is the operator's from then on: no rebuild removes it.
+//! A channel that an operator adds or edits belongs to the operator from then on: no rebuild removes it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::jobs::prices;
 use crate::store::route_edits::{self, ChannelPatch};
 use crate::store::routes::RouteRow;
 
-/// `GET /api/routes/{id}/channels`; of a group those of its sources.
+/// `GET /api/routes/{id}/channels`: lists the channels of a route, or of a group's source routes.
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
@@ -50,7 +50,7 @@ pub async fn add(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &shown(&admin.core, &route_index, &ids)?.first()))
 }
 
-/// `POST /api/routes/{id}/channels/batch`: those that can be added are, in one transaction.
+/// `POST /api/routes/{id}/channels/batch`: adds the channels that can be added, in one transaction.
 pub async fn add_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::ADD_BATCH, request.json_object().await?);
@@ -85,7 +85,7 @@ pub async fn add_batch(admin: Arc<Admin>, mut request: Request) -> Result<Respon
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// `PUT /api/channels/batch`: priorities, all of them or none.
+/// `PUT /api/channels/batch`: changes the priorities of all the given channels, or of none.
 pub async fn update_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let updates = priorities(&Fields::of(&schema::PRIORITIES, request.json_object().await?))?;
     let _turn = admin.core.route_edits.lock().await;
@@ -104,7 +104,7 @@ pub async fn update_batch(admin: Arc<Admin>, mut request: Request) -> Result<Res
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// `PUT /api/channels/{id}`: what is not sent stays.
+/// `PUT /api/channels/{id}`: fields that are not sent stay.
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let input = ChannelInput::read(&Fields::of(&schema::UPDATE, request.json_object().await?))?;
@@ -121,7 +121,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &route_index.as_stored(&admin.core, channel)))
 }
 
-/// `DELETE /api/channels/{id}`: gone afterwards, whether it was there or not.
+/// `DELETE /api/channels/{id}`: deletes a channel; also succeeds if there is none.
 pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let _turn = admin.core.route_edits.lock().await;
@@ -134,7 +134,7 @@ fn find(route_index: &RouteIndex, id: RouteId) -> Result<&RouteRow> {
     route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))
 }
 
-/// The route, if it may own channels.
+/// Returns the route; fails if it is a group, which has no channels of its own.
 fn owner(route_index: &RouteIndex, id: RouteId) -> Result<&RouteRow> {
     let route = find(route_index, id)?;
     if route.is_group() {

@@ -1,7 +1,7 @@
-//! The fields of a channel as an operator sends them, and whether its route can take it.
+//! The fields of a channel as an operator sends them, and whether its route can take the channel.
 //!
-//! A channel presents one of its account's tokens, or without one the account's own credential. Where no
-//! token is named, an account that serves by tokens uses its default.
+//! A channel presents one of its account's tokens, or without one the account's own credential. If no token is named,
+//! an account that serves by tokens uses its default token.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -25,7 +25,7 @@ use crate::store::availability::{self, TokenModelRow};
 use crate::store::route_edits::ChannelPatch;
 use crate::store::routes::{ChannelRow, DEFAULT_PRIORITY, DEFAULT_WEIGHT, NewChannel, RouteRow};
 
-/// What was sent of a channel.
+/// The fields of a channel that were sent.
 #[derive(Debug)]
 pub struct ChannelInput {
     token_id: Patch<TokenId>,
@@ -35,19 +35,19 @@ pub struct ChannelInput {
     enabled: Option<bool>,
 }
 
-/// Why a channel is not added.
+/// The reason why a channel is not added.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ChannelRefusal {
-    /// The route has this very channel.
+    /// The route already has this channel.
     Duplicate,
     Invalid(Invalid),
 }
 
-/// A route to which channels are added or whose channels are changed, with what is known about them.
+/// A route whose channels are added or changed, with the data needed to check them.
 pub struct ChannelEditor<'a> {
     route_index: &'a RouteIndex,
     route: &'a RouteRow,
-    /// Available models of tokens.
+    /// Available models by token.
     models: HashMap<TokenId, Vec<String>>,
     taken: HashSet<ChannelKey>,
 }
@@ -61,7 +61,7 @@ impl From<Invalid> for ChannelRefusal {
 // === impl ChannelRefusal ===
 
 impl ChannelRefusal {
-    /// For the person who sent the channel.
+    /// Returns the message for the person who sent the channel.
     pub fn into_message(self) -> String {
         match self {
             Self::Duplicate => {
@@ -89,7 +89,7 @@ impl ChannelInput {
     }
 }
 
-/// The name or pattern of a model; `None` when it is blank.
+/// Reads the name or pattern of a model; `None` if it is blank.
 fn source_model(text: &str) -> Result<Option<String>, Invalid> {
     let text = text.trim();
     if text.chars().count() > MAX_KEY_CHARS {
@@ -98,7 +98,7 @@ fn source_model(text: &str) -> Result<Option<String>, Invalid> {
     if text.is_empty() { Ok(None) } else { usable_pattern("sourceModel", text).map(Some) }
 }
 
-/// The `updates` of a batch: ids and their new priorities.
+/// Reads the `updates` of a batch: channel ids and their new priorities.
 pub fn priorities(fields: &Fields) -> Result<Vec<(ChannelId, i64)>, Invalid> {
     let invalid = || Invalid::field("updates", "non-empty array of {id, priority}");
     let items = objects(fields, "updates", &schema::PRIORITY).ok_or_else(invalid)?;
@@ -111,7 +111,7 @@ pub fn priorities(fields: &Fields) -> Result<Vec<(ChannelId, i64)>, Invalid> {
     items.map(|item| read(item).map_err(|invalid: Invalid| invalid.within("updates"))).collect()
 }
 
-/// The objects of a list that has at least one item and nothing else in it.
+/// Reads a list of objects; `None` if the list is empty or has an item of another type.
 pub fn objects(
     fields: &Fields,
     name: &str,
@@ -126,7 +126,7 @@ pub fn objects(
 // === impl ChannelEditor ===
 
 impl<'a> ChannelEditor<'a> {
-    /// For channels of these accounts.
+    /// Loads the models of these accounts' tokens.
     pub async fn of(
         store: &Store,
         route_index: &'a RouteIndex,
@@ -149,7 +149,7 @@ impl<'a> ChannelEditor<'a> {
         Self { route_index, route, models, taken }
     }
 
-    /// The channel to add, which the next one must not repeat.
+    /// Checks a channel to add, and remembers it so that the next one cannot repeat it.
     pub fn admit(
         &mut self,
         account_id: AccountId,
@@ -173,7 +173,7 @@ impl<'a> ChannelEditor<'a> {
         })
     }
 
-    /// The change of a channel of this route.
+    /// Checks the change of a channel of this route.
     pub fn change(
         &mut self,
         channel: &ChannelRow,
@@ -202,7 +202,7 @@ impl<'a> ChannelEditor<'a> {
         })
     }
 
-    /// What the channel would present; on an exact route a token has to reach the model that goes upstream.
+    /// Chooses the credential of a channel; on an exact route a token has to reach the upstream model.
     fn credential(
         &self,
         account: &AccountRow,

@@ -1,4 +1,4 @@
-//! What the routes of channels take and give.
+//! Requests and responses of the channel routes.
 
 use crate::admin::routes::schema::CHANNEL;
 use crate::admin::schema::Shape::*;

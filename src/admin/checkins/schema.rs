@@ -1,4 +1,4 @@
-//! What the routes of check-ins take and give.
+//! Requests and responses of the check-in routes.
 
 use crate::admin::paging::{LIMIT, OFFSET};
 use crate::admin::schema::Answer::Json;

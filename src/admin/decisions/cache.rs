@@ -1,4 +1,4 @@
-//! The answers that are kept with the routes.
+//! The cache of routes' decisions.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,10 +14,10 @@ use crate::routing::{Route, RouteMode, Snapshot};
 use crate::sync::lock;
 use crate::time::{self, Millis};
 
-/// Routes of which an answer is kept.
+/// Maximum number of routes whose decision is cached.
 pub(super) const MAX_KEPT: usize = 10_000;
 
-/// A decision that others hold as well.
+/// A decision behind a shared pointer.
 #[derive(Clone, Debug)]
 pub(super) struct SharedDecision(pub(super) Arc<Decision>);
 
@@ -27,11 +27,11 @@ impl Serialize for SharedDecision {
     }
 }
 
-/// What is kept of each route, by its id. A cache: a restart forgets it.
+/// The last decision of each route, by route id. In memory only: a restart empties it.
 #[derive(Debug, Default)]
 pub struct DecisionCache {
     pub(super) cached: Mutex<HashMap<RouteId, CachedDecision>>,
-    /// How many rebuilds had changed routes when the last was kept.
+    /// The number of rebuilds that had changed routes when the cache was last used.
     pub(super) route_changes: AtomicU64,
 }
 
@@ -39,11 +39,11 @@ pub struct DecisionCache {
 pub(super) struct CachedDecision {
     pub(super) decision: SharedDecision,
     pub(super) at: Millis,
-    /// What the route was like.
+    /// The fingerprint of the route when the decision was made.
     pub(super) fingerprint: u64,
 }
 
-/// The fields of a listed route that show what is kept of it.
+/// The fields of a listed route that show its cached decision.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CachedDecisionFields {
@@ -59,7 +59,7 @@ impl DecisionCache {
         cached.insert(route.id, CachedDecision { decision: SharedDecision(decision), at, fingerprint });
     }
 
-    /// What is kept of a route, if it is still as it was then.
+    /// Returns the cached decision of a route, unless the route has changed since.
     pub fn of(&self, snapshot: &Snapshot, route_id: RouteId) -> CachedDecisionFields {
         let mut all = self.cached();
         let Some(cached) = all.get(&route_id) else { return CachedDecisionFields::default() };
@@ -73,20 +73,20 @@ impl DecisionCache {
         }
     }
 
-    /// Forgets what is kept of every route that one of these channels serves.
+    /// Removes the cached decisions of all routes that use one of these channels.
     pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[ChannelId]) {
         let concerned = |route: &Arc<Route>| route.channels.iter().any(|one| channels.contains(&one.id));
         self.cached().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
     }
 
-    /// Forgets everything when a rebuild has changed routes.
+    /// Empties the cache if a rebuild has changed routes since the last call.
     pub fn follow(&self, route_changes: u64) {
         if self.route_changes.swap(route_changes, Ordering::SeqCst) != route_changes {
             self.clear();
         }
     }
 
-    /// Forgets everything.
+    /// Empties the cache.
     pub fn clear(&self) {
         self.cached().clear();
     }
@@ -96,8 +96,8 @@ impl DecisionCache {
     }
 }
 
-/// Everything about a route that a decision depends on and an operator changes, with the sources of a
-/// group; its names are not.
+/// Returns a hash of everything about a route that a decision depends on and an operator can change, with the sources
+/// of a group; display names are not included.
 pub(super) fn fingerprint(snapshot: &Snapshot, route: &Route) -> u64 {
     let mut hasher = DefaultHasher::new();
     hash_rules(route, &mut hasher);

@@ -1,9 +1,9 @@
-//! `/api/routes/decision`: why a request would go where it goes.
+//! `/api/routes/decision`: explains which channel a request would be sent to, and why.
 //!
-//! Answered from memory by the selection's own steps; nothing is sent and no cooldown changes. On request
-//! an answer is kept with its route until something that decides about the route changes: a kept one
-//! carries a fingerprint of the route, and one whose fingerprint has changed is not shown any more. So code that
-//! changes routes need not invalidate anything, and groups follow the changes of their sources.
+//! The answer comes from memory by the selection's own steps; nothing is sent and no cooldown changes. On request an
+//! answer is cached with its route until something changes that decides about the route: a cached answer carries a
+//! fingerprint of the route, and is no longer shown once that has changed. So code that changes routes need not
+//! invalidate anything, and groups follow the changes of their sources.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::Hash;
@@ -26,10 +26,10 @@ use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
 use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot};
 use crate::time::{Millis, now_ms};
 
-/// Items of one request that are looked at.
+/// Maximum number of items in one request; more are ignored.
 const MAX_ITEMS: usize = 500;
 
-/// After so many explanations others get a turn on the thread.
+/// The number of explanations after which the thread is yielded to others.
 const YIELD_EVERY: usize = 20;
 
 /// `GET /api/routes/decision?model=`
@@ -68,7 +68,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
 
-/// `POST /api/routes/decision/by-route/batch`: of the route's own channels only.
+/// `POST /api/routes/decision/by-route/batch`: explains the choice among the given route's own channels.
 pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::BY_ROUTE, request.json_object().await?);
     let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
@@ -89,7 +89,7 @@ pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Respons
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
 
-/// `POST /api/routes/decision/route-wide/batch`: of all channels, each by its own model.
+/// `POST /api/routes/decision/route-wide/batch`: explains routes with all their channels, each with its own model.
 pub async fn route_wide(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::ROUTES, request.json_object().await?);
     let ids = items(&fields, "routeIds", "non-empty array of positive integers", exact_id)?;
@@ -106,7 +106,7 @@ pub async fn route_wide(admin: Arc<Admin>, mut request: Request) -> Result<Respo
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
 
-/// `POST /api/routes/decision/refresh`: an answer for every enabled route, kept with it.
+/// `POST /api/routes/decision/refresh`: starts a task that explains every enabled route and caches the answers.
 pub async fn refresh(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let spec = Spec {
         kind: "route-decision.refresh",
@@ -152,7 +152,7 @@ async fn refresh_task(admin: &Admin, progress: &Progress) -> Outcome {
     Ok(Done { message, result })
 }
 
-/// On request reads the price lists of the accounts concerned first, each once.
+/// Reads the price lists of the accounts concerned first if the request wants that, each once.
 async fn refresh_prices(
     admin: &Admin,
     fields: &Fields,
@@ -164,14 +164,14 @@ async fn refresh_prices(
     }
 }
 
-/// Lets others have the thread between explanations.
+/// Yields the thread to others between explanations.
 async fn pause(number: usize) {
     if number % YIELD_EVERY == YIELD_EVERY - 1 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Who explains, at one moment, for a key without restrictions.
+/// Explains decisions as of one moment, for a key without restrictions.
 struct Explainer<'a> {
     admin: &'a Admin,
     snapshot: Arc<Snapshot>,
@@ -228,14 +228,14 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// The accounts behind these routes, each once.
+/// Returns the accounts behind these routes, without duplicates.
 fn accounts_behind<'m>(found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<AccountId> {
     let channels = found.flatten().flat_map(|found| &found.route.channels);
     let accounts: BTreeSet<AccountId> = channels.map(|channel| channel.account.id).collect();
     accounts.into_iter().collect()
 }
 
-/// The usable items of a list, each once.
+/// Reads the usable items of a list, without duplicates.
 fn items<T: Clone + Eq + Hash>(
     fields: &Fields,
     name: &str,
@@ -254,7 +254,7 @@ fn name(item: &Value) -> Option<String> {
     item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Anything but `true` is no.
+/// Reads a flag; anything but `true` counts as false.
 fn flag(fields: &Fields, name: &str) -> bool {
     fields.get(name) == Some(&Value::Bool(true))
 }

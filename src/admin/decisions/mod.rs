@@ -1,4 +1,4 @@
-//! Why a request would go where it goes, and the answers that are kept with the routes.
+//! Explanations of the channel selection, and their cache.
 
 pub mod cache;
 pub mod handlers;

@@ -1,4 +1,4 @@
-//! What the routes of decisions take and give.
+//! Requests and responses of the decision routes.
 
 use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::*;

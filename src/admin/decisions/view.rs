@@ -1,5 +1,5 @@
-//! A decision as the admin API shows it: an explanation with the names behind its
-//! numbers and a reason for every channel, as a code for programs and in words for people.
+//! A decision as the admin API shows it: an explanation with the names behind its ids and a reason for every channel,
+//! as a code for programs and in words for people.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::routing::score::{CostTier, Score};
 use crate::routing::{AccountStatus, Channel, Match, Pool, SelectionQuery, Strategy, serving};
 use crate::time;
 
-/// What a selection would do with a request.
+/// The result of a selection for a request.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
@@ -45,7 +45,7 @@ struct Candidate {
     recently_failed: bool,
     avoided_by_recent_failure: bool,
     avoided_by_breaker: bool,
-    /// Percent of the requests, with two decimals.
+    /// The channel's share of the requests, in percent with two decimals.
     probability: f64,
     cooldown_until: Option<String>,
     limited_until: Option<String>,
@@ -56,7 +56,7 @@ struct Candidate {
 // === impl Decision ===
 
 impl Decision {
-    /// The decision for a model that no enabled route serves.
+    /// Builds the decision for a model that no enabled route serves.
     pub fn unmatched(model: &str) -> Self {
         Self {
             requested_model: model.to_owned(),
@@ -72,7 +72,7 @@ impl Decision {
         }
     }
 
-    /// The decision for a request that hits this route. It costs a walk over the channels of the route.
+    /// Builds the decision for a request that matches this route. The cost is one walk over the route's channels.
     pub fn of(found: &Match<'_>, query: &SelectionQuery<'_>) -> Self {
         let explanation = explain(found, query);
         let picked = explanation.serving;
@@ -92,7 +92,7 @@ impl Decision {
     }
 }
 
-/// The steps from the name to the channel.
+/// Describes the steps from the model name to the channel.
 fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanation<'_>) -> Vec<String> {
     let route = found.route;
     let mut steps = vec![format!("Matched route: {}", route.pattern.as_str())];
@@ -158,7 +158,7 @@ impl Candidate {
     fn new(one: &Assessment<'_>, strategy: Strategy) -> Self {
         let channel = one.channel;
         let (reason_code, reason) = reason(one, strategy);
-        // What keeps a unit from being picked is told of its first member.
+        // The obstacle of a route unit is reported for its first member.
         let resting = match one.obstacles.is_empty() {
             true => channel,
             false => serving(channel).first().unwrap_or(channel),
@@ -184,7 +184,7 @@ impl Candidate {
     }
 }
 
-/// The code of the first thing that decides about a channel, and all of it in words.
+/// Returns the code of the first thing that decides about a channel, and all of them in words.
 fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
     let percent = one.share * 100.0;
     match &one.place {

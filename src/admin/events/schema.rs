@@ -1,4 +1,4 @@
-//! What the routes of events give.
+//! Responses of the event routes.
 
 use crate::admin::paging::{LIMIT, OFFSET};
 use crate::admin::schema::Shape::*;

@@ -1,4 +1,4 @@
-//! What the health check gives.
+//! The response of the health check.
 
 use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::*;

@@ -1,7 +1,7 @@
 //! `/api/downstream-keys`: list, create, update, delete, reset, reveal, batch.
 //!
-//! A change holds the key's turn: nothing is reserved against a limit while it changes, and what was
-//! reserved under the old one is given back first.
+//! A change holds the key's turn: nothing is reserved against a limit while it changes, and reservations under the old
+//! limit are released first.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::store::keys::{self, KeyRow, KeySettings};
 use crate::store::{self, Secret, quota};
 
-/// The most keys that one batch touches; more are ignored.
+/// Maximum number of keys that one batch changes; more are ignored.
 const MAX_BATCH: usize = 500;
 
 /// `GET /api/downstream-keys`
@@ -36,7 +36,7 @@ pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "items": items })))
 }
 
-/// `POST /api/downstream-keys`: the one answer besides the reveal that shows the whole key.
+/// `POST /api/downstream-keys`: creates a key; apart from the reveal, the only response that shows the whole key.
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::CREATE, request.json_object().await?);
     let (key, settings) = input::for_create(&fields)?;
@@ -52,7 +52,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     changed(&admin.core, id, |row| {
-        // A client that sends back what it was shown changes nothing.
+        // A client that sends the mask back changes nothing.
         let echo = |sent: &str| secrets::is_echo(sent, row.key.as_ref().map(Secret::expose));
         let key = match fields.text("key")? {
             Some(text) if !echo(text) => Some(input::key(text)?),
@@ -79,14 +79,14 @@ pub async fn reset_usage(admin: Arc<Admin>, request: Request) -> Result<Response
     item(&admin.core, id).await
 }
 
-/// `GET /api/downstream-keys/{id}/value`: the key in full, to be copied.
+/// `GET /api/downstream-keys/{id}/value`: shows the key in full, to be copied.
 pub async fn value(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let row = find(&admin.core.store, require_id(&request)?).await?;
     let key = row.key.as_ref().ok_or_else(|| AdminError::conflict("The stored key cannot be opened"))?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "id": row.id, "key": key.expose() })))
 }
 
-/// What a batch does with each key.
+/// The action that a batch applies to each key.
 enum Action {
     Enable(bool),
     Delete,
@@ -128,7 +128,7 @@ async fn apply(core: &Core, id: KeyId, action: &Action) -> Result<()> {
     }
 }
 
-/// Changes one key within its turn, and publishes.
+/// Changes one key while holding its turn, and publishes the change.
 async fn changed(
     core: &Core,
     id: KeyId,
@@ -144,7 +144,7 @@ async fn changed(
     input::check_references(&keys::referable(&core.store).await?, &row.settings, &settings)?;
     if let Some(live) = &live {
         quota::give_back(&core.store, live).await?;
-        // A limit set now is compared with what the database counts.
+        // The new limit is compared with the usage that the database has.
         core.store.flush().await;
     }
     keys::update(&core.store, id, key.as_ref(), &settings).await.map_err(conflict)?;
@@ -153,7 +153,7 @@ async fn changed(
 
 async fn reset(core: &Core, id: KeyId) -> Result<()> {
     let known = core.keys.load().get(id).map(|key| key.live.clone());
-    // A key that does not open any more has a row, and nobody who could use it.
+    // A key whose secret cannot be opened has a row, but nobody can use it.
     let live = known.unwrap_or_else(|| KeyLive::new(id, 0, Usd::ZERO, None).into());
     quota::reset(&core.store, &live).await.map_err(missing)
 }
@@ -163,7 +163,7 @@ async fn item(core: &Core, id: KeyId) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": item })))
 }
 
-/// The row of a key, or 404.
+/// Returns the row of a key; fails with 404 if there is none.
 pub async fn find(store: &Store, id: KeyId) -> Result<KeyRow> {
     keys::get(store, id).await?.ok_or_else(not_found)
 }

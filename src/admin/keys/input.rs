@@ -1,7 +1,7 @@
 //! The fields of a downstream key as sent on create, update and batch.
 //!
-//! Lists may come as arrays or as text, numbers as text, objects as JSON text. Each reader gives
-//! `None` for an absent field, so that an update keeps what it does not name.
+//! Lists may come as arrays or as text, numbers as text, objects as JSON text. Each reader returns `None` for an absent
+//! field, so that an update keeps the fields it does not name.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -17,7 +17,7 @@ use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
 use crate::time::{self, Millis};
 
 const MIN_KEY_CHARS: usize = 6;
-/// The longest key that somebody makes up; a request head has room for little more.
+/// Maximum length of a key, in characters; a request head has room for little more.
 const MAX_KEY_CHARS: usize = 512;
 const MAX_GROUP_CHARS: usize = 64;
 const MAX_TAGS: usize = 20;
@@ -25,7 +25,7 @@ const MAX_TAG_CHARS: usize = 32;
 const MAX_IDS: usize = 500;
 const MAX_EXCLUDED_CREDENTIALS: usize = 1000;
 
-/// Reads a new key. Without either list it may use every model.
+/// Reads a new key. Without a list of models or routes it may use every model.
 pub fn for_create(fields: &Fields) -> Result<(Secret, KeySettings), Invalid> {
     let key = key(fields.text("key")?.unwrap_or_default())?;
     if fields.name("name")?.is_none() {
@@ -38,7 +38,7 @@ pub fn for_create(fields: &Fields) -> Result<(Secret, KeySettings), Invalid> {
     Ok((key, settings))
 }
 
-/// The settings with every field that was sent.
+/// Applies every field that was sent to the settings.
 pub fn apply(fields: &Fields, mut settings: KeySettings) -> Result<KeySettings, Invalid> {
     set(&mut settings.name, fields.name("name")?);
     set(&mut settings.description, optional_text(fields, "description")?);
@@ -65,7 +65,7 @@ pub fn apply(fields: &Fields, mut settings: KeySettings) -> Result<KeySettings, 
     Ok(settings)
 }
 
-/// A key that a client can present.
+/// Reads a key that a client can present.
 pub fn key(text: &str) -> Result<Secret, Invalid> {
     let key = text.trim();
     let length = key.len();
@@ -77,8 +77,8 @@ pub fn key(text: &str) -> Result<Secret, Invalid> {
     Ok(Secret::new(key))
 }
 
-/// Refuses what the change newly refers to and is not there; names it. What was stored before may dangle, so
-/// that a key stays editable after a site is gone.
+/// Refuses references to rows that do not exist, and names them. References that were stored before may dangle, so that
+/// a key stays editable after a site is gone.
 pub fn check_references(known: &Referable, before: &KeySettings, after: &KeySettings) -> Result<(), Invalid> {
     let missing = |field: &str, what: &str, ids: BTreeSet<String>| {
         let ids: Vec<_> = ids.into_iter().collect();
@@ -126,7 +126,7 @@ fn is_known(known: &Referable, excluded: &ExcludedCredential) -> bool {
     }
 }
 
-/// What `updateMetadata` changes.
+/// The change that `updateMetadata` makes.
 pub struct Metadata {
     /// `None` keeps the group, `Some(None)` clears it.
     group: Option<Option<String>>,
@@ -155,7 +155,8 @@ impl Metadata {
         Ok(Self { group, appended })
     }
 
-    /// A tag that differs only in case takes the new spelling and the old place.
+    /// Applies the change. An appended tag that differs from an existing one only in case replaces its spelling and
+    /// keeps its place.
     pub fn applied(&self, mut settings: KeySettings) -> KeySettings {
         set(&mut settings.group_name, self.group.clone());
         for tag in &self.appended {
@@ -170,7 +171,7 @@ impl Metadata {
     }
 }
 
-/// Trimmed text; `null` and blank clear.
+/// Reads trimmed text; `null` and blank text clear the field.
 fn optional_text(fields: &Fields, name: &str) -> Result<Option<Option<String>>, Invalid> {
     let text = fields.nullable_text(name)?;
     Ok(text.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)))
@@ -230,7 +231,7 @@ fn ids<I: Id>(fields: &Fields, name: &str) -> Result<Option<Vec<I>>, Invalid> {
     if ids.len() > MAX_IDS { Err(invalid()) } else { Ok(Some(ids)) }
 }
 
-/// By site; entries that are no positive number of a site are dropped.
+/// Reads the weight multipliers by site; entries without a valid site id or a positive number are dropped.
 fn multipliers(fields: &Fields) -> Result<Option<BTreeMap<SiteId, f64>>, Invalid> {
     let name = "siteWeightMultipliers";
     let expected = "object of numbers by site id";
@@ -291,7 +292,7 @@ fn excluded_credential(item: &Value) -> Option<ExcludedCredential> {
     }
 }
 
-/// By kind, then ids as text.
+/// Returns the sort key: the kind, then the ids as text.
 fn order(excluded: &ExcludedCredential) -> (&'static str, String) {
     match excluded {
         ExcludedCredential::AccountToken { site_id, account_id, token_id } => {

@@ -1,4 +1,4 @@
-//! The limits of a downstream key as sent: at once, in a minute, from where, and by budgets.
+//! The limits of a downstream key as sent: concurrency, requests and tokens per minute, addresses and budgets.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ use crate::keys::{MAX_BUDGETS, Period};
 use crate::money::Usd;
 use crate::store::keys::{BudgetSettings, KeySettings};
 
-/// More requests at once than one process serves are no limit.
+/// Maximum concurrency limit: a process does not serve more requests at once, so a higher one would not limit anything.
 const MAX_CONCURRENCY: i64 = 10_000;
-/// The most that is counted in a minute.
+/// Maximum limit per minute.
 const MAX_PER_MINUTE: i64 = 4_000_000_000;
 const MAX_ADDRESSES: usize = 500;
 
-/// The settings with every limit that was sent.
+/// Applies every limit that was sent to the settings.
 pub(super) fn apply(fields: &Fields, settings: &mut KeySettings) -> Result<(), Invalid> {
     set(&mut settings.max_concurrency, count(fields, "maxConcurrency", MAX_CONCURRENCY)?);
     set(&mut settings.requests_per_minute, count(fields, "requestsPerMinute", MAX_PER_MINUTE)?);
@@ -26,7 +26,7 @@ pub(super) fn apply(fields: &Fields, settings: &mut KeySettings) -> Result<(), I
     Ok(())
 }
 
-/// A whole number, also as text; 0, `null` and blank are no limit.
+/// Reads a whole number, also from text; 0, `null` and blank text mean no limit.
 fn count(fields: &Fields, name: &str, most: i64) -> Result<Option<Option<u32>>, Invalid> {
     let number = match fields.get(name) {
         None => return Ok(None),
@@ -41,7 +41,7 @@ fn count(fields: &Fields, name: &str, most: i64) -> Result<Option<Option<u32>>, 
     Ok(Some(Some(number).filter(|number| *number > 0)))
 }
 
-/// Addresses and networks, each once; none of them is from everywhere.
+/// Reads addresses and networks, without duplicates; an empty list allows every address.
 fn addresses(fields: &Fields) -> Result<Option<Option<Vec<String>>>, Invalid> {
     let Some(sent) = texts(fields, "allowedIps", &[',', '\n'])? else { return Ok(None) };
     let mut addresses: Vec<String> = Vec::new();
@@ -80,7 +80,7 @@ fn budgets(fields: &Fields) -> Result<Option<Option<Vec<BudgetSettings>>>, Inval
 }
 
 fn budget(fields: &Fields) -> Result<BudgetSettings, Invalid> {
-    // A misspelt limit would be none.
+    // A misspelt limit would silently be no limit.
     if let Some(unknown) = fields.unknown() {
         return Err(Invalid::field(unknown, "one of period, maxCost, maxRequests, maxTokens, models"));
     }

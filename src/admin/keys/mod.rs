@@ -1,4 +1,4 @@
-//! Downstream keys: changing, reading and showing them, and what they did.
+//! Downstream keys: changing, reading and showing them, and their usage.
 
 pub mod handlers;
 pub mod input;

@@ -1,5 +1,5 @@
-//! How members of a downstream key are read that come in several forms: lists as arrays or as text, numbers as text,
-//! objects as JSON text. Each reader gives `None` for an absent field, so that an update keeps what it does not name.
+//! Readers for members of a downstream key that may come in several forms: lists as arrays or as text, numbers as text,
+//! objects as JSON text. Each returns `None` for an absent field, so that an update keeps the fields it does not name.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::admin::input::{Fields, Invalid, MAX_EXACT};
 use crate::routing::ModelPattern;
 
-/// Replaces what was sent.
+/// Sets the field if a value was sent.
 pub(super) fn set<T>(field: &mut T, sent: Option<T>) {
     if let Some(value) = sent {
         *field = value;
     }
 }
 
-/// Trimmed texts that are not blank, from an array, or from one text split at these characters.
+/// Reads trimmed texts that are not blank from an array, or from one text split at these characters.
 pub(super) fn texts(
     fields: &Fields,
     name: &str,
@@ -34,7 +34,7 @@ pub(super) fn texts(
     Ok(Some(parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()))
 }
 
-/// Patterns of models, each once.
+/// Reads model patterns, without duplicates.
 pub(super) fn models(fields: &Fields, name: &str) -> Result<Option<Vec<String>>, Invalid> {
     let Some(sent) = texts(fields, name, &[',', '\n'])? else { return Ok(None) };
     let mut models: Vec<String> = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn models(fields: &Fields, name: &str) -> Result<Option<Vec<String>>,
     Ok(Some(models))
 }
 
-/// A number of at least 0, also as text; `null` and blank mean no limit.
+/// Reads a number of at least 0, also from text; `null` and blank text mean no limit.
 pub(super) fn limit(fields: &Fields, name: &str) -> Result<Option<Option<f64>>, Invalid> {
     let number = match fields.get(name) {
         None => return Ok(None),
@@ -63,7 +63,7 @@ pub(super) fn limit(fields: &Fields, name: &str) -> Result<Option<Option<f64>>, 
     Ok(Some(Some(limit)))
 }
 
-/// A member as JSON, or as text that holds JSON; blank text and `null` are the default.
+/// Reads a member as JSON, or from text that holds JSON; blank text and `null` give `null`.
 pub(super) fn embedded(fields: &Fields, name: &str, expected: &str) -> Result<Option<Value>, Invalid> {
     Ok(match fields.get(name) {
         None => None,

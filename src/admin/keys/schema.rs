@@ -1,4 +1,4 @@
-//! What the routes of downstream keys take and give.
+//! Requests and responses of the downstream key routes.
 
 use crate::admin::batch::{self, BATCH_RESULT};
 use crate::admin::schema::Shape::{self, *};
@@ -32,9 +32,9 @@ static SUMMARY_QUERY: &[Member] = &[
     may("tagMatch", OneOf(&["any", "all"])),
 ];
 
-/// Texts in an array, or in one text between commas or line ends.
+/// A list of texts, as an array or as one text with commas or line ends between them.
 const WORDS: Shape = Either(&[List(&Text), OrNull(&Text)]);
-/// An amount, also as text.
+/// An amount, as a number or as text.
 const LIMIT: Shape = Either(&[Number, OrNull(&Text)]);
 
 pub static UPDATE: Object = Object::new(

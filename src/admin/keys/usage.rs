@@ -1,4 +1,4 @@
-//! What downstream keys did: summary, overview, trend, from the proxy log.
+//! The usage of downstream keys from the proxy log: summary, overview, trend.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Range {
     }
 }
 
-/// Which keys a summary shows; what it was asked for, with defaults for what it could not read.
+/// The filter of a summary; parameters that cannot be read have their defaults.
 #[derive(Debug, PartialEq)]
 struct Filter {
     range: Range,
@@ -187,7 +187,7 @@ pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// Local days for all of time, local hours for less; ascending, only those with requests.
+/// Sums usage by local days for all of time, by local hours for shorter ranges; ascending, without empty buckets.
 fn buckets(quarters: &[(Millis, KeyUsage)], range: Range, zone: &TimeZone) -> Vec<(Millis, KeyUsage)> {
     let mut buckets: Vec<(Millis, KeyUsage)> = Vec::new();
     for &(quarter, used) in quarters {

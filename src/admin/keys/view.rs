@@ -1,5 +1,4 @@
-//! How a downstream key looks in answers: masked, except where the whole key is
-//! what was asked for.
+//! A downstream key as responses show it: masked, except where the whole key is asked for.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +11,7 @@ use crate::money::Usd;
 use crate::store::keys::{ExcludedCredential, KeyRow};
 use crate::time::{iso, now_ms};
 
-/// One key, as every endpoint shows it.
+/// A downstream key as every endpoint shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyItem {
@@ -45,7 +44,7 @@ pub struct KeyItem {
 }
 
 impl KeyItem {
-    /// The key masked, its usage as it is this moment.
+    /// Builds the item with the key masked and its current usage.
     pub fn new(core: &Core, row: &KeyRow) -> Self {
         let masked = row.key.as_ref().map(|key| secrets::mask(key.expose())).unwrap_or_default();
         let keys = core.keys.load();
@@ -58,7 +57,7 @@ impl KeyItem {
         };
         let budgets = settings.budgets.is_some().then(|| match key.and_then(|key| key.limits.as_deref()) {
             Some(limits) => shown(limits),
-            // A key that does not open any more has budgets that nobody uses.
+            // The budgets of a key that cannot be opened are unused.
             None => shown(&settings.unused_limits()),
         });
         Self {
@@ -95,7 +94,7 @@ impl KeyItem {
         }
     }
 
-    /// With the whole key, for the answer to its creation.
+    /// Builds the item with the whole key, for the response to its creation.
     pub fn revealed(core: &Core, row: &KeyRow) -> Self {
         let mut item = Self::new(core, row);
         if let Some(key) = &row.key {
@@ -104,7 +103,7 @@ impl KeyItem {
         item
     }
 
-    /// Whether a search for this lower-cased text finds the key.
+    /// Whether a search for this lower-case text finds the key.
     pub fn is_found_by(&self, search: &str) -> bool {
         let texts =
             [Some(&self.name), self.description.as_ref(), Some(&self.key_masked), self.group_name.as_ref()];

@@ -1,4 +1,4 @@
-//! `/api/stats/proxy-debug/traces`: requests recorded on an operator's word.
+//! `/api/stats/proxy-debug/traces`: requests that were recorded because an operator asked for it.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl AttemptView {
     }
 }
 
-/// Named columns as members of an answer.
+/// Converts named columns to members of a response.
 fn members(fields: &[(&'static str, store::Value)]) -> Map<String, Value> {
     let member = |(name, value): &(&'static str, store::Value)| {
         let value = match value {

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! event: log       a row, as the list shows it            at most 50 a second
-//! event: skipped   {"count": n}, the rows between          at most once a second
+//! event: skipped   {"count": n}, rows that were not shown  at most once a second
 //! : keep-alive     every 15 seconds
 //! ```
 //!
-//! The rows are read where the writer has put them, so that requests pay nothing for being watched. A reader that lags
-//! is told how many rows it has missed, and holds a bounded number of events.
+//! The rows are read from the database after they are written, so that requests pay nothing for being watched. A slow
+//! reader is told how many rows it has missed, and holds a bounded number of events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::http::{Request, Response, event_stream};
 use crate::ids::LogId;
 use crate::store::{self, proxy_logs};
 
-/// How many rows a reader gets in any second.
+/// Maximum number of rows that a reader gets in any second.
 const MOST_ROWS: usize = 50;
-/// Events that a slow reader may be behind.
+/// Maximum number of events that wait for a slow reader.
 const BEHIND: usize = 64;
-/// How often it looks for new rows.
+/// The interval at which new rows are looked for.
 const LOOK: Duration = Duration::from_millis(200);
 const SECOND: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -43,7 +43,7 @@ pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
         let message = format!("{MOST} readers follow the log already: close one of them first");
         return Err(AdminError::new(StatusCode::TOO_MANY_REQUESTS, message));
     };
-    // Before the answer begins: whatever is logged after that is shown.
+    // Read before the response begins: whatever is logged after that is shown.
     let seen = proxy_logs::newest_id(&admin.core.store).await?;
     let (events, heard) = mpsc::channel(BEHIND);
     let core = admin.core.clone();
@@ -65,13 +65,13 @@ pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 struct Follower {
     core: Arc<Core>,
     events: mpsc::Sender<Bytes>,
-    /// The token that the reader came with.
+    /// The admin token that the reader connected with.
     token: String,
     /// The newest row that was shown or counted.
     seen: LogId,
-    /// Rows since the last event that told of them.
+    /// The number of rows skipped since the last `skipped` event.
     skipped: i64,
-    /// When the last rows were shown, as many as may be in a second.
+    /// When each row of the last second was shown.
     shown: VecDeque<Instant>,
     told_skipped: Instant,
     heartbeat: Instant,
@@ -93,7 +93,7 @@ impl Follower {
         }
     }
 
-    /// Goes on until the service stops or the admin token is another: then the reader has to show the new one.
+    /// Runs until the service stops or the admin token changes: then the reader has to present the new one.
     async fn follow(&mut self) -> store::Result<()> {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -113,7 +113,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Shows what is new, as far as the second and the reader have room for it.
+    /// Sends new rows, as far as the rate limit and the reader's queue have room for them.
     async fn look(&mut self) -> store::Result<()> {
         let newest = proxy_logs::newest_id(&self.core.store).await?;
         if newest <= self.seen {
@@ -142,7 +142,7 @@ impl Follower {
         }
     }
 
-    /// Whether the reader has room for it.
+    /// Sends an event; returns false if the reader's queue is full.
     fn send(&self, event: Bytes) -> bool {
         !matches!(self.events.try_send(event), Err(TrySendError::Full(_)))
     }

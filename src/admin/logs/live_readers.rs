@@ -1,16 +1,16 @@
-//! The places of those who follow the log.
+//! The limit on readers of the live log.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many may follow at once.
+/// Maximum number of readers at once.
 pub(super) const MOST: usize = 16;
 
 pub struct LiveReaders(Arc<Semaphore>);
 
 impl LiveReaders {
-    /// A place, held until it is dropped; `None` when all are taken.
+    /// Takes a place, held until it is dropped; `None` if all are taken.
     pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
         self.0.clone().try_acquire_owned().ok()
     }

@@ -1,4 +1,4 @@
-//! What calls left behind: log rows, also as they come, and debug traces.
+//! The records of calls: log rows, also as a live stream, and debug traces.
 
 pub mod debug_traces;
 pub mod live;

@@ -1,7 +1,7 @@
-//! `/api/stats/proxy-logs`: what clients asked and how each attempt ended.
+//! `/api/stats/proxy-logs`: the requests of clients and the result of each attempt.
 //!
-//! The rows wait up to a quarter of a second for their transaction; every read here waits for what
-//! was handed over before it, so that an operator sees the request just made.
+//! Rows wait up to a quarter of a second for their transaction; every read here waits for the rows that were handed
+//! over before it, so that an operator sees a request that was just made.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::store::sites::{self, SiteRow};
 use crate::store::{self, Store, debug_traces};
 use crate::time::{self, Millis, now_ms};
 
-/// The list of the log: a page of its rows, what it can be filtered by, or both.
+/// The list of the log: a page of its rows, the options of its filters, or both.
 #[derive(Serialize)]
 struct LogList {
     #[serde(flatten)]
@@ -37,7 +37,7 @@ struct LogList {
 struct LogPage {
     items: Vec<Item>,
     total: i64,
-    /// From 1.
+    /// The page's number, from 1.
     page: i64,
     page_size: i64,
 }
@@ -60,7 +60,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     admin.core.store.flush().await;
 
     let store = &admin.core.store;
-    // A server answers them side by side.
+    // A database server answers them in parallel.
     let (page, meta) = match view.as_deref() {
         Some("query") => (Some(page_of(store, &filter, limit, offset).await?), None),
         Some("meta") => (None, Some(meta_of(store, &filter).await?)),
@@ -105,15 +105,15 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details, attempts, trace_id }))
 }
 
-/// `DELETE /api/stats/proxy-logs`: forgets every row there is now. The usage tables keep their sums.
+/// `DELETE /api/stats/proxy-logs`: deletes all present rows. The usage tables keep their sums.
 pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     admin.core.store.flush().await;
-    // What comes meanwhile stays: under load a moving end would never be reached.
+    // Rows that arrive in the meantime stay: under load a moving end would never be reached.
     let deleted = proxy_logs::prune(&admin.core.store, now_ms() + 1).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
 }
 
-/// The newest rows whose requested model holds a text, as the list shows them.
+/// Returns the newest rows whose requested model contains a text, as the list shows them.
 pub async fn of_models(store: &Store, text: &str, limit: i64) -> Result<Value> {
     let filter = LogFilter { model_requested: Some(text.to_owned()), ..LogFilter::default() };
     let (items, _) = proxy_logs::list(store, &filter, limit, 0).await?;
@@ -126,7 +126,7 @@ async fn site_options(store: &Store) -> store::Result<Value> {
     Ok(sites.into_iter().map(option).collect())
 }
 
-/// Reads every filter; what cannot be read does not filter. Times count in whole seconds.
+/// Reads all filters; those that cannot be read are ignored. Times are rounded down to whole seconds.
 fn filter_of(query: &Query) -> LogFilter {
     let whole_second = |at: Millis| at - at.rem_euclid(1000);
     let moment = |name| query.get(name).and_then(|text| time::parse(&text)).map(whole_second);
@@ -159,7 +159,7 @@ fn client_filter(text: &str) -> Option<ClientFilter> {
     }
 }
 
-/// Applications first, then protocols, each by label.
+/// Lists applications first, then protocols, each sorted by label.
 fn client_options(clients: Vec<ClientOption>) -> Value {
     let (mut apps, mut families) = (Vec::new(), Vec::new());
     for client in clients {
@@ -175,7 +175,7 @@ fn client_options(clients: Vec<ClientOption>) -> Value {
     }
     apps.sort();
     families.sort();
-    // Two spellings of one id filter alike, so they are one option.
+    // Two spellings of one id filter alike, so they become one option.
     let mut seen = HashSet::new();
     let mut options: Vec<_> = apps.into_iter().chain(families).collect();
     options.retain(|(_, value)| seen.insert(value.clone()));
@@ -207,12 +207,12 @@ struct Detail {
     #[serde(flatten)]
     item: Item,
     billing_details: Option<Value>,
-    /// All of the same request, this one among them.
+    /// All attempts of the same request, this one included.
     attempts: Vec<Item>,
     trace_id: Option<TraceId>,
 }
 
-/// A row as the list shows it.
+/// A log row as the list shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
@@ -220,7 +220,7 @@ pub(super) struct Item {
     row: LogItem,
     error_message: Option<String>,
     created_at: String,
-    /// `None` of a deleted key, whose id stands in `downstreamApiKeyId` only.
+    /// `None` for a deleted key, whose id is only in `downstreamApiKeyId`.
     downstream_key_id: Option<KeyId>,
     downstream_key_tags: Vec<String>,
 }
@@ -239,7 +239,7 @@ impl From<LogItem> for Item {
     }
 }
 
-/// The message as older clients read it: what has columns of its own goes before the text, in tags.
+/// Formats the message as older clients read it: values that have columns of their own precede the text, as tags.
 fn tagged_message(row: &LogItem) -> Option<String> {
     let tags = [
         ("client", row.client_family.as_deref().filter(|family| *family != "generic")),
@@ -251,7 +251,7 @@ fn tagged_message(row: &LogItem) -> Option<String> {
     let tags = tags.into_iter().filter_map(|(name, value)| value.map(|value| format!("[{name}:{value}]")));
     let mut parts: Vec<String> = tags.collect();
     if let Some(text) = &row.error_message {
-        // What an upstream said may name its path already.
+        // The upstream's message may already begin with a tag.
         let repeated = parts.iter().find_map(|tag| text.strip_prefix(tag.as_str()));
         parts.push(repeated.unwrap_or(text).trim_start().to_owned());
     }

@@ -1,4 +1,4 @@
-//! What the routes of the log and of recorded requests give.
+//! Requests and responses of the log and debug trace routes.
 
 use crate::admin::paging::{LIMIT, OFFSET};
 use crate::admin::schema::Shape::*;
@@ -106,7 +106,7 @@ pub static LOG_DETAIL: Object = Object::with(
     ],
 );
 
-/// Rows of a migrated database may carry another program's.
+/// Billing details; rows of a migrated database may have those of another program.
 static BILLING: Object = Object::open(
     "BillingDetails",
     &[may("quotaType", Integer), may("usage", Any), may("pricing", Any), may("breakdown", Any)],

@@ -1,4 +1,5 @@
-//! What each channel does with each model: `channel` is its number, `site` the name of its site, `model` the name there.
+//! Metrics by channel and model: `channel` is the channel's id, `site` the name of its site, `model` the upstream's
+//! model name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::metrics::series::Series;
 use crate::routing::{Snapshot, cooling_until};
 use crate::time;
 
-/// The label of everything beyond the bound.
+/// The label value that stands for everything beyond the maximum.
 const OTHER: &str = "other";
 
 /// A series with its labels.
@@ -21,7 +22,8 @@ struct Labelled {
     series: Arc<Series>,
 }
 
-/// Writes the families of channels and models, with at most as many label sets as are configured and one for the rest.
+/// Writes the metric families by channel and model, with at most the configured number of label sets and one for the
+/// rest.
 pub(super) fn write(page: &mut Page, core: &Core) {
     let snapshot = core.snapshot.load_full();
     let sites: HashMap<ChannelId, &str> =
@@ -90,7 +92,7 @@ fn times(page: &mut Page, all: &[Labelled]) {
     }
 }
 
-/// One sample per channel; its model is the one it stands for, or the pattern of its route.
+/// Writes one sample per channel; its model is the channel's source model, or the pattern of its route.
 fn cooling(page: &mut Page, snapshot: &Snapshot, most: usize) {
     page.family("switchyard_channel_cooling", "gauge", "1 while a channel is left alone after a failure.");
     let now = time::now_ms();

@@ -1,7 +1,7 @@
 //! `GET /metrics`: the state of the process in the Prometheus text form, version 0.0.4.
 //!
-//! Names follow the conventions at <https://prometheus.io/docs/practices/naming/>: base units,
-//! `_total` for what only grows, `process_` for what every exporter calls so.
+//! Names follow the conventions at <https://prometheus.io/docs/practices/naming/>: base units, `_total` for counters,
+//! and `process_` for the metrics that every exporter has.
 
 mod channels;
 mod page;
@@ -23,7 +23,7 @@ use page::Page;
 /// `GET /metrics`
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let core = admin.core.clone();
-    // Thousands of series are megabytes of text, which no request in flight is to wait for.
+    // Thousands of series are megabytes of text; requests in flight must not wait for them.
     let text = tokio::task::spawn_blocking(move || {
         let mut page = Page::default();
         traffic(&mut page, &core);
@@ -116,7 +116,7 @@ fn process(page: &mut Page, core: &Core) {
     }
 }
 
-/// The resident memory of this process; `None` where there is no `/proc`.
+/// Returns the resident memory of this process in bytes; `None` where there is no `/proc`.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,14 +1,14 @@
-//! The text form, family by family.
+//! Writes the Prometheus text form, family by family.
 
 use std::fmt::{Display, Write};
 
 use crate::metrics::histogram::Reading;
 
-/// A page in the text form.
+/// A metrics page in the text form.
 #[derive(Default)]
 pub(super) struct Page {
     pub(super) text: String,
-    /// The family that samples are added to.
+    /// The name of the family that samples are added to.
     family: &'static str,
 }
 
@@ -23,7 +23,7 @@ impl Page {
         self.sample(&[], value);
     }
 
-    /// Begins a family. The help is this program's own words, without backslashes and on one line.
+    /// Begins a family. The help is the gateway's own text, one line without backslashes, and is not escaped.
     pub(super) fn family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.family = name;
         self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -33,7 +33,7 @@ impl Page {
         self.line("", labels, None, value);
     }
 
-    /// The buckets, the sum and the count of one histogram.
+    /// Writes the buckets, the sum and the count of one histogram.
     pub(super) fn histogram(&mut self, labels: &[(&str, &str)], reading: &Reading) {
         for (bound, count) in &reading.buckets {
             self.line("_bucket", labels, Some(("le", bound)), count);
@@ -64,7 +64,7 @@ impl Page {
         self.write(format_args!(" {value}\n"));
     }
 
-    /// A label's value: names of sites and models are anybody's words.
+    /// Escapes a label value: names of sites and models may contain any character.
     fn escaped(&mut self, value: &str) {
         for letter in value.chars() {
             match letter {

@@ -1,4 +1,4 @@
-//! What the metrics give.
+//! The response of the metrics.
 
 use crate::admin::schema::{Operation, op};
 

@@ -1,4 +1,4 @@
-//! `/api/models/token-candidates`: which tokens reach which model, and what keeps the others from it.
+//! `/api/models/token-candidates`: which tokens reach which model, and why other accounts do not reach it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::limits::bucket;
 use crate::store::accounts::AccountRow;
 use crate::store::tokens::TokenRow;
 
-/// By model.
+/// Items by model name.
 type ByModel<T> = BTreeMap<String, Vec<T>>;
 
 #[derive(Default, Serialize)]
@@ -57,7 +57,7 @@ struct MissingGroups {
     missing_groups: BTreeSet<String>,
     required_groups: BTreeSet<String>,
     available_groups: BTreeSet<String>,
-    /// Some token's group is not known.
+    /// Whether the group of some token is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     group_coverage_uncertain: bool,
 }
@@ -106,7 +106,7 @@ impl Candidates {
                 is_default: token.is_default,
             });
         }
-        // Only session accounts that offer the model themselves lack a token for it.
+        // Only session accounts that offer the model themselves can lack a token for it.
         if !offer.of_account || capabilities(account).proxy_only {
             return;
         }
@@ -132,8 +132,8 @@ impl Candidates {
     }
 }
 
-/// The group a token draws on: the one it names, else what its own name says. `None` when that is a
-/// name we gave it.
+/// Returns the group of a token: the one it names, else the one that its own name implies. `None` if the gateway gave
+/// it that name.
 fn group(token: &TokenRow) -> Option<String> {
     let named = token.token_group.as_deref().map(str::trim).filter(|group| !group.is_empty());
     match named {

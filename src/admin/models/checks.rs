@@ -1,4 +1,4 @@
-//! `/api/models/check` and `/api/models/probe`: which models an account has, and which it really gets.
+//! `/api/models/check` and `/api/models/probe`: discovers the models of an account, and probes whether they work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,11 @@ use crate::jobs::probe;
 use crate::jobs::rebuild::rebuild;
 use crate::jobs::tasks::{Started, Status, Task};
 
-/// How often a waiting answer looks whether its task has ended.
+/// The interval at which a waiting request checks whether its task has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// `POST /api/models/check/{id}`: an account that gives no models is an answer, too.
+/// `POST /api/models/check/{id}`: reads an account's models and rebuilds the routes; also succeeds if the account gives
+/// no models.
 pub async fn check(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let refresh = refresh::refresh_account(&admin.jobs, id).await;
@@ -49,7 +50,7 @@ pub async fn probe(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(finished(&started, ended(&admin.jobs, &started.id).await))
 }
 
-/// All accounts where none is named. Text is read in decimal digits only.
+/// Reads the account to probe; `None` (all accounts) if none is named. In text only decimal digits are accepted.
 fn account(fields: &Fields) -> Result<Option<AccountId>> {
     let refused = || Invalid::field("accountId", "positive integer").into();
     match fields.get("accountId") {
@@ -65,7 +66,7 @@ fn account(fields: &Fields) -> Result<Option<AccountId>> {
     }
 }
 
-/// The task as it ended; `None` when it was forgotten.
+/// Waits for the task to end; returns `None` if the task was forgotten.
 async fn ended(jobs: &Jobs, id: &str) -> Option<Task> {
     loop {
         let task = jobs.tasks.get(id)?;

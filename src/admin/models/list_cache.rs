@@ -1,4 +1,4 @@
-//! The models on offer as last gathered.
+//! The cache of the models on offer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use crate::ids::{AccountId, SiteId, TokenId};
 use crate::money::Usd;
 use crate::sync::lock;
 
-/// How long a list is kept, without prices and with them.
+/// The time for which a list is cached, without prices and with them.
 pub(super) const KEPT: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(90)];
 
-/// The lists as last made, without prices and with them.
+/// The last lists, without prices and with them.
 #[derive(Default)]
 pub struct MarketplaceCache {
     pub(super) cached: Mutex<[Option<CachedList>; 2]>,
@@ -23,12 +23,12 @@ pub struct MarketplaceCache {
 
 pub(super) struct CachedList {
     pub(super) at: Instant,
-    /// How many price lists were known when it was made.
+    /// The number of price lists that had been found when the list was made.
     pub(super) price_lists: u64,
     pub(super) models: Arc<Vec<Model>>,
 }
 
-/// A model on offer, with who offers it and for how much.
+/// A model on offer, with the accounts that offer it and their prices.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
@@ -36,7 +36,7 @@ pub struct Model {
     pub(super) account_count: usize,
     pub(super) token_count: usize,
     pub(super) avg_latency: i64,
-    /// Percent; null without requests.
+    /// In percent; null without requests.
     pub(super) success_rate: Option<Value>,
     pub(super) description: Option<String>,
     pub(super) tags: BTreeSet<String>,
@@ -77,11 +77,11 @@ pub(super) struct PricingSource {
     pub(super) group_pricing: BTreeMap<String, GroupPricing>,
 }
 
-/// What a model costs under one group's multiplier, in USD.
+/// The price of a model under one group's multiplier, in USD.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct GroupPricing {
-    /// 0: by tokens; 1: by call.
+    /// 0 for prices by token, 1 for prices by call.
     pub(super) quota_type: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) input_per_million: Option<Usd>,
@@ -96,7 +96,7 @@ pub(super) struct GroupPricing {
 }
 
 impl MarketplaceCache {
-    /// The list, where it is not old and no prices were found since.
+    /// Returns the cached list, unless it is too old or prices were found since.
     pub fn get(&self, with_prices: bool, price_lists: u64) -> Option<Arc<Vec<Model>>> {
         let cached = lock(&self.cached);
         let cached = cached[usize::from(with_prices)].as_ref()?;
@@ -110,7 +110,7 @@ impl MarketplaceCache {
         cached[usize::from(with_prices)] = Some(CachedList { at: Instant::now(), price_lists, models });
     }
 
-    /// Nothing gathered holds any more.
+    /// Empties the cache.
     pub fn clear(&self) {
         *lock(&self.cached) = [None, None];
     }

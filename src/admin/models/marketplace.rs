@@ -1,8 +1,8 @@
-//! `/api/models/marketplace`: every model that can be had, from whom and for how much.
+//! `/api/models/marketplace`: every available model, with the accounts that offer it and their prices.
 //!
-//! Prices are those in memory ([`jobs::prices`](crate::jobs::prices)): who asks for them waits a little for sites that
-//! are just being asked for the first time. The list is kept for some seconds: it is made of several tables, and
-//! consoles ask often.
+//! Prices are those in memory ([`jobs::prices`](crate::jobs::prices)): a request for them waits a little for sites
+//! whose price list is being read for the first time. The list is cached for some seconds: it is built from several
+//! tables, and consoles ask often.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use crate::store::sites::SiteRow;
 use crate::store::tokens::TokenRow;
 use crate::time::now_ms;
 
-/// How many local days the success rate looks back, today included.
+/// The number of local days that the success rate covers, today included.
 const DAYS: i64 = 7;
 
-/// How the list was made.
+/// Information on how the list was made.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Meta {
@@ -84,7 +84,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "models": *models, "meta": meta })))
 }
 
-/// The task that reads the models anew, when there is one.
+/// Returns the id of the task that refreshes the models, if one is pending or running.
 fn running_refresh(jobs: &Jobs) -> Option<String> {
     let tasks = jobs.tasks.list(usize::MAX);
     let running = tasks.into_iter().find(|task| {
@@ -112,7 +112,7 @@ async fn models(core: &Core, with_prices: bool) -> Result<Vec<Model>> {
     Ok(models)
 }
 
-/// The local day that many days ago, today included.
+/// Returns the first local day of the success rate's period.
 fn first_day(core: &Core) -> String {
     let now = jiff::Timestamp::from_millisecond(now_ms()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     let today = core.config.time_zone.to_datetime(now).date();

@@ -1,4 +1,4 @@
-//! Which models can be had, from whom, for how much; discovery and probes started by hand.
+//! Available models, their accounts and prices; discovery and probes started by hand.
 
 pub mod candidates;
 pub mod checks;

@@ -1,5 +1,5 @@
-//! Who offers which model now: what accounts know and what their tokens reach, as one picture. Only active
-//! accounts on active sites count.
+//! The offers of models, joined from the models of accounts and those that their tokens reach. Only active accounts on
+//! active sites count.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,29 +10,29 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::tokens::{self, TokenRow};
 use crate::store::{self, availability};
 
-/// All offers, with the rows they point to.
+/// All offers, with the rows they refer to.
 pub struct Offers {
     pub accounts: HashMap<AccountId, AccountRow>,
     pub sites: HashMap<SiteId, SiteRow>,
     /// The tokens that a channel may use.
     pub tokens: HashMap<TokenId, TokenRow>,
-    /// By model, then by account.
+    /// Offers by model, then by account.
     pub models: BTreeMap<String, BTreeMap<AccountId, Offer>>,
 }
 
 /// A model at one account.
 #[derive(Default)]
 pub struct Offer {
-    /// The smallest known.
+    /// The smallest known latency, in milliseconds.
     pub latency_ms: Option<i64>,
-    /// The account itself was seen to have it.
+    /// Whether the account itself was seen to have the model.
     pub of_account: bool,
-    /// The tokens that reach it, by id.
+    /// The tokens that reach the model, by id.
     pub tokens: Vec<TokenId>,
 }
 
 impl Offers {
-    /// Reads who offers what now.
+    /// Reads all current offers from the store.
     pub async fn read(store: &Store) -> store::Result<Self> {
         let sites = sites::list(store).await?.into_iter();
         let sites: HashMap<SiteId, SiteRow> =
@@ -71,13 +71,13 @@ impl Offers {
         Ok(Self { accounts, sites, tokens, models })
     }
 
-    /// The account's site, which is an active one.
+    /// Returns the account's site; `None` if it is not active.
     pub fn site(&self, account: &AccountRow) -> Option<&SiteRow> {
         self.sites.get(&account.site_id)
     }
 }
 
-/// What to call an account.
+/// Returns the name to show for an account.
 pub fn username(account: &AccountRow) -> String {
     account.username.clone().unwrap_or_else(|| format!("account-{}", account.id))
 }

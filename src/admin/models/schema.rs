@@ -1,4 +1,4 @@
-//! What the routes of models take and give.
+//! Requests and responses of the model routes.
 
 use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::*;

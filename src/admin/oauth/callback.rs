@@ -1,5 +1,5 @@
-//! `GET /api/oauth/callback/{provider}`: the browser comes back to the service's own address, where a reverse proxy has
-//! sent it. Anybody may ask: what counts is the state, which only the login knows.
+//! `GET /api/oauth/callback/{provider}`: the browser returns to the gateway's own address through a reverse proxy. The
+//! route is public: it takes the login's state, which nobody else knows.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::jobs::oauth::pages::page;
 use crate::limits::bucket;
 use crate::platform::OAuthProvider;
 
-/// The last page of a login. Its status is always 200: proxies replace the pages of others.
+/// Shows the last page of a login. Its status is always 200, because proxies replace the pages of other statuses.
 pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_CALLBACK)?;
     let provider = OAuthProvider::parse(request.params.get("provider"));

@@ -28,7 +28,7 @@ use crate::upstream::oauth::revoke;
 const DEFAULT_LIMIT: i64 = 50;
 const MAX_LIMIT: i64 = 200;
 
-/// `GET /api/oauth/connections`: the newest first.
+/// `GET /api/oauth/connections`: lists the connections, newest first.
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_READ)?;
     let limit = number(&request.query, "limit", DEFAULT_LIMIT, 1)?.min(MAX_LIMIT);
@@ -41,7 +41,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// `DELETE /api/oauth/connections/{id}`: the account with everything under it.
+/// `DELETE /api/oauth/connections/{id}`: deletes the account with everything under it.
 pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     let (account, provider) = find(&admin.core.store, account_id(&request)?).await?;
@@ -54,7 +54,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     rebuild_best_effort(&admin.jobs, scope).await;
     if let (Some(site), Some(token), false) = (site, account.refresh_token.clone(), is_shared) {
         let core = admin.core.clone();
-        // Nobody waits for it, and nothing follows from its failure: the token is gone here.
+        // Nobody waits for the revocation, and its failure has no consequence: the token is deleted here.
         admin.core.background.spawn("the revocation of a token", async move {
             let revoked = match client_of(&core, &site, &account, provider) {
                 Ok(client) => revoke(&client, &token).await.map_err(|error| error.message),
@@ -68,7 +68,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-/// `PATCH /api/oauth/connections/{id}/proxy`: another way to the provider, tried by asking for the models.
+/// `PATCH /api/oauth/connections/{id}/proxy`: changes the outbound proxy, and tries it by reading the models.
 pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::PROXY, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
@@ -102,12 +102,12 @@ pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Respon
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// The path's account, a strict positive integer.
+/// Reads the account id in the path, a strict positive integer.
 pub fn account_id(request: &Request) -> Result<AccountId> {
     request.params.id("id").map_err(|_| AdminError::bad_request("invalid account id"))
 }
 
-/// The connected account with its provider, or 404.
+/// Returns the connected account with its provider; fails with 404 if there is none.
 pub async fn find(store: &Store, id: AccountId) -> Result<(AccountRow, OAuthProvider)> {
     let missing = |message: &str| AdminError::new(StatusCode::NOT_FOUND, message);
     let account = accounts::get(store, id).await?.ok_or_else(|| missing("oauth account not found"))?;
@@ -116,7 +116,7 @@ pub async fn find(store: &Store, id: AccountId) -> Result<(AccountRow, OAuthProv
     Ok((account, provider))
 }
 
-/// The number under `name`, at least `least`; `default` when there is none.
+/// Reads the number under `name`; `default` if it is absent. Fails if it is below `least` or not an integer.
 fn number(query: &Query, name: &str, default: i64, least: i64) -> Result<i64> {
     let Some(text) = query.get(name) else { return Ok(default) };
     let number = text.trim().parse().ok().filter(|number| *number >= least);

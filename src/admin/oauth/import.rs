@@ -1,7 +1,7 @@
-//! `POST /api/oauth/import`: credentials that were exported elsewhere become connected accounts.
+//! `POST /api/oauth/import`: turns credentials that were exported elsewhere into connected accounts.
 //!
-//! One credential in `data` gives its own error; several in `items`, which may be bundles, are each told in the answer. All
-//! of them are stored before the routes are made, once.
+//! A single credential in `data` fails the request if it is refused; for several in `items`, which may be bundles, the
+//! response lists each result. All of them are stored before the routes are rebuilt, once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::spread::{Concurrency, spread};
 use crate::limits::bucket;
 
-/// Credentials that are tried at once: each is shown to its provider.
+/// The number of credentials that are tried at once; each is shown to its provider.
 const CONCURRENCY: Concurrency = Concurrency { total: 4, per_site: 4 };
 
-/// What a request brings.
+/// The credentials of one request.
 struct Batch {
     items: Vec<Item>,
     proxy: ProxyChoice,
-    /// It is one credential, of which a failure is the answer.
+    /// Whether it is a single credential, whose failure is the response.
     is_single: bool,
 }
 
-/// What became of one credential.
+/// The result for one credential.
 struct Outcome {
     name: String,
     provider: Option<&'static str>,
@@ -53,7 +53,7 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let batch = Batch::of(&fields)?;
     let is_single = batch.is_single;
     let jobs = admin.jobs.clone();
-    // What was stored gets its routes also when nobody waits for the answer.
+    // The accounts that were stored get their routes even if the client stops waiting.
     let run = async move { run(&jobs, batch).await };
     let outcomes = admin.core.background.carry_through("an import of connections", run).await;
     let outcomes = outcomes.map_err(|error| AdminError::internal("importing connections", error))?;
@@ -123,7 +123,7 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
     outcomes
 }
 
-/// What an import asks for goes before what a bundle says of the proxy.
+/// Builds the candidate of an import. The request's proxy choice takes precedence over the bundle's.
 fn candidate(import: Import, asked: ProxyChoice) -> Candidate {
     let proxy = match (&asked, import.proxy_url) {
         (ProxyChoice { proxy_url: None, use_system_proxy: None }, Some(url)) => {

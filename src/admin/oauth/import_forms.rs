@@ -1,4 +1,4 @@
-//! The forms in which credentials of connected accounts are exported by others.
+//! The formats in which other programs export the credentials of connected accounts.
 //!
 //! | form | known by | its account |
 //! |---|---|---|
@@ -16,34 +16,34 @@ use crate::takeover;
 use crate::time::{self, Millis};
 use crate::upstream::oauth::{Claims, Grant, Identity, clean};
 
-/// Most accounts of one import.
+/// Maximum number of accounts in one import.
 pub const MAX_ITEMS: usize = 100;
-/// Longer tokens fit into no header.
+/// Maximum length of a token, in bytes; longer ones do not fit into a header.
 const MAX_TOKEN: usize = 64 * 1024;
-/// A smaller number is a time in seconds.
+/// Numbers below this are times in seconds, others in milliseconds.
 const SECONDS_BELOW: f64 = 1e11;
-/// Members by which a bundle is known.
+/// Members that identify a bundle.
 const OF_BUNDLES: [&str; 4] = ["accounts", "proxies", "version", "exported_at"];
 
-/// What is said of a bundle that stands for one credential, or has none.
+/// The error for a bundle in place of a single credential, and for one without accounts.
 pub const ENVELOPE: &str = "native oauth json expected; sub2api envelopes are no longer supported";
 
-/// A credential to be stored.
+/// A credential to store.
 pub struct Import {
     pub provider: OAuthProvider,
     pub grant: Grant,
     pub is_disabled: bool,
-    /// The outbound proxy that a bundle names for it.
+    /// The outbound proxy that the bundle names for it.
     pub proxy_url: Option<Secret>,
 }
 
-/// An account of a bundle, in our form, and its proxy.
+/// An account of a bundle in the gateway's own form, and its proxy.
 pub struct Item {
     pub object: Map<String, Value>,
     pub proxy_url: Option<Secret>,
 }
 
-/// Why a credential cannot be read; for people.
+/// The reason why a credential cannot be read, for people.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 
@@ -60,10 +60,10 @@ pub fn is_bundle(object: &Map<String, Value>) -> bool {
         || OF_BUNDLES.iter().any(|name| object.contains_key(*name))
 }
 
-/// The accounts of a bundle.
+/// Returns the accounts of a bundle.
 ///
 /// # Errors
-/// When it has no list of accounts, or too many.
+/// Fails if it has no list of accounts, or too many.
 pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable> {
     let list = |name: &str| bundle.get(name).or_else(|| bundle.get("data")?.get(name));
     let Some(Value::Array(accounts)) = list("accounts") else { return Err(ENVELOPE.into()) };
@@ -89,12 +89,12 @@ pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable>
     items.collect()
 }
 
-/// What is said of more accounts than an import takes.
+/// Builds the error for more accounts than one import accepts.
 pub fn too_many() -> Unreadable {
     Unreadable(format!("oauth import supports at most {MAX_ITEMS} items"))
 }
 
-/// An account of a bundle as we would write it.
+/// Converts an account of a bundle to the gateway's own form.
 fn in_our_form(account: &Map<String, Value>) -> Map<String, Value> {
     let mut ours = Map::new();
     for name in ["extra", "credentials"] {
@@ -104,7 +104,7 @@ fn in_our_form(account: &Map<String, Value>) -> Map<String, Value> {
     }
     let text =
         |name: &str| account.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_lowercase();
-    // A key is no login.
+    // An account with an API key has no login.
     let kind = match text("type").as_str() {
         "oauth" | "setup-token" | "" => text("platform"),
         other => other.to_owned(),
@@ -121,7 +121,7 @@ fn in_our_form(account: &Map<String, Value>) -> Map<String, Value> {
     ours
 }
 
-/// What an object is called in answers: it has no secret. `claimed` is the e-mail address that its tokens tell.
+/// Returns the name of an object in responses, without any secret. `claimed` is the e-mail address in its tokens.
 pub fn name_of(object: &Map<String, Value>, claimed: Option<&str>) -> String {
     let text = |name: &str| object.get(name).and_then(clean);
     let known = text("email").or_else(|| text("name")).or_else(|| claimed.map(str::to_owned));
@@ -129,10 +129,10 @@ pub fn name_of(object: &Map<String, Value>, claimed: Option<&str>) -> String {
     known.or_else(|| names.into_iter().find_map(text)).unwrap_or_else(|| "(no name)".to_owned())
 }
 
-/// Reads one credential, in our form or that of the Codex CLI.
+/// Reads one credential, in the gateway's own form or that of the Codex CLI.
 ///
 /// # Errors
-/// In words for people, without a secret.
+/// Returns a message for people, without a secret.
 pub fn read(object: &Map<String, Value>) -> Result<Import, Unreadable> {
     let nested = |name: &str| match object.get(name) {
         Some(Value::Object(members)) => Some(members),
@@ -196,7 +196,7 @@ fn provider_of(kind: &str) -> Result<OAuthProvider, Unreadable> {
     known.ok_or_else(|| Unreadable(format!("unsupported oauth import type: {}", shown())))
 }
 
-/// When the access token ends: by whatever name it goes.
+/// Reads the expiry of the access token, under any of its names.
 fn expiry<'a>(value: &impl Fn(&str) -> Option<&'a Value>) -> Result<Option<Millis>, Unreadable> {
     let names = ["expired", "expires_at", "token_expires_at", "expiry"];
     let Some(found) = names.into_iter().find_map(value) else { return Ok(None) };
@@ -217,7 +217,7 @@ fn expiry<'a>(value: &impl Fn(&str) -> Option<&'a Value>) -> Result<Option<Milli
     Ok((number > 0.0).then_some(millis as Millis))
 }
 
-/// A token that a header can carry.
+/// Returns the trimmed token; `None` if a header cannot carry it.
 fn usable(token: &str) -> Option<&str> {
     let token = token.trim();
     let is_graphic = token.bytes().all(|byte| byte.is_ascii_graphic());

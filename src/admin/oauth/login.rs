@@ -1,4 +1,4 @@
-//! The start of a login in a browser, how far it is, and what a person pastes.
+//! Browser logins: their start, their state, and the callback address that a person pastes.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::platform::OAuthProvider;
 use crate::store::accounts;
 use crate::time::iso;
 
-/// How long a page waits for the browser before it offers to paste the address.
+/// The time in milliseconds that a page waits for the browser before it offers to paste the address.
 const MANUAL_CALLBACK_DELAY_MS: u32 = 15_000;
-/// The longest text that is pasted.
+/// Maximum length of a pasted text, in bytes.
 const MAX_PASTED: usize = 32 * 1024;
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
@@ -59,8 +59,8 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
 }
 
-/// `POST /api/oauth/connections/{id}/rebind`: a login for an account that is connected already. What the request does
-/// not say of the outbound proxy is as the account has it.
+/// `POST /api/oauth/connections/{id}/rebind`: starts a login for an account that is already connected. Unless the
+/// request changes it, the account's outbound proxy is used.
 pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::PROXY, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
@@ -107,7 +107,7 @@ pub async fn paste(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     }
 }
 
-/// Why a login cannot begin, as its operator is told.
+/// Converts the reason why a login cannot start.
 fn refusal(error: StartError) -> AdminError {
     match error {
         StartError::MissingSettings(missing) => AdminError::bad_request(not_set(&missing)),
@@ -117,7 +117,7 @@ fn refusal(error: StartError) -> AdminError {
     }
 }
 
-/// A login that has begun, with what its operator has to know.
+/// Shows a login that was started, with instructions for the operator.
 fn shown(provider: OAuthProvider, started: &StartedLogin, headers: &HeaderMap) -> Value {
     let mut instructions = json!({
         "redirectUri": started.redirect_uri,
@@ -167,8 +167,8 @@ fn no_session() -> AdminError {
     AdminError::not_found("oauth session")
 }
 
-/// The host that the operator has asked, fit to stand in a line for a shell; `None` for this machine, and for a text
-/// that is no host.
+/// Returns the host that the operator's request named, safe to use in a shell command; `None` for this machine, and for
+/// a text that is not a host.
 fn remote_host(headers: &HeaderMap) -> Option<String> {
     let text = |name: HeaderName| {
         let first = headers.get(name)?.to_str().ok()?.split(',').next()?.trim();

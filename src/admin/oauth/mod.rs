@@ -2,14 +2,14 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `providers` | who lets accounts in, and what that needs |
-//! | `login` | the start of a login, how far it is, and what a person pastes |
-//! | `callback` | the browser comes back through a reverse proxy |
-//! | `connections` | the connections; their outbound proxy; their end |
-//! | `view` | a connection as answers show it |
+//! | `providers` | the providers that offer logins, and what they require |
+//! | `login` | the start of a login, its state, and the callback address that a person pastes |
+//! | `callback` | the browser's return through a reverse proxy |
+//! | `connections` | the connections: their list, outbound proxy and deletion |
+//! | `view` | a connection as responses show it |
 //! | `proxy_choice` | the outbound proxy that a request names |
-//! | `import`, `import_forms` | credentials that were exported elsewhere, and their forms |
-//! | `quota` | what providers say of usage limits, asked for by hand |
+//! | `import`, `import_forms` | credentials that were exported elsewhere, and their formats |
+//! | `quota` | usage limits as providers report them, refreshed by hand |
 //! | `route_units` | several accounts that serve as one channel |
 
 pub mod callback;

@@ -1,4 +1,4 @@
-//! `GET /api/oauth/providers`: who lets accounts in, and what that needs.
+//! `GET /api/oauth/providers`: the providers that offer logins, and what they require.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::http::{self, Request, Response};
 use crate::limits::bucket;
 use crate::platform::OAuthProvider;
 
-/// The providers in their order, and what an operator should know before a login.
+/// Lists the providers in order, with what an operator should know before a login.
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_PROVIDERS_READ)?;
     let has_proxy = admin.core.settings.load().system_proxy_url.is_some();
@@ -43,7 +43,7 @@ fn shown(admin: &Admin, provider: OAuthProvider) -> Value {
     shown
 }
 
-/// Why a provider cannot be used: the variables to set.
+/// Builds the reason why a provider cannot be used: the variables that are not set.
 pub(super) fn not_set(missing: &[String]) -> String {
     let verb = if missing.len() == 1 { "is" } else { "are" };
     format!("{} {verb} not set", missing.join(" and "))

@@ -11,8 +11,8 @@ pub use crate::jobs::oauth::activation::ProxyChoice;
 // === impl ProxyChoice ===
 
 impl ProxyChoice {
-    /// By `proxyUrl`, where `null` and blank text mean none and the stored address as it is shown means that one, and
-    /// `useSystemProxy`.
+    /// Reads `proxyUrl` and `useSystemProxy`. In `proxyUrl`, `null` and blank text mean no proxy, and the mask of the
+    /// stored address leaves it unchanged.
     pub fn of(fields: &Fields, stored: Option<&Secret>) -> Result<Self> {
         fields.nullable_text("proxyUrl")?;
         let sent = proxy_url(fields).map_err(|_| AdminError::bad_request("invalid proxy url"))?;

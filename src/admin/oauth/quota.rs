@@ -1,4 +1,4 @@
-//! What providers say of usage limits, asked for by hand.
+//! Usage limits as providers report them, refreshed by hand.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::limits::bucket;
 const MAX_IDS: usize = 100;
 const CONCURRENCY: Concurrency = Concurrency { total: 4, per_site: 4 };
 
-/// `POST /api/oauth/connections/{id}/quota/refresh`: a provider that says nothing is told in the snapshot.
+/// `POST /api/oauth/connections/{id}/quota/refresh`: a provider's failure to report is shown in the snapshot.
 pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     let quota = read(&admin, account_id(&request)?).await?;
@@ -62,7 +62,7 @@ async fn read(admin: &Admin, id: AccountId) -> Result<Value> {
     quota::refresh(&admin.jobs, id).await?.ok_or_else(missing)
 }
 
-/// The accounts of a request, each once.
+/// Reads the account ids of a request, without duplicates.
 fn ids(fields: &Fields) -> Result<Vec<AccountId>> {
     let refused = |message: &str| AdminError::from(Invalid(message.to_owned()));
     let numbers = match fields.get("accountIds") {

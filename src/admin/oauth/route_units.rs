@@ -24,7 +24,7 @@ use crate::store::{self, Store};
 
 const NOT_REBUILT: &str = "the routes could not be rebuilt";
 
-/// `POST /api/oauth/route-units`: the channels of the accounts become one per route.
+/// `POST /api/oauth/route-units`: replaces the channels of the accounts by one per route.
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::UNIT_CREATE, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
@@ -46,7 +46,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &answer(&find(store, id).await?)))
 }
 
-/// `PATCH /api/oauth/route-units/{id}`: another name, or another way to pick the next member.
+/// `PATCH /api/oauth/route-units/{id}`: changes the name, or the strategy that picks the next member.
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::UNIT_UPDATE, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
@@ -65,12 +65,12 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &answer(&find(store, id).await?)))
 }
 
-/// `DELETE /api/oauth/route-units/{id}`: each account has channels of its own again.
+/// `DELETE /api/oauth/route-units/{id}`: gives each account channels of its own again.
 pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_UNIT_DELETE)?;
     let store = &admin.core.store;
-    // Counters on their way to the store are those of the members.
+    // Counters that are not stored yet belong to the members.
     store.flush().await;
     let unit = find(store, unit_id(&request)?).await?;
     let channels = route_units::channels_of(store, unit.id).await?;
@@ -86,13 +86,13 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-/// Makes the routes of these accounts follow a change of their unit.
+/// Rebuilds the routes of these accounts after a change of their unit.
 async fn follow(admin: &Admin, accounts: &[AccountId]) -> store::Result<()> {
     admin.core.publish().await?;
     rebuild_in(&admin.jobs, Scope::of_accounts(accounts.iter().copied())).await.map(drop)
 }
 
-/// The unit that a request asks for.
+/// Reads the unit that a request describes, and checks its accounts.
 async fn new_unit(store: &Store, fields: &Fields) -> Result<NewUnit> {
     let unreadable = || Invalid::field("accountIds", "positive number array");
     let ids: Vec<AccountId> = match fields.get("accountIds") {
@@ -144,7 +144,7 @@ fn named(name: &str) -> Result<String> {
     }
 }
 
-/// The path's unit, a strict positive integer.
+/// Reads the unit id in the path, a strict positive integer.
 fn unit_id(request: &Request) -> Result<UnitId> {
     request.params.id("id").map_err(|_| AdminError::bad_request("invalid route unit id"))
 }

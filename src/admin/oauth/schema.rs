@@ -1,4 +1,4 @@
-//! What the routes of connected accounts take and give.
+//! Requests and responses of the routes for connected accounts.
 
 use crate::admin::paging::{LIMIT, OFFSET};
 use crate::admin::schema::Shape::{self, *};
@@ -84,7 +84,7 @@ pub static IMPORT: Object = Object::with(
 pub static QUOTA_BATCH: Object =
     Object::new("QuotaBatch", &[has("accountIds", List(&Id)).about("At most 100")]);
 
-/// How the next member of a route unit is picked.
+/// The strategy that picks the next member of a route unit.
 pub const STRATEGY: Shape = OneOf(&["round_robin", "stick_until_unavailable"]);
 
 pub static UNIT_CREATE: Object = Object::new(

@@ -1,4 +1,4 @@
-//! A connection as answers show it: without any token.
+//! A connection as responses show it, without any token.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use crate::store::route_units::{self, UnitRow};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::iso;
 
-/// Names of models that a connection shows.
+/// Maximum number of model names that a connection shows.
 const PREVIEW: usize = 10;
 
-/// The connections of these rows, in their order.
+/// Shows the connections of these rows, in the same order.
 pub async fn shown(core: &Core, rows: &[AccountRow]) -> Result<Vec<Value>> {
     let store = &core.store;
     let ids: Vec<AccountId> = rows.iter().map(|row| row.id).collect();

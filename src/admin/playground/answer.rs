@@ -1,4 +1,4 @@
-//! The proxy's answer in the form that the operator's page expects.
+//! Converts the proxy's response to the form that the playground page expects.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::refused::{Refused, SERVER_ERROR};
 use crate::http::body::Truncated;
 use crate::http::{self, Response, ResponseBody, is_event_stream};
 
-/// An answer with its body read.
+/// A response with its body read.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     is_events: bool,
@@ -26,7 +26,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Reads an answer of at most `limit` bytes to its end.
+    /// Reads a response of at most `limit` bytes to its end.
     pub(super) async fn read(response: Response, limit: usize) -> Result<Self, Refused> {
         let refused = |message: String| Refused::failed(StatusCode::BAD_GATEWAY, message);
         let (status, is_events) = (response.status(), is_event_stream(response.headers()));
@@ -43,8 +43,8 @@ impl Answer {
         Ok(Self { status, is_events, body: read.freeze() })
     }
 
-    /// As JSON, as it was written: read into values it may take fifty times the memory. A body that is not JSON becomes
-    /// its text under `raw`.
+    /// Returns the body as raw JSON: parsed into values it may take fifty times the memory. A body that is not JSON, or
+    /// that is an event stream, becomes its text under `raw`.
     pub(super) fn json(&self) -> Box<RawValue> {
         match serde_json::from_slice(&self.body) {
             Ok(raw) if !self.is_events => raw,
@@ -57,12 +57,12 @@ impl Answer {
     }
 }
 
-/// A value as it is written.
+/// Serialises a value as raw JSON.
 pub(super) fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_default() // a value always serialises
 }
 
-/// A refusal of the proxy's within an error of ours.
+/// A refusal of the proxy, wrapped in an error of the playground.
 #[derive(Serialize)]
 struct Wrapped<'a> {
     message: &'static str,
@@ -71,8 +71,8 @@ struct Wrapped<'a> {
     body: &'a RawValue,
 }
 
-/// The answer in one piece: a success is 200, a failure keeps its status. But consoles take 401 and 403 for a lost
-/// login, so these two are wrapped in a 502.
+/// Returns the response in one piece: a success has status 200, a failure keeps its status. But consoles take 401 and
+/// 403 for a lost login, so these two are wrapped in a 502.
 pub(super) async fn whole(response: Response, limit: usize) -> Response {
     match Answer::read(response, limit).await {
         Err(refused) => refused.into_response(),
@@ -88,7 +88,8 @@ pub(super) async fn whole(response: Response, limit: usize) -> Response {
     }
 }
 
-/// The answer as events: those of the proxy as they are, anything else as one. A failure is no stream.
+/// Returns the response as server-sent events: the proxy's events as they are, any other body as one event. A failure
+/// is not streamed.
 pub(super) async fn as_events(response: Response, limit: usize) -> Response {
     if !response.status().is_success() {
         return whole(response, limit).await;
@@ -109,7 +110,7 @@ pub(super) async fn as_events(response: Response, limit: usize) -> Response {
     events
 }
 
-/// A text as one event, a line of it per `data`, and the end.
+/// Formats a text as one event, with a `data` line for each of its lines, and the end marker.
 pub(super) fn one_event(text: &str) -> String {
     let mut event = String::with_capacity(text.len() + 64);
     for line in text.split('\n') {
@@ -121,7 +122,7 @@ pub(super) fn one_event(text: &str) -> String {
     event
 }
 
-/// The proxy's events, forwarded; when the stream breaks off, the last event says so.
+/// The proxy's events, forwarded; if the stream breaks off, the last event says so.
 struct ForwardedEvents {
     body: ResponseBody,
     is_over: bool,
@@ -151,7 +152,7 @@ impl Body for ForwardedEvents {
     }
 }
 
-/// Events with a name for the one that tells of a break: the chat dialect has none there.
+/// Gives the event that reports a break its event name: the chat dialect has none there.
 fn with_break_named(events: Bytes) -> Bytes {
     let Some(at) = memmem::rfind(&events, br#""type":"stream_error""#) else { return events };
     let start = memmem::rfind(&events[..at], b"\n\n").map_or(0, |end| end + 2);

@@ -1,4 +1,4 @@
-//! A plain conversation as a request of the dialect that is tried.
+//! Converts a plain conversation to a request of the chosen dialect.
 
 use bytes::Bytes;
 use hyper::Method;
@@ -22,7 +22,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Reads a chat body.
+/// Reads the body of a chat request.
 pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest, Refused> {
     let model = fields.get("model").and_then(Value::as_str).unwrap_or_default().trim();
     if model.is_empty() {
@@ -61,7 +61,8 @@ fn openai(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
     body
 }
 
-/// `system` stands apart, blank messages go, and every role but the assistant's is the user's.
+/// Builds the body for the Claude dialect: `system` is a member of its own, blank messages are dropped, and every role
+/// except the assistant's becomes the user's.
 fn claude(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
     let said =
         messages.iter().filter(|message| message.role != "system" && !message.content.trim().is_empty());
@@ -77,7 +78,7 @@ fn claude(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
     body
 }
 
-/// One question alone is plain text.
+/// Builds the body for the Responses dialect: a single user message becomes plain text.
 fn responses(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {
     let input = match messages {
         [only] if only.role == "user" => Value::from(only.content),
@@ -95,7 +96,7 @@ fn shown(message: &Message<'_>) -> Value {
     json!({ "role": message.role, "content": message.content })
 }
 
-/// The system's texts, a blank line between them.
+/// Joins the system texts with a blank line between them.
 fn system(messages: &[Message<'_>]) -> Option<String> {
     let texts = messages.iter().filter(|message| message.role == "system").map(|message| message.content);
     let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What an operator asks for: method, path and body of one request to the proxy.
+//! Reads the operator's description of a proxy request: method, path and body.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,16 +14,16 @@ use crate::uuid;
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// What becomes of the body's `stream`.
+/// The value of `stream` in the request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streamed {
     Never,
     Always,
-    /// As the envelope's own `stream` says.
+    /// The value of the envelope's own `stream`.
     AsAsked,
 }
 
-/// The paths that may be tried; `{}` is any one segment.
+/// The paths that may be requested; `{}` stands for any one segment.
 const PATHS: &[&str] = &[
     "/v1/chat/completions",
     "/v1/completions",
@@ -80,7 +80,7 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<In
         "empty" => (None, Bytes::new()),
         "multipart" => form(fields)?,
         _ => {
-            // Gemini's path says it, and its upstreams refuse a member that they do not know.
+            // Gemini's path says whether it streams, and its upstreams refuse unknown members.
             let stream = (!is_gemini(&target)).then_some(stream);
             (Some("application/json".to_owned()), json_body(fields, raw, stream))
         }
@@ -88,7 +88,7 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<In
     Ok(internal_request(method, target, content_type, body, fields))
 }
 
-/// The request with the headers that its path wants.
+/// Builds the request with the headers that its path requires.
 pub(super) fn internal_request(
     method: Method,
     target: Uri,
@@ -106,7 +106,7 @@ pub(super) fn internal_request(
     InternalRequest { method, target, headers, body, forced_channel: forced_channel(fields) }
 }
 
-/// A positive exact integer, as a number or in text; anything else forces nothing.
+/// Reads the forced channel: a positive exact integer, as a number or text; anything else forces no channel.
 fn forced_channel(fields: &Map<String, Value>) -> Option<ChannelId> {
     let id = match fields.get("forcedChannelId")? {
         Value::Number(number) => number.as_i64()?,
@@ -116,7 +116,7 @@ fn forced_channel(fields: &Map<String, Value>) -> Option<ChannelId> {
     (1..=MAX_EXACT).contains(&id).then(|| ChannelId::new(id))
 }
 
-/// Path and query of what is to be asked: of an address only these count.
+/// Returns the path and query to request; if `text` is a whole address, the rest of it is ignored.
 pub(super) fn target(text: &str) -> Result<Uri> {
     let is_plain = !text.contains(char::is_control);
     let text = text.trim();
@@ -145,7 +145,7 @@ pub(super) fn target(text: &str) -> Result<Uri> {
     whole.parse().map_err(|_| refused())
 }
 
-/// The asked path in the spelling of the known one, if it is that.
+/// Returns the requested path in the spelling of the known one; `None` if it is another path.
 fn spelled(known: &str, asked: &[&str]) -> Option<String> {
     let known: Vec<&str> = known.split('/').skip(1).collect();
     if known.len() != asked.len() {
@@ -164,7 +164,7 @@ fn spelled(known: &str, asked: &[&str]) -> Option<String> {
     Some(path)
 }
 
-/// A segment that stays one segment, however it is decoded.
+/// Whether a segment stays one segment, however it is decoded.
 fn is_plain(segment: &str) -> bool {
     let lower = segment.to_ascii_lowercase();
     !segment.is_empty()
@@ -179,7 +179,7 @@ fn is_gemini(target: &Uri) -> bool {
 
 fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: Option<bool>) -> Bytes {
     let mut body = match raw {
-        // What is no JSON is sent as it is: how the proxy takes it is what is tried.
+        // Text that is not JSON is sent as it is: the operator tests how the proxy takes it.
         Some(raw) => match serde_json::from_str(raw) {
             Ok(body) => body,
             Err(_) => return Bytes::copy_from_slice(raw.as_bytes()),
@@ -196,7 +196,7 @@ fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: Option<bool
     Bytes::from(body.to_string())
 }
 
-/// A form of the fields and files that are given.
+/// Builds a multipart form of the given fields and files.
 fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
     let wrong =
         |name: &str, expected: &str| Refused::invalid(format!("Invalid {name}. Expected {expected}."));
@@ -240,7 +240,7 @@ fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
     Ok((Some(format!("multipart/form-data; boundary={boundary}")), Bytes::from(body)))
 }
 
-/// A name within a part's head (RFC 7578 2, as browsers write it).
+/// Quotes a name for a part's head (RFC 7578 2, as browsers write it).
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

@@ -16,22 +16,22 @@ use crate::limits::Overloaded;
 use crate::proxy::internal::{self, InternalRequest};
 use crate::time;
 
-/// `POST /api/test/proxy`: the answer, whole.
+/// `POST /api/test/proxy`: sends a request to the proxy and returns its whole response.
 pub async fn proxy(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(tried(admin, request, Form::Envelope, Streamed::Never).await)
 }
 
-/// `POST /api/test/proxy/stream`: the answer as server-sent events.
+/// `POST /api/test/proxy/stream`: sends a request to the proxy and returns server-sent events.
 pub async fn proxy_stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(tried(admin, request, Form::Envelope, Streamed::Always).await)
 }
 
-/// `POST /api/test/proxy/jobs`: the answer later.
+/// `POST /api/test/proxy/jobs`: sends a request to the proxy as a job.
 pub async fn start_proxy_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(begun(admin, request, Form::Envelope).await)
 }
 
-/// `POST /api/test/chat`: the same over a plain conversation.
+/// `POST /api/test/chat`: sends a plain conversation to the proxy and returns its whole response.
 pub async fn chat(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(tried(admin, request, Form::Chat, Streamed::Never).await)
 }
@@ -46,13 +46,13 @@ pub async fn start_chat_job(admin: Arc<Admin>, request: Request) -> Result<Respo
     Ok(begun(admin, request, Form::Chat).await)
 }
 
-/// `GET /api/test/{proxy,chat}/jobs/{id}`: how a job goes, or what it gave.
+/// `GET /api/test/{proxy,chat}/jobs/{id}`: shows the state of a job, or its result.
 pub async fn job(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let shown = admin.playground.show(request.params.get("id"), time::now_ms());
     Ok(shown.unwrap_or_else(|| Refused::not_found("Job not found").into_response()))
 }
 
-/// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a job that runs, and forgets one that ended.
+/// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a running job, or deletes one that has ended.
 pub async fn cancel_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let known = admin.playground.cancel(request.params.get("id"), time::now_ms());
     Ok(match known {
@@ -61,12 +61,12 @@ pub async fn cancel_job(admin: Arc<Admin>, request: Request) -> Result<Response>
     })
 }
 
-/// How an operator says what to ask.
+/// The form in which an operator describes the request.
 #[derive(Clone, Copy)]
 enum Form {
     /// A request to the proxy in full.
     Envelope,
-    /// A conversation, which is put as a dialect wants it.
+    /// A conversation, which is converted to a dialect.
     Chat,
 }
 
@@ -81,7 +81,7 @@ impl Form {
             |error: BodyError| Refused { status: error.status(), ..Refused::invalid(error.to_string()) };
         let read = async {
             let body = request.json_bytes().await.map_err(invalid)?;
-            // A request to the proxy may be as long as one that it gets, and its tree is many times that.
+            // The envelope may be as long as a client's request, and its parsed tree takes many times that memory.
             let room = admin.proxy.conversions.request(body.len()).await;
             let room = room.map_err(|Overloaded| invalid(BodyError::NoRoom))?;
             room.convert(|| {
@@ -94,7 +94,7 @@ impl Form {
         };
         read.await.map_err(|refused| match self {
             Self::Envelope => refused.into_response(),
-            // Here a refusal is a plain text.
+            // The chat routes report a refusal as plain text.
             Self::Chat => http::json(refused.status, &json!({ "error": refused.message })),
         })
     }

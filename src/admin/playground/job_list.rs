@@ -1,4 +1,4 @@
-//! The jobs of the playground: kept in memory for ten minutes after their last change.
+//! The jobs of the playground, kept in memory for ten minutes after their last change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,15 +16,15 @@ use crate::http::{self, Response};
 use crate::sync::lock;
 use crate::time::{Millis, iso};
 
-/// How long after its last change a job is kept, and a cancelled one.
+/// The time for which a job is kept after its last change, in milliseconds.
 pub(super) const KEPT: Millis = 600_000;
 
 pub(super) const CANCELLED_KEPT: Millis = 30_000;
 
-/// How many jobs there may be at once.
+/// Maximum number of jobs at once.
 pub(super) const MAX_JOBS: usize = 200;
 
-/// The most that all answers that are kept may come to, in bytes; beyond it the oldest go.
+/// Maximum total length of all stored results, in bytes; beyond it the oldest are removed.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The jobs of the playground.
@@ -38,7 +38,7 @@ pub(super) struct Job {
     pub(super) expires_at: Millis,
 }
 
-/// A job as answers show it.
+/// A job as responses show it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct JobView<'a> {
@@ -55,7 +55,7 @@ pub(super) struct JobView<'a> {
 }
 
 pub(super) enum JobState {
-    /// Dropping it stops the work.
+    /// A job that runs; dropping the sender stops the work.
     Pending {
         _running: oneshot::Sender<()>,
     },
@@ -65,7 +65,7 @@ pub(super) enum JobState {
 }
 
 impl JobList {
-    /// Forgets what is kept no longer.
+    /// Removes jobs that have expired.
     pub(super) fn sweep(&self, now: Millis) {
         lock(&self.0).retain(|_, job| !job.is_expired(now));
     }
@@ -88,7 +88,7 @@ impl JobList {
             updated_at: now,
             expires_at: now + KEPT,
         };
-        // Nothing has changed since it was made.
+        // A new job has no time of a change yet.
         let view = json!(JobView { updated_at: None, ..job.view(id) });
         jobs.insert(id.to_owned(), job);
         Ok(view)
@@ -96,7 +96,7 @@ impl JobList {
 
     pub(super) fn end(&self, id: &str, outcome: Result<Box<RawValue>, Box<RawValue>>, now: Millis) {
         let mut jobs = lock(&self.0);
-        // A cancelled job stays cancelled, whatever came in the same moment.
+        // A cancelled job stays cancelled, even if its result came at the same moment.
         if let Some(job) = jobs.get_mut(id).filter(|job| matches!(job.state, JobState::Pending { .. })) {
             job.becomes(outcome.map_or_else(JobState::Failed, JobState::Succeeded), now, KEPT);
         }
@@ -108,19 +108,19 @@ impl JobList {
         }
     }
 
-    /// Stops and forgets every job.
+    /// Stops and removes every job.
     pub fn clear(&self) {
         lock(&self.0).clear();
     }
 
-    /// The answer that shows a job.
+    /// Builds the response that shows a job; `None` if there is none.
     pub(super) fn show(&self, id: &str, now: Millis) -> Option<Response> {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));
         jobs.get(id).map(|job| http::json(StatusCode::OK, &job.view(id)))
     }
 
-    /// Stops a job, or forgets one that has ended; false when there is none.
+    /// Stops a job, or removes one that has ended; returns false if there is none.
     pub(super) fn cancel(&self, id: &str, now: Millis) -> bool {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));
@@ -142,12 +142,12 @@ impl Job {
         self.expires_at = now + kept;
     }
 
-    /// Work that is still going on then goes with its job.
+    /// Whether the job is no longer kept; work that still runs is stopped with it.
     pub(super) fn is_expired(&self, now: Millis) -> bool {
         now >= self.expires_at
     }
 
-    /// How long the answer is that it keeps.
+    /// The length of the stored result, in bytes.
     fn bytes(&self) -> usize {
         match &self.state {
             JobState::Succeeded(answer) | JobState::Failed(answer) => answer.get().len(),

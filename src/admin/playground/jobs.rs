@@ -16,7 +16,7 @@ use crate::proxy::internal::{self, InternalRequest};
 use crate::time::now_ms;
 use crate::uuid;
 
-/// Begins a job and shows it.
+/// Starts a job and shows it.
 pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Value, Refused> {
     let id = uuid::v4();
     let (running, stopped) = oneshot::channel();
@@ -24,11 +24,11 @@ pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Valu
     let (worker, name) = (admin.clone(), id.clone());
     let work = async move {
         tokio::select! {
-            // The sender is never used: it only goes.
+            // Nothing is ever sent: the job's end drops the sender.
             _ = stopped => {}
             outcome = run(&worker, request) => worker.playground.end(&name, outcome, now_ms()),
         }
-        // What it gave may be long, and nobody may ever ask for it.
+        // The result may be long, and perhaps nobody ever asks for it.
         tokio::time::sleep(Duration::from_millis(KEPT.unsigned_abs())).await;
         worker.playground.sweep(now_ms());
     };
@@ -38,7 +38,7 @@ pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Valu
     Ok(shown)
 }
 
-/// What the proxy answered, or the error that it answered.
+/// Sends the request; returns the proxy's response, or its error.
 async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValue>, Box<RawValue>> {
     let Some(response) = internal::send(&admin.proxy, request).await else {
         return Err(raw(&Refused::not_found("The service has no such route").error()));
@@ -55,7 +55,7 @@ async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValu
     Err(error.unwrap_or_else(|| raw(&json!({ "message": body.get(), "type": "upstream_error" }))))
 }
 
-/// A body that tells an error.
+/// The body of an error response.
 #[derive(Deserialize)]
 struct Told {
     error: Option<Box<RawValue>>,

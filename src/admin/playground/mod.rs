@@ -1,11 +1,11 @@
-//! `/api/test/*`: an operator tries the proxy.
+//! `/api/test/*`: requests to the proxy that an operator sends from the console.
 //!
 //! ```text
-//! envelope, chat ─▶ request ─▶ proxy::internal ─▶ answer: whole, as events, or kept as a job
+//! envelope, chat ─▶ request ─▶ proxy::internal ─▶ response: whole, as events, or kept as a job
 //! ```
 //!
-//! The call goes the proxy's own way as the global token, without a socket between: it is under no rate limit, and
-//! nothing that a client can send makes a call look like it. A forced channel answers alone or not at all.
+//! The call takes the proxy's own path as the global token, without a socket in between: no rate limit applies to it,
+//! and no client request can pass for such a call. A forced channel is the only one that may answer.
 
 mod answer;
 mod chat;

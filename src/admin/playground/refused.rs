@@ -1,4 +1,4 @@
-//! Why a try was not made, or came to nothing.
+//! The error of a playground request.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::http::{self, Response};
 
 pub(super) const SERVER_ERROR: &str = "server_error";
 
-/// Why a try was not made, or came to nothing.
+/// A playground request that was not sent, or that failed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused {
     pub(super) status: StatusCode,

@@ -1,4 +1,4 @@
-//! What the playground takes and gives.
+//! Requests and responses of the playground.
 
 use crate::admin::schema::Answer::{self, Json};
 use crate::admin::schema::Shape::*;
@@ -34,7 +34,7 @@ pub static OPERATIONS: &[Operation] = &[
         .also(&[("404", REFUSED)]),
 ];
 
-/// An answer of the proxy that failed keeps its status.
+/// The proxy's failures keep their status.
 static TRY_REFUSALS: &[(&str, Answer)] = &[("4XX", REFUSED), ("5XX", REFUSED)];
 
 static JOB_ANSWERS: &[(&str, Answer)] = &[("202", Json(Of(&TRY_JOB))), ("4XX", REFUSED), ("5XX", REFUSED)];

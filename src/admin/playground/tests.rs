@@ -75,7 +75,7 @@ fn an_envelope_says_what_is_sent() {
         assert_eq!((ask.method.as_str(), ask.forced_channel), ("POST", Some(ChannelId::new(7))));
         assert_eq!(ask.headers["content-type"], "application/json");
     }
-    // Gemini's path says whether it streams, and a body with more than it knows is refused.
+    // Gemini's path says whether it streams, and its upstreams refuse a body with unknown members.
     let asked = json!({ "path": "/v1beta/models/m:generateContent", "jsonBody": { "contents": [] } });
     let ask = envelope(asked, Streamed::Always).expect("an envelope");
     assert_eq!(json_of(&ask.body), json!({ "contents": [] }));

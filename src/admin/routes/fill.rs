@@ -1,4 +1,4 @@
-//! What follows from saving a route: the channels a pattern route starts with, and the routes that take
+//! The consequences of saving a route: the channels that a pattern route starts with, and the source routes that take
 //! over the strategy of a group.
 
 use std::collections::HashSet;
@@ -15,22 +15,22 @@ use crate::store;
 use crate::store::route_edits::RouteDraft;
 use crate::store::routes::{ChannelRow, NewChannel, RouteRow};
 
-/// What two channels of a route must not share: who answers, and under which name, case ignored.
+/// The key that no two channels of a route share: the credential and the upstream model name in lower case.
 pub type ChannelKey = (Credential, String);
 
-/// The key of a channel that answers with this credential, under this name.
+/// Builds the key of a channel with this credential and source model.
 pub fn channel_key(credential: Credential, source_model: Option<&str>) -> ChannelKey {
     (credential, source_model.unwrap_or_default().trim().to_lowercase())
 }
 
-/// The key of a stored channel, which answers for its route's model when it names none.
+/// Builds the key of a stored channel; without a model of its own it serves its route's model.
 pub fn key_of(route_index: &RouteIndex, channel: &ChannelRow) -> ChannelKey {
     let credential = credential_of(channel);
     channel_key(credential, route_index.source_model(channel))
 }
 
-/// The channels of a route with this pattern, apart from those it keeps: copies of the channels of
-/// enabled exact routes it matches, then one for each offer of a model it matches.
+/// Builds the channels of a route with this pattern, except those that it keeps: copies of the channels of enabled
+/// exact routes that it matches, then one for each offer of a model that it matches.
 pub async fn fill(
     core: &Arc<Core>,
     route_index: &RouteIndex,
@@ -64,7 +64,7 @@ fn credential_of(channel: &ChannelRow) -> Credential {
     Credential { account_id, token_id, unit_id }
 }
 
-/// A channel with the credential, model and settings of this one and a record of its own.
+/// Copies the credential, model and settings of a channel, but not its counters.
 fn copy_of(route_index: &RouteIndex, channel: &ChannelRow) -> NewChannel {
     NewChannel {
         credential: credential_of(channel),
@@ -76,7 +76,8 @@ fn copy_of(route_index: &RouteIndex, channel: &ChannelRow) -> NewChannel {
     }
 }
 
-/// Refuses sources that a group cannot use: what is not there, is itself a group, or names more than one model.
+/// Refuses sources that a group cannot use: ones that do not exist, are groups themselves, or match more than one
+/// model.
 pub fn check_sources(route_index: &RouteIndex, draft: &RouteDraft) -> Result<()> {
     for id in draft.sources.iter().flatten() {
         let problem = match route_index.route(*id) {
@@ -90,8 +91,8 @@ pub fn check_sources(route_index: &RouteIndex, draft: &RouteDraft) -> Result<()>
     Ok(())
 }
 
-/// The sources that take over the strategy of a group: those no other group uses, unless they have a
-/// strategy of their own, which is one that is neither the default nor the group's former.
+/// Returns the sources that take over the strategy of a group: those that no other group uses and that have no strategy
+/// of their own, that is, the default one or the group's former one.
 pub fn followers(route_index: &RouteIndex, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<RouteId> {
     let others = route_index.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
     let shared: HashSet<RouteId> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();

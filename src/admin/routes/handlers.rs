@@ -1,4 +1,4 @@
-//! `/api/routes`: which models clients can ask for, and the channels that serve them.
+//! `/api/routes`: the models that clients can request, and the channels that serve them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::store::route_edits::{self, Dependents};
 use crate::store::route_units::{self, MemberRow};
 use crate::store::routes::{self, ChannelRow};
 
-/// One run at a time, whatever asked for it.
+/// The key by which only one run of this task exists at a time, whoever started it.
 pub const REFRESH_KEY: &str = "refresh-models-and-rebuild-routes";
 
 /// `GET /api/routes/lite`
@@ -51,13 +51,13 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     shown(&admin, id).await
 }
 
-/// `PUT /api/routes/{id}`: what is not sent stays.
+/// `PUT /api/routes/{id}`: fields that are not sent stay.
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     let input = RouteInput::read(&fields)?;
     let _turn = admin.core.route_edits.lock().await;
-    // Sources, followers and a new pattern concern other routes.
+    // Sources, followers and a new pattern concern other routes too.
     let is_alone = !["sourceRouteIds", "routingStrategy", "modelPattern"].iter().any(|name| fields.has(name));
     let route_index = match is_alone {
         true => RouteIndex::of(&admin.core.store, &[id], &[]).await?,
@@ -80,7 +80,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     shown(&admin, id).await
 }
 
-/// `DELETE /api/routes/{id}`: gone afterwards, whether it was there or not.
+/// `DELETE /api/routes/{id}`: deletes a route; also succeeds if there is none.
 pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let _turn = admin.core.route_edits.lock().await;
@@ -89,7 +89,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-/// `POST /api/routes/batch`: all of them in one transaction; unknown ids change nothing.
+/// `POST /api/routes/batch`: changes all the given routes in one transaction; unknown ids are ignored.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
@@ -105,15 +105,15 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "updatedCount": updated })))
 }
 
-/// The route as it is now.
+/// Builds the response that shows the route as it is now.
 async fn shown(admin: &Admin, id: RouteId) -> Result<Response> {
     let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     Ok(http::json(StatusCode::OK, &ListedRoute::new(admin, &route_index, route)))
 }
 
-/// `POST /api/routes/{id}/cooldown/clear`: the channels of the route are as if they had never failed,
-/// and their sites and models as if nothing had happened to them.
+/// `POST /api/routes/{id}/cooldown/clear`: clears the failures and cooldowns of the route's channels, and the health of
+/// their sites and models.
 pub async fn clear_cooldown(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
@@ -130,8 +130,8 @@ pub async fn clear_cooldown(admin: Arc<Admin>, request: Request) -> Result<Respo
     clear_rests(&admin, &route_index, channels, members).await
 }
 
-/// `POST /api/accounts/{id}/clear-cooldown`: as [`clear_cooldown`], for all channels of an account, also those that it
-/// shares with the others of a route unit.
+/// `POST /api/accounts/{id}/clear-cooldown`: does the same as [`clear_cooldown`] for all channels of an account,
+/// including those that it shares with the other members of a route unit.
 pub async fn clear_cooldown_of_account(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let route_index = RouteIndex::read(&admin.core.store).await?;
@@ -156,7 +156,7 @@ async fn clear_rests(
     members: Vec<MemberRow>,
 ) -> Result<Response> {
     let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
-    // Failures on their way to the store must not arrive there after the clearing.
+    // Failures that are still queued must not reach the store after the clearing.
     admin.core.store.flush().await;
     routes::clear_failures(&admin.core.store, &ids).await?;
     route_units::clear_failures(&admin.core.store, &members).await?;
@@ -193,7 +193,7 @@ pub async fn rebuild(admin: Arc<Admin>, mut request: Request) -> Result<Response
     Ok(queued(&start_refresh(&admin, "route")))
 }
 
-/// Asks all accounts for their models and rebuilds, as a task of this type.
+/// Starts a task of this kind that reads the models of all accounts and rebuilds the routes.
 pub fn start_refresh(admin: &Arc<Admin>, kind: &'static str) -> Started {
     let spec = Spec {
         kind,

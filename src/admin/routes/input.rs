@@ -1,7 +1,7 @@
-//! The fields of a route as an operator sends them, and the route they make.
+//! The fields of a route as an operator sends them, and the route that they describe.
 //!
-//! A pattern route names models and owns channels; an explicit group has a name and uses the channels of
-//! other routes. Neither becomes the other. What could never match is refused here, with the reason.
+//! A pattern route names models and owns channels; an explicit group has a name and uses the channels of other routes.
+//! Neither can become the other. A pattern that could never match is refused here, with the reason.
 
 use serde_json::{Map, Value};
 
@@ -12,10 +12,10 @@ use crate::routing::{ModelPattern, Strategy};
 use crate::store::route_edits::RouteDraft;
 use crate::store::routes::RouteRow;
 
-/// A pattern that a list can still show.
+/// Maximum length of a pattern, in characters, so that a list can still show it.
 const MAX_PATTERN_CHARS: usize = 500;
 
-/// What was sent of a route.
+/// The fields of a route that were sent.
 #[derive(Debug, Default)]
 pub struct RouteInput {
     group: Option<bool>,
@@ -47,7 +47,7 @@ impl RouteInput {
         })
     }
 
-    /// The new route.
+    /// Builds a new route.
     pub fn create(mut self) -> Result<RouteDraft> {
         if self.group == Some(true) {
             self.sources.get_or_insert_default();
@@ -64,7 +64,7 @@ impl RouteInput {
         self.over(blank)
     }
 
-    /// The route with what was sent changed.
+    /// Applies the fields that were sent to a stored route.
     pub fn change(self, row: &RouteRow) -> Result<RouteDraft> {
         if self.group.is_some_and(|group| group != row.is_group()) {
             return Err(AdminError::bad_request(
@@ -92,7 +92,7 @@ impl RouteInput {
             let name = draft.display_name.clone();
             draft.model_pattern =
                 name.ok_or_else(|| Invalid::field("displayName", "the name of the group"))?;
-            // Stored ones are left alone: a group whose routes are all deleted can still be renamed or disabled.
+            // Stored sources are left alone: a group whose routes are all deleted can still be renamed or disabled.
             match self.sources {
                 Some(sent) if sent.is_empty() => {
                     return Err(Invalid::field("sourceRouteIds", "at least one route").into());
@@ -111,7 +111,7 @@ impl RouteInput {
     }
 }
 
-/// The trimmed pattern; one that could never match is refused with the reason.
+/// Returns the trimmed pattern; refuses one that could never match, with the reason.
 pub fn usable_pattern(field: &str, text: &str) -> Result<String, Invalid> {
     if text.chars().count() > MAX_PATTERN_CHARS {
         return Err(Invalid::field(field, "string of at most 500 characters"));
@@ -126,7 +126,7 @@ fn blank_clears(sent: Patch<&str>) -> Patch<String> {
     sent.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
-/// The text of a mapping as sent, once it is known to be one; `None` when it is blank or has no rules.
+/// Checks a mapping and returns its text as sent, trimmed; `None` if it is blank or has no rules.
 fn mapping(text: &str) -> Result<Option<String>, Invalid> {
     if text.trim().is_empty() {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! `GET /api/routes` and `GET /api/routes/summary`: the routes by ascending id, all of them or a page
-//! (`limit`, `offset`); `X-Total-Count` says how many there are.
+//! `GET /api/routes` and `GET /api/routes/summary`: the routes by ascending id, all of them or a page (`limit`,
+//! `offset`); `X-Total-Count` is the number of routes.
 //!
-//! A list of many channels is read and written a portion at a time, as the client takes it: whole, with its rows, it
-//! would take a hundred times the memory of a portion.
+//! A long list is read and written in portions as the client takes it: the whole list, with its rows, would take a
+//! hundred times the memory of a portion.
 
 use std::mem;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use crate::limits::bucket;
 use crate::store::names::Names;
 use crate::store::routes::RouteRow;
 
-/// A portion ends with this many channels.
+/// The number of channels after which a portion ends.
 const CHANNELS: usize = 500;
-/// A portion ends with this many routes.
+/// Maximum number of routes in a portion.
 const ROUTES: usize = 100;
 
 /// `GET /api/routes`
@@ -45,7 +45,7 @@ pub async fn summary(admin: Arc<Admin>, request: Request) -> Result<Response> {
         .await
 }
 
-/// Writes one route behind what is there.
+/// A function that appends one route to the text.
 type WriteRoute = fn(&Admin, &RouteIndex, &RouteRow, &mut Vec<u8>) -> serde_json::Result<()>;
 
 fn write(text: &mut Vec<u8>, route: &impl Serialize) -> serde_json::Result<()> {
@@ -59,7 +59,7 @@ async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Resu
     let ids: Vec<_> = routes.map(|route| (route.id, route.channels.len())).collect();
     let mut portions =
         Portions { admin, ids: ids.into_iter(), write, names: Names::default(), written: 0, is_ended: false };
-    // A list that cannot be read is an answer of its own as long as nothing of it was sent.
+    // An error can only be returned as long as no part of the list was sent.
     let first = portions.next().await?;
     let mut response = match portions.is_ended {
         true => http::json_bytes(StatusCode::OK, first),
@@ -88,20 +88,20 @@ async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Resu
     Ok(response)
 }
 
-/// The rest of a list.
+/// The remaining portions of a list.
 struct Portions {
     admin: Arc<Admin>,
-    /// Routes with the number of their channels.
+    /// The remaining routes, with the number of their channels.
     ids: IntoIter<(RouteId, usize)>,
     write: WriteRoute,
-    /// What earlier portions have shown: the channels of one route are through the accounts of another.
+    /// The names that earlier portions have read: the accounts of one route often serve others too.
     names: Names,
     written: usize,
     is_ended: bool,
 }
 
 impl Portions {
-    /// The text of the next few routes.
+    /// Returns the JSON text of the next few routes.
     async fn next(&mut self) -> Result<Bytes> {
         let (mut ids, mut channels) = (Vec::new(), 0);
         while ids.len() < ROUTES

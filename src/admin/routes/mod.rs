@@ -1,4 +1,4 @@
-//! Routes: the reading of their fields, what saving one entails, how they are shown.
+//! Routes: reading their fields, the consequences of saving them, and how they are shown.
 
 pub mod fill;
 pub mod handlers;

@@ -1,4 +1,4 @@
-//! What the routes about routes take and give.
+//! Requests and responses of the routes for model routes.
 
 use crate::admin::accounts::schema::CLEARED;
 use crate::admin::batch;

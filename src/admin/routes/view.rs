@@ -1,8 +1,8 @@
 //! Routes and channels as the admin API shows them.
 //!
-//! Configuration comes from the store; what moves with every request (counters, cooldowns) comes
-//! from memory, since the stored counters are up to a quarter of a second behind. A listed channel
-//! names its account, site and token without anything secret.
+//! Configuration comes from the store; values that change with every request (counters, cooldowns) come from memory,
+//! since the stored counters are up to a quarter of a second behind. A listed channel shows the names of its account,
+//! site and token, and no secret.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,24 +24,24 @@ use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::time::{self, Millis};
 
-/// Everything that listing or changing routes looks at, read once.
+/// All rows that listing or changing routes needs, read once.
 pub struct RouteIndex {
     routes: BTreeMap<RouteId, RouteRow>,
-    /// By route, for each that owns some, by ascending id.
+    /// The channels of each route that owns some, by ascending id.
     channels: HashMap<RouteId, Vec<ChannelRow>>,
     /// The route of each channel.
     owners: HashMap<ChannelId, RouteId>,
-    /// What is shown of the accounts, sites and tokens of the channels.
+    /// The names of the channels' accounts, sites and tokens.
     names: Names,
-    /// Whole, for changes: none in what [`Self::listing`] read.
+    /// Whole account rows, for changes; empty after [`Self::listing`].
     accounts: HashMap<AccountId, AccountRow>,
     tokens: HashMap<TokenId, TokenRow>,
 }
 
-/// Routes, and the channels that they own or take from their sources.
+/// Routes, and the channels that they own or use from their sources.
 struct Rows {
     routes: Vec<RouteRow>,
-    /// By ascending id.
+    /// Channels by ascending id.
     channels: Vec<ChannelRow>,
 }
 
@@ -55,7 +55,7 @@ impl RouteIndex {
         Ok(Self::new(rows.routes, rows.channels, names).with_accounts(accounts, tokens))
     }
 
-    /// What listing some routes looks at, with these accounts beside those of their channels.
+    /// Reads the rows for listing some routes, with these accounts besides those of their channels.
     pub async fn of(store: &Store, ids: &[RouteId], others: &[AccountId]) -> store::Result<Self> {
         let rows = Rows::of(store, ids).await?;
         let accounts: BTreeSet<AccountId> = rows.accounts().chain(others.iter().copied()).collect();
@@ -68,7 +68,7 @@ impl RouteIndex {
         Ok(Self::new(rows.routes, rows.channels, names).with_accounts(accounts, tokens))
     }
 
-    /// What listing some routes looks at and no more, with what is known of earlier ones.
+    /// Reads only the rows for listing some routes; reuses the names that are already known.
     pub async fn listing(store: &Store, ids: &[RouteId], mut known: Names) -> store::Result<Self> {
         let rows = Rows::of(store, ids).await?;
         known.add(store, rows.accounts(), rows.tokens()).await?;
@@ -76,19 +76,19 @@ impl RouteIndex {
         Ok(Self::new(rows.routes, rows.channels, known))
     }
 
-    /// What it knows, for what is listed next.
+    /// Returns the names that were read, for the next listing.
     pub fn into_names(self) -> Names {
         self.names
     }
 
-    /// What listing the routes of some channels looks at.
+    /// Reads the rows for listing the routes of some channels.
     pub async fn of_channels(store: &Store, ids: &[ChannelId]) -> store::Result<Self> {
         let channels = routes::some_channels(store, ChannelsOf::Themselves(ids)).await?;
         let routes: BTreeSet<RouteId> = channels.iter().map(|channel| channel.route_id).collect();
         Self::of(store, &routes.into_iter().collect::<Vec<_>>(), &[]).await
     }
 
-    /// Builds the views from rows. The channels of each route stand by ascending id.
+    /// Builds the index from rows. The channels of each route must be in ascending order of their ids.
     pub fn new(routes: Vec<RouteRow>, rows: Vec<ChannelRow>, names: Names) -> Self {
         let owners = rows.iter().map(|channel| (channel.id, channel.route_id)).collect();
         let mut channels: HashMap<RouteId, Vec<ChannelRow>> = HashMap::new();
@@ -105,23 +105,23 @@ impl RouteIndex {
         }
     }
 
-    /// With these accounts and tokens whole.
+    /// Adds whole rows of accounts and tokens.
     pub fn with_accounts(self, accounts: Vec<AccountRow>, tokens: Vec<TokenRow>) -> Self {
         let accounts = accounts.into_iter().map(|row| (row.id, row)).collect();
         Self { accounts, tokens: tokens.into_iter().map(|row| (row.id, row)).collect(), ..self }
     }
 
-    /// By ascending id.
+    /// Returns the routes by ascending id.
     pub fn routes(&self) -> impl Iterator<Item = &RouteRow> {
         self.routes.values()
     }
 
-    /// The route of this id.
+    /// Returns the route of this id.
     pub fn route(&self, id: RouteId) -> Option<&RouteRow> {
         self.routes.get(&id)
     }
 
-    /// The channels a route owns; of a group those of its enabled exact sources, in source order.
+    /// Returns the channels that a route owns; for a group those of its enabled exact sources, in source order.
     pub fn channels<'a>(&'a self, route: &'a RouteRow) -> Box<dyn Iterator<Item = &'a ChannelRow> + 'a> {
         if !route.is_group() {
             return Box::new(self.owned(route.id));
@@ -131,12 +131,12 @@ impl RouteIndex {
         Box::new(sources.flat_map(|source| self.owned(source.id)))
     }
 
-    /// The channels that are a route's own, by ascending id.
+    /// Returns the channels that belong to the route itself, by ascending id.
     pub fn owned(&self, route_id: RouteId) -> impl Iterator<Item = &ChannelRow> {
         self.channels.get(&route_id).into_iter().flatten()
     }
 
-    /// Every channel through an account, of whatever route.
+    /// Returns all channels of an account, on any route.
     pub fn channels_of_account(&self, account_id: AccountId) -> impl Iterator<Item = &ChannelRow> {
         self.channels.values().flatten().filter(move |channel| channel.account_id == account_id)
     }
@@ -145,7 +145,7 @@ impl RouteIndex {
         self.channels.values().flatten().filter(move |channel| channel.oauth_route_unit_id == Some(unit_id))
     }
 
-    /// The names of the sites behind a route, each once.
+    /// Returns the names of the sites behind a route, without duplicates.
     pub fn site_names(&self, route: &RouteRow) -> Vec<&str> {
         let mut names = Vec::new();
         for channel in self.channels(route) {
@@ -158,36 +158,36 @@ impl RouteIndex {
         names
     }
 
-    /// The channel of this id.
+    /// Returns the channel of this id.
     pub fn channel(&self, id: ChannelId) -> Option<&ChannelRow> {
         let siblings = self.channels.get(self.owners.get(&id)?)?;
         siblings.binary_search_by_key(&id, |channel| channel.id).ok().map(|at| &siblings[at])
     }
 
-    /// The account of this id.
+    /// Returns the account of this id.
     pub fn account(&self, id: AccountId) -> Option<&AccountRow> {
         self.accounts.get(&id)
     }
 
-    /// The token of this id.
+    /// Returns the token of this id.
     pub fn token(&self, id: TokenId) -> Option<&TokenRow> {
         self.tokens.get(&id)
     }
 
-    /// The token an account uses when none is named.
+    /// Returns the token that an account uses if none is named.
     pub fn default_token(&self, account_id: AccountId) -> Option<&TokenRow> {
         let tokens = self.tokens.values().filter(|token| token.account_id == account_id);
         tokens.filter(|token| token.is_default && token.is_usable()).min_by_key(|token| token.id)
     }
 
-    /// The model's name at the channel's upstream: its own, else that of its exact route.
+    /// Returns the channel's upstream model: its own source model, else the model of its exact route.
     pub fn source_model<'a>(&'a self, channel: &'a ChannelRow) -> Option<&'a str> {
         let own = channel.source_model.as_deref().filter(|model| !model.trim().is_empty());
         let route = || self.routes.get(&channel.route_id).filter(|route| is_exact(route));
         own.or_else(|| route().map(|route| route.model_pattern.as_str()))
     }
 
-    /// The channel as lists show it, with its counters of this moment.
+    /// Shows the channel as lists do, with its current counters.
     pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(core, channel).totals();
         let cooldown_until = match channel.oauth_route_unit_id {
@@ -225,7 +225,7 @@ impl RouteIndex {
         }
     }
 
-    /// As [`Self::listed`], with no other model than its own.
+    /// Shows the channel like [`Self::listed`], but only with its own source model.
     pub fn as_stored<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
         ListedChannel { source_model: channel.source_model.as_deref(), ..self.listed(core, channel) }
     }
@@ -234,7 +234,7 @@ impl RouteIndex {
 // === impl Rows ===
 
 impl Rows {
-    /// Reads those of these routes, and of the sources of those that are groups.
+    /// Reads these routes, the sources of those that are groups, and their channels.
     async fn of(store: &Store, ids: &[RouteId]) -> store::Result<Self> {
         let mut routes = routes::some(store, ids).await?;
         let known: BTreeSet<RouteId> = routes.iter().map(|row| row.id).collect();
@@ -265,17 +265,17 @@ fn ids_of(accounts: &[AccountRow]) -> impl Iterator<Item = AccountId> {
     accounts.iter().map(|account| account.id)
 }
 
-/// Whether the route owns channels of exactly one model name.
+/// Whether the route owns channels and matches exactly one model name.
 pub fn is_exact(route: &RouteRow) -> bool {
     !route.is_group() && ModelPattern::stored(&route.model_pattern).is_exact()
 }
 
-/// What moves on a channel; one that memory does not know yet starts from what is stored.
+/// Returns the live state of a channel; one that is not in memory yet starts from the stored counters.
 pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
     core.live.channel(channel.id, || channel.stats.totals())
 }
 
-/// The members of a unit rest, its channel never does.
+/// Returns the end of a route unit's cooldown: its members cool down, its channel never does.
 fn unit_cooling_until(core: &Core, row: &ChannelRow) -> Option<Millis> {
     let snapshot = core.snapshot.load();
     let channels = &snapshot.route(row.route_id)?.channels;
@@ -287,7 +287,7 @@ fn hit_ratio(totals: &ChannelTotals) -> Option<serde_json::Value> {
     totals.cache_hit_ratio().map(ratio)
 }
 
-/// What every listing says of a route.
+/// The fields of a route that every listing shows.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiteRoute<'a> {
@@ -316,7 +316,7 @@ impl<'a> From<&'a RouteRow> for LiteRoute<'a> {
     }
 }
 
-/// A route with counts instead of channels.
+/// A route with counts in place of its channels.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteSummary<'a> {
@@ -328,17 +328,17 @@ pub struct RouteSummary<'a> {
     channel_count: usize,
     enabled_channel_count: usize,
     site_names: Vec<&'a str>,
-    /// What all its channels together had from caches.
+    /// The cache hit ratio of all its channels together.
     cache_hit_ratio: Option<serde_json::Value>,
     channel_caches: Vec<ChannelCache>,
 }
 
-/// How much of the input of a channel's upstream came from its cache.
+/// The fraction of the input that a channel's upstream read from its cache.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChannelCache {
     id: ChannelId,
-    /// A fraction; `null` where the upstream does not tell.
+    /// From 0 to 1; `null` where the upstream does not report it.
     cache_hit_ratio: Option<serde_json::Value>,
 }
 
@@ -367,7 +367,7 @@ impl<'a> RouteSummary<'a> {
     }
 }
 
-/// A whole route.
+/// A route with its channels.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedRoute<'a> {
@@ -426,7 +426,7 @@ pub struct ListedChannel<'a> {
     account: Option<&'a AccountName>,
     site: Option<&'a SiteName>,
     token: Option<&'a TokenName>,
-    /// Accounts that share the channel.
+    /// The route unit, if several accounts share the channel.
     route_unit: Option<ChannelUnit<'a>>,
 }
 

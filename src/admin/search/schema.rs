@@ -1,4 +1,4 @@
-//! What the search takes and gives.
+//! The request and response of the search.
 
 use crate::admin::accounts::schema::ACCOUNT;
 use crate::admin::checkins::schema::CHECKIN_LOG;

@@ -1,4 +1,5 @@
-//! `/api/settings/database/…`: which database is in use, which one the next start uses, and the way from one to the other.
+//! `/api/settings/database/…`: the database in use, the one that the next start uses, and copying from one to the
+//! other.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::store::relocate::{self, Copied, Place};
 use crate::store::{OpenError, Store, pointer};
 use crate::time::now_ms;
 
-/// Tables whose rows the answer of a copy counts, by the names it has for them.
+/// The tables whose row counts the response of a copy reports, with their names there.
 const TOLD: [(&str, &str); 18] = [
     ("sites", "sites"),
     ("site_api_endpoints", "siteApiEndpoints"),
@@ -41,7 +42,7 @@ const TOLD: [(&str, &str); 18] = [
     ("settings", "settings"),
 ];
 
-/// `GET /api/settings/database/runtime`: the database in use, and the one that the next start uses.
+/// `GET /api/settings/database/runtime`: shows the database in use, and the one that the next start uses.
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &Value::Object(runtime(&admin).await?)))
 }
@@ -73,7 +74,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &Value::Object(answer)))
 }
 
-/// `POST /api/settings/database/test-connection`: connects and asks the simplest question.
+/// `POST /api/settings/database/test-connection`: connects to a database and sends a trivial query.
 pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
     let place = read_place(&admin, &fields)?;
@@ -88,8 +89,8 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// `POST /api/settings/database/migrate`: copies everything into another database, which is not used for it yet. A task
-/// shows how far it is; it goes on to its end when nobody waits for the answer any more.
+/// `POST /api/settings/database/migrate`: copies everything into another database, which is not in use yet. A task
+/// shows its progress; the copy runs to its end even if the client stops waiting.
 pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
     let place = read_place(&admin, &fields)?;
@@ -111,7 +112,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
             }),
             Err(error) => Err(error.message().to_owned()),
         };
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = tell.send(answer);
         outcome
     });
@@ -120,7 +121,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// Copies, and gives the answer. Changes are refused for as long as `copying` lives.
+/// Copies everything and returns the response's body. Changes are refused as long as `copying` lives.
 async fn copy(
     admin: &Arc<Admin>,
     place: Place,
@@ -132,7 +133,7 @@ async fn copy(
     admin.core.store.flush().await;
     let (kind, shown, store) = (place.kind, place.masked(), admin.core.store.clone());
     let copied = blocking(move || {
-        // With the work, which nothing cuts off.
+        // Moved into the work, which cannot be interrupted.
         let _copying = copying;
         relocate::copy(&store, &place, overwrite, &|step| task.show(step.to_string()))
     });
@@ -167,7 +168,7 @@ fn total(copied: &[Copied]) -> u64 {
     copied.iter().map(|copied| copied.rows).sum()
 }
 
-/// Where the pointer is: the database that the environment names.
+/// Returns the database that the environment names, which stores the choice for the next start.
 fn bootstrap(admin: &Admin) -> &Store {
     admin.core.bootstrap.as_ref().unwrap_or(&admin.core.store)
 }
@@ -192,7 +193,7 @@ fn shown(place: &Place) -> Value {
     json!({ "dialect": place.kind.as_str(), "connection": place.masked(), "ssl": place.tls.is_required })
 }
 
-/// Reads which database is meant.
+/// Reads the database that a request names.
 fn read_place(admin: &Admin, fields: &Fields) -> Result<Place> {
     let kind = fields.text("dialect")?.and_then(DatabaseKind::parse);
     let kind = kind.ok_or_else(|| Invalid::field("dialect", "sqlite, mysql or postgres"))?;
@@ -218,7 +219,8 @@ fn read_place(admin: &Admin, fields: &Fields) -> Result<Place> {
     Ok(Place { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() })
 }
 
-/// Work that waits for a database, off the threads that serve. What fails there is the caller's to mend.
+/// Runs work that waits for a database outside the threads that serve requests. Its failure is reported as the client's
+/// to fix.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::result::Result<T, OpenError> + Send + 'static,
 ) -> Result<T> {

@@ -1,4 +1,4 @@
-//! Reading a change of the runtime settings: each field by its rule, then what the whole must be.
+//! Reads a change of the runtime settings: each field by its rule, then checks of the whole.
 
 use std::net::IpAddr;
 
@@ -10,12 +10,12 @@ use crate::config::rule::{Rule, is_web_address};
 use crate::config::runtime::{SETTINGS, Setting, Values};
 use crate::settings::{AllowList, LOG_CLEANUP_KEYS};
 
-/// What one request asks to be saved.
+/// The change that one request makes.
 pub struct Change {
-    /// What was sent, less secrets that only came back masked; in the table's order.
+    /// The fields that were sent, without secrets that only came back masked; in the table's order.
     sent: Vec<(&'static Setting, Value)>,
     before: Values,
-    /// What would hold.
+    /// The values after the change.
     after: Values,
 }
 
@@ -24,18 +24,18 @@ impl Change {
         self.sent.is_empty()
     }
 
-    /// The settings that would hold another value than now.
+    /// Returns the settings whose values differ from the current ones.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Setting, &Value)> {
         let differs = |(setting, value): &&(&'static Setting, Value)| self.before.get(setting.key) != value;
         self.sent.iter().filter(differs).map(|(setting, value)| (*setting, value))
     }
 
-    /// Whether one of these would hold another value than now.
+    /// Whether the value of one of these settings differs from the current one.
     pub fn touches(&self, keys: &[&str]) -> bool {
         self.changed().any(|(setting, _)| keys.contains(&setting.key))
     }
 
-    /// Whether notices would go elsewhere than now.
+    /// Whether a setting of a notification channel changes.
     pub fn touches_channels(&self) -> bool {
         let prefixes = ["webhook_", "bark_", "serverchan_", "telegram_", "smtp_"];
         self.changed().any(|(setting, _)| prefixes.iter().any(|prefix| setting.key.starts_with(prefix)))
@@ -45,7 +45,7 @@ impl Change {
         self.touches(&[key]) && self.after.flag(key)
     }
 
-    /// The rows to be stored. Those of the log cleanup only come together.
+    /// Returns the rows to store. Those of the log cleanup are only stored together.
     pub fn stored(&self) -> Vec<(&'static str, &Value)> {
         let mut rows: Vec<_> = self.sent.iter().map(|(setting, value)| (setting.key, value)).collect();
         if rows.iter().any(|(key, _)| LOG_CLEANUP_KEYS.contains(key)) {
@@ -59,7 +59,7 @@ impl Change {
     }
 }
 
-/// Reads a request over what holds now. `caller` must not lock itself out.
+/// Reads a request as a change of the current values. Refuses a change that locks `caller` out.
 pub fn read(fields: &Fields, current: &Values, caller: IpAddr) -> Result<Change, Invalid> {
     let (mut sent, mut after) = (Vec::new(), current.clone());
     for setting in SETTINGS {
@@ -83,7 +83,7 @@ pub fn read(fields: &Fields, current: &Values, caller: IpAddr) -> Result<Change,
     Ok(change)
 }
 
-/// A secret that comes back as it was shown is an unchanged one.
+/// Whether a secret was sent back as it is shown, which means that it is unchanged.
 fn is_echo(rule: Rule, sent: &Value, held: &Value) -> bool {
     let (Some(sent), Some(held)) = (sent.as_str().map(str::trim), held.as_str()) else { return false };
     match rule {
@@ -94,7 +94,7 @@ fn is_echo(rule: Rule, sent: &Value, held: &Value) -> bool {
     }
 }
 
-/// A secret that comes back as another one was shown.
+/// Whether a secret was sent as the mask of another one.
 fn is_mask(rule: Rule, sent: &Value) -> bool {
     let sent = sent.as_str().map(str::trim).unwrap_or_default();
     match rule {
@@ -105,8 +105,8 @@ fn is_mask(rule: Rule, sent: &Value) -> bool {
     }
 }
 
-/// A channel that this request touches and that is then on must be able to send. One that stands on
-/// without an address since the start is left alone until it is touched.
+/// Refuses a notification channel that this request touches and that is then enabled but cannot send. One that has been
+/// enabled without an address since the start is left alone until it is touched.
 fn check_channels(change: &Change) -> Result<(), Invalid> {
     let after = &change.after;
     let is_used = |prefix: &str, enabled: &str| {
@@ -146,7 +146,7 @@ fn check_channels(change: &Change) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// `a@b`, or `Name <a@b>`.
+/// Whether an entry has the form `a@b` or `Name <a@b>`.
 fn is_mail_address(entry: &str) -> bool {
     let address =
         entry.strip_suffix('>').and_then(|entry| entry.rsplit_once('<')).map_or(entry, |(_, inner)| inner);

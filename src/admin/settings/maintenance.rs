@@ -1,5 +1,4 @@
-//! Maintenance: clearing the discovered models, the usage, or everything; new keys for what
-//! is stored.
+//! Maintenance: clearing the discovered models, the usage, or everything; replacing the keys that protect stored data.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,14 +25,13 @@ use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Purpose, proxy_logs, reset, stats};
 use crate::time::now_ms;
 
-/// How long requests at an upstream may hold a reset up.
+/// The longest time that a reset waits for requests at upstreams to end.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often it looks whether they have ended.
+/// The interval at which it checks whether they have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// `POST /api/settings/maintenance/clear-cache`: discovered models, automatic channels and routes.
-/// What an operator made by hand stays; models are then asked for anew. While that is under way
-/// already, nothing is forgotten.
+/// `POST /api/settings/maintenance/clear-cache`: deletes discovered models, automatic channels and routes. Whatever an
+/// operator made by hand stays; then the models are read again. If that is already running, nothing is deleted.
 pub async fn clear_cache(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let (started, forgotten) = match admin.jobs.tasks.running(REFRESH_KEY) {
         Some(running) => (running, Forgotten::default()),
@@ -53,7 +51,7 @@ pub async fn clear_cache(admin: Arc<Admin>, _request: Request) -> Result<Respons
     Ok(http::json(StatusCode::ACCEPTED, &body))
 }
 
-/// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.
+/// `POST /api/settings/maintenance/clear-usage`: deletes the log, the sums, counters and cooldowns.
 pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     admin.core.store.flush().await;
     let now = now_ms();
@@ -81,13 +79,13 @@ pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Respons
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// `POST /api/settings/maintenance/rotate-seal-key`: a new key seals credentials from now on; a task seals
-/// those that are stored anew, then deletes the former key.
+/// `POST /api/settings/maintenance/rotate-seal-key`: seals credentials with a new key from now on; a task reseals the
+/// stored ones, then deletes the former key.
 pub async fn rotate_seal_key(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     replace_key(&admin.jobs, Purpose::Seal).await
 }
 
-/// `POST /api/settings/maintenance/replace-index-key`: the same for the key of the look-up hashes.
+/// `POST /api/settings/maintenance/replace-index-key`: replaces the key of the look-up hashes in the same way.
 pub async fn replace_index_key(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     replace_key(&admin.jobs, Purpose::Index).await
 }
@@ -106,7 +104,7 @@ async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
         return Ok(queued(&running));
     }
     let id = match store::rekey::replace(&jobs.core.store, purpose).await {
-        // The key that it would have followed is retired already.
+        // The key to be replaced is already retired.
         Err(store::Error::NotFound) => {
             let message =
                 format!("Another instance has just replaced the {purpose} key. Try again in a moment");
@@ -118,9 +116,9 @@ async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
     Ok(queued(&rekey::start(jobs, purpose)))
 }
 
-/// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the
-/// admin token is the built-in one again. The caller's token is refused from the next request on. Whoever
-/// sends `confirm` has to mean it.
+/// `POST /api/settings/maintenance/factory-reset`: deletes everything, the settings included, and makes the admin token
+/// the built-in one again. The client's token is refused from the next request on. If `confirm` is sent, it must be
+/// `RESET`.
 pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::RESET, request.json_object().await?);
     if fields.text("confirm")?.is_some_and(|word| word != "RESET") {
@@ -135,12 +133,12 @@ pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Re
     Ok(answer)
 }
 
-/// Whether the data are to be in another database from now on.
+/// Resets everything. Returns whether the data are in another database from now on.
 async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     let _routes = admin.core.route_edits.lock().await;
     let _settings = admin.core.settings_edits.lock().await;
-    // From here on nobody is routed. What requests leave behind is written first, so that it does not
-    // come back after the end.
+    // From here on no request is routed. The records of earlier requests are written first, so that they do not
+    // reappear after the reset.
     admin.core.snapshot.store(Arc::default());
     let ended = async {
         while admin.core.metrics.in_flight.get() > 0 {
@@ -184,13 +182,14 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
          change it at POST /api/settings/auth/change"
     );
     if !is_elsewhere {
-        // What was stopped in the middle of a change of keys. A database that is left does so when it is opened again.
+        // Resumes a change of keys that was stopped halfway. A database that is left resumes it when it is opened
+        // again.
         rekey::resume(&admin.jobs);
     }
     Ok(is_elsewhere)
 }
 
-/// Everything is gone from the tables, but perhaps not from the pages they were on.
+/// Reports that the tables are empty but that their former pages may still hold deleted rows.
 async fn tell_of_remains(admin: &Arc<Admin>, error: &crate::store::Error) {
     log::error!("the files of the database may still hold deleted rows: {error}");
     let event = NewEvent {

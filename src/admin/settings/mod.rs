@@ -1,4 +1,4 @@
-//! What an operator changes while the service runs, tests of it, and upkeep of what is stored.
+//! Settings that an operator changes while the service runs, tests of them, and maintenance of stored data.
 
 pub mod database;
 pub mod input;

@@ -1,4 +1,4 @@
-//! `/api/settings/notify/test`: whether notices reach the operator.
+//! `/api/settings/notify/test`: tests whether notices reach the operator.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::http::{self, Request, Response};
 use crate::notify::{Notice, Report};
 use crate::store::events::EventLevel;
 
-/// `POST /api/settings/notify/test`: one message on every channel, whatever was sent before. Some channels failing
-/// is a success that names them; all of them, or none to try, is a refusal.
+/// `POST /api/settings/notify/test`: sends one message on every channel, without a cooldown. If some channels fail, the
+/// response is a success that names them; if all fail, or there are none, it is a refusal.
 pub async fn send_test(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let notice = Notice::new(
         EventLevel::Info,
@@ -42,7 +42,7 @@ fn names(report: &Report) -> Vec<&'static str> {
     report.failures().map(|(name, _)| name).collect()
 }
 
-/// Each channel with its outcome.
+/// Shows each channel with its result.
 fn channels(report: &Report) -> Value {
     let channels = report.channels.iter();
     channels

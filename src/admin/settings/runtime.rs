@@ -1,7 +1,7 @@
-//! `/api/settings/runtime`: what an operator may change while the service runs.
+//! `/api/settings/runtime`: the settings that an operator can change while the service runs.
 //!
-//! A change is read whole before anything of it holds; then one transaction stores it with its event,
-//! and the answer comes when it is in force.
+//! A change is read as a whole before any of it applies; then one transaction stores it with its event, and the
+//! response is sent once it is in force.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::store::events::{EventLevel, NewEvent};
 use crate::store::settings;
 use crate::time::now_ms;
 
-/// The longest value an event repeats.
+/// Maximum length of a value that an event repeats.
 const MAX_EVENT_VALUE: usize = 120;
 
 /// `GET /api/settings/runtime`
@@ -44,7 +44,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// Reads a change and puts it in force: all of it, or nothing. `caller` must not lock itself out.
+/// Reads a change and applies it entirely, or not at all. Refuses a change that locks `caller` out.
 pub async fn change(admin: &Arc<Admin>, fields: &Fields, caller: IpAddr) -> Result<Change> {
     let _turn = admin.core.settings_edits.lock().await;
     let change = input::read(fields, &admin.core.settings.load().values, caller)?;
@@ -54,7 +54,7 @@ pub async fn change(admin: &Arc<Admin>, fields: &Fields, caller: IpAddr) -> Resu
     Ok(change)
 }
 
-/// `GET /api/settings/brand-list`: what `globalBlockedBrands` may name.
+/// `GET /api/settings/brand-list`: the names that `globalBlockedBrands` accepts.
 pub async fn brand_list(_app: Arc<Admin>, _request: Request) -> Result<Response> {
     let names: Vec<&str> = brands::names().collect();
     Ok(http::json(StatusCode::OK, &json!({ "brands": names })))
@@ -83,7 +83,7 @@ async fn save(admin: &Arc<Admin>, change: &Change) -> Result<()> {
     Ok(())
 }
 
-/// Every setting as it holds, secrets masked.
+/// Shows every setting in force, with secrets masked.
 fn shown(core: &Core, request: &Request) -> Map<String, Value> {
     let settings = core.settings.load();
     let mut shown = Map::new();
@@ -118,7 +118,7 @@ fn message(change: &Change) -> &'static str {
     }
 }
 
-/// What the operators' list says of a change: its items, secrets by name only.
+/// Builds the event of a change: its items, secrets by name only.
 fn event(change: &Change) -> Option<NewEvent> {
     let items: Vec<String> =
         change.changed().map(|(setting, value)| item(setting.field, setting.rule, value)).collect();

@@ -1,4 +1,5 @@
-//! What the routes of settings, tests of them and upkeep take and give. The runtime settings are described by their own table.
+//! Requests and responses of the routes for settings, tests of them and maintenance. The runtime settings are derived
+//! from their own table.
 
 use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::*;
@@ -101,7 +102,7 @@ static RUNTIME: Object = Object::with(
 
 static RUNTIME_SAVED: Object = Object::with("RuntimeSettingsSaved", &[&MESSAGE, &RUNTIME], &[]);
 
-/// What may be sent: all that the table of settings has, under each of its names.
+/// Returns the settings that may be sent: all those in the table, under each of their names.
 fn sent_settings() -> Members {
     let names = |setting: &'static Setting| {
         let names = std::iter::once(setting.field).chain(setting.alias);
@@ -118,20 +119,20 @@ fn shown_settings() -> Members {
     SETTINGS.iter().map(shown).collect()
 }
 
-/// What a rule reads. Numbers may come as text.
+/// Returns the type that a rule accepts. Numbers may come as text.
 fn sent(rule: Rule) -> Shape {
     match rule {
         Rule::Integer(..) | Rule::CooldownCap | Rule::UnitCost | Rule::Amount => Either(&[Number, Text]),
         Rule::Words | Rule::Networks => Either(&[List(&Text), Text]),
         Rule::Choice(choices) => OneOf(choices),
         Rule::CodexHeaders => Of(&CODEX_HEADERS_CHANGE),
-        // What is no number in it is left out.
+        // Entries that are not numbers are dropped.
         Rule::Weights => Map(&Any),
         rule => held(rule),
     }
 }
 
-/// What a rule has read.
+/// Returns the type of a value that a rule has read.
 fn held(rule: Rule) -> Shape {
     match rule {
         Rule::Flag => Boolean,

@@ -1,4 +1,4 @@
-//! `/api/settings/system-proxy/test`: whether an outbound proxy gives a way out.
+//! `/api/settings/system-proxy/test`: tests whether an outbound proxy works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::upstream::FetchLimits;
 
 const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(15), max_bytes: 1024 * 1024 };
 
-/// `POST /api/settings/system-proxy/test`: one GET through the proxy. Any answer shows that it gives a way out; none
-/// is a 502 with the reason.
+/// `POST /api/settings/system-proxy/test`: sends one GET through the proxy. Any answer shows that the proxy works; no
+/// answer is a 502 with the reason.
 pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::PROXY_TEST, request.json_object().await?);
     let saved = admin.core.settings.load().system_proxy_url.clone().unwrap_or_default();
@@ -58,7 +58,7 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
         "statusCode": answer.status().as_u16(),
         "latencyMs": latency,
         "probeUrl": probe_url,
-        // Redirects are not followed: what answered is what was asked.
+        // Redirects are not followed, so the final address is the requested one.
         "finalUrl": probe_url,
     });
     Ok(http::json(StatusCode::OK, &body))

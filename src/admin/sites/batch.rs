@@ -23,7 +23,7 @@ enum Action {
     SetSystemProxy(bool),
 }
 
-/// `POST /api/sites/batch`: items run one after the other, each in its own transaction.
+/// `POST /api/sites/batch`: applies one action to sites, one after the other, each in its own transaction.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;

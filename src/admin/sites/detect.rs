@@ -1,7 +1,6 @@
-//! Which platform is behind an address: presets first, then what host and path
-//! alone tell, then what the site itself answers
-//! ([`detect`](crate::upstream::platforms::detect)). Only the parsed host and path count, so a
-//! vendor's name inside a query proves nothing.
+//! Detects the platform behind an address: from presets first, then from host and path alone, then from the site's own
+//! answers ([`detect`](crate::upstream::platforms::detect)). Only the parsed host and path count, so a vendor's name
+//! inside a query proves nothing.
 
 use std::sync::Arc;
 
@@ -13,18 +12,18 @@ use crate::routing::{BaseUrl, OutboundProxy};
 use crate::site_url::SiteUrl;
 use crate::upstream::platforms;
 
-/// What an address was recognised as.
+/// The result of detecting an address.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Detected {
     pub platform: Platform,
     pub preset: Option<&'static Preset>,
 }
 
-/// Recognises an address by itself or by what answers there, asked through `proxy`, else through the
-/// system's where there is one; within eight seconds.
+/// Detects the platform of an address from its text or from what answers there, asked through `proxy`, else through the
+/// system proxy if there is one; within eight seconds.
 ///
 /// # Errors
-/// When that proxy cannot be used: nobody is asked another way. The text is for people.
+/// Fails if that proxy cannot be used: nothing is asked another way. The message is for people.
 pub async fn detect(core: &Core, url: &SiteUrl, proxy: Option<&str>) -> Result<Option<Detected>, String> {
     if let Some(detected) = by_address(url) {
         return Ok(Some(detected));
@@ -38,7 +37,7 @@ pub async fn detect(core: &Core, url: &SiteUrl, proxy: Option<&str>) -> Result<O
     Ok(found.map(|platform| Detected { platform, preset: None }))
 }
 
-/// Recognises an address without asking anybody, or gives `None` when host and path tell nothing.
+/// Detects the platform without asking anybody; `None` if host and path do not show it.
 pub fn by_address(url: &SiteUrl) -> Option<Detected> {
     if let Some(preset) = presets::by_url(url) {
         return Some(Detected { platform: preset.platform, preset: Some(preset) });

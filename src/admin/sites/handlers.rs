@@ -1,7 +1,7 @@
 //! `/api/sites`: list, create, update, delete, detect, presets.
 //!
-//! A change commits first, then the new snapshot is published, then the answer is sent: what an
-//! operator was told is what the next request meets.
+//! A change commits first, then the new snapshot is published, then the response is sent: the next request already sees
+//! what the operator was told.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, NewSite, SitePatch, SiteRow, SiteStatus};
 use crate::store::{self, Secret, accounts};
 
-/// Said when no evidence tells the platform.
+/// The message if nothing shows the platform.
 const UNDETECTED: &str = "Could not detect platform";
 
-/// `GET /api/sites`: every site by id.
+/// `GET /api/sites`: lists all sites by id.
 pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
-    // Endpoint state waits in the writer for a moment; an operator who looks wants the latest.
+    // The state of endpoints waits in the writer for a moment; an operator wants to see the latest.
     admin.core.store.flush().await;
     let mut accounts_of: HashMap<SiteId, Vec<AccountRow>> = HashMap::new();
     for account in accounts::list(&admin.core.store).await? {
@@ -84,7 +84,8 @@ pub async fn list_presets(_app: Arc<Admin>, _request: Request) -> Result<Respons
     Ok(http::json(StatusCode::OK, &json!({ "presets": presets })))
 }
 
-/// `POST /api/sites/detect`: what is behind an address. Nothing found is no error: 200 with `error`.
+/// `POST /api/sites/detect`: detects the platform behind an address. Finding nothing is not a refusal: status 200 with
+/// `error`.
 pub async fn detect_platform(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DETECT, request.json_object().await?);
     let text = fields.text("url")?.unwrap_or_default();
@@ -154,7 +155,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         endpoints: input.endpoints.unwrap_or_default(),
     };
     let id = sites::insert(&admin.core.store, site).await.map_err(taken)?;
-    // One that is counted only later than this takes the site with everything else.
+    // A reset that is counted only after this check deletes the site with everything else.
     if admin.core.resets() != resets {
         sites::delete(&admin.core.store, id).await?;
         return Err(AdminError::conflict(
@@ -187,7 +188,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     answer(&admin.core.store, id).await
 }
 
-/// `DELETE /api/sites/{id}`: with everything under it; an unknown site is gone already.
+/// `DELETE /api/sites/{id}`: deletes a site with everything under it; also succeeds if there is no such site.
 pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = Scope::of_sites(&admin.core.store, &[id]).await?;
@@ -197,12 +198,12 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-/// The site, or 404.
+/// Returns the site; fails with 404 if there is none.
 pub async fn find(store: &Store, id: SiteId) -> Result<SiteRow> {
     sites::get(store, id).await?.ok_or_else(|| AdminError::not_found("Site"))
 }
 
-/// What an operator sees when a site's status really moved.
+/// Builds the event for a change of a site's status.
 pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
     let (title, message, level) = match status {
         SiteStatus::Disabled => {
@@ -227,7 +228,7 @@ async fn answer(store: &Store, id: SiteId) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &SiteView::of(&find(store, id).await?)))
 }
 
-/// A refusal of the unique index, in the words clients know.
+/// Converts a refusal of the unique index to the message that clients know.
 fn taken(error: store::Error) -> AdminError {
     match error {
         store::Error::Conflict(_) => AdminError::conflict("A site with this platform and URL already exists"),
@@ -235,7 +236,7 @@ fn taken(error: store::Error) -> AdminError {
     }
 }
 
-/// The change to store. A mask that comes back means "as it is".
+/// Builds the change to store. A mask that is sent back means that the value is unchanged.
 fn patch(input: SiteInput, before: &SiteRow) -> Result<SitePatch, Invalid> {
     let stored_proxy = before.proxy_url.as_ref().map(Secret::expose);
     let stored_headers = before.custom_headers.as_ref().map(Secret::expose);

@@ -1,6 +1,5 @@
-//! The fields of a site as sent on create and update, each read by a
-//! small pure function. Sites are the one resource whose readers are tolerant: switches and numbers
-//! may come as text.
+//! The fields of a site as sent on create and update, each read by a small pure function. Only sites are read
+//! leniently: switches and numbers may come as text.
 
 use serde_json::Value;
 
@@ -13,13 +12,13 @@ use crate::site_headers;
 use crate::site_url::{SiteUrl, UrlError};
 use crate::store::sites::{NewEndpoint, SiteStatus};
 
-/// More addresses than a pool will ever need; bounds one request's work.
+/// Maximum number of addresses of a site: more than a pool will ever need, yet it bounds one request's work.
 const MAX_ENDPOINTS: usize = 100;
-/// The longest address of a proxy, its credentials included.
+/// Maximum length of a proxy address or check-in address, credentials included, in bytes.
 const MAX_ADDRESS_BYTES: usize = 2000;
 const MAX_CONCURRENCY: i64 = 10_000;
 
-/// What a request says about a site. `None` means the field was not sent.
+/// The fields of a site that were sent. `None` means the field was not sent.
 #[derive(Debug, Default)]
 pub struct SiteInput {
     pub name: Option<String>,
@@ -45,7 +44,7 @@ pub struct SiteInput {
 // === impl SiteInput ===
 
 impl SiteInput {
-    /// Reads a new site: name and address are required, a blank platform asks for detection.
+    /// Reads a new site: name and address are required; a blank platform requests detection.
     pub fn for_create(fields: &Fields) -> Result<Self, Invalid> {
         let platform = match fields.text("platform")? {
             Some(text) if !text.trim().is_empty() => Some(platform(text)?),
@@ -102,7 +101,7 @@ fn url(fields: &Fields) -> Result<Option<SiteUrl>, Invalid> {
     SiteUrl::parse(text).map(Some).map_err(|error| no_address("url", error))
 }
 
-/// The refusal of an address that a field of this name holds.
+/// Builds the refusal of a field that is not a valid address.
 pub fn no_address(field: &str, UrlError(why): UrlError) -> Invalid {
     Invalid(format!("Invalid {field}. Expected http or https address with a host: it {why}."))
 }
@@ -128,7 +127,7 @@ fn status(fields: &Fields) -> Result<Option<SiteStatus>, Invalid> {
     status.map(Some).ok_or_else(|| fields.unexpected("status"))
 }
 
-/// A boolean, also as a number or as text.
+/// Reads a boolean, also from a number or text.
 fn switch(fields: &Fields, name: &str) -> Result<Option<bool>, Invalid> {
     let on = match fields.get(name) {
         None => return Ok(None),
@@ -144,7 +143,7 @@ fn switch(fields: &Fields, name: &str) -> Result<Option<bool>, Invalid> {
     on.map(Some).ok_or_else(|| Invalid::field(name, "boolean"))
 }
 
-/// A finite number, also as text; blank text is none.
+/// Reads a finite number, also from text; `None` for blank text.
 fn tolerant_number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
@@ -182,7 +181,7 @@ fn max_concurrency(fields: &Fields) -> Result<Patch<i64>, Invalid> {
     Ok(Some((limit > 0).then_some(limit)))
 }
 
-/// An address without its trailing slashes; blank and `null` clear. `check` refuses one that cannot be used.
+/// Reads an address without its trailing slashes; blank text and `null` clear it. `check` refuses an unusable one.
 fn address(
     fields: &Fields,
     name: &str,
@@ -203,7 +202,7 @@ fn address(
     Ok(Some(Some(text.to_owned())))
 }
 
-/// Where a site's or an account's requests are sent through.
+/// Reads the outbound proxy of a site or an account.
 pub fn proxy_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let expected = "http, https, socks, socks4, socks4a, socks5 or socks5h proxy address, or null";
     address(fields, "proxyUrl", expected, |text| match OutboundProxy::parse(text) {
@@ -215,14 +214,14 @@ pub fn proxy_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
 fn external_checkin_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let name = "externalCheckinUrl";
     address(fields, name, "http or https address, or null", |text| {
-        // Only a browser opens it, and that takes a host in any script.
+        // Only a browser opens it, and browsers accept hosts in any script.
         let as_ascii = |c: char| if c.is_alphanumeric() && !c.is_ascii() { 'x' } else { c };
         let address: String = text.chars().map(as_ascii).collect();
         SiteUrl::parse_absolute(&address).map(drop).map_err(|error| no_address(name, error))
     })
 }
 
-/// The canonical text of `customHeaders`. `None` inside clears.
+/// Reads `customHeaders` in their canonical form; an inner `None` clears them.
 fn custom_headers(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let canonical = match fields.get("customHeaders") {
         None => return Ok(None),

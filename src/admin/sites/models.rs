@@ -1,4 +1,4 @@
-//! The models of a site: what its accounts offer, and what an operator switched off.
+//! The models of a site: those that its accounts offer, and those that an operator disabled.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub async fn disabled_models(admin: Arc<Admin>, request: Request) -> Result<Resp
     Ok(site_models(id, models))
 }
 
-/// `PUT /api/sites/{id}/disabled-models`: the whole new list.
+/// `PUT /api/sites/{id}/disabled-models`: replaces the whole list.
 pub async fn set_disabled_models(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::MODELS, request.json_object().await?);

@@ -1,10 +1,10 @@
-//! Recommended addresses of API vendors: what `detect` recognises and what the
-//! console offers. A table of data: vendors change names often.
+//! Recommended addresses of API vendors, which `detect` recognises and the console offers. A table of data, because
+//! vendors change names often.
 
 use crate::platform::Platform;
 use crate::site_url::SiteUrl;
 
-/// One vendor address with the models it is known for.
+/// A vendor's address with the models it is known for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Preset {
     /// Stable identifier; a site made from the preset keeps it.
@@ -14,24 +14,24 @@ pub struct Preset {
     pub description: &'static str,
     pub platform: Platform,
     pub default_url: &'static str,
-    /// Host and path recognised by `detect`, on either scheme's own port, without a trailing slash.
+    /// Hosts with paths that `detect` recognises, on the default port of either scheme, without a trailing slash.
     detected: &'static [&'static str],
     pub recommended_models: &'static [&'static str],
     pub docs_url: &'static str,
 }
 
-/// The preset with this id.
+/// Returns the preset with this id.
 pub fn by_id(id: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.id == id)
 }
 
-/// The preset whose host and path are exactly those of `url`; the first in the table wins.
+/// Returns the preset whose host and path are exactly those of `url`; the first in the table wins.
 pub fn by_url(url: &SiteUrl) -> Option<&'static Preset> {
     let address = format!("{}{}", url.host(), url.path());
     PRESETS.iter().find(|preset| url.port().is_none() && preset.detected.contains(&address.as_str()))
 }
 
-/// As [`by_url`]; when the platform is known too, also a preset of it whose default address would be
+/// Returns the same as [`by_url`]; if the platform is known, also one of its presets whose default address would be
 /// stored like `url`.
 pub fn by_url_on(url: &SiteUrl, platform: Option<Platform>) -> Option<&'static Preset> {
     let is_wanted = |preset: &&Preset| platform.is_none_or(|platform| preset.platform == platform);
@@ -52,7 +52,7 @@ const MODELSCOPE_MODELS: &[&str] =
     &["Qwen/Qwen3-32B", "Qwen/Qwen2.5-Coder-32B-Instruct", "deepseek-ai/DeepSeek-V3.2"];
 const DOUBAO_MODELS: &[&str] = &["ark-code-latest", "doubao-seed-2.0-code", "doubao-seed-2.0-pro"];
 
-/// Every preset, in the order in which they are matched and listed.
+/// All presets, in the order in which they are matched and listed.
 pub const PRESETS: &[Preset] = &[
     Preset {
         id: "codingplan-openai",
@@ -94,7 +94,7 @@ pub const PRESETS: &[Preset] = &[
         description: "GLM coding plan, messages",
         platform: Platform::Claude,
         default_url: "https://open.bigmodel.cn/api/anthropic",
-        // The same address also serves keys outside the plan, so it is only ever chosen by hand.
+        // The same address also serves keys outside the plan, so it can only be chosen by hand.
         detected: &[],
         recommended_models: ZHIPU_MODELS,
         docs_url: "https://docs.bigmodel.cn/",

@@ -1,11 +1,11 @@
-//! `/api/sites/{id}/probe-now` and `…/probe-stream`: models of a site tried now, as its first active
-//! account; what is not served is switched off there.
+//! `/api/sites/{id}/probe-now` and `…/probe-stream`: probes models of a site with its first active account, and
+//! disables there the models that are not served.
 //!
 //! ```text
-//! event: start     scope, modelsCount, modelsToProbe      what will be tried
-//! event: model     one model and how it did
-//! event: action    a model that is switched off
-//! event: complete  what `probe-now` answers                event: error  a message, and no more
+//! event: start     scope, modelsCount, modelsToProbe      what will be probed
+//! event: model     one model and its result
+//! event: action    a model that is disabled
+//! event: complete  what `probe-now` answers               event: error  a message, and no more
 //! ```
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::availability;
 use crate::store::sites::{self, SiteRow, SiteStatus};
 
-/// Events that a slow reader may be behind.
+/// Maximum number of events that wait for a slow reader.
 const BEHIND: usize = 32;
 
 /// `POST /api/sites/{id}/probe-now`
@@ -44,7 +44,8 @@ pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &shown(&probed)))
 }
 
-/// `GET /api/sites/{id}/probe-stream`: the same, streamed as it happens. A client that disconnects stops the probe.
+/// `GET /api/sites/{id}/probe-stream`: probes the models and streams each step. A client that disconnects stops the
+/// probe.
 pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&of_query(&request)?)?;
@@ -67,7 +68,7 @@ async fn stream_steps(jobs: &Arc<Jobs>, id: SiteId, scope: &ProbeScope, events: 
     };
     let (steps, mut seen) = mpsc::unbounded_channel();
     let probing = async {
-        // The sender goes with the probe: that ends the telling.
+        // The sender is dropped with the probe, which ends the loop below.
         let steps = steps;
         subject.probe(jobs, scope, |step| drop(steps.send(event_of(scope, &step)))).await
     };
@@ -94,7 +95,7 @@ fn event_of(scope: &ProbeScope, step: &ProbeStep<'_>) -> (&'static str, Value) {
 }
 
 async fn send(events: &mpsc::Sender<Bytes>, name: &str, data: &Value) {
-    // Nobody listens any more: the probe is about to be dropped.
+    // If sending fails, the client is gone and the probe is about to be dropped.
     let _ = events.send(Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).await;
 }
 
@@ -130,7 +131,7 @@ fn of_query(request: &Request) -> Result<Fields> {
     Ok(Fields::of(&schema::PROBE, fields))
 }
 
-/// Whom to ask for which models.
+/// The site, account and models to probe.
 struct Subject {
     site: SiteRow,
     account: AccountRow,
@@ -149,7 +150,7 @@ impl Subject {
         let account = account.ok_or_else(|| missing("Active account"))?;
         let rows = availability::of_account(store, account.id).await?;
         let models: Vec<String> = rows.into_iter().map(|row| row.model_name).collect();
-        // A slip of the pen probes no other model, which might be switched off for it.
+        // A misspelt name must not probe another model, which might then be disabled.
         let is_wanted =
             |model: &String| scope.all || scope.model.is_empty() || model.eq_ignore_ascii_case(&scope.model);
         if !models.iter().any(is_wanted) {
@@ -158,7 +159,7 @@ impl Subject {
         Ok(Self { site, account, models })
     }
 
-    /// Tries the models; routes follow what was switched off.
+    /// Probes the models; rebuilds the routes if some of them were disabled.
     async fn probe(
         &self,
         jobs: &Arc<Jobs>,

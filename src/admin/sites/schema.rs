@@ -1,4 +1,4 @@
-//! What the routes of sites take and give.
+//! Requests and responses of the site routes.
 
 use crate::admin::batch::{self, BATCH_RESULT};
 use crate::admin::errors::FAILURE;
@@ -36,7 +36,7 @@ pub static OPERATIONS: &[Operation] = &[
 
 pub static MODELS: Object = Object::new("ModelNames", &[has("models", List(&Text))]);
 
-/// What may be sent of a site whether it is there or not.
+/// The fields that a request may send to create or change a site.
 static FIELDS: Object = Object::new(
     "SiteFields",
     &[

@@ -1,12 +1,12 @@
-//! The subscriptions of a site's accounts in one line, from what each account's
-//! `extraConfig` keeps of the last look at them.
+//! Summarises the subscriptions of a site's accounts, from what each account's `extraConfig` stored when they were last
+//! read.
 
 use serde_json::{Value, json};
 
 use crate::money::Usd;
 use crate::time::{self, iso};
 
-/// Sums up the `extraConfig` texts of the accounts of one site; `null` when none keeps subscriptions.
+/// Summarises the `extraConfig` texts of one site's accounts; `null` if none has subscriptions.
 pub fn summary<'a>(extras: impl IntoIterator<Item = &'a str>) -> Value {
     let kept: Vec<Value> = extras.into_iter().filter_map(kept).collect();
     if kept.is_empty() {
@@ -49,7 +49,7 @@ fn kept(extra: &str) -> Option<Value> {
     extra.get_mut("sub2apiSubscription").map(Value::take).filter(Value::is_object)
 }
 
-/// Imported rows may be written either way.
+/// Returns the field under either name, because imported rows may use both spellings.
 fn field<'a>(value: &'a Value, name: &str, other: &str) -> Option<&'a Value> {
     value.get(name).or_else(|| value.get(other)).filter(|value| !value.is_null())
 }

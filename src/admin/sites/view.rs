@@ -1,4 +1,4 @@
-//! A site as answers show it. Proxy passwords and headers that authenticate are masked.
+//! A site as responses show it. Proxy passwords and headers that authenticate are masked.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::money::Usd;
 use crate::store::sites::{EndpointRow, SiteRow};
 use crate::time::iso;
 
-/// A site as every answer shows it.
+/// A site as every response shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteView<'a> {
@@ -55,7 +55,7 @@ struct EndpointView<'a> {
     updated_at: String,
 }
 
-/// A site in the list of sites, with what its accounts add up to.
+/// A site in the list of sites, with the sums of its accounts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedSite<'a> {

@@ -1,11 +1,11 @@
-//! Statistics kept for a moment: dashboards ask often, and the sums are costly.
+//! A short-lived cache of statistics: dashboards ask often, and the sums are costly.
 //!
 //! ```text
 //! age  0 ──── ttl ──────────────── 6 × ttl ────▶
-//!      hit     stale, made anew behind   miss        refresh: made anew at once
+//!      hit     stale, reloaded behind    miss      refresh: reloaded at once
 //! ```
 //!
-//! Who asks while an answer is being made shares that run. A failure is not kept.
+//! Requests that arrive while an answer is being made share that run. A failure is not cached.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,10 +21,10 @@ use crate::flight::SingleFlight;
 use crate::make_room::make_room;
 use crate::sync::lock;
 
-/// How many answers are kept; the one longest unused goes first.
+/// Maximum number of cached answers; the least recently used one is removed first.
 const MAX_KEPT: usize = 64;
 
-/// The answers last made, by what was asked.
+/// The cached answers, by key.
 #[derive(Default)]
 pub struct StatsCache {
     entries: Mutex<HashMap<String, Arc<Entry>>>,
@@ -37,7 +37,7 @@ struct Entry {
     flight: SingleFlight<Option<Arc<Value>>>,
 }
 
-/// What is asked: under which name it is kept, for how long, and whether the kept one will do.
+/// A query for statistics: its cache key, how long the answer is fresh, and whether to reload it now.
 pub struct StatsQuery {
     pub key: String,
     pub ttl: Duration,
@@ -45,7 +45,7 @@ pub struct StatsQuery {
 }
 
 impl StatsCache {
-    /// Nothing kept holds any more.
+    /// Empties the cache.
     pub fn clear(&self) {
         lock(&self.entries).clear();
     }
@@ -75,7 +75,7 @@ impl Entry {
     }
 }
 
-/// The answer to `ask`, kept or made by `load`, and which of these it is.
+/// Returns the answer to `query`, cached or made by `load`, and says which of them it is.
 pub async fn get<F>(
     cache: &StatsCache,
     core: &Arc<Core>,

@@ -1,4 +1,4 @@
-//! What caches of prompts had part in, as statistics show it.
+//! The use of prompt caches, as statistics show it.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::admin::ratio;
 use crate::store::cached::CachedTokens;
 
-/// Left out where no upstream tells.
+/// The tokens read from and written to prompt caches; left out where no upstream reports any.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheUse {
@@ -25,7 +25,7 @@ impl CacheUse {
     }
 }
 
-/// How much of the input came from caches, of 1; `None` where no upstream tells.
+/// Returns the fraction of the input that came from caches, from 0 to 1; `None` where no upstream reports it.
 pub fn hit_ratio(cached: &CachedTokens) -> Option<Value> {
     cached.hit_ratio().map(ratio)
 }

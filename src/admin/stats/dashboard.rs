@@ -1,5 +1,4 @@
-//! `GET /api/stats/dashboard`: the state of the whole at a glance. Only sites that
-//! are active count.
+//! `GET /api/stats/dashboard`: an overview of the whole service. Only active sites count.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,11 +32,11 @@ const SUMMARY_CACHE: HeaderName = HeaderName::from_static("x-dashboard-summary-c
 const INSIGHTS_CACHE: HeaderName = HeaderName::from_static("x-dashboard-insights-cache");
 
 const DAY: Millis = 86_400_000;
-/// The window of the rates.
+/// The period of the rates, in milliseconds.
 const WINDOW: Millis = 60_000;
 const AVAILABILITY_HOURS: usize = 24;
 const ANALYSIS_DAYS: i64 = 7;
-/// The longest list of models.
+/// Maximum length of a list of models.
 const MAX_LISTED: usize = 10;
 
 /// `GET /api/stats/dashboard`
@@ -102,7 +101,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
     }))
 }
 
-/// What the accounts of active sites earned by the check-ins of today.
+/// Sums what today's check-ins earned for the accounts of active sites.
 fn reward_of_today(holders: &[Holder], checkins: &[RewardRow], today: &str) -> Usd {
     let extra: HashMap<AccountId, Option<&str>> =
         holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
@@ -121,7 +120,7 @@ async fn insights(core: Arc<Core>) -> Result<Value> {
     }))
 }
 
-/// How requests were answered.
+/// The counts of requests by result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answered {
@@ -133,7 +132,7 @@ struct Answered {
     average_latency_ms: Option<i64>,
 }
 
-/// One local hour of a site.
+/// The requests to a site in one local hour.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bucket {
@@ -155,7 +154,7 @@ struct SiteAvailability {
     buckets: Vec<Bucket>,
 }
 
-/// How each site answered in the last local hours, the current one last.
+/// Returns each site's availability in the last local hours, the current one last.
 async fn availability(core: &Core, now: Millis) -> Result<Vec<SiteAvailability>> {
     let zone = &core.config.time_zone;
     let hours = last_hours(now, zone);
@@ -187,7 +186,7 @@ async fn availability(core: &Core, now: Millis) -> Result<Vec<SiteAvailability>>
     Ok(shown.collect())
 }
 
-/// The starts of the last local hours, ascending.
+/// Returns the starts of the last local hours, ascending.
 fn last_hours(now: Millis, zone: &TimeZone) -> Vec<Millis> {
     let mut hours = vec![local_hour_start(now, zone)];
     while hours.len() < AVAILABILITY_HOURS {
@@ -216,7 +215,7 @@ impl Answered {
     }
 }
 
-/// What models did in the last local days, today included.
+/// Summarises the usage of models in the last local days, today included.
 async fn analysis(core: &Core, now: Millis) -> Result<Value> {
     let today = local_day(now, &core.config.time_zone);
     let first = today.saturating_sub((ANALYSIS_DAYS - 1).days());
@@ -261,7 +260,7 @@ async fn analysis(core: &Core, now: Millis) -> Result<Value> {
     }))
 }
 
-/// A percentage with two decimals; 0 of nothing.
+/// Returns a percentage with two decimals; 0 if `of` is 0.
 fn part(count: i64, of: i64) -> Value {
     if of == 0 { 0.into() } else { rounded(count as f64 * 100.0 / of as f64, 100.0) }
 }

@@ -1,4 +1,4 @@
-//! What the statistics give.
+//! Responses of the statistics.
 
 use crate::admin::schema::Shape::*;
 use crate::admin::schema::{Member, Object, Operation, has, may, op};
@@ -145,7 +145,7 @@ pub static SPENT_AT_SITE: Object = Object::with("SpentAtSite", &[&SPENT], &[has(
 pub static SPENT_ON_MODEL: Object =
     Object::with("SpentOnModel", &[&SPENT], &[has("model", Text), has("tokens", Integer)]);
 
-/// What was read from prompt caches, where anything was.
+/// The use of prompt caches, where an upstream reports any.
 pub static CACHE_USE: Object = Object::new(
     "CacheUse",
     &[

@@ -34,7 +34,7 @@ struct Spent {
     cached: Option<CacheUse>,
 }
 
-/// What an active site holds and has spent.
+/// The balance and spend of an active site.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SiteShare {
@@ -64,9 +64,9 @@ struct SpentOnModel<'a> {
     tokens: i64,
 }
 
-/// `GET /api/stats/site-distribution`: balances now, and what was spent of all time.
+/// `GET /api/stats/site-distribution`: current balances, and the amounts spent of all time.
 pub async fn distribution(admin: Arc<Admin>, request: Request) -> Result<Response> {
-    // The days are checked and mean nothing, as ever.
+    // `days` is checked for compatibility, but has no effect.
     days_of(&request.query)?;
     let query =
         StatsQuery { key: "site-distribution".to_owned(), ttl: TTL, refresh: request.query.is_on("refresh") };
@@ -100,8 +100,8 @@ async fn load_distribution(core: Arc<Core>) -> Result<Value> {
     Ok(shown.collect())
 }
 
-/// `GET /api/stats/site-trend`: each day with calls, by the sites' names and by their ids, since names may
-/// be equal; with `model` those of one model, which are few rows and are read each time.
+/// `GET /api/stats/site-trend`: lists the days with calls, by site name and by site id, since names may be equal. With
+/// `model` it covers that model only; these are few rows, which are read each time.
 pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let days = days_of(&request.query)?;
     if let Some(model) = request.query.get("model").filter(|model| !model.is_empty()) {
@@ -166,7 +166,7 @@ impl Spent {
     }
 }
 
-/// How many local days, today included.
+/// Reads the number of local days, today included.
 fn days_of(query: &Query) -> Result<i64, Invalid> {
     let Some(text) = query.get("days").filter(|text| !text.trim().is_empty()) else {
         return Ok(DEFAULT_DAYS);

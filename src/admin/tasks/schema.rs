@@ -1,4 +1,4 @@
-//! What the routes of tasks give.
+//! Responses of the task routes.
 
 use crate::admin::paging::LIMIT;
 use crate::admin::schema::Shape::*;
@@ -50,12 +50,12 @@ pub static TASK: Object = Object::new(
 pub static TASK_LOG_LINE: Object =
     Object::new("TaskLogLine", &[has("seq", Count), has("message", Text), has("createdAt", Time)]);
 
-/// An operation that goes on as a task.
+/// The response of an operation that continues as a task.
 pub static QUEUED: Object = Object::with(
     "Queued",
     &[&MESSAGE],
     &[has("queued", Is(true)), has("reused", Boolean), has("jobId", Text), has("status", Text)],
 );
 
-/// A success with a text for people.
+/// A success with a message for people.
 pub static MESSAGE: Object = Object::new("Message", &[has("success", Is(true)), has("message", Text)]);

@@ -1,4 +1,4 @@
-//! Whether an account has tokens, and a site can make them.
+//! Checks whether an account has tokens, and whether its site can make them.
 
 use hyper::StatusCode;
 
@@ -9,7 +9,7 @@ use crate::platform::Platform;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
 
-/// Refuses what makes no sense for an account that is a key itself.
+/// Refuses an account that is an API key itself and has no tokens.
 pub fn require_tokens(account: &AccountRow) -> Result<()> {
     if owns_tokens(account) {
         return Ok(());
@@ -17,7 +17,7 @@ pub fn require_tokens(account: &AccountRow) -> Result<()> {
     Err(AdminError::bad_request("API key accounts have no account tokens"))
 }
 
-/// Refuses what the platform of a site does not know.
+/// Refuses a site whose platform manages no keys.
 pub fn require_keys(site: &SiteRow) -> Result<Platform> {
     let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().keys);
     platform.ok_or_else(|| {
@@ -25,7 +25,7 @@ pub fn require_keys(site: &SiteRow) -> Result<Platform> {
     })
 }
 
-/// The site did not do what it was asked to.
+/// Builds the refusal for a site's failure.
 pub fn bad_gateway(error: crate::upstream::platforms::SiteError) -> AdminError {
     AdminError::new(StatusCode::BAD_GATEWAY, advised(&error.message))
 }

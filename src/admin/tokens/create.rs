@@ -1,4 +1,4 @@
-//! `POST /api/account-tokens`: a key typed here, or one that the site makes.
+//! `POST /api/account-tokens`: stores a typed key, or has the site make one.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::store::sites::SiteStatus;
 use crate::store::tokens::{self, TokenRow};
 use crate::upstream::platforms::{NewSiteKey, SiteErrorKind};
 
-/// The answer when the site has made the key: how the sync that brought it here went, and the key.
+/// The response when the site made the key: the result of the sync that fetched it, and the key.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CreatedAtSite<'a> {
@@ -61,7 +61,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// Has the site make a key, and brings it here with all others that the site lists.
+/// Has the site make a key, and stores it with all others that the site lists.
 async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput) -> Result<Response> {
     let site = site_routes::find(&jobs.core.store, account.site_id).await?;
     if site.status != SiteStatus::Active {
@@ -102,7 +102,7 @@ async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// The key that the site is asked to make.
+/// Builds the key that the site is asked to make.
 fn wanted(input: &CreateInput) -> NewSiteKey {
     let site_options = &input.site_options;
     let blank = NewSiteKey::default();

@@ -1,9 +1,7 @@
-//! `/api/account-tokens`: the API keys of session accounts: list, change, delete,
-//! default, reveal.
+//! `/api/account-tokens`: the API keys of session accounts: list, change, delete, default, reveal.
 //!
-//! Accounts that are an API key themselves have no tokens: what is done for one is refused, and rows
-//! left from another time are not listed. Changes of the rows take turns (`Core::token_edits`); what
-//! asks a site is done outside of a turn.
+//! Accounts that are an API key themselves have no tokens: operations for one are refused, and its leftover rows are
+//! not listed. Changes of the rows take turns (`Core::token_edits`); requests to a site are made outside of a turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -64,7 +62,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
-    // A body that nobody can read is refused whether or not the token exists.
+    // A malformed body is refused whether or not the token exists.
     UpdateInput::read(&fields, None)?;
     let account = owner_of(&admin.core, id).await?;
     let (row, has_new_value) = {
@@ -106,7 +104,7 @@ enum Action {
     Delete,
 }
 
-/// `POST /api/account-tokens/batch`: items run one after the other, each in its own transaction.
+/// `POST /api/account-tokens/batch`: applies one action to tokens, one after the other, each in its own transaction.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
@@ -146,7 +144,7 @@ pub async fn set_default(admin: Arc<Admin>, request: Request) -> Result<Response
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-/// `GET /api/account-tokens/{id}/value`: the key in full, to be copied.
+/// `GET /api/account-tokens/{id}/value`: shows the key in full, to be copied.
 pub async fn value(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     owner_of(&admin.core, id).await?;
@@ -175,13 +173,13 @@ pub async fn default_of(admin: Arc<Admin>, request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
 }
 
-/// Writes the set and gives one of its rows as stored.
+/// Saves the set and returns one of its rows as stored.
 pub async fn saved(store: &Store, token_set: TokenSet, id: TokenId) -> Result<TokenRow> {
     let rows = token_set.save(store).await.map_err(refused)?;
     rows.into_iter().find(|row| row.id == id).ok_or_else(missing)
 }
 
-/// Why the store did not take a change of tokens.
+/// Converts the store's refusal of a change of tokens.
 pub fn refused(error: store::Error) -> AdminError {
     match error {
         store::Error::Conflict(_) => AdminError::conflict("A token with this value already exists"),
@@ -195,13 +193,13 @@ fn missing() -> AdminError {
     AdminError::not_found("Token")
 }
 
-/// The accounts of these tokens, whose routes follow when a token goes.
+/// Returns the accounts of these tokens, whose routes are rebuilt when a token is deleted.
 async fn owners(store: &Store, ids: &[TokenId]) -> Result<Scope> {
     let rows = tokens::some(store, ids).await?;
     Ok(Scope::of_accounts(rows.into_iter().map(|row| row.account_id)))
 }
 
-/// The account of a token that can be managed.
+/// Returns the account of a token; fails if its tokens cannot be managed.
 async fn owner_of(core: &Core, id: TokenId) -> Result<AccountRow> {
     let token = tokens::get(&core.store, id).await?.ok_or_else(missing)?;
     let account = find_account(&core.store, token.account_id).await?;
@@ -227,7 +225,7 @@ fn change(token_set: &mut TokenSet, at: usize, input: UpdateInput) -> Result<()>
     if let Some(token) = input.token {
         let was_ready = row.is_ready();
         row.set_value(&token);
-        // The whole value is what a placeholder waited for.
+        // A placeholder is enabled once its whole value is known.
         row.enabled |= row.is_ready() && !was_ready;
     }
     if let Some(enabled) = input.enabled {
@@ -277,7 +275,7 @@ async fn enable(core: &Core, id: TokenId, enabled: bool) -> Result<()> {
     saved(&core.store, token_set, id).await.map(drop)
 }
 
-/// Deletes a token: at its site first, where the site can be asked; when it refuses, the row stays.
+/// Deletes a token: at its site first, if the site can be asked; if that fails, the row stays.
 async fn remove(jobs: &Arc<Jobs>, id: TokenId) -> Result<()> {
     let account = owner_of(&jobs.core, id).await?;
     let token = tokens::get(&jobs.core.store, id).await?.ok_or_else(missing)?;

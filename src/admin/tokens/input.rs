@@ -8,17 +8,17 @@ use crate::ids::AccountId;
 use crate::jobs::tokens::set::Source;
 use crate::time::Millis;
 
-/// Keys are long, but not this long.
+/// Maximum length of a key, in bytes; keys are long, but not this long.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
-/// The longest text that is passed on to a site.
+/// Maximum length of a text that is passed on to a site, in characters.
 const MAX_TEXT_CHARS: usize = 10_000;
 
-/// A request for a token: typed here, or made at the site.
+/// A request for a token that is typed here, or made at the site.
 #[derive(Debug)]
 pub struct CreateInput {
     pub account_id: AccountId,
     pub name: Option<String>,
-    /// Blank means that the site shall make one.
+    /// `None` (sent blank or not at all) means that the site makes the key.
     pub token: Option<String>,
     pub enabled: bool,
     pub is_default: bool,
@@ -31,9 +31,9 @@ pub struct CreateInput {
 #[derive(Debug, PartialEq)]
 pub struct SiteKeyOptions {
     pub unlimited_quota: bool,
-    /// Units, where the quota is limited.
+    /// In the site's quota units; used if the quota is limited.
     pub remain_quota: Option<i64>,
-    /// `None` = never.
+    /// `None` means never.
     pub expires_at: Option<Millis>,
     pub allow_ips: String,
     pub model_limits_enabled: bool,
@@ -80,7 +80,7 @@ impl SiteKeyOptions {
                 Some(quota.ok_or_else(|| Invalid::field("remainQuota", "positive integer"))?)
             }
         };
-        // Who names a limit wants one.
+        // A request that names a limit wants one.
         let unlimited_quota = unlimited_quota.unwrap_or(remain_quota.is_none());
         if !unlimited_quota && remain_quota.is_none() {
             return Err(Invalid::field("remainQuota", "positive integer where unlimitedQuota is false"));
@@ -99,7 +99,7 @@ impl SiteKeyOptions {
 // === impl UpdateInput ===
 
 impl UpdateInput {
-    /// Reads a change of the token that is shown with this mask: the mask coming back is no new value.
+    /// Reads a change of a token; `stored` is its present value, whose mask is not taken for a new value.
     pub fn read(fields: &Fields, stored: Option<&str>) -> Result<Self, Invalid> {
         let token = match fields.text("token")? {
             None => None,
@@ -133,7 +133,7 @@ fn name(fields: &Fields) -> Result<Option<String>, Invalid> {
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
-/// A key in one line, since it is sent in a header; `None` when it is blank.
+/// Reads a key, which must be one line since it is sent in a header; `None` if it is blank.
 fn value(text: &str) -> Result<Option<String>, Invalid> {
     let text = text.trim();
     if text.len() > MAX_VALUE_BYTES || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
@@ -163,7 +163,7 @@ fn passed_on(fields: &Fields, name: &str) -> Result<String, Invalid> {
     Ok(text.to_owned())
 }
 
-/// Epoch seconds or a date as text; -1, like nothing at all, is never.
+/// Reads the expiry as epoch seconds or a date; -1 and an absent value mean never.
 fn expired_time(fields: &Fields) -> Result<Option<Millis>, Invalid> {
     let is_never = match fields.get("expiredTime") {
         Some(Value::String(text)) => text.trim() == "-1",

@@ -1,4 +1,4 @@
-//! What the routes of account tokens take and give.
+//! Requests and responses of the account token routes.
 
 use crate::admin::batch::{self, BATCH_RESULT};
 use crate::admin::models::schema::COVERAGE_REFRESH;

@@ -1,4 +1,4 @@
-//! `/api/account-tokens`, what asks the site: sync, groups.
+//! The routes of `/api/account-tokens` that ask the site: sync and groups.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::{Summary, SyncStatus, Synced};
 use crate::store::accounts::AccountRow;
 
-/// The answer to the sync of one account.
+/// The response to the sync of one account.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SyncAnswer {
@@ -40,7 +40,7 @@ struct SyncAnswer {
     error: Option<String>,
 }
 
-/// The sync of all accounts.
+/// The result of the sync of all accounts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SyncedAll {
@@ -49,7 +49,7 @@ struct SyncedAll {
     coverage_refresh: Coverage,
 }
 
-/// The answer to it, where the operator waits.
+/// The response to it, if the operator waits.
 #[derive(Serialize)]
 struct SyncAllAnswer {
     #[serde(flatten)]
@@ -75,7 +75,7 @@ pub async fn sync(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::BAD_GATEWAY, &body))
 }
 
-/// `POST /api/account-tokens/sync-all`: as a task, or waited for.
+/// `POST /api/account-tokens/sync-all`: runs as a task, or is waited for with `wait`.
 pub async fn sync_all(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::SYNC_ALL, request.json_object().await?);
     if fields.bool("wait")?.unwrap_or(false) {
@@ -98,7 +98,7 @@ pub async fn sync_all(admin: Arc<Admin>, mut request: Request) -> Result<Respons
     Ok(queued(&started))
 }
 
-/// `GET /api/account-tokens/groups/{id}`: the groups that an account may put its keys into.
+/// `GET /api/account-tokens/groups/{id}`: lists the groups that an account may put its keys into.
 pub async fn groups(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let account = find_account(&admin.core.store, id).await?;
@@ -124,7 +124,7 @@ pub async fn groups(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "groups": groups })))
 }
 
-/// Refuses what only a session can ask for.
+/// Refuses an account without a session, which the request to the site needs.
 pub fn require_session(account: &AccountRow) -> Result<()> {
     match account.access_token {
         Some(_) => Ok(()),
@@ -132,7 +132,7 @@ pub fn require_session(account: &AccountRow) -> Result<()> {
     }
 }
 
-/// Models and routes after a sync, for the accounts whose tokens it touched.
+/// Refreshes models and routes of the accounts whose tokens a sync touched.
 pub async fn cover_synced(jobs: &Arc<Jobs>, synced: &[Synced]) -> Coverage {
     let touched: Vec<AccountId> =
         synced.iter().filter(|synced| synced.synced).map(|synced| synced.account_id).collect();

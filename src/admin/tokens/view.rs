@@ -1,4 +1,4 @@
-//! An account token as answers show it: never its value, always its mask.
+//! An account token as responses show it: never its value, always its mask.
 
 use serde::Serialize;
 
@@ -39,10 +39,10 @@ pub struct ListedToken<'a> {
 struct TokenAccount<'a> {
     id: AccountId,
     username: Option<&'a str>,
-    /// Only in the list of tokens.
+    /// Only present in the list of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
-    /// Only in what a search finds: `session` or `apikey`.
+    /// Only present in search results: `session` or `apikey`.
     #[serde(skip_serializing_if = "Option::is_none")]
     segment: Option<&'static str>,
 }
@@ -78,13 +78,13 @@ impl<'a> TokenView<'a> {
 // === impl ListedToken ===
 
 impl<'a> ListedToken<'a> {
-    /// As the list of tokens shows it.
+    /// Builds the token for the list of tokens.
     pub fn of(token: &'a TokenRow, account: &'a AccountRow, site: &'a SiteRow) -> Self {
         let status = Some(account.status.as_str());
         Self::new(token, TokenAccount { status, ..TokenAccount::of(account) }, site)
     }
 
-    /// As a search shows it.
+    /// Builds the token for a search result.
     pub fn found(
         token: &'a TokenRow,
         account: &'a AccountRow,
@@ -108,18 +108,18 @@ impl<'a> TokenAccount<'a> {
     }
 }
 
-/// The mask of a token's value.
+/// Returns the mask of a token's value.
 pub fn masked(token: &TokenRow) -> String {
     token.token.as_ref().map(Secret::expose).map_or_else(String::new, mask)
 }
 
-/// A key as its users write it: with `sk-` before it.
+/// Returns a key as its users write it, with `sk-` before it.
 pub fn display(value: &str) -> String {
     let value = value.trim();
     if value.is_empty() || value.starts_with("sk-") { value.to_owned() } else { format!("sk-{value}") }
 }
 
-/// `sk-***`, or with three characters of the beginning and two or four of the end.
+/// Masks a key: `sk-***`, or for longer keys with three more characters at the beginning and two or four at the end.
 pub fn mask(value: &str) -> String {
     let shown: Vec<char> = display(value).chars().collect();
     let text = |part: &[char]| part.iter().collect::<String>();

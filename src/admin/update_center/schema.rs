@@ -1,4 +1,4 @@
-//! What the routes of the update center take and give.
+//! Requests and responses of the update center routes.
 
 use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::*;

@@ -1,4 +1,4 @@
-//! What an update changes, without a store.
+//! Tests of the change that an update computes, without a store.
 
 use super::*;
 use crate::admin::accounts::view::sample;

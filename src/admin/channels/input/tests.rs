@@ -1,4 +1,4 @@
-//! What is read of a channel, and which credential it gets on which route.
+//! Tests of reading a channel's fields, and of the credential that it gets on a route.
 
 use serde_json::json;
 
@@ -98,8 +98,8 @@ fn token(id: i64, account: i64, enabled: bool, is_default: bool) -> TokenRow {
     }
 }
 
-/// Account 1 serves by its tokens 11 (its default), 12 and 13 (switched off), account 2 by its own key
-/// although it has the token 21.
+/// Account 1 serves by its tokens 11 (its default), 12 and 13 (disabled); account 2 by its own key although it has the
+/// token 21.
 fn route_index(pattern: &str, channels: Vec<ChannelRow>) -> RouteIndex {
     let session = AccountRow { id: AccountId::new(1), credential_mode: CredentialMode::Session, ..sample() };
     let key = AccountRow {

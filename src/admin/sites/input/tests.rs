@@ -1,4 +1,4 @@
-//! Every field of a site and of its addresses: what is taken, and what is refused.
+//! Tests of every field of a site and of its addresses: which values are accepted, and which refused.
 
 use super::*;
 use crate::admin::input::refuses_each;

@@ -147,6 +147,9 @@ fn no_other_model_comes_in_beside_the_one_that_is_allowed() {
         assert_eq!(answer.status, status, "{member}: {}", answer.text());
     }
     assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 2);
+    let body = json!({"model": MODEL, "messages": said, "fallbacks": vec![MODEL; 33]});
+    let refused = client.send(Request::post("/v1/chat/completions").json(&body)).expect(400);
+    assert_eq!(refused["error"]["param"], "fallbacks", "{refused}");
     // Nor in the query.
     let body = json!({"model": MODEL, "messages": said});
     client.send(Request::post("/v1/chat/completions?model=dear&a=1").json(&body)).expect(200);

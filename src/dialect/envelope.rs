@@ -133,10 +133,15 @@ pub fn skim_or(
     if let Some((name, problem)) = found.ambiguous {
         return Err(EnvelopeError::field(name, problem));
     }
-    let short = found.also.iter().filter(|list| list.len() <= MAX_ALSO_BYTES);
-    let also: Vec<String> = short.flat_map(|list| names_in(list)).take(MAX_ALSO + 1).collect();
-    if also.len() > MAX_ALSO || found.also.iter().any(|list| list.len() > MAX_ALSO_BYTES) {
-        return Err(EnvelopeError::field("models", "are more than 32"));
+    let mut also = Vec::new();
+    for (name, list) in &found.also {
+        if list.len() <= MAX_ALSO_BYTES {
+            also.extend(names_in(list));
+        }
+        if list.len() > MAX_ALSO_BYTES || also.len() > MAX_ALSO {
+            let problem = format!("may name at most {MAX_ALSO} models, in {MAX_ALSO_BYTES} bytes");
+            return Err(EnvelopeError::field(name, &problem));
+        }
     }
     let (model, place) = found.model(dialect, default_model, object.open)?;
     found.require_messages(dialect)?;
@@ -226,8 +231,8 @@ struct Found<'a> {
     decided: u8,
     /// A member of [`DECISIVE`] that two parsers could read in two ways, and the reason.
     ambiguous: Option<(&'static str, &'static str)>,
-    /// The lists of other models, unparsed.
-    also: Vec<&'a str>,
+    /// The lists of other models, unparsed, with the names of their members.
+    also: Vec<(&'static str, &'a str)>,
     messages: Option<&'a str>,
     input: bool,
 }
@@ -265,12 +270,14 @@ impl<'a> Found<'a> {
             "include" => said.has_include = true,
             "service_tier" => said.has_tier = true,
             key if dialect == Dialect::Gemini && OPENAI_WORDS.contains(&key) => said.has_openai_words = true,
-            key if ALSO.iter().any(|name| name.eq_ignore_ascii_case(key)) => self.also.push(value),
             "user" if dialect != Dialect::Messages => said.user = hint(value),
             "metadata" if dialect == Dialect::Messages => {
                 said.user = json::member(value, "user_id").and_then(hint);
             }
-            _ => {}
+            key => {
+                let also = ALSO.into_iter().find(|name| name.eq_ignore_ascii_case(key));
+                self.also.extend(also.map(|name| (name, value)));
+            }
         }
     }
 

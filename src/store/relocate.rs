@@ -209,29 +209,27 @@ fn refuse_served(target: &mut dyn Connection) -> Result<(), OpenError> {
 }
 
 fn refuse_used(target: &mut dyn Connection) -> Result<(), OpenError> {
-    for table in ["sites", "settings"] {
-        if count(target, table)? > 0 {
+    for Table { name, .. } in copied_tables() {
+        if !target.select(&format!("SELECT 1 FROM {name} LIMIT 1"), &[])?.is_empty() {
             return Err(OpenError::Unusable(format!(
-                "the target database is not empty: it has rows in {table}. It is emptied first with overwrite=true, on the command line without --keep"
+                "the target database is not empty: it has rows in {name}. It is emptied first with overwrite=true, on the command line without --keep"
             )));
         }
     }
     Ok(())
 }
 
-fn count(target: &mut dyn Connection, table: &str) -> Result<i64> {
-    let rows = target.select(&format!("SELECT COUNT(*) FROM {table}"), &[])?;
-    rows.first().map_or(Ok(0), |row| row.fields().int())
+fn copied_tables() -> impl DoubleEndedIterator<Item = &'static Table> {
+    migrate::tables().iter().filter(|table| !NOT_COPIED.contains(&table.name))
 }
 
 fn fill(source: &Moment, target: &mut dyn Connection, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
-    let tables = || migrate::tables().iter().filter(|table| !NOT_COPIED.contains(&table.name));
-    for table in tables().rev() {
+    for table in copied_tables().rev() {
         target.run(&[Statement::new(format!("DELETE FROM {}", table.name), Vec::new())])?;
     }
     let mut copied = Vec::new();
-    let count = tables().count();
-    for (number, table) in (1..).zip(tables()) {
+    let count = copied_tables().count();
+    for (number, table) in (1..).zip(copied_tables()) {
         let columns = target.columns(table.name)?;
         let mut sum = Sum::default();
         let step = |rows, compares| Step { table: table.name, number, tables: count, rows, compares };

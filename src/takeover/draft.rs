@@ -20,7 +20,7 @@ use crate::time::{iso, now_ms};
 const MAX_ROWS: usize = 500_000;
 /// The maximum number of entries in the list of what was not taken; further ones are only counted.
 const MAX_LISTED: usize = 2_000;
-/// The maximum length of names, in characters; for names of models, in bytes.
+/// The maximum length of names, in characters.
 pub(super) const MAX_NAME: usize = 191;
 const MAX_GROUP: usize = 64;
 /// The maximum length of a credential, in bytes: tokens of logins have several thousand.
@@ -408,7 +408,8 @@ pub(super) fn clipped(text: &str, most: usize) -> Option<String> {
 
 fn model_name(text: &str) -> Option<String> {
     let name = text.trim();
-    let is_sound = !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control);
+    let is_sound =
+        !name.is_empty() && name.chars().count() <= MAX_NAME && !name.chars().any(char::is_control);
     is_sound.then(|| name.to_owned())
 }
 

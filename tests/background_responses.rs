@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Reply, Request, Upstream, eventually, wire};
+use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
 
 const RESPONSES: &str = "/v1/responses";
 const ONE: &str = "/v1/responses/resp_up1";
@@ -116,6 +116,16 @@ fn a_stream_in_the_background_that_is_read_to_its_end_is_booked_once() {
     eventually("it is booked", || (used(&gateway) == (TOKENS, 1)).then_some(()));
     client.get(ONE).expect(200);
     assert_eq!(used(&gateway), (TOKENS, 1));
+}
+
+#[test]
+fn one_that_an_upstream_may_have_begun_is_begun_nowhere_else() {
+    let pair = Pair::start();
+    pair.first.answer(RESPONSES, Reply::error(502, "Bad gateway"));
+    pair.second.answer(RESPONSES, Reply::json(200, &at("queued")));
+    let ask = json!({"model": Pair::MODEL, "input": "Which way?", "background": true});
+    pair.gateway.client().post(RESPONSES, &ask).expect(502);
+    assert_eq!((pair.first.asked_for(RESPONSES).len(), pair.second.asked_for(RESPONSES).len()), (1, 0));
 }
 
 #[test]

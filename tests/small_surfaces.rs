@@ -268,6 +268,15 @@ fn codex_asks_below_its_own_base_url() {
 }
 
 #[test]
+fn a_wrong_method_is_refused_in_the_shape_of_the_surface() {
+    let gateway = Gateway::start();
+    for path in ["/v1/rerank", "/v2/rerank", "/v1/moderations"] {
+        let refused = gateway.client().get(path).expect(405);
+        assert_eq!(refused["error"]["type"], "invalid_request_error", "{path}: {refused}");
+    }
+}
+
+#[test]
 fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
     let pair = Pair::start();
     let client = pair.gateway.client();

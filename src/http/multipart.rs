@@ -232,8 +232,12 @@ impl PartHead {
         }
         let mut parameters = Parameters::read(rest)?;
         let name = parameters.take("name").ok_or(Malformed("a field has no name"))?;
-        if name.contains('\\') || name.trim() != name {
-            return Err(Malformed("the name of a field has a backslash, or a blank at an end"));
+        // PHP takes single quotes for quotes, and readers of e-mail decode `=?utf-8?Q?…?=` (RFC 2047).
+        let is_odd = name.contains('\\') || name.starts_with('\'') || name.contains("=?");
+        if is_odd || name.trim() != name {
+            return Err(Malformed(
+                "the name of a field has a quote, a backslash, an encoded word, or a blank at an end",
+            ));
         }
         let plain = parameters.take("filename");
         self.name = name;

@@ -142,6 +142,8 @@ fn what_two_parsers_could_read_in_two_ways_is_refused() {
         "name*=UTF-8''model",
         "name*0=mo; name*1=del",
         "name=\"mo\\del\"",
+        "name='model'",
+        "name=\"=?utf-8?Q?model?=\"",
         "name=\"a\\\"; x=\"",
         "name=\" model\"",
         "name =model",

@@ -208,7 +208,11 @@ impl Call {
 
     /// Returns what kind of work an upstream does for the call, which decides where it may be sent again.
     pub(super) fn work(&self) -> Work {
-        self.operation.work(self.shape.dialect)
+        match self.operation.work(self.shape.dialect) {
+            // The upstream works on it, and charges for it, whoever waits.
+            Work::Text if self.envelope.in_background => Work::Creation,
+            work => work,
+        }
     }
 
     /// Whether the request contains these words, which are in lower case.

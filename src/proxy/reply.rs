@@ -65,7 +65,10 @@ impl ErrorShape {
             Some(Dialect::Gemini)
         } else if under("/v1/messages") || under("/anthropic") {
             Some(Dialect::Messages)
-        } else if ["/v1", "/chat", "/responses", "/openai", "/deployments"].into_iter().any(under) {
+        } else if ["/v1", "/v2/rerank", "/chat", "/responses", "/openai", "/deployments"]
+            .into_iter()
+            .any(under)
+        {
             None
         } else {
             return None;

@@ -1,8 +1,8 @@
-//! One pass over the announcements of sites at a time.
+//! Allows one pass over the announcements of sites at a time.
 
 use tokio::sync::Mutex;
 
-/// Held by the pass under way: two would both take the same for new.
+/// The lock of the pass under way: two passes would both take the same announcement for new.
 #[derive(Default)]
 pub struct Announcements {
     pub(super) turn: Mutex<()>,

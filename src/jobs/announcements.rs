@@ -1,7 +1,7 @@
-//! What sites announce, read from them.
+//! Reads the announcements of sites.
 //!
-//! One site after the other. What is seen for the first time becomes a row, an event and a notice to the
-//! operator; what is known is only brought up to date. A site that fails is reported and holds up no other.
+//! Sites are asked one after the other. An announcement that is seen for the first time becomes a row, an event and a
+//! notice to the operator; a known one is only updated. A site that fails is reported and does not hold up the others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,14 +26,15 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::now_ms;
 use crate::upstream::platforms::{Announcement, GENERIC_TITLE, NoticeLevel, SiteError, SiteErrorKind};
 
-/// How often all sites are asked.
+/// The interval at which all sites are asked.
 pub const INTERVAL: Duration = Duration::from_secs(900);
-/// How many announcements of a site are read at once: fewer than are kept, so that what it shows is known the next time.
+/// The most announcements that are read from a site at once: fewer than are kept, so that those it shows are known the
+/// next time.
 const MAX_SHOWN: usize = 200;
-/// The longest key the store can index.
+/// The longest key that the store can index, in characters.
 const MAX_KEY_CHARS: usize = 191;
 
-/// What a pass did.
+/// The counts of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Synced {
@@ -47,7 +48,7 @@ pub struct Synced {
     pub failed_sites: Vec<FailedSite>,
 }
 
-/// A site that was not read, and why.
+/// A site that could not be read, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedSite {
@@ -56,7 +57,7 @@ pub struct FailedSite {
     pub message: String,
 }
 
-/// Syncs one site, or all active ones, as a task; or gives the one that does it.
+/// Starts a task that syncs one site, or all active ones; returns the running task if there is one.
 pub fn start_sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> Started {
     let scope = site.map_or_else(|| "all".to_owned(), |id| id.to_string());
     let spec = Spec {
@@ -104,7 +105,7 @@ pub async fn sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> store::Result<Synce
     Ok(synced)
 }
 
-/// As the first active session account of the site; as nobody where there is none.
+/// Reads a site's announcements as its first active session account, or without an account where there is none.
 async fn ask(jobs: &Arc<Jobs>, site: &SiteRow) -> Result<Vec<Announcement>, SiteError> {
     let platform = Platform::parse(&site.platform);
     if !platform.is_some_and(|platform| platform.abilities().announcements) {
@@ -166,7 +167,7 @@ async fn take_in(
     Ok(())
 }
 
-/// Title and text, or the text alone where the title says nothing.
+/// Returns title and text, only the text where the title is empty or generic, or only the title where there is no text.
 fn text_of(announcement: &Announcement) -> String {
     let (title, content) = (announcement.title.trim(), announcement.content.trim());
     if title.is_empty() || title == GENERIC_TITLE {

@@ -1,4 +1,4 @@
-//! Stores what the other side does not give twice: a token that took the place of the one it was asked for with.
+//! Stores a token that the other side issues only once: it replaced the token that it was asked for with.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use tokio::time::{Instant, sleep};
 use crate::ids::AccountId;
 use crate::store;
 
-/// How often it is tried to store it, while the store answers.
+/// How often storing is tried while the store answers.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long it is tried while the server of the database does not answer.
+/// How long storing is tried while the database server does not answer.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
-/// Stores the new token of an account, again and again where that fails.
+/// Stores the new token of an account, and tries again where that fails.
 ///
 /// # Errors
-/// The account is another one now, the store has closed, or it has failed to the last.
+/// When the account is another one now, the store has closed, or the last try has failed.
 pub(super) async fn store<F>(id: AccountId, store: impl Fn() -> F) -> store::Result<()>
 where
     F: Future<Output = store::Result<()>>,

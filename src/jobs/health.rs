@@ -1,5 +1,5 @@
-//! Keeps what is known of the health of sites over a restart: half a second after a
-//! failure it is in the store, with all that happened meanwhile; mere successes follow within a minute.
+//! Saves the health of sites so that it outlasts a restart. A failure is saved half a second later, together with all
+//! that happened meanwhile; successes alone are saved within a minute.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,12 +13,12 @@ use crate::routing::health::saved;
 use crate::store::{self, settings};
 use crate::time::now_ms;
 
-/// From a change to its transaction: what changes meanwhile goes along.
+/// The delay from a change to its transaction; changes in between are saved along with it.
 const DEBOUNCE: Duration = Duration::from_millis(500);
-/// The longest that successes alone wait.
+/// The longest delay of successes alone.
 const AT_LEAST: Duration = Duration::from_secs(60);
 
-/// Waits for a change, then saves.
+/// Waits for a change, then saves the health of all sites.
 pub async fn save_changes(jobs: Arc<Jobs>) -> Pass {
     let saver = &jobs.health_saver;
     if timeout(AT_LEAST, saver.changed.notified()).await.is_ok() {

@@ -1,10 +1,10 @@
-//! Whether the health of sites is to be saved.
+//! Signals that the health of sites is to be saved.
 
 use std::sync::atomic::AtomicI64;
 
 use tokio::sync::Notify;
 
-/// Who waits for changes that matter.
+/// The signal that health has changed, and the time of the last save.
 #[derive(Debug, Default)]
 pub struct Saver {
     pub(super) changed: Notify,
@@ -12,7 +12,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Something changed that a restart should not forget.
+    /// Reports a change that a restart should not forget.
     pub fn nudge(&self) {
         self.changed.notify_one();
     }

@@ -1,7 +1,7 @@
-//! What requests cost that ended before the price list of their site was read.
+//! Corrects the cost of requests that ended before the price list of their site was read.
 //!
-//! They are booked by the flat estimate. Once the list is there, each is booked by it; where no list comes, or too many wait,
-//! the estimate stands.
+//! Such requests are booked by the flat estimate. Once the list has been read, each is booked by it; where no list
+//! comes, or too many requests wait, the estimate stands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill};
 use crate::store::proxy_logs::UsageSource;
 
-/// How long a list is waited for: longer than a site may take to tell it.
+/// The longest wait for a list: longer than a site may take to send it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether a list tells the price of the model by now, or is still on its way.
+/// Whether the list has the price of the model, or is still on its way.
 pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
     let account = &channel.account;
     match account.prices.load() {
@@ -28,7 +28,7 @@ pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
     }
 }
 
-/// Queues a request that was booked by the estimate, and returns at once.
+/// Queues a request that was booked by the estimate for booking by the list, and returns at once.
 pub fn enqueue(jobs: &Arc<Jobs>, request: Lookup) {
     let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
         log::debug!("too many requests wait for prices: the estimate of one stands");
@@ -55,7 +55,7 @@ async fn settle(jobs: &Arc<Jobs>, request: &Lookup) {
     }
 }
 
-/// What the list says; `None` for a model that it does not have.
+/// Returns the bill by the price list; `None` for a model that the list does not have.
 fn bill(request: &Lookup) -> Option<Bill> {
     let account = &request.channel.account;
     let catalog = account.prices.load()?;

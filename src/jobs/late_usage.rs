@@ -1,5 +1,4 @@
-//! Books what becomes known of a settled request only later: the log row, the usage tables, the channel's cost and the
-//! key's follow.
+//! Books corrections to settled requests: in the log row, the usage tables, the channel's cost and the key's budgets.
 
 use std::sync::Arc;
 
@@ -14,31 +13,31 @@ use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::time::{monotonic_ms, now_ms};
 
-/// A settled request, as it is booked.
+/// A settled request, as it was booked.
 pub struct Booked<'a> {
     pub row: &'a RowName,
-    /// `None` where it is gone.
+    /// `None` where the channel is gone.
     pub channel: Option<&'a Arc<Channel>>,
-    /// Who paid for it, and which of the key's budgets count it.
+    /// The downstream key that paid for it; `budgets` says which of the key's budgets count it.
     pub key: Option<&'a Arc<Key>>,
     pub budgets: BudgetMask,
     pub tokens: Tokens,
     pub cost: Usd,
-    /// Taken in one transaction with the booking, so that it happens once.
+    /// The claim that is taken in one transaction with the booking, so that the booking happens once.
     pub claim: Option<Claim>,
 }
 
-/// What is known of it now.
+/// What is now known of the request.
 pub struct Known {
     pub tokens: Tokens,
     pub source: UsageSource,
     pub bill: Bill,
 }
 
-/// Books the difference: in the database first, then in memory, so that what is not there is counted nowhere.
+/// Books the difference: in the database first, then in memory, so that memory counts nothing that the database lacks.
 ///
 /// # Errors
-/// [`Error::NotFound`](crate::store::Error::NotFound), and nothing has happened, when somebody else has taken the claim.
+/// [`Error::NotFound`](crate::store::Error::NotFound) when somebody else has taken the claim; then nothing is booked.
 pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store::Result<()> {
     let Known { tokens, source, bill } = known;
     let is_claimed = booked.claim.is_some();
@@ -91,14 +90,14 @@ pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store
         core.charge(key, booked.budgets, &charge);
     }
     if is_claimed {
-        // Nobody books it again: the sums of the key and the channel are not left to the next group of telemetry.
+        // Nobody books it again, so the sums of the key and the channel do not wait for the next group of telemetry.
         core.store.flush().await;
     }
     Ok(())
 }
 
-/// Counts what has become known, over what was counted before. Such counters only rise: an estimate that was too high
-/// stays in them.
+/// Adds to the metrics what exceeds the count from before. Such counters only rise: an estimate that was too high stays
+/// in them.
 fn measure(
     core: &Core,
     model: &str,
@@ -116,7 +115,7 @@ fn measure(
     }
 }
 
-/// The tokens by [`TOKEN_KINDS`].
+/// Returns the token counts in the order of [`TOKEN_KINDS`].
 fn by_kind(tokens: Tokens) -> [u64; TOKEN_KINDS.len()] {
     [tokens.input(), tokens.completion, tokens.cache_read, tokens.cache_creation]
 }
@@ -129,7 +128,7 @@ fn count(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
-/// What a cache had part in; `None` where nothing is known of one.
+/// Returns the tokens of a request in which a cache had a part; `None` where no cache is known to have had one.
 fn cached(tokens: Tokens) -> Option<CachedTokens> {
     (tokens.cached() > 0).then(|| CachedTokens {
         input: count(tokens.input()),

@@ -1,28 +1,28 @@
-//! What the service does by itself, and what it does after an operator's request has been answered.
+//! The background work of the service, and what follows after an operator's request has been answered.
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `state`, `timetable` | what jobs keep between runs; which job runs when, start and end |
-//! | `schedule`, `tasks` | repeats each job, never overlapping itself; long operations that an operator started and looks up by id |
-//! | `spread`, `pace` | work on many accounts with a limit in all and per site; room for requests beside work that takes the processor |
-//! | `sessions` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
+//! | `state`, `timetable` | what jobs keep between runs; when each job runs, and the start and stop of all |
+//! | `schedule`, `tasks` | repeats each job without overlap; long operations that an operator starts and looks up by id |
+//! | `spread`, `pace` | work on many accounts, limited in total and per site; pauses in work that keeps the processor busy |
+//! | `sessions` | the client of a stored account at its site, with or without a session; the renewal of sessions |
 //! | `oauth` | accounts that are connected by a login in a browser |
-//! | `given_once` | stores a token that is not given twice |
-//! | `others`, `turns` | instances on the same database: their changes; which of them does what one does for all |
-//! | `accounts` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
-//! | `models` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
+//! | `given_once` | stores a token that is issued only once |
+//! | `others`, `turns` | instances on the same database: following their changes; which instance does the work for all |
+//! | `accounts` | the setup after a new credential; the health of an account from its site's answers; a check of all accounts |
+//! | `models` | the models of one account, of all accounts, and after a change of tokens; the results for callers |
 //! | `rebuild` | the routes and channels that follow from the models |
-//! | `tokens` | the tokens of one account; brought in line with what its site lists |
-//! | `balances` | what accounts have left; the alert when it runs low; what they earned in a day |
-//! | `checkin`, `announcements`, `summary` | daily check-ins; what sites announce; the day in one notice |
+//! | `tokens` | the tokens of one account, synced with the list of its site |
+//! | `balances` | the balances of accounts; the alert when one runs low; what accounts earned in a day |
+//! | `checkin`, `announcements`, `summary` | daily check-ins; the announcements of sites; the daily summary notice |
 //! | `backups` | files in a directory, and a file on a WebDAV server |
 //! | `probe` | which models are really served, and which cooling channels answer again |
 //! | `prices` | price lists, read before requests need them |
 //! | `usage_lookup`, `late_prices` | exact usage from a site's own log; prices that are read after a request has ended |
-//! | `late_usage` | books what becomes known of a request later |
-//! | `update_center` | whether there is something newer than what runs |
-//! | `rekey` | replaces the keys that credentials are sealed and found by |
-//! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
+//! | `late_usage` | books corrections to requests that are already settled |
+//! | `update_center` | whether a newer version than the running one is available |
+//! | `rekey` | replaces the keys that seal credentials and find them again |
+//! | `health`, `quotas`, `retention` | saves the health of sites; returns unused reservations; deletes old rows and files |
 
 pub mod accounts;
 pub mod announcement_turn;

@@ -1,4 +1,4 @@
-//! Other instances on the same database: their changes are taken over.
+//! Takes over the changes of other instances on the same database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,14 +8,14 @@ use super::schedule::Pass;
 use super::state::Jobs;
 use crate::store;
 
-/// How often it looks whether others have changed something.
+/// The interval at which this instance looks for changes of others.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-/// How often it says that it is there.
+/// The interval at which this instance reports its presence.
 pub const SHOW_UP_INTERVAL: Duration = Duration::from_secs(5);
-/// How many looks there are from one reading of everything to the next: for changes that nobody has told.
+/// The number of looks from one reading of everything to the next, which finds changes that nobody has announced.
 const LOOKS: u32 = 300;
 
-/// Says that this instance is there, and hears who else is.
+/// Reports the presence of this instance, and learns which others there are.
 pub async fn show_up(jobs: Arc<Jobs>) -> Pass {
     match jobs.core.show_up().await {
         Ok(()) | Err(store::Error::Unreachable(_)) => Ok(None),
@@ -23,10 +23,11 @@ pub async fn show_up(jobs: Arc<Jobs>) -> Pass {
     }
 }
 
-/// The shortest time from one word of the database to the next that is heeded: what is told meanwhile is taken over with it.
+/// The shortest time between two announcements of the database that are acted on; later changes are taken over
+/// together.
 pub const REST: Duration = Duration::from_millis(100);
 
-/// Takes over what others have changed as soon as the database tells of it.
+/// Takes over what others have changed as soon as the database announces it.
 pub async fn hear(jobs: Arc<Jobs>) -> Pass {
     jobs.core.store.database().news().await;
     match jobs.core.follow_others(false).await {
@@ -35,13 +36,13 @@ pub async fn hear(jobs: Arc<Jobs>) -> Pass {
     }
 }
 
-/// Takes over what others have changed.
+/// Takes over what others have changed; once in many looks, reads everything.
 pub async fn follow(jobs: Arc<Jobs>) -> Pass {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let everything = COUNT.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1;
     let changed = match jobs.core.follow_others(everything).await {
         Ok(changed) => changed,
-        // The store has told it once.
+        // The store has reported it already.
         Err(store::Error::Unreachable(_)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };

@@ -1,4 +1,4 @@
-//! Room for requests beside work that takes the processor.
+//! Leaves the processor to requests while other work computes for long.
 //!
 //! ```text
 //! off_the_workers   on a thread where no request waits behind it
@@ -6,9 +6,9 @@
 //! Breaths           the same within one computation, on such a thread
 //! ```
 //!
-//! The system gives a thread that wakes for a request a processor at once if one idles, and else when the thread that
-//! runs has had its turn, which may take milliseconds, or gives way. So pieces are to be short: how long one is makes the
-//! difference to the slowest requests, not how many there are.
+//! When a thread wakes for a request, the system gives it an idle processor at once; without one, it waits until a
+//! running thread has used up its time, which may take milliseconds, or gives way. So pieces must be short: the slowest
+//! requests depend on how long one piece is, not on how many there are.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -22,18 +22,18 @@ use tokio::time::{Instant, sleep_until};
 use crate::aside::{aside, give_way};
 use crate::store;
 
-/// A rest is so many times as long as the piece of work before it.
+/// The length of a rest, as a multiple of the piece of work before it.
 const REST: u32 = 4;
-/// A computation rests when it has run for so long.
+/// The time after which a computation rests.
 const PIECE: Duration = Duration::from_micros(200);
-/// Steps of a computation between two looks at the clock.
+/// The steps of a computation between two looks at the clock.
 const STEPS: u32 = 32;
-/// The longest rest: work that took longer has waited for something else than the processor.
+/// The longest rest: work that took longer has waited for something other than the processor.
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// The pace of work that is done in pieces.
 pub struct Pace {
-    /// Held by the piece under way: when the next may begin.
+    /// When the next piece may begin; locked by the piece under way.
     rested: Mutex<Instant>,
 }
 
@@ -50,7 +50,7 @@ impl Default for Breaths {
 }
 
 impl Breaths {
-    /// Marks the end of a step, which takes microseconds at most: rests when enough of them are done.
+    /// Marks the end of a step, which takes microseconds at most. Rests when the steps have taken long enough.
     pub fn step(&self) {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() < STEPS {
@@ -73,7 +73,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Does a piece of work when the others before it are done and rested from.
+    /// Does a piece of work when the pieces before it are done and rested from.
     pub async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
         let mut rested = self.rested.lock().await;
         sleep_until(*rested).await;
@@ -114,7 +114,7 @@ mod tests {
             })
         };
         let pieces = tokio::join!(piece(10), piece(2_000), piece(0), piece(0));
-        // Ten and its rest of forty; two seconds and the longest rest.
+        // Ten milliseconds and a rest of forty; two seconds and the longest rest.
         assert_eq!(pieces, (0, 50, 2_150, 2_150));
     }
 }

@@ -11,12 +11,13 @@ use crate::ids::{AccountId, SiteId};
 use crate::routing::pricing::{Catalog, PriceList};
 use crate::sync::lock;
 
-/// Lists read at once.
+/// The number of lists read at once.
 pub(super) const PARALLEL: usize = 4;
-/// How long who shows prices waits for first looks: most sites answer sooner, and one that does not holds up no page.
+/// The longest wait for first looks when prices are shown: most sites answer sooner, and a slow one does not hold up a
+/// page.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// When each list is to be read again; [`Jobs`](crate::jobs::Jobs) holds one.
+/// The price lists, and when each is to be read again; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Prices {
     pub(super) due: Mutex<HashMap<AccountId, Due>>,
     pub(super) slots: Semaphore,
@@ -25,11 +26,11 @@ pub struct Prices {
     first_looks: Arc<watch::Sender<FirstLooks>>,
 }
 
-/// Looks at the lists of accounts whose prices are unknown.
+/// The counts of looks at the lists of accounts whose prices are unknown.
 #[derive(Clone, Copy, Default)]
 struct FirstLooks {
     under_way: usize,
-    /// How many gave a list.
+    /// The number of looks that gave a list.
     found: u64,
 }
 
@@ -54,12 +55,13 @@ impl Default for Prices {
 }
 
 impl Prices {
-    /// How many lists were found where none was known: what was made of prices before that is old.
+    /// Returns how many lists were found where none was known. A rise makes everything computed from earlier prices
+    /// stale.
     pub fn found(&self) -> u64 {
         self.first_looks.borrow().found
     }
 
-    /// Waits a little for the first looks that are under way.
+    /// Waits for the first looks that are under way, two seconds at most.
     pub async fn settle(&self) {
         let mut looks = self.first_looks.subscribe();
         let settled = looks.wait_for(|looks| looks.under_way == 0);
@@ -75,7 +77,7 @@ impl Prices {
         drop(looks.wait_for(|_| list.load().is_some()).await);
     }
 
-    /// Whether the account's list was asked for in vain.
+    /// Whether the last reading of the account's list failed.
     pub(super) fn has_failed(&self, account: AccountId) -> bool {
         lock(&self.due).get(&account).is_some_and(|due| due.failures > 0)
     }
@@ -84,7 +86,7 @@ impl Prices {
         self.first_looks.send_modify(|looks| looks.found += 1);
     }
 
-    /// The site's list that is already there, when it says the same.
+    /// Returns the list that the site's accounts share if it is equal to this one; else makes this one the shared list.
     pub(super) fn share(&self, site: SiteId, catalog: Catalog) -> Arc<Catalog> {
         let mut shared = lock(&self.shared);
         shared.retain(|_, list| list.strong_count() > 0);

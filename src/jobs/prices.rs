@@ -1,15 +1,15 @@
-//! What sites charge: the price list of each account, read before requests need it.
+//! Reads the price list of each account before requests need it.
 //!
 //! ```text
 //! refresh_due      every minute: the accounts whose list is old
 //! refresh_soon     after a model discovery
-//! refresh_unread   where an operator puts an account to use without one
+//! refresh_unread   where an operator puts an account to use without a discovery
 //! refresh_now      when an operator asks for fresh prices
 //! ```
 //!
-//! A list is read again after ten minutes, after a failure sooner, and where a site publishes none
-//! only rarely. A failure changes no price: what was known last stays. Lists live in memory beside
-//! the snapshot ([`PriceList`](crate::routing::pricing::PriceList)); a restart reads them anew.
+//! A list is read again after ten minutes, sooner after a failure, and only rarely where a site publishes none. A
+//! failure changes no price: the last known prices stay. Lists live in memory beside the snapshot
+//! ([`PriceList`](crate::routing::pricing::PriceList)); a restart reads them anew.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -31,16 +31,16 @@ use crate::store::{self};
 use crate::sync::lock;
 use crate::upstream::platforms::{PRICE_LIMITS, PriceError, fetch_prices};
 
-/// How often to look for lists that are due.
+/// The interval at which due lists are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
-/// How long a list counts as fresh.
+/// The time for which a list counts as fresh.
 const FRESH: Duration = Duration::from_secs(600);
 /// The pause after a first failure; it doubles up to [`FRESH`].
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
-/// The pause where there is nothing to read.
+/// The pause where a site publishes no list.
 const UNPUBLISHED: Duration = Duration::from_secs(3600);
 
-/// Reads every list that is due. The accounts are those in use now: active, at active sites.
+/// Reads every list that is due, of active accounts at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let active = |account: AccountRow| is_active(&account).then_some(account.id);
     let active = accounts::pick(&jobs.core.store, active).await?;
@@ -54,8 +54,8 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     Ok(None)
 }
 
-/// Reads the lists of these accounts and returns when all have been tried. Each look takes some kilobytes, so no more
-/// of them are begun than can be at work: there may be tens of thousands of accounts.
+/// Reads the lists of these accounts and returns when all have been tried. Begins only as many at a time as can be at
+/// work: each takes some kilobytes, and there may be tens of thousands of accounts.
 pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[AccountId]) {
     let mut waiting = accounts.iter().copied();
     let mut running = JoinSet::new();
@@ -82,8 +82,8 @@ pub fn refresh_soon(jobs: &Arc<Jobs>, account: AccountId) {
     });
 }
 
-/// Reads the list of an account in the background if it has not been asked for yet: its first requests are not
-/// to cost an estimate only because nothing was discovered.
+/// Reads the list of an account in the background if it has not been asked for yet, so that its first requests do not
+/// cost an estimate only because nothing was discovered.
 pub fn refresh_unread(jobs: &Arc<Jobs>, account: AccountId) {
     // Marked at once, so that several new channels of one account read its list once.
     let is_new = match lock(&jobs.prices.due).entry(account) {
@@ -135,7 +135,7 @@ async fn refresh(jobs: &Jobs, id: AccountId) {
     lock(&jobs.prices.due).insert(id, Due { at: Instant::now() + pause, failures });
 }
 
-/// The account and its site, when both are in use.
+/// Returns the account and its site, when both are active.
 async fn rows(store: &Store, id: AccountId) -> store::Result<Option<(SiteRow, AccountRow)>> {
     let Some(account) = accounts::get(store, id).await?.filter(is_active) else { return Ok(None) };
     let site = sites::get(store, account.site_id).await?;

@@ -1,5 +1,5 @@
-//! Giving back requests that were reserved for downstream keys and not made: after a
-//! minute of silence, so that other instances may use them, and when the service stops.
+//! Gives back requests that were reserved for downstream keys and not made: after a minute of silence, so that other
+//! instances may use them, and when the service stops.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::keys::Key;
 use crate::store::{self, quota};
 use crate::time::Millis;
 
-/// How often unused reservations are looked for.
+/// The interval at which unused reservations are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(20);
 const SILENCE_MS: Millis = 60_000;
 
-/// Gives back what silent keys hold.
+/// Gives back the unused reservations of silent keys.
 pub async fn give_back_silent(core: &Core, now: Millis) -> store::Result<()> {
     give_back(core, |key| is_silent(key.live.last_used(), now)).await
 }
 
-/// Gives back what all keys hold.
+/// Gives back the unused reservations of all keys.
 pub async fn give_back_all(core: &Core) -> store::Result<()> {
     give_back(core, |_| true).await
 }

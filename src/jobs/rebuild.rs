@@ -1,11 +1,11 @@
-//! Routes follow from what accounts offer: read the rows, let [`routing::rebuild`] decide, carry the
-//! plan out, publish.
+//! Makes routes follow from what accounts offer: reads the rows, lets [`routing::rebuild`] decide, carries the plan out
+//! and publishes.
 //!
 //! A run looks at what changed ([`Scope`]): at some accounts, their models before and after, and the routes of those;
-//! or at everything, on schedule, after a refresh of all accounts and after a change of a global filter. A run over
-//! everything reads and weighs hundreds of thousands of rows, so runs are kept off the threads that serve requests.
-//! One run at a time; who asks during a run waits for the next, with all others, since the one under way may have
-//! read the rows before the caller's change.
+//! or at everything, at start, after a refresh of all accounts and after a change of a global filter. A run over
+//! everything reads and weighs hundreds of thousands of rows, so runs are kept off the threads that serve requests. One
+//! run at a time; all who ask during a run wait for the next one together, since the run under way may have read the
+//! rows before their changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -26,12 +26,12 @@ use crate::store::versions;
 use crate::store::{self, Store, accounts, availability, route_units, routes, sites, tokens};
 use crate::sync::lock;
 
-/// How often a plan is made anew because the rows changed under it.
+/// How often a plan is made again because the rows changed under it.
 const ATTEMPTS: usize = 10;
-/// Rows that are read in one piece: a fraction of a millisecond's work.
+/// The number of rows that are read in one piece: a fraction of a millisecond's work.
 const PAGE: u32 = 250;
 
-/// What a run looks at; the next run looks at it, too, unless this one succeeds.
+/// A run and its scope. Unless the run succeeds, its scope goes back to the pending one, for the next run.
 struct Run<'a> {
     scope: Scope,
     pending: &'a Mutex<Scope>,
@@ -57,7 +57,7 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     let rebuilds = &jobs.model_refresh.rebuilds;
     let mut run = Run::begin(&rebuilds.pending);
     if run.scope.is_empty() {
-        // The run before took along what this one was to look at.
+        // The run before has covered the scope of this one.
         return Ok(*lock(&rebuilds.last));
     }
     let counts = carry_out(&jobs, &run.scope).await?;
@@ -69,7 +69,7 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
 async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
     if scope.everything {
-        // Most runs find nothing to change, and no edit of a route waits to learn that.
+        // Most runs find nothing to change, and edits of routes need not wait for that.
         let rows = Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?;
         let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         if plan.changes_nothing() {
@@ -78,7 +78,7 @@ async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCoun
         }
     }
     let _turn = jobs.core.route_edits.lock().await;
-    // All is read in this turn: an import before it may have brought routes together with the models that they are for.
+    // Everything is read under this lock: an import before it may have added routes together with their models.
     let counts = loop {
         let seen = routing_in_force(&jobs.core).await?;
         let rows = match scope.everything {
@@ -116,8 +116,8 @@ async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCoun
     Ok(counts)
 }
 
-/// Up to which version what all instances have changed of routes is known here; `None` where nobody else changes them, or
-/// nobody has yet.
+/// Returns the version up to which this instance knows the routing changes of all instances; `None` where the database
+/// is not shared, or nobody has changed routes yet.
 async fn routing_in_force(core: &Core) -> store::Result<Option<i64>> {
     let database = core.store.database();
     if !database.is_shared() {
@@ -144,7 +144,7 @@ impl Drop for Run<'_> {
     }
 }
 
-/// What was forgotten, in rows.
+/// The numbers of rows that were forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub models: u64,
@@ -152,8 +152,8 @@ pub struct Forgotten {
     pub routes: usize,
 }
 
-/// Forgets every discovered model, with the channels and routes that came of them. What was typed by
-/// hand stays and is routed again at once.
+/// Forgets every discovered model, with the channels and routes that follow from it. Models that were typed by hand
+/// stay and are routed again at once.
 pub async fn forget_discovered(jobs: &Arc<Jobs>) -> store::Result<Forgotten> {
     let forgotten = off_the_workers(forget(jobs.core.clone())).await?;
     rebuild(jobs).await?;
@@ -171,7 +171,7 @@ async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
     Ok(Forgotten { models, channels: counts.removed_channels, routes: counts.removed_routes })
 }
 
-/// Every model that active accounts offer, with each credential that may get a channel for it.
+/// Returns every model that active accounts offer, with each credential that may get a channel for it.
 pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>> {
     let core = core.clone();
     off_the_workers(async move {
@@ -184,27 +184,27 @@ pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>
     .await
 }
 
-/// The stored rows a plan is made from.
+/// The stored rows from which a plan is made.
 struct Rows {
     accounts: Vec<AccountRow>,
     tokens: Vec<tokens::TokenRow>,
-    /// Available models of accounts, and of tokens.
+    /// The available models of accounts; `token_models` has those of tokens.
     account_models: Vec<(AccountId, Arc<str>)>,
-    /// Those of accounts that an operator typed.
+    /// The models of accounts that an operator typed.
     typed_models: Vec<(AccountId, Arc<str>)>,
     token_models: Vec<(TokenId, Arc<str>)>,
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
     channels: Vec<ChannelRow>,
-    /// Routes that a downstream key may use by their number.
+    /// The routes that a downstream key may use by their number.
     named_routes: HashSet<RouteId>,
-    /// Globs, regexes and groups, where only some of the routes were read.
+    /// The globs, regexes and groups, where only some of the routes were read.
     others: Vec<RouteRow>,
-    /// The routes that were read and have channels of accounts that were not.
+    /// The routes that were read and that have channels of accounts which were not read.
     served_elsewhere: HashSet<RouteId>,
 }
 
-/// Names of models, of which many rows have each: kept once.
+/// The names of models. Many rows have the same name, which is kept once.
 #[derive(Default)]
 struct Names(HashSet<Arc<str>>);
 
@@ -228,7 +228,7 @@ impl Names {
         name
     }
 
-    /// All available models of accounts, or of tokens. Those that an operator typed are added to `typed`, too.
+    /// Reads all available models of accounts, or of tokens. Adds those that an operator typed to `typed`, too.
     async fn of_owners<I: HasModels>(
         &mut self,
         store: &Store,
@@ -254,7 +254,7 @@ impl Names {
         Ok(models)
     }
 
-    /// All channels.
+    /// Reads all channels.
     async fn of_channels(&mut self, store: &Store, pace: &Pace) -> store::Result<Vec<ChannelRow>> {
         let mut channels: Vec<ChannelRow> = Vec::new();
         let mut is_last = false;
@@ -315,10 +315,10 @@ impl Rows {
         })
     }
 
-    /// The rows of some accounts, and the routes that they have channels in, or may get some.
+    /// Reads the rows of some accounts, and the routes that they have channels in, or may get some in.
     async fn of(core: &Core, scope: &Scope) -> store::Result<Self> {
         let store = &core.store;
-        // Routes are looked up there: it has every change that was made before ours had its turn.
+        // Routes are looked up in the snapshot: published here, it has every change from before this run took its lock.
         core.publish().await?;
         let snapshot = core.snapshot.load_full();
         let keys = core.keys.load();
@@ -334,7 +334,7 @@ impl Rows {
         let (mut sites, mut disabled_models) = (Vec::new(), Vec::new());
         for id in site_ids {
             let Some(site) = sites::get(store, id).await? else { continue };
-            // Its discoveries switch models off for every account of the site.
+            // Discoveries at this site switch models off for every account of the site.
             if site.post_refresh_probe_enabled {
                 accounts.append(&mut by_id(accounts::of_site(store, id).await?));
             }
@@ -346,7 +346,7 @@ impl Rows {
         ids.dedup();
         let (mut account_models, mut typed_models, mut token_models) = (Vec::new(), Vec::new(), Vec::new());
         let mut names = Names::default();
-        // Also those that are not available now: their routes may go.
+        // Models that are not available now count, too: their routes may go.
         let mut known: HashSet<Arc<str>> = HashSet::new();
         for id in &ids {
             for row in availability::of_account(store, *id).await? {
@@ -433,7 +433,7 @@ impl Rows {
         }
     }
 
-    /// A removed route takes its channels with it.
+    /// Counts the changes of a plan. A removed route takes its channels with it.
     fn counts(&self, plan: &Plan) -> RebuildCounts {
         let routes: HashSet<RouteId> = plan.delete_routes.iter().copied().collect();
         let orphaned = self.channels.iter().filter(|channel| routes.contains(&channel.route_id));
@@ -447,7 +447,7 @@ impl Rows {
     }
 }
 
-/// What a plan is made from, of an account: its credentials and its notes are not kept.
+/// Builds the part of an account that a plan is made from, without its credentials and its notes.
 fn account(
     row: &accounts::AccountRow,
     sites: &[sites::SiteRow],
@@ -469,7 +469,7 @@ fn account(
     }
 }
 
-/// The route units that accounts are in, each with the account that its channels are stored with.
+/// Returns the route unit of each account that is in one, with the account that the unit's channels are stored with.
 async fn units(store: &Store) -> store::Result<HashMap<AccountId, UnitRef>> {
     let units = route_units::list(store).await?;
     let members = units.iter().flat_map(|unit| {
@@ -492,7 +492,7 @@ async fn all_routes(store: &Store, pace: &Pace) -> store::Result<Vec<routes::Rou
     }
 }
 
-/// Which credentials of an account make channels.
+/// Returns which credentials of an account make channels.
 pub fn serves_by(row: &accounts::AccountRow) -> ServesBy {
     ServesBy::of(
         row.oauth_provider.is_some(),
@@ -506,7 +506,7 @@ fn by_id(rows: Vec<accounts::AccountRow>) -> BTreeMap<AccountId, accounts::Accou
     rows.into_iter().map(|row| (row.id, row)).collect()
 }
 
-/// A glob, a regex or a group: whether an operator shaped it does not matter.
+/// Builds the row of a glob, a regex or a group: whether an operator shaped it does not matter.
 fn in_memory(route: &Route) -> RouteRow {
     RouteRow {
         id: route.id,

@@ -1,4 +1,4 @@
-//! What a rebuild looks at, and the runs that are asked for.
+//! The scope of a rebuild, and the rebuilds that are asked for.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use crate::flight::Coalesced;
 use crate::ids::{AccountId, RouteId, SiteId};
 use crate::store::{self, Store, accounts, route_units, routes};
 
-/// What a rebuild looks at.
+/// The accounts and routes that a rebuild looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     pub(super) everything: bool,
@@ -17,27 +17,27 @@ pub struct Scope {
     pub(super) routes: BTreeSet<RouteId>,
 }
 
-/// Runs over what has been asked for; [`Jobs`](super::Jobs) holds one.
+/// The rebuilds that are asked for and under way; [`Jobs`](super::Jobs) holds one.
 #[derive(Default)]
 pub struct Rebuilds {
     pub(super) runs: Coalesced<store::Result<RebuildCounts>>,
-    /// What the next run looks at.
+    /// The scope of the next run.
     pub(super) pending: Mutex<Scope>,
-    /// What the last run found.
+    /// The counts of the last run.
     pub(super) last: Mutex<RebuildCounts>,
 }
 
 impl Scope {
-    /// The models of these accounts, before and after.
+    /// Returns the scope of these accounts: their models from before and after a change.
     pub fn of_accounts(ids: impl IntoIterator<Item = AccountId>) -> Self {
         Self { accounts: ids.into_iter().collect(), ..Self::default() }
     }
 
-    /// The models and routes of accounts that are about to be deleted. Call it before: their channels go with them, and
-    /// then nothing tells in which routes they were.
+    /// Returns the scope of accounts that are about to be deleted, with their routes. Call it before the deletion:
+    /// their channels go with them, and then nothing tells in which routes they were.
     pub async fn of_accounts_to_delete(store: &Store, ids: &[AccountId]) -> store::Result<Self> {
         let routes = routes::of_accounts(store, ids).await?;
-        // The channels of a unit may go with one of its members; the others go on.
+        // The channels of a unit may go with one of its members; the other members go on serving.
         let mut accounts = ids.to_vec();
         for unit in route_units::list(store).await? {
             if unit.members.iter().any(|member| ids.contains(&member.account_id)) {
@@ -47,7 +47,7 @@ impl Scope {
         Ok(Self { routes, ..Self::of_accounts(accounts) })
     }
 
-    /// The accounts of these sites, also before the sites are deleted.
+    /// Returns the scope of the accounts of these sites, also of sites that are about to be deleted.
     pub async fn of_sites(store: &Store, ids: &[SiteId]) -> store::Result<Self> {
         let mut accounts = Vec::new();
         for id in ids {

@@ -1,4 +1,4 @@
-//! A run over everything beside one who changes routes.
+//! Tests of a run over everything while somebody else changes routes.
 
 use std::collections::HashMap;
 use std::pin::pin;

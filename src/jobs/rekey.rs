@@ -1,7 +1,7 @@
-//! Replacing the keys that credentials are sealed and found by, as a task.
+//! Replaces the keys that credentials are sealed and found by, as a task.
 //!
-//! An operator starts it; a start of the process goes on with what an earlier one left unfinished. One kind
-//! at a time is at work.
+//! An operator starts it, one kind of key at a time; a start of the process goes on with what an earlier one left
+//! unfinished.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +14,15 @@ use crate::store::Purpose;
 use crate::store::Store;
 use crate::store::rekey::{self, Finished};
 
-/// A line in the task's log for so many values.
+/// The number of values after which the task's log gets a line.
 const TOLD_EVERY: u64 = 2_000;
 
-/// The task that replaces the key of this purpose, where one is under way.
+/// Returns the task that replaces the key of this purpose, where one is under way.
 pub fn running(jobs: &Jobs, purpose: Purpose) -> Option<Started> {
     jobs.tasks.running(dedupe_key(purpose))
 }
 
-/// Brings everything under the key that is in use now. `core.key_edits` is held from replacing the key to this.
+/// Starts bringing everything under the key in use. `core.key_edits` is held from replacing the key to this call.
 pub fn start(jobs: &Arc<Jobs>, purpose: Purpose) -> Started {
     let title = match purpose {
         Purpose::Seal => "Rotate the seal key",
@@ -31,7 +31,7 @@ pub fn start(jobs: &Arc<Jobs>, purpose: Purpose) -> Started {
     start_as(jobs, purpose, title)
 }
 
-/// Goes on where an earlier process ended: with the retired keys that it left.
+/// Goes on where an earlier process ended, with the retired keys that it left.
 pub fn resume(jobs: &Arc<Jobs>) {
     for (purpose, title) in [
         (Purpose::Seal, "Finish the rotation of the seal key"),

@@ -1,14 +1,14 @@
-//! Forgetting old rows and old files.
+//! Deletes old rows and old files.
 //!
-//! Either or: while no setting of the log cleanup is saved, log rows older than
-//! PROXY_LOG_RETENTION_DAYS go at start and at each PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES. Once
-//! one is, the schedule an operator saved takes over: then usage is the log of requests, program the
-//! events and check-ins. A chunk per transaction, so that the writer is never held up.
+//! Two ways exclude each other: while no setting of the log cleanup is saved, log rows older than
+//! PROXY_LOG_RETENTION_DAYS are deleted at start and every PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES. Once one is
+//! saved, the operator's schedule takes over: there, usage means the log of requests, and program means the events and
+//! check-ins. Each transaction deletes one chunk, so that the writer is never held up.
 //!
-//! Files older than PROXY_FILE_RETENTION_DAYS go at start and at each
-//! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads left.
-//! Ids of videos are kept for PROXY_VIDEO_TASK_RETENTION_DAYS, those of answers that upstreams store, and of batches, for as
-//! long as OpenAI stores answers.
+//! Files older than PROXY_FILE_RETENTION_DAYS are deleted at start and every
+//! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, together with what unfinished uploads left. Ids of videos are kept for
+//! PROXY_VIDEO_TASK_RETENTION_DAYS; those of answers that upstreams store, and of batches, for as long as OpenAI stores
+//! answers.
 
 use crate::settings::LogCleanup;
 use crate::store::uploads::Uploads;
@@ -17,11 +17,11 @@ use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
 const HOUR_MS: Millis = 3_600_000;
-/// How long OpenAI stores an answer ("Data controls in the OpenAI platform": 30 days).
+/// How long OpenAI stores an answer, in milliseconds ("Data controls in the OpenAI platform": 30 days).
 const STORED_FOR_MS: Millis = 30 * DAY_MS;
 
-/// Deletes the log rows that are older than the retention, unless a schedule has taken over. Gives how
-/// many went.
+/// Deletes the log rows that are older than the retention, unless a schedule has taken over. Returns how many were
+/// deleted.
 pub async fn prune_proxy_logs(store: &Store, cleanup: &LogCleanup, now: Millis) -> store::Result<u64> {
     match cleanup {
         LogCleanup::Retention { days } => prune(store, *days, now).await,
@@ -29,8 +29,8 @@ pub async fn prune_proxy_logs(store: &Store, cleanup: &LogCleanup, now: Millis) 
     }
 }
 
-/// Does what the schedule of the log cleanup is for. Gives how many rows of the log and of the program's
-/// own went; `None` where there is no such schedule.
+/// Does the scheduled log cleanup. Returns how many rows of the request log and of the program's own were deleted;
+/// `None` where no schedule is saved.
 pub async fn clean(store: &Store, cleanup: &LogCleanup, now: Millis) -> store::Result<Option<(u64, u64)>> {
     let LogCleanup::Scheduled { usage, program, days, .. } = cleanup else { return Ok(None) };
     let of_usage = if *usage { prune(store, *days, now).await? } else { 0 };
@@ -54,8 +54,9 @@ async fn prune(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
     }
 }
 
-/// Deletes files older than so many days, hidden ones too, and chunks that belong to none: what came before the service
-/// `started` is of no upload that still runs. Gives how many files and how many unfinished uploads went.
+/// Deletes files older than this many days, hidden ones too, and chunks that belong to no file: chunks from before the
+/// service `started` belong to no upload that still runs. Returns how many files and how many unfinished uploads were
+/// deleted.
 pub async fn prune_files(
     store: &Store,
     uploads: &Uploads,
@@ -70,7 +71,7 @@ pub async fn prune_files(
     Ok((pruned, files::sweep(store, uploads, started.max(now - DAY_MS)).await?))
 }
 
-/// Deletes ids of videos older than so many days. Gives how many went.
+/// Deletes ids of videos older than this many days. Returns how many were deleted.
 pub async fn prune_videos(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
     match cutoff(days, now) {
         Some(cutoff) => videos::prune(store, cutoff).await,
@@ -78,13 +79,13 @@ pub async fn prune_videos(store: &Store, days: u32, now: Millis) -> store::Resul
     }
 }
 
-/// Deletes ids of answers and batches that no upstream has any more. Gives how many went.
+/// Deletes ids of answers and batches that no upstream has any more. Returns how many were deleted.
 pub async fn prune_responses(store: &Store, now: Millis) -> store::Result<u64> {
     let cutoff = now - STORED_FOR_MS;
     Ok(responses::prune(store, cutoff).await? + batches::prune(store, cutoff).await?)
 }
 
-/// Rows strictly older than this go; 0 days keep all.
+/// Returns the time before which rows are deleted; `None` for 0 days, which keep all.
 fn cutoff(days: u32, now: Millis) -> Option<Millis> {
     (days > 0).then(|| now - Millis::from(days) * DAY_MS)
 }

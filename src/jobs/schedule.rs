@@ -5,11 +5,11 @@
 //! └───────────────────┘      stop: no new pass; a pass under way is dropped
 //! ```
 //!
-//! When a job runs is a [`Plan`], asked for anew whenever the settings change: a wait goes by the new
-//! one at once, and a pass under way is left alone. What fell due during a pass, or while the machine
-//! slept, is one pass, not many.
+//! The [`Plan`] of a job says when it runs. It is asked for anew whenever the settings change: a wait goes by the new
+//! plan at once, and a pass under way is left alone. Times that fell due during a pass, or while the machine slept,
+//! make one pass, not many.
 //!
-//! Waiting is tokio's, and the time of day is the [`Clock`]'s, so tests run both by hand.
+//! Waiting uses tokio's time, and the time of day comes from the [`Clock`], so tests run both by hand.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,53 +25,53 @@ use crate::background::contain;
 use crate::cron::Cron;
 use crate::time::{Millis, millis, now_ms};
 
-/// The longest sleep before the time of day is looked at again: it may be set, and a machine may sleep.
+/// The longest sleep before the time of day is read again: it may be set, and a machine may sleep.
 const LOOK_MS: Millis = 30_000;
 
-/// What a pass gives: a line for the log when there is something to say, or why it failed.
+/// The result of a pass: a line for the log when there is something to say, or why it failed.
 pub type Pass = Result<Option<String>, String>;
 
-/// One thing the service does by itself.
+/// A piece of work that the service does by itself.
 pub struct Job {
     pub name: &'static str,
     pub when: When,
-    /// A pass. Stopping may drop it at any await: what it does is committed in transactions, and it may wait long for an
-    /// upstream.
+    /// Begins a pass. A stop may drop the pass at any await: its changes are committed in transactions, and it may wait
+    /// long for an upstream.
     pub run: Run,
 }
 
-/// When a job runs.
+/// The times at which a job runs.
 pub enum When {
     AtStart,
     Every(Duration),
     AtStartAndEvery(Duration),
-    /// As the settings say.
+    /// By a plan from the settings.
     Planned(Box<dyn Fn() -> Plan + Send + Sync>),
 }
 
-/// When the next passes of a job are.
+/// The times of a job's passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     Never,
-    /// Counted from the end of a pass.
+    /// At an interval, counted from the end of a pass.
     Every(Duration),
     At(Cron),
-    /// Each pass a little later than its time: for jobs that ask many sites, which every gateway of the
-    /// world would else ask at the full hour.
+    /// Each pass a little later than its time: for jobs that ask many sites, since otherwise every gateway in the world
+    /// would ask them at the full hour.
     About(Cron),
 }
 
 /// Begins a pass of a job. A pass of a schedule gets its scheduled time.
 pub type Run = Box<dyn Fn(Option<Millis>) -> Pin<Box<dyn Future<Output = Pass> + Send>> + Send + Sync>;
 
-/// The time of day, and what a scheduler has to know of the settings.
+/// The time of day, and the settings that a scheduler needs.
 #[derive(Clone)]
 pub struct Clock {
     pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
     pub zone: TimeZone,
-    /// How much later than its time a pass begins at most.
+    /// The longest delay of a pass after its scheduled time.
     pub jitter: Duration,
-    /// Changes with the settings.
+    /// Reports each change of the settings.
     pub changed: watch::Receiver<()>,
 }
 
@@ -81,11 +81,11 @@ pub struct Scheduler {
     stopping: watch::Sender<bool>,
 }
 
-/// When to begin the next pass.
+/// The time of the next pass.
 #[derive(Debug, Clone, Copy)]
 enum Due {
     Never,
-    /// However the time of day is set meanwhile.
+    /// At this instant, however the time of day is set meanwhile.
     At(Instant),
     /// At a time of day, for a time of the schedule.
     On {
@@ -94,7 +94,7 @@ enum Due {
     },
 }
 
-/// Where a wait began, by both clocks.
+/// The time at which a wait began, by both clocks.
 #[derive(Clone, Copy)]
 struct Since {
     instant: Instant,
@@ -152,7 +152,7 @@ impl Job {
         }
     }
 
-    /// False when the stop came first or cut the pass short.
+    /// Runs a pass. Returns false when the stop came first or cut the pass short.
     async fn pass_unless_stopped(&self, scheduled: Option<Millis>, stop: &mut watch::Receiver<bool>) -> bool {
         if *stop.borrow() {
             return false;
@@ -177,7 +177,7 @@ impl Job {
 }
 
 impl When {
-    /// How long it is from one pass to the next, where that is known.
+    /// Returns the interval between two passes; zero where it is not known.
     pub fn interval(&self) -> Duration {
         match self {
             Self::Every(interval) | Self::AtStartAndEvery(interval) => *interval,
@@ -197,7 +197,7 @@ impl When {
 // === impl Clock ===
 
 impl Clock {
-    /// The time of this machine.
+    /// Builds the clock of this machine.
     pub fn of_machine(zone: TimeZone, jitter: Duration, changed: watch::Receiver<()>) -> Self {
         Self { now: Arc::new(now_ms), zone, jitter, changed }
     }
@@ -214,7 +214,7 @@ impl Clock {
             Plan::At(cron) => next(cron, since.time).map_or(Due::Never, |at| Due::On { at, scheduled: at }),
             Plan::About(cron) => {
                 let Some(scheduled) = next(cron, since.time) else { return Due::Never };
-                // A schedule of short steps is meant so: the shift is small beside its steps.
+                // A schedule of short steps is meant that way: the shift is small beside its steps.
                 let step = next(cron, scheduled).map_or(Millis::MAX, |next| next - scheduled);
                 let shift = random_up_to(millis(self.jitter).min(step / 10));
                 Due::On { at: scheduled + shift, scheduled }
@@ -232,7 +232,7 @@ impl Due {
     }
 }
 
-/// Comes when it is time.
+/// Returns when the time has come.
 async fn reach(now: &Arc<dyn Fn() -> Millis + Send + Sync>, due: Due) {
     match due {
         Due::Never => std::future::pending().await,
@@ -247,19 +247,19 @@ async fn reach(now: &Arc<dyn Fn() -> Millis + Send + Sync>, due: Due) {
     }
 }
 
-/// Comes when the settings change; never again once nobody can change them.
+/// Returns when the settings change; never again once nobody can change them.
 async fn change(changed: &mut watch::Receiver<()>) {
     if changed.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Comes when the scheduler stops or is gone.
+/// Returns when the scheduler stops or is gone.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     stop.wait_for(|stopping| *stopping).await.ok();
 }
 
-/// A number from 0 to `most`; 0 where the system gives no random bytes.
+/// Returns a random number from 0 to `most`; 0 where the system gives no random bytes.
 pub(super) fn random_up_to(most: Millis) -> Millis {
     let random = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
     let number = random.map_or(0, |bytes| u64::from_le_bytes(bytes.expose()));

@@ -1,6 +1,6 @@
-//! Work on many accounts at many sites: so much at once, so much at one site, and no site waits for
-//! another that is slow. It begins at a measured pace: sites that answer at once would otherwise let a pass over a
-//! thousand accounts take the processor from the requests of clients.
+//! Runs work on many accounts at many sites, limited in total and per site, so that no site waits for another that is
+//! slow. Work begins at a measured pace: a pass over a thousand accounts, at sites that answer at once, would otherwise
+//! take the processor from the requests of clients.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use crate::fence;
 use crate::ids::SiteId;
 
-/// How much runs at once.
+/// The most pieces of work that run at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Concurrency {
     pub total: usize,
@@ -22,15 +22,15 @@ pub struct Concurrency {
 /// The least time from one start to the next: at most 100 accounts are begun in a second.
 const APART: Duration = Duration::from_millis(10);
 
-/// Does `work` for every item, of each site in the order given. Gives the results in the order of their
-/// ends; a piece that panics gives none. Dropping the future drops what runs.
+/// Does `work` for every item, at each site in the given order. Returns the results in the order in which the pieces
+/// end; a piece that panics has none. Dropping the future drops the running pieces.
 pub async fn spread<T, R, F>(items: Vec<(SiteId, T)>, at_once: Concurrency, work: impl Fn(T) -> F) -> Vec<R>
 where
     R: Send + 'static,
     F: Future<Output = R> + Send + 'static,
 {
     let mut waiting: Vec<Option<(SiteId, T)>> = items.into_iter().map(Some).collect();
-    // Everything before it has begun.
+    // All items before this index have begun.
     let mut first = 0;
     let mut busy: HashMap<SiteId, usize> = HashMap::new();
     let mut sites: HashMap<tokio::task::Id, SiteId> = HashMap::new();

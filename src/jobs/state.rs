@@ -1,4 +1,4 @@
-//! What only jobs use, and the core below them.
+//! The state that only jobs use, with the core below them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,27 +21,27 @@ use crate::notify::Notifier;
 use crate::store::Store;
 use crate::store::events::{self, EventLevel, NewEvent};
 
-/// The jobs: what they keep from one run to the next.
+/// The jobs: the state that they keep from one run to the next.
 pub struct Jobs {
     pub core: Arc<Core>,
     pub tasks: Tasks,
     pub model_refresh: ModelRefresh,
     pub prices: Prices,
-    /// Sessions and tokens that are being renewed.
+    /// The sessions and tokens that are being renewed.
     pub renewals: Renewals,
-    /// Providers that failed to renew a token.
+    /// The failed renewals of tokens.
     pub failed_renewals: FailedRenewals,
-    /// Logins in a browser.
+    /// The logins in a browser.
     pub logins: Logins,
     pub checkins: Checkins,
-    /// The backup on a server that is being written or read.
+    /// The lock of the backup on a WebDAV server.
     pub backups: Backups,
     pub probes: Probes,
     pub announcements: Announcements,
     pub usage_lookup: UsageLookup,
-    /// Keeps the health of sites over a restart.
+    /// The signal that saves the health of sites.
     pub health_saver: Saver,
-    /// Held by the look for updates under way: two would both take the same for new.
+    /// Held by the update check under way: two checks would both take the same version for new.
     pub update_checks: tokio::sync::Mutex<()>,
     route_changes: AtomicU64,
 }
@@ -68,7 +68,7 @@ impl Jobs {
         })
     }
 
-    /// How many rebuilds have changed routes. Who keeps what was told of routes compares.
+    /// Returns the number of rebuilds that have changed routes. A cache of answers about routes compares it.
     pub fn route_changes(&self) -> u64 {
         self.route_changes.load(Ordering::SeqCst)
     }
@@ -79,11 +79,11 @@ impl Jobs {
     }
 }
 
-/// The kind of task whose result lists its failures site by site.
+/// The kind of task whose result lists its failures site by site, so that a failed one is not sent.
 const QUIET_TASK: &str = "site-announcements-sync";
 
-/// Every start and end of a task is an event that operators see; a failure is also sent, but for the tasks that fail
-/// as a matter of course.
+/// Builds the listener of tasks. It stores every start and end of a task as an event that operators see and sends
+/// failures, except those of `QUIET_TASK`; tasks whose callers wait for the answer leave no event.
 fn task_events(
     store: Store,
     notifier: Notifier,

@@ -1,5 +1,4 @@
-//! The day in one notice: what the accounts of active sites have, earned and
-//! spent since local midnight.
+//! The daily summary in one notice: what the accounts of active sites have, earned and spent since local midnight.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,10 +15,10 @@ use crate::store::events::EventLevel;
 use crate::store::{self, checkins, stats};
 use crate::time::{Millis, local_day, local_day_start, now_ms};
 
-/// An account with less has little left, in USD.
+/// The balance below which an account has little left, in USD.
 const LOW_BALANCE: Usd = Usd::new(1.0);
 
-/// What a day is summed up in.
+/// The figures of a day.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Day {
     pub local_day: String,

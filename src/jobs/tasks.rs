@@ -1,14 +1,14 @@
-//! Long operations that an operator started: what runs, what ran, and how it ended.
+//! Long operations that an operator started: those that run, those that have ended, and how they ended.
 //!
 //! ```text
 //! start ─▶ pending ─▶ running ─▶ succeeded | failed      kept 6 h after the end, then forgotten
 //!            └ at most PARALLEL run at once
 //! ```
 //!
-//! In memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended gives
-//! that task. What has not ended is stopped by a reset only; of what has, the newest [`MAX_ENDED`] stay. Each
-//! start and end is reported to the listener, which writes an event; the end before the task shows it, so that
-//! who sees a task ended finds its event.
+//! Tasks are in memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended
+//! returns that task. Tasks that have not ended are stopped by a reset only; of the ended ones, the newest
+//! [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event. The end is reported
+//! before the task shows it, so that whoever sees a task ended finds its event.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -26,24 +26,24 @@ use crate::sync::lock;
 use crate::time::{self, Millis, millis};
 use crate::uuid;
 
-/// Kinds of tasks whose callers wait for the answer, and whose start and end are therefore no events: an import, one that is
-/// only tried, and a copy of what is in the database into another.
+/// Kinds of tasks whose callers wait for the answer, so that their start and end are no events: an import, a trial of
+/// an import, and a copy of the database into another one.
 pub const IMPORT: &str = "backup-import";
 pub const DRY_RUN: &str = "backup-dry-run";
 pub const COPY: &str = "database-migrate";
 
-/// How long an ended task can be read.
+/// The time for which an ended task can be read.
 const KEPT: Duration = Duration::from_secs(6 * 3600);
-/// How many ended tasks can be read.
+/// The number of ended tasks that can be read.
 const MAX_ENDED: usize = 1000;
-/// How long a task may take to be stopped: it goes where it next waits for something.
+/// The longest wait for a task to be stopped: it stops where it next waits for something.
 const STOP: Duration = Duration::from_secs(5);
-/// Lines kept of each task's log.
+/// The number of lines kept of each task's log.
 const MAX_LOG: usize = 200;
-/// How many tasks run at once; the others wait as `pending`.
+/// The number of tasks that run at once; the others wait as `pending`.
 const PARALLEL: usize = 8;
 
-/// The registry and runner of tasks. Cheap to clone; all clones are one.
+/// The registry and runner of tasks. Cheap to clone; all clones share the same tasks.
 #[derive(Clone)]
 pub struct Tasks {
     inner: Arc<Inner>,
@@ -51,7 +51,7 @@ pub struct Tasks {
 
 struct Inner {
     background: Arc<Background>,
-    /// Newest last.
+    /// The tasks, newest last.
     tasks: Mutex<VecDeque<Entry>>,
     slots: Semaphore,
     listener: Listener,
@@ -61,9 +61,9 @@ type Listener = Box<dyn Fn(Notice) -> Pin<Box<dyn Future<Output = ()> + Send>> +
 
 struct Entry {
     task: Task,
-    /// The retention counts from here.
+    /// When the task ended; its retention counts from here.
     ended: Option<Instant>,
-    /// `None` once it has ended.
+    /// The running work; `None` once it has ended.
     running: Option<Running>,
 }
 
@@ -75,17 +75,17 @@ struct Running {
     gone: oneshot::Receiver<()>,
 }
 
-/// What a start asks for.
+/// The description of a task to start.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// The task's type in answers (`route`, `model`, …).
     pub kind: &'static str,
     pub title: String,
-    /// While a task with this key has not ended, another start gives that task.
+    /// While a task with this key has not ended, another start returns that task.
     pub dedupe_key: Option<String>,
 }
 
-/// How the work of a task ended.
+/// The outcome of a task's work.
 pub type Outcome = Result<Done, String>;
 
 /// A task that succeeded: a line for people and the result for programs.
@@ -95,7 +95,7 @@ pub struct Done {
     pub result: Value,
 }
 
-/// What a start gives: a new task, or the one that runs already.
+/// The result of a start: a new task, or the one that runs already.
 #[derive(Debug, Clone)]
 pub struct Started {
     pub id: String,
@@ -131,7 +131,7 @@ pub struct Task {
     pub updated_at: String,
     pub started_at: Option<String>,
     pub finished_at: Option<String>,
-    /// When the task is forgotten; moves on as long as it has not ended.
+    /// When the task is forgotten, in milliseconds since 1970; moves on as long as the task has not ended.
     pub expires_at_ms: Millis,
     pub logs: VecDeque<LogLine>,
 }
@@ -140,13 +140,13 @@ pub struct Task {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
-    /// Counts from 1; early lines of a long log are dropped.
+    /// The number of the line, from 1; early lines of a long log are dropped.
     pub seq: u64,
     pub message: String,
     pub created_at: String,
 }
 
-/// A start or an end, for the event list.
+/// The report of a task's start or end, for the event list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The task's type.
@@ -156,7 +156,7 @@ pub struct Notice {
     pub failed: bool,
 }
 
-/// The running work's way to say how far it is.
+/// Reports the progress of the running work.
 #[derive(Clone)]
 pub struct Progress {
     inner: Arc<Inner>,
@@ -164,7 +164,7 @@ pub struct Progress {
 }
 
 impl Tasks {
-    /// An empty registry whose work runs in `background`. `listener` is called at each start and end.
+    /// Creates an empty registry whose work runs in `background`. `listener` is called at each start and end.
     pub fn new<F>(background: Arc<Background>, listener: impl Fn(Notice) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -179,7 +179,7 @@ impl Tasks {
         }
     }
 
-    /// Starts `work` in the background, or gives the unended task with the same dedupe key.
+    /// Starts `work` in the background, or returns the unended task with the same dedupe key.
     pub fn start<F>(&self, spec: Spec, work: impl FnOnce(Progress) -> F) -> Started
     where
         F: Future<Output = Outcome> + Send + 'static,
@@ -200,7 +200,7 @@ impl Tasks {
         drop(tasks);
 
         let progress = Progress { inner: self.inner.clone(), id };
-        // Boxed: each step that it is handed through would have room for it twice.
+        // Boxed, because each step that it is handed through would otherwise have room for it twice.
         let work = Box::pin(work(progress.clone()));
         let run = progress.clone();
         let supervised = async move {
@@ -221,13 +221,13 @@ impl Tasks {
         started
     }
 
-    /// The task with this dedupe key that has not ended.
+    /// Returns the task with this dedupe key that has not ended.
     pub fn running(&self, dedupe_key: &str) -> Option<Started> {
         let tasks = lock(&self.inner.tasks);
         unended(&tasks, dedupe_key).map(|entry| Started::of(&entry.task, true))
     }
 
-    /// Stops and forgets every task: nobody hears of its end, and once this returns it changes nothing more.
+    /// Stops and forgets every task. Their ends are not reported, and once this returns they change nothing more.
     pub async fn stop_all(&self) {
         let entries = std::mem::take(&mut *lock(&self.inner.tasks));
         let (stops, ends): (Vec<_>, Vec<_>) =
@@ -244,14 +244,14 @@ impl Tasks {
         }
     }
 
-    /// The newest `limit` tasks, newest first.
+    /// Returns the newest `limit` tasks, newest first.
     pub fn list(&self, limit: usize) -> Vec<Task> {
         let mut tasks = lock(&self.inner.tasks);
         sweep(&mut tasks);
         tasks.iter().rev().take(limit).map(Entry::shown).collect()
     }
 
-    /// One task, unless it is unknown or forgotten.
+    /// Returns one task, unless it is unknown or forgotten.
     pub fn get(&self, id: &str) -> Option<Task> {
         let mut tasks = lock(&self.inner.tasks);
         sweep(&mut tasks);

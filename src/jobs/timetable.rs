@@ -1,4 +1,4 @@
-//! What the service does by itself, and when; its start and its end.
+//! The jobs of the service, the times at which they run, and the start and stop of all of them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::settings::LogCleanup;
 use crate::store::log_sums;
 use crate::time::now_ms;
 
-/// How often debug traces are pruned.
+/// The interval at which debug traces are pruned.
 const TRACE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How often what has been over for a while is summed.
+/// The interval at which spans of the request log that have been over for a while are summed.
 const LOG_SUMS_INTERVAL: Duration = Duration::from_secs(600);
 
-/// How often old ids of videos, answers and batches are deleted.
+/// The interval at which old ids of videos, answers and batches are deleted.
 const ID_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// How often accounts that check in at an interval are looked for.
+/// The interval at which accounts that check in at an interval are looked for.
 const CHECKIN_LOOK: Duration = Duration::from_secs(60);
 
-/// Every instance does this for itself: what it ends is a cooldown that only it knows.
+/// The job that every instance does for itself: the cooldowns that it ends are known to that instance only.
 const RECOVERY: &str = "recovery of channels";
 
-/// Starts everything the service does by itself.
+/// Starts all jobs of the service.
 pub fn start(jobs: &Arc<Jobs>) -> Scheduler {
     let clock = Clock::of_machine(
         jobs.core.config.time_zone.clone(),
@@ -44,7 +44,7 @@ pub fn start(jobs: &Arc<Jobs>) -> Scheduler {
     Scheduler::start(all(jobs), &clock)
 }
 
-/// Everything the service does by itself.
+/// Lists all jobs of the service.
 fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
     let prune_interval = jobs.core.config.proxy_log_prune_interval;
     let mut all = vec![
@@ -87,7 +87,7 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         shared(jobs, "response id retention", When::AtStartAndEvery(ID_INTERVAL), prune_responses),
         job(jobs, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ];
-    // Alone on a database nobody wakes each second to look for others.
+    // An instance alone on its database does not wake each second to look for others.
     if jobs.core.store.database().is_shared() {
         all.push(job(jobs, "changes of other instances", When::Every(others::INTERVAL), others::follow));
         let when = When::AtStartAndEvery(others::SHOW_UP_INTERVAL);
@@ -97,7 +97,7 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
     all
 }
 
-/// A job that one instance does for all that share a database.
+/// Builds a job that one instance does for all that share a database.
 fn shared<F>(jobs: &Arc<Jobs>, name: &'static str, when: When, run: fn(Arc<Jobs>) -> F) -> Job
 where
     F: Future<Output = Pass> + Send + 'static,
@@ -120,7 +120,7 @@ where
     Job { name, when, run: Box::new(move |_| Box::pin(run(jobs.clone()))) }
 }
 
-/// A job whose times an operator may change.
+/// Builds a job whose times an operator may change.
 fn planned<F>(jobs: &Arc<Jobs>, name: &'static str, plan: fn(&Jobs) -> Plan, run: fn(Arc<Jobs>) -> F) -> Job
 where
     F: Future<Output = Pass> + Send + 'static,
@@ -150,8 +150,8 @@ fn interval_of(plan: &Plan) -> Duration {
     }
 }
 
-/// The schedule that a setting holds. A stored text that is no schedule was replaced by the default when the
-/// settings were read.
+/// Returns the schedule in a setting. A stored text that is no schedule was replaced by the default when the settings
+/// were read.
 fn schedule(jobs: &Jobs, setting: &str) -> Option<Cron> {
     Cron::parse(jobs.core.settings.load().values.text(setting)).ok()
 }
@@ -167,7 +167,7 @@ fn plan_of_summary(jobs: &Jobs) -> Plan {
     schedule(jobs, "daily_summary_cron").map_or(Plan::Never, Plan::At)
 }
 
-/// The first pass is one interval after it was switched on.
+/// Plans the probes; the first pass is one interval after they were switched on.
 fn plan_of_probes(jobs: &Jobs) -> Plan {
     let is_on = jobs.core.settings.load().values.flag("model_availability_probe_enabled");
     if is_on { Plan::Every(jobs.core.config.jobs.probe_interval) } else { Plan::Never }
@@ -200,7 +200,7 @@ async fn rebuild_routes(jobs: Arc<Jobs>) -> Pass {
     Ok(counts.changed().then(|| format!("{counts:?}")))
 }
 
-/// As a task: an operator sees it, and who would start one meanwhile joins it.
+/// Runs as a task, so that an operator sees it and another start meanwhile joins it.
 async fn finish_rekeying(jobs: Arc<Jobs>) -> Pass {
     rekey::resume(&jobs);
     Ok(None)
@@ -222,7 +222,7 @@ async fn refresh_balances(jobs: Arc<Jobs>) -> Pass {
     Ok(Some(format!("{read} balance(s) read, {failed} failed; {asked} account(s) asked for models")))
 }
 
-/// As a task: an operator sees it, and who starts one meanwhile joins it.
+/// Runs as a task, so that an operator sees it and another start meanwhile joins it.
 async fn probe_models(jobs: Arc<Jobs>) -> Pass {
     probe::start(&jobs, None);
     Ok(None)
@@ -234,7 +234,7 @@ async fn sync_announcements(jobs: Arc<Jobs>) -> Pass {
         .then(|| format!("{} new, {} site(s) failed", synced.inserted, synced.failed)))
 }
 
-/// Also where nothing may be deployed: who named a source wants to hear of what is new there.
+/// Checks also where nothing may be deployed: an operator who named a source wants to hear what is new there.
 async fn check_for_updates(jobs: Arc<Jobs>) -> Pass {
     let config = update_center::saved::config(&jobs.core.store).await?;
     if !update_center::check::has_whom_to_ask(&jobs.core, &config) {
@@ -280,7 +280,7 @@ async fn prune_responses(jobs: Arc<Jobs>) -> Pass {
     Ok(deleted(retention::prune_responses(&jobs.core.store, now_ms()).await?, "id(s)"))
 }
 
-/// What the log says of a pass that deletes.
+/// Builds the log line of a pass that deletes.
 fn deleted(count: u64, what: &str) -> Option<String> {
     (count > 0).then(|| format!("{count} {what} deleted"))
 }
@@ -290,7 +290,7 @@ async fn give_back_silent(jobs: Arc<Jobs>) -> Pass {
     Ok(None)
 }
 
-/// Ends what jobs have under way and everything else in the background, and stores what would be lost.
+/// Ends the jobs under way and everything else in the background, and stores what would be lost.
 pub async fn stop(jobs: &Jobs) {
     let core = &jobs.core;
     tokio::join!(jobs.renewals.drain(), jobs.checkins.drain());

@@ -1,14 +1,14 @@
-//! What one instance does for all that share a database, by leases.
+//! Leases that decide which of the instances on a database does the work for all.
 //!
 //! | what | the lease is held | |
 //! |---|---|---|
-//! | a job at an interval | until well after the next pass | so that the others look and leave it |
-//! | a time of a schedule | during the pass | the time itself is noted before anything is done: nobody serves it twice |
+//! | a job at an interval | until well after the next pass | so that the others find it taken and leave it |
+//! | a time of a schedule | during the pass | the time is recorded before anything is done: nobody serves it twice |
 //! | the renewal of a credential | during the renewal | the others wait, and find the new one |
 //!
-//! A lease that is in use is asked to last every [`KEPT_EVERY`]. An instance that cannot ask, because the database is
-//! cut off from it, ends what it does before its time is over; and what it has handed to the store by then is refused
-//! there if another instance was faster.
+//! A lease in use is extended every [`KEPT_EVERY`]. An instance that cannot extend it, because the database is cut off
+//! from it, ends its work before the lease runs out; and what it has handed to the store by then is refused there if
+//! another instance was faster.
 
 use std::time::Duration;
 
@@ -25,17 +25,17 @@ use crate::time::{Millis, now_ms};
 /// The shortest time of a lease.
 const SHORTEST: Duration = Duration::from_secs(30);
 const KEPT_EVERY: Duration = Duration::from_secs(10);
-/// How soon it is tried again what the database did not answer, or another instance is at.
+/// The pause before another try where the database did not answer, or another instance is at work.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long a time of a schedule is waited for while the database does not answer, or who began the time before that
-/// may be gone without a word.
+/// The longest wait for a scheduled time while the database does not answer, or while the instance that began the time
+/// before may be gone without a word.
 const LATEST: Duration = Duration::from_secs(600);
-/// How often an instance looks whether another has renewed a credential.
+/// The interval at which an instance looks whether another has renewed a credential.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long it looks: longer than a renewal and the time of a lease whose holder is gone.
+/// The longest time that it looks: longer than a renewal and than the lease of a holder that is gone.
 const LONGEST_LOOK: Duration = Duration::from_secs(75);
 
-/// A pass of a job at an interval, unless another instance does them.
+/// Runs a pass of a job at an interval, unless another instance does that job.
 pub async fn lead(core: &Core, job: &str, interval: Duration, pass: impl Future<Output = Pass>) -> Pass {
     let lasts = (interval * 3 / 2).max(SHORTEST);
     let since = Instant::now();
@@ -47,8 +47,8 @@ pub async fn lead(core: &Core, job: &str, interval: Duration, pass: impl Future<
     }
 }
 
-/// The pass of a job for a time of its schedule, unless that is served: by another instance, or before the clock was
-/// set back.
+/// Runs the pass of a job for a time of its schedule, unless that time was served: by another instance, or before the
+/// clock was set back.
 pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Output = Pass>) -> Pass {
     let latest = Instant::now() + LATEST;
     let mut is_again = false;
@@ -84,7 +84,7 @@ enum Begun {
     Elsewhere,
 }
 
-/// Takes the lease, then notes that the time is served. `is_again` says that an earlier try may have noted it.
+/// Takes the lease, then records the time as served. `is_again` says that an earlier try may have recorded it.
 async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::Result<Begun> {
     let (store, instance) = (&core.store, &core.instance);
     let taken = leases::take(store, job, instance, millis(SHORTEST)).await?;
@@ -105,12 +105,12 @@ async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::R
     })
 }
 
-/// Does `work` while no other instance renews the credential of this account. It is not under the lease: what the
-/// provider gave in exchange for a token that works once is to be stored, come what may, and the version of the
-/// credential decides whether it may be.
+/// Does `work` while no other instance renews the credential of this account. Its writes do not depend on the lease:
+/// what the provider gave for a token that works once must be stored in any case, and the version of the credential
+/// decides whether it may be.
 ///
 /// # Errors
-/// The database does not answer, or another instance is at it for longer than it may be.
+/// When the database does not answer, or another instance is at work for longer than it may be.
 pub async fn alone_with_account<T>(
     core: &Core,
     account: AccountId,
@@ -139,7 +139,7 @@ pub async fn alone_with_account<T>(
     }
 }
 
-/// Does `work` under a lease that is kept meanwhile; `None` when it was lost.
+/// Does `work` under a lease that is extended meanwhile; `None` when the lease was lost.
 async fn under<T>(
     core: &Core,
     fence: &Fence,
@@ -154,7 +154,7 @@ async fn under<T>(
     }
 }
 
-/// Keeps a lease that was taken at this moment; loses it when another instance has it, or may have by now.
+/// Extends a lease that was taken at `since`; loses it when another instance has it, or may have it by now.
 async fn keep(core: &Core, fence: &Fence, lasts: Duration, mut since: Instant) -> std::convert::Infallible {
     let mut pause = KEPT_EVERY;
     loop {

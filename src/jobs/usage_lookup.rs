@@ -1,9 +1,9 @@
-//! Exact usage and price from the site's own log, after the client has its answer.
+//! Looks up exact usage and price in the site's own log, after the client has its answer.
 //!
-//! Some sites answer without usage, or charge by rules that no price list tells, but keep a log that
-//! the account may read. A settled request leaves a lookup here and goes on; the line is looked for
-//! in the background, and what it says amends the log row, the usage tables, the channel's cost and
-//! the key's. Lookups beyond a bound are dropped: the estimate then stands.
+//! Some sites answer without usage, or charge by rules that no price list tells, but keep a log that the account may
+//! read. A settled request leaves a lookup here and goes on. Its line in the log is looked for in the background, and
+//! amends the log row, the usage tables, the channel's cost and the key's. Lookups beyond a bound are dropped: the
+//! estimate then stands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,25 +26,25 @@ use crate::store::sites;
 use crate::time::Millis;
 use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
-/// Sites write their log after the answer, some not at once: the pauses before each look.
+/// The pauses before each look: sites write their log after the answer, some not at once.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
 
-/// A settled request of which more is to be learnt.
+/// A settled request whose exact usage is to be looked up.
 pub struct Lookup {
     pub row: RowName,
     pub channel: Arc<Channel>,
-    /// Who paid for it.
+    /// The downstream key that paid for it.
     pub key: Option<Arc<Key>>,
-    /// Which of the key's budgets count it.
+    /// The key's budgets that count it.
     pub budgets: BudgetMask,
     pub ended: Millis,
-    /// As the answer reported them, and what was charged for them.
+    /// The tokens as the answer reported them; `cost` is what was charged for them.
     pub tokens: Tokens,
     pub cost: Usd,
 }
 
 impl Lookup {
-    /// As it was booked.
+    /// Returns the request as it was booked.
     pub(super) fn booked(&self) -> Booked<'_> {
         Booked {
             row: &self.row,
@@ -98,7 +98,7 @@ async fn look_up(jobs: &Jobs, lookup: &Lookup) {
     }
 }
 
-/// The request's line in the site's log, when it is there yet.
+/// Returns the request's line in the site's log; `None` when it is not there yet.
 async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, String> {
     let channel = &lookup.channel;
     let Some(account) = accounts::get(&core.store, channel.account.id).await.map_err(|e| e.to_string())?
@@ -110,7 +110,7 @@ async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, Strin
     };
     let token = channel.credential.as_ref().map(|credential| credential.secret().expose());
     let mut site_client = site_client_of(core, &site, &account).map_err(|error| error.to_string())?;
-    // The session first, then what the request was sent with, then the account's key.
+    // The order in which they are used: the session, what the request was sent with, the account's key.
     site_client.keys.splice(..0, channel.credential.as_ref().map(|sent| sent.secret().clone()));
     let lines = fetch_usage_records(&core.client, &site_client, &lookup.row.model, USAGE_LOG_LIMITS).await;
     let lines = lines.map_err(|error| error.to_string())?;
@@ -124,14 +124,14 @@ async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, Strin
     Ok(find(&lines, &query).cloned())
 }
 
-/// Books what the line says beyond what was booked.
+/// Books the difference between the line and what was booked.
 async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::store::Result<()> {
     let (tokens, source) = recovered(lookup.tokens, record);
     let bill = bill(&lookup.channel, &lookup.row.model, tokens, record);
     book(core, lookup.booked(), Known { tokens, source, bill }).await
 }
 
-/// The line's tokens where it has any, else the answer's.
+/// Returns the line's tokens where it has any, else the answer's.
 fn recovered(answered: Tokens, record: &UsageRecord) -> (Tokens, UsageSource) {
     if record.total == 0 {
         return (answered, UsageSource::Upstream);
@@ -147,8 +147,8 @@ fn recovered(answered: Tokens, record: &UsageRecord) -> (Tokens, UsageSource) {
     (tokens, UsageSource::SelfLog)
 }
 
-/// The sum under the line's ratios, or the price list where it has none; what the line says was
-/// charged goes before the sum.
+/// Computes the bill by the line's ratios, or by the price list where it has none. What the line says was charged takes
+/// precedence over the computed cost.
 fn bill(channel: &Channel, model: &str, tokens: Tokens, record: &UsageRecord) -> Bill {
     let platform = Some(channel.account.site.platform);
     let computed = match record.ratios {

@@ -1,13 +1,13 @@
-//! The lookups of usage under way.
+//! The usage lookups under way.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// Lookups that may wait.
+/// The most lookups that may wait.
 pub(super) const MAX_WAITING: usize = 512;
 
-/// Sites asked at once.
+/// The number of lookups that ask their sites at once.
 pub(super) const PARALLEL: usize = 4;
 
 /// The lookups under way; [`Jobs`](super::Jobs) holds one.

@@ -20,10 +20,10 @@ use crate::codings::{Decoder, Pulled};
 use crate::dialect::code_assist::Opener;
 use crate::routing::Origin;
 
-/// Chunks are joined until a frame has this many bytes.
+/// The size in bytes up to which chunks are joined into one frame.
 const JOIN_BELOW: usize = 32 * 1024;
 
-/// A chunk of this size is worth a write of its own: one write less would not pay for copying it.
+/// The size in bytes from which a chunk is worth a write of its own: one write less would not pay for copying it.
 const LARGE: usize = 8 * 1024;
 
 /// The body of an upstream's answer. Dropping it before its end closes the connection at once; at its end the connection
@@ -32,11 +32,11 @@ pub struct UpstreamBody {
     raw: Source,
     decoder: Option<Box<Decoder>>,
     tap: Option<Tap>,
-    /// Takes what was read out of an envelope.
+    /// Takes the data out of the envelope that the answer comes in.
     opener: Option<Box<Opener>>,
 }
 
-/// Is called with every piece of a body that is read.
+/// A function that is called with every piece of a body that is read.
 type Tap = Box<dyn FnMut(&Bytes) + Send>;
 
 impl UpstreamBody {
@@ -44,7 +44,7 @@ impl UpstreamBody {
         Self { raw: Source::Http(raw), decoder, tap: None, opener: None }
     }
 
-    /// What comes over a WebSocket.
+    /// Builds the body of an answer that comes over a WebSocket.
     pub(crate) fn of_frames(frames: FrameBody) -> Self {
         Self { raw: Source::Frames(Box::new(frames)), decoder: None, tap: None, opener: None }
     }
@@ -55,13 +55,13 @@ impl UpstreamBody {
         self
     }
 
-    /// Takes the answer out of the envelope that it comes in.
+    /// Makes the body take the answer out of the envelope that it comes in.
     pub fn opened(mut self) -> Self {
         self.opener = Some(Box::default());
         self
     }
 
-    /// The next bytes, as they come from the socket in one go; `None` at the end.
+    /// Polls for the next bytes, as they come from the socket in one go; `None` at the end.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         let Some(mut opener) = self.opener.take() else { return self.poll_read(cx) };
         loop {
@@ -124,7 +124,7 @@ impl UpstreamBody {
         }
     }
 
-    /// The next bytes, as they come from the socket in one go; `None` at the end.
+    /// Returns the next bytes, as they come from the socket in one go; `None` at the end.
     pub async fn data(&mut self) -> Option<Result<Bytes, BodyError>> {
         std::future::poll_fn(|cx| self.poll_data(cx)).await
     }
@@ -160,7 +160,7 @@ impl Body for UpstreamBody {
     }
 }
 
-/// Where the bytes of a body come from.
+/// The source of a body's bytes.
 enum Source {
     Http(RawBody),
     Frames(Box<FrameBody>),
@@ -174,7 +174,7 @@ impl Source {
         }
     }
 
-    /// Gives the connection up, for this reason.
+    /// Gives the connection up, for this reason, and returns the reason.
     fn fail(&mut self, error: BodyError) -> BodyError {
         match self {
             Self::Http(raw) => raw.fail(error),
@@ -276,7 +276,7 @@ impl RawBody {
         }
     }
 
-    /// The whole answer has been read: what it came on may serve again.
+    /// Ends the body: the whole answer has been read, so the connection may serve again.
     fn end(&mut self) {
         let Some(mut wire) = self.wire.take() else { return };
         if wire.is_reusable() {
@@ -292,8 +292,8 @@ impl RawBody {
 }
 
 impl Drop for RawBody {
-    /// A reader that stopped at the last event has often not read the end of the body, which says nothing more. If it
-    /// has arrived the connection is as good as any; if not, it is closed.
+    /// Reads once more without waiting. A reader that stopped at the last event has often not read the end of the body,
+    /// which says nothing more. If the end has arrived, the connection is as good as any; if not, it is closed.
     fn drop(&mut self) {
         if !self.is_ended() && !std::thread::panicking() {
             let _ = self.poll_data(&mut Context::from_waker(Waker::noop()));
@@ -310,7 +310,7 @@ impl std::fmt::Debug for RawBody {
     }
 }
 
-/// Chunks that leave as one. A chunk alone is passed on as it is.
+/// Chunks that leave as one frame. A single chunk is passed on as it is.
 #[derive(Default)]
 enum Joined {
     #[default]

@@ -24,16 +24,16 @@ use super::wire::{DIES_WITHIN, Failure, Wire};
 use crate::codings::{Decoder, Sender};
 use crate::routing::Origin;
 
-/// From this idle time on a kept connection may be about to be closed by the other side just as it is used again.
+/// The idle time from which a kept connection may be about to be closed by the other side just as it is used again.
 /// Servers that close idle connections mostly wait for seconds.
 const RESTED_AFTER: Duration = Duration::from_secs(1);
 
-/// What a [`Client`] is made with.
+/// The settings of a [`Client`].
 #[derive(Debug)]
 pub struct ClientOptions {
     /// Certificates to trust beside the public ones, for private authorities.
     pub extra_roots: Vec<CertificateDer<'static>>,
-    /// Name resolution, connecting, the proxy's tunnel and TLS together.
+    /// The time limit for name resolution, connecting, the proxy's tunnel and TLS together.
     pub connect_timeout: Duration,
 }
 
@@ -50,7 +50,7 @@ pub fn roots_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String
     if roots.is_empty() { Err("the file has no certificate".into()) } else { Ok(roots) }
 }
 
-/// An upstream's answer, of which the head has come.
+/// An upstream's answer, whose head has arrived.
 #[derive(Debug)]
 pub struct Answer {
     pub head: AnswerHead,
@@ -70,15 +70,16 @@ impl Client {
         Self { pool: Pool::new(), sockets: Arc::default(), dialer }
     }
 
-    /// Sends a request and gives the response head as soon as it is there, even while the request is still being sent.
+    /// Sends a request and returns the response head as soon as it is there, even while the request is still being
+    /// sent.
     ///
-    /// The request's address is its path and query; `Host`, framing, `Connection` and
-    /// `Accept-Encoding` are set here. The body of the answer is decoded if the upstream compressed it all the same.
+    /// The request's address is its path and query; `Host`, framing and `Accept-Encoding` are set here, and
+    /// `Connection` is left out. The body of the answer is decoded if the upstream compressed it all the same.
     ///
     /// There is no time-out but the one for connecting. Dropping the future closes the connection.
     ///
-    /// A kept connection that turns out to be dead costs one more try on a new one, where [`Progress::may_repeat`] lets
-    /// this upstream have the request again.
+    /// A kept connection that turns out to be dead costs one more try on a new one, where [`Progress::may_repeat`]
+    /// allows this upstream to have the request again.
     pub fn send<B>(
         &self,
         origin: &Arc<Origin>,
@@ -87,11 +88,11 @@ impl Client {
     where
         B: Into<RequestBody>,
     {
-        // Boxed here, before there is a future: it would have room for the request at every step.
+        // Boxed here, before there is a future, which would have room for the request at every step.
         self.send_boxed(origin, Box::new(request.into()))
     }
 
-    /// As [`send`](Self::send), for a request in a box.
+    /// Does what [`send`](Self::send) does, for a request in a box.
     pub async fn send_boxed(
         &self,
         origin: &Arc<Origin>,
@@ -131,8 +132,8 @@ impl Client {
         self.open(origin).await.map(Wire::new)
     }
 
-    /// Opens a connection. Where nothing is left to open it with, what idle ones hold goes first. It is tried again also
-    /// where there were none: another request may just have closed them.
+    /// Opens a connection. Where this process has nothing left to open it with, closes the idle ones and tries again,
+    /// even if there were none: another request may just have closed them.
     pub(super) async fn open(&self, origin: &Origin) -> Result<Stream, SendError> {
         match self.dialer.dial(origin).await {
             Err(error) if error.kind() == ErrorKind::Exhausted => {
@@ -176,17 +177,17 @@ impl Client {
         Ok(Answer { head, body: UpstreamBody::new(raw, decoder.map(Box::new)) })
     }
 
-    /// A connection straight to a server that speaks another protocol, in clear.
+    /// Opens an unencrypted connection, without a proxy, to a server that speaks another protocol.
     pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<Stream, SendError> {
         self.open(&Origin::new(false, host, port, None)).await
     }
 
-    /// TLS on such a connection, with the roots that upstreams are held to.
+    /// Starts TLS on such a connection, with the roots that upstreams are checked against.
     pub(crate) async fn secure(&self, stream: Stream, host: &str) -> Result<Stream, SendError> {
         self.dialer.secure_other(stream, host).await
     }
 
-    /// How many connections are open and wait for the next request, to all upstreams.
+    /// Returns the number of connections, to all upstreams, that are open and wait for the next request.
     pub fn idle_connections(&self) -> usize {
         self.pool.kept() + self.sockets.kept()
     }

@@ -1,8 +1,9 @@
-//! Making a connection: name, TCP, outbound proxy, TLS, within one time limit.
+//! Makes a connection: name, TCP, outbound proxy and TLS, within one time limit.
 //!
-//! When an outbound proxy is configured every connection goes through it: by a tunnel, or, for `http` targets and a proxy
-//! that speaks HTTP, by requests that name the whole address. A proxy that fails, fails the request. There is no fallback to a direct connection: an operator who set a proxy may have set
-//! it because the direct way must not be taken.
+//! When an outbound proxy is configured, every connection goes through it: by a tunnel, or, for `http` targets and a
+//! proxy that speaks HTTP, by requests that name the whole address. When the proxy fails, the request fails. There is
+//! no fallback to a direct connection: an operator who set a proxy may have set it because the direct way must not be
+//! taken.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -30,20 +31,20 @@ use crate::routing::{Origin, OutboundProxy, ProxyScheme};
 /// How long one address of a name is tried alone before the next one is tried beside it (RFC 8305, 5).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// How long an outbound proxy has to connect.
+/// The longest time for making a connection through an outbound proxy.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Dialer {
     tls: TlsConnector,
-    /// Names no protocol: for connections that carry something else than HTTP.
+    /// Names no protocol: for connections that carry something other than HTTP.
     other_tls: TlsConnector,
     names: Arc<Names>,
-    /// For name, connection, tunnel and TLS together.
+    /// The time limit for name, connection, tunnel and TLS together.
     timeout: Duration,
 }
 
 impl Dialer {
-    /// Trusts the public roots and `extra_roots`.
+    /// Creates a dialer that trusts the public roots and `extra_roots`.
     pub(crate) fn new(extra_roots: Vec<CertificateDer<'static>>, timeout: Duration) -> Self {
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         let (_, ignored) = roots.add_parsable_certificates(extra_roots);
@@ -85,7 +86,7 @@ impl Dialer {
         if origin.tls { secure(&self.tls, stream, &origin.host).await } else { Ok(stream) }
     }
 
-    /// TLS for another protocol than HTTP; bounded by the caller.
+    /// Starts TLS for a protocol other than HTTP; the caller sets a time limit.
     pub(crate) async fn secure_other(&self, stream: Stream, host: &str) -> Result<Stream, SendError> {
         secure(&self.other_tls, stream, host).await
     }
@@ -101,7 +102,7 @@ impl Dialer {
         if origin.forwarder().is_some() {
             return self.to_proxy(proxy).await.map_err(unreachable);
         }
-        // Names are resolved before the proxy is bothered: a name without address is not the proxy's fault.
+        // Names are resolved before the proxy is asked: a name without an address is not the proxy's fault.
         let target = match proxy.scheme {
             ProxyScheme::Socks4 => {
                 authority(&self.pick(&origin.host, origin.port, SocketAddr::is_ipv4).await?)
@@ -126,7 +127,7 @@ impl Dialer {
         }
     }
 
-    /// The addresses of `host`, the two families alternating.
+    /// Returns the addresses of `host`, with the two families alternating.
     async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, SendError> {
         if let Ok(address) = bare(host).parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
@@ -153,7 +154,7 @@ impl Dialer {
             let message = format!("no connection to {}: {error}", authority_of(host, port));
             SendError::new(own_or(ErrorKind::Connect, &error), message)
         })?;
-        // Small events must not wait for the acknowledgement of the one before.
+        // Small events must not wait for the acknowledgement of the previous one.
         if let Err(error) = stream.set_nodelay(true) {
             log::debug!("TCP_NODELAY towards {host}: {error}");
         }
@@ -171,8 +172,8 @@ async fn secure(tls: &TlsConnector, stream: Stream, host: &str) -> Result<Stream
 
 /// Asks the proxy at the other end of `stream` to connect to `target`, a `host:port`.
 async fn handshake(proxy: &OutboundProxy, stream: Stream, target: &str) -> Result<Stream, String> {
-    // The connectors of hyper-util want the target as a Uri with an explicit port, and dial the proxy themselves: what
-    // they get to dial with is the connection that is already there.
+    // The connectors of hyper-util want the target as a Uri with an explicit port, and dial the proxy themselves.
+    // Instead of dialing they get the connection that is already there.
     let target: Uri = format!("http://{target}").parse().map_err(|_| "not a valid host name".to_owned())?;
     let here = Uri::from_static("http://proxy");
     let connected = Connected(Some(stream));
@@ -248,12 +249,12 @@ async fn first_to_connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// What an error of the system speaks of: `kind`, unless it is this process that lacks something.
+/// Returns the kind of a system error: `kind`, unless it is this process that lacks something.
 fn own_or(kind: ErrorKind, error: &io::Error) -> ErrorKind {
     if open_files::is_lack(error) { ErrorKind::Exhausted } else { kind }
 }
 
-/// The resolver's order within each family, starting with the family it put first.
+/// Reorders addresses: the families alternate, beginning with the resolver's first; within each its order stays.
 fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|a| a.is_ipv6() == first_is_v6);
@@ -275,7 +276,7 @@ fn target(origin: &Origin) -> String {
     authority_of(&origin.host, origin.port)
 }
 
-/// `host:port`, an IPv6 address in brackets.
+/// Formats `host:port`, with an IPv6 address in brackets.
 fn authority_of(host: &str, port: u16) -> String {
     let host = bare(host);
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -285,7 +286,7 @@ fn authority(address: &SocketAddr) -> String {
     address.to_string()
 }
 
-/// The proxy as messages name it: without credentials.
+/// Returns the name of the proxy for messages: without credentials.
 pub(super) fn name(proxy: &OutboundProxy) -> String {
     authority_of(&proxy.host, proxy.port)
 }

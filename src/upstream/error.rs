@@ -1,4 +1,4 @@
-//! What can go wrong on the way to an upstream and back.
+//! Errors on the way to an upstream and back.
 //!
 //! Messages are for the operator: they name the host and the reason, never a credential, a header or a query string.
 
@@ -22,17 +22,17 @@ pub enum ErrorKind {
     Tls,
     /// Connecting took too long.
     Timeout,
-    /// This process has no file or no memory left for a connection: nobody's fault up there.
+    /// This process has no file or no memory left for a connection; the upstream is not at fault.
     Exhausted,
     /// The connection ended, or was reset, before the answer was whole.
     Closed,
-    /// A connection that was kept ended just as it was used again, most likely for its rest: nobody's fault.
+    /// A kept connection ended just as it was used again, most likely because it was idle; nobody is at fault.
     Expired,
-    /// The answer was not HTTP as it should be.
+    /// The answer was not valid HTTP.
     Protocol,
 }
 
-/// Why there is no response head.
+/// Why a request got no response head.
 #[derive(Clone, Debug)]
 pub struct SendError {
     kind: ErrorKind,
@@ -45,12 +45,12 @@ impl SendError {
         Self { kind, message: message.into(), progress: Progress::UNSENT }
     }
 
-    /// It happened when the exchange had come so far.
+    /// Sets how far the exchange had come when the error happened.
     pub(crate) fn after(self, progress: Progress) -> Self {
         Self { progress, ..self }
     }
 
-    /// The connection had rested: it was most likely closed for that.
+    /// Marks the error as one of a kept connection that was most likely closed because it was idle.
     pub(crate) fn expired(self) -> Self {
         Self { kind: ErrorKind::Expired, ..self }
     }
@@ -59,12 +59,12 @@ impl SendError {
         self.kind
     }
 
-    /// How far the exchange came.
+    /// Returns how far the exchange came.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// For the operator: host and reason.
+    /// Returns the message for the operator: host and reason.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -78,7 +78,7 @@ impl fmt::Display for SendError {
 
 impl StdError for SendError {}
 
-/// Why a body ended before its end.
+/// Why a body broke off before its end.
 #[derive(Clone, Debug)]
 pub struct BodyError {
     kind: ErrorKind,
@@ -94,7 +94,7 @@ impl BodyError {
         Self { kind: ErrorKind::Protocol, message: message.into() }
     }
 
-    /// [`ErrorKind::Closed`] or [`ErrorKind::Protocol`].
+    /// Returns [`ErrorKind::Closed`] or [`ErrorKind::Protocol`].
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! Management calls: a whole answer, within limits.
+//! Management calls: read a whole answer, within limits.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,12 +16,12 @@ const MAX_REDIRECTS: usize = 3;
 const OWN_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
 
-/// What a management call may cost.
+/// The limits of a management call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// For everything: connecting, redirects, the last byte of the body.
+    /// The time limit for everything: connecting, redirects, the last byte of the body.
     pub timeout: Duration,
-    /// Limit for the decoded body.
+    /// The limit for the decoded body, in bytes.
     pub max_bytes: usize,
 }
 
@@ -33,9 +33,9 @@ impl Default for FetchLimits {
 
 impl Client {
     /// Sends `request` (its address is a path, as [`BaseUrl::join`] gives it) to the site at `base` and reads the whole
-    /// answer, decoded. Any status is an answer. Up to three redirects are followed, on the same host and port only (or
-    /// from http to https of the same host), so that no credential goes elsewhere. A POST stays one unless a 303 asks
-    /// for a GET: what a browser makes of 301 and 302 would read where something was to be done.
+    /// answer, decoded. Any status is an answer. Follows up to three redirects, on the same host and port only (or from
+    /// http to https of the same host), so that no credential goes elsewhere. A POST stays a POST unless a 303 asks for
+    /// a GET: turning it into a GET after a 301 or 302, as browsers do, would read where something was to be done.
     pub async fn fetch(
         &self,
         base: &BaseUrl,
@@ -47,7 +47,8 @@ impl Client {
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
     }
 
-    /// As [`Client::fetch`], but a redirect is an answer like any other: for a POST that must arrive as one.
+    /// Does what [`Client::fetch`] does, but returns a redirect like any other answer: for a POST that must arrive as
+    /// one.
     pub async fn fetch_here(
         &self,
         base: &BaseUrl,
@@ -88,7 +89,7 @@ impl Client {
     }
 }
 
-/// Says who asks, and for what, where the request does not.
+/// Sets `User-Agent` and `Accept` where the request has none.
 fn introduce(request: &mut Request<Bytes>) {
     request.headers_mut().entry(USER_AGENT).or_insert(OWN_USER_AGENT);
     request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
@@ -109,7 +110,7 @@ async fn collect(answer: Answer, max_bytes: usize) -> Result<Response<Bytes>, Fe
     Ok(response)
 }
 
-/// Where a redirect points; `None` for any other answer, and for a redirect that does not say.
+/// Returns the target of a redirect; `None` for any other answer, and for a redirect without a target.
 fn redirect_target(answer: &Answer) -> Option<String> {
     if !matches!(answer.head.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -118,7 +119,7 @@ fn redirect_target(answer: &Answer) -> Option<String> {
     Some(location.split('#').next().unwrap_or_default().to_owned())
 }
 
-/// The next path, and the next base if it is the same host by https.
+/// Returns the next path, and the next base if that is the same host by https.
 fn resolve(
     base: &BaseUrl,
     current: &Uri,

@@ -1,4 +1,4 @@
-//! The frames that come over a WebSocket, as the bytes of a body.
+//! Reads the frames that come over a WebSocket as the bytes of a body.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -11,13 +11,13 @@ use super::error::BodyError;
 use super::kept_sockets::{Socket, SocketHome};
 use crate::dialect::responses::socket::{Event, event};
 
-/// The frames of an upstream, as the events of a stream.
+/// The frames of an upstream as the stream events of a body.
 pub(crate) struct FrameBody {
-    /// Until the last event, or a failure.
+    /// The socket, until the last event or a failure.
     socket: Option<Box<Socket>>,
-    /// What was read before the answer was handed on.
+    /// Data that was read before the answer was handed on.
     first: Option<Bytes>,
-    /// Where the socket goes after the answer; `None` closes it.
+    /// Where the socket is kept after the answer; `None` closes it.
     home: Option<SocketHome>,
 }
 
@@ -28,19 +28,19 @@ impl FrameBody {
         Self { socket: Some(socket), first: None, home }
     }
 
-    /// The body begins with this event, which was read already.
+    /// Begins the body with this event, which was read already.
     pub(crate) fn begin_with(&mut self, event: Event) {
         self.take(&event);
         self.first = Some(Bytes::from(event.text));
     }
 
-    /// The body is this, and nothing more is read.
+    /// Makes these bytes the whole body; nothing more is read.
     pub(crate) fn end_with(&mut self, whole: Bytes) {
         self.end();
         self.first = Some(whole);
     }
 
-    /// The next events; `None` after the last one.
+    /// Polls for the next event; `None` after the last one.
     pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
@@ -64,7 +64,7 @@ impl FrameBody {
         self.socket.is_none() && self.first.is_none()
     }
 
-    /// Gives the connection up.
+    /// Drops the connection.
     pub(crate) fn fail(&mut self) {
         (self.socket, self.first) = (None, None);
     }
@@ -81,7 +81,7 @@ impl FrameBody {
         }
     }
 
-    /// Says goodbye, as far as the connection takes it at once.
+    /// Sends a close frame, as far as the connection takes it at once.
     fn end(&mut self) {
         let Some(mut socket) = self.socket.take() else { return };
         let mut socket = Pin::new(&mut *socket);
@@ -91,7 +91,7 @@ impl FrameBody {
         }
     }
 
-    /// The next frame with a text.
+    /// Polls for the next frame with a text.
     pub(crate) fn poll_text(&mut self, cx: &mut Context<'_>) -> Poll<Result<Utf8Bytes, BodyError>> {
         let cut = "the upstream closed its WebSocket in the middle of its answer";
         let error = loop {

@@ -1,8 +1,9 @@
-//! WebSockets to upstreams that have answered and wait for the next turn of their conversation.
+//! Keeps the WebSockets to upstreams that wait for the next turn of their conversation.
 //!
-//! One for each conversation with an account: a turn that finds none opens one, and so does a turn that comes while
-//! another is at work. A socket leaves when it has waited for [`KEPT_FOR`], when it is as old as upstreams let one become,
-//! when its upstream has said goodbye, which a sweep or the next turn finds, and when [`MOST`] others wait.
+//! There is one for each conversation with an account: a turn that finds none opens one, and so does a turn that comes
+//! while another is under way. A socket is dropped when it has waited for [`KEPT_FOR`], when it is as old as upstreams
+//! let one become, when its upstream has said goodbye, which a sweep or the next turn finds, and when [`MOST`] others
+//! wait.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -23,42 +24,42 @@ use crate::ids::AccountId;
 use crate::routing::Origin;
 use crate::sync::lock;
 
-/// Longer pauses are the end of most conversations.
+/// The longest wait of a socket: longer pauses are the end of most conversations.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
-/// OpenAI closes a socket an hour after it was opened, whatever happens on it.
+/// The greatest age of a socket: OpenAI closes one an hour after it was opened, whatever happens on it.
 const OLDEST: Duration = Duration::from_secs(55 * 60);
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
-/// Each holds a connection and its buffers.
+/// The most sockets that wait: each holds a connection and its buffers.
 const MOST: usize = 512;
 
 pub(crate) type Socket = WebSocketStream<Stream>;
 
-/// Whose turns go over one socket.
+/// The conversation whose turns share one socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SocketKey {
     pub origin: Arc<Origin>,
     pub account: AccountId,
-    /// The conversation by a name that nobody else's has.
+    /// The name of the conversation, which no one else's conversation has.
     pub conversation: String,
-    /// What the upgrade was let in with: a renewed token opens another socket.
+    /// The credential of the upgrade: a renewed token opens another socket.
     pub authorization: Option<HeaderValue>,
 }
 
-/// An open socket on which no turn is at work.
+/// An open socket on which no turn is under way.
 struct Kept {
     socket: Box<Socket>,
     opened: Instant,
     since: Instant,
 }
 
-/// The sockets that wait.
+/// The sockets that wait for the next turn.
 #[derive(Default)]
 pub(crate) struct KeptSockets {
     waiting: Mutex<HashMap<SocketKey, Kept>>,
     sweeper: OnceLock<AbortHandle>,
 }
 
-/// Where a socket goes when its turn is over.
+/// The place where a socket is kept when its turn is over.
 pub(crate) struct SocketHome {
     pub(crate) sockets: Arc<KeptSockets>,
     pub(crate) key: SocketKey,
@@ -68,7 +69,7 @@ pub(crate) struct SocketHome {
 // === impl Kept ===
 
 impl Kept {
-    /// Whether the next turn may go over it. Answers pings, and hears goodbyes.
+    /// Whether the next turn may use the socket. Answers pings, and notices goodbyes.
     fn is_open(&mut self, now: Instant) -> bool {
         if now.duration_since(self.since) >= KEPT_FOR || now.duration_since(self.opened) >= OLDEST {
             return false;
@@ -78,7 +79,7 @@ impl Kept {
             match Pin::new(&mut *self.socket).poll_next(&mut cx) {
                 Poll::Pending => return true,
                 Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
-                // Nobody has asked for what it says.
+                // A message that nobody has asked for, or the end of the connection.
                 Poll::Ready(_) => return false,
             }
         }
@@ -88,10 +89,10 @@ impl Kept {
 // === impl KeptSockets ===
 
 impl KeptSockets {
-    /// The socket of a conversation, and when it was opened.
+    /// Takes out the socket of a conversation, with the time when it was opened.
     pub(crate) fn checkout(&self, key: &SocketKey, now: Instant) -> Option<(Box<Socket>, Instant)> {
         let mut kept = lock(&self.waiting).remove(key)?;
-        // What the kernel has and the runtime has not seen yet is most likely a goodbye.
+        // Data that the kernel has and the runtime has not seen yet is most likely a goodbye.
         let is_open = kept.is_open(now) && !kept.socket.get_ref().has_news();
         is_open.then_some((kept.socket, kept.opened))
     }
@@ -119,12 +120,13 @@ impl KeptSockets {
         drop(stale); // closes the connections, after the lock
     }
 
-    /// Closes all that wait, within the lock: who asks for the same meanwhile goes on when they are closed.
+    /// Closes all waiting sockets while it holds the lock, so that a concurrent caller goes on only when they are
+    /// closed.
     pub(crate) fn close_all(&self) {
         lock(&self.waiting).clear();
     }
 
-    /// How many wait.
+    /// Returns the number of waiting sockets.
     pub(crate) fn kept(&self) -> usize {
         lock(&self.waiting).len()
     }

@@ -1,26 +1,27 @@
-//! What goes out: the HTTP client, and what each kind of upstream site expects of it.
+//! Everything that goes out: the HTTP client, and what each kind of upstream site expects of it.
 //!
 //! ```text
 //! client     send: one exchange on a pooled connection          fetch: a whole answer, bounded
 //! body       the answer's body; drives the connection it came on, and hands it back at its end
 //! wire       one connection, driven by its exchange  pool: the idle ones, by origin
 //! repeat     whether a request may be sent once more
-//! request    what is asked, its headers as a list       outgoing: what of it is still to be sent
+//! request    a request, its headers as a list            outgoing: the part that is still to be sent
 //! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
 //! websocket  requests over a WebSocket             frames: read as the bytes of a body
 //!            kept_sockets: those that wait for the next turn of their conversation
-//! talk       a WebSocket that both ends talk over
+//! talk       a WebSocket over which both ends send
 //! oauth      the calls that connect an account by a login in a browser
 //! platforms  the requests of the management calls, by platform
 //! ```
 //!
-//! **No task of its own**, but for the question for a name. A connection belongs to the exchange that uses it: the future
-//! of [`Client::send`], then the [`UpstreamBody`], poll it from the task that wants the bytes. So no chunk costs a wake-up
+//! **No task for an exchange**: only looking up a name, connecting to one of several addresses and sweeping idle
+//! connections take tasks of their own. A connection belongs to the exchange that uses it: the future of
+//! [`Client::send`], then the [`UpstreamBody`], poll it from the task that wants the bytes. So no chunk costs a wake-up
 //! across tasks, back-pressure is the caller not polling, and dropping the exchange closes the socket at once: there is
 //! nothing else to stop.
 //!
-//! Time-outs on answers are the caller's (drop the future); only connecting has one here.
+//! Time-outs on answers are up to the caller (drop the future); only connecting has one here.
 
 mod body;
 mod client;

@@ -1,8 +1,8 @@
-//! The names of upstreams, which the system resolves: one question at a time for each name.
+//! Looks up the names of upstreams with the system's resolver: one question at a time for each name.
 //!
-//! The system's resolver holds a thread until it has an answer or gives up, and a silent name server makes that many
-//! seconds. If every request asked for itself, a site whose name server is down would soon hold all threads. The threads
-//! are the resolver's own, so that other work that blocks is never behind it.
+//! The system's resolver holds a thread until it has an answer or gives up, which takes many seconds when a name server
+//! is silent. If every request asked for itself, a site whose name server is down would soon hold all threads. The
+//! threads are the resolver's own, so that other work that blocks never waits behind them.
 //!
 //! ```text
 //! a name ─ asked already? join ─ known to be slow? ─┬─ no ──▶ one of QUICK ─┬─ answered
@@ -25,32 +25,32 @@ use tokio::time::{Instant, timeout};
 use super::error::{ErrorKind, SendError};
 use crate::open_files;
 
-/// Questions at once for names that are not known to be slow.
+/// The number of questions at once for names that are not known to be slow.
 const QUICK: usize = 32;
-/// Questions at once for names that are known to be slow.
+/// The number of questions at once for names that are known to be slow.
 const SLOW: usize = 8;
-/// Threads at once: quick questions that have become slow keep theirs.
+/// The number of threads at once: quick questions that have become slow keep theirs.
 const THREADS: usize = 256;
-/// A question that waits for longer is slow. Name servers answer within milliseconds.
+/// The time after which a question counts as slow. Name servers answer within milliseconds.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
-/// For so long it counts as slow: it may have recovered behind others that have not.
+/// The time for which a name counts as slow: it may have recovered behind others that have not.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
-/// How many slow names are remembered; with more, all are forgotten and found out anew.
+/// The most slow names that are remembered; with more, all are forgotten and found out anew.
 const REMEMBERED: usize = 4096;
-/// A resolver needs little, and its thread is not the place to save it.
+/// The stack of a resolver's thread, in bytes. A resolver needs little, but this is not the place to save it.
 const STACK: usize = 512 * 1024;
 
-/// What a question has led to; `None` until there is an answer. The addresses have no port.
+/// The result of a question; `None` until there is an answer. The addresses have no port.
 type Answer = Option<Result<Vec<SocketAddr>, SendError>>;
 
-/// Asks the system, or whom a test puts in its place.
+/// The function that asks the system, or its replacement in a test.
 type LookUp = dyn Fn(String) -> Found + Send + Sync;
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// The questions that wait for their answers.
+/// The questions that wait for their answers, and the names that are known to be slow.
 pub(super) struct Names {
     questions: Mutex<HashMap<String, watch::Receiver<Answer>>>,
-    /// Names whose last question waited for long, and when that was noticed.
+    /// Names whose last question was slow, and when that was noticed.
     slow_names: Mutex<HashMap<String, Instant>>,
     quick: Semaphore,
     slow: Semaphore,
@@ -68,7 +68,7 @@ impl Default for Names {
 async fn on_a_thread(host: String) -> io::Result<Vec<SocketAddr>> {
     let (tell, told) = oneshot::channel();
     std::thread::Builder::new().name("resolver".to_owned()).stack_size(STACK).spawn(move || {
-        // Nobody may be left to hear it.
+        // Nobody may be left to receive it.
         let _ = tell.send((host.as_str(), 0).to_socket_addrs().map(Vec::from_iter));
     })?;
     told.await.unwrap_or_else(|_| Err(io::Error::other("the resolver ended without an answer")))
@@ -86,7 +86,8 @@ impl Names {
         }
     }
 
-    /// The addresses of `host`, in the resolver's order. Giving up on them leaves the question to others who wait.
+    /// Returns the addresses of `host`, in the resolver's order. A caller that gives up leaves the question to others
+    /// who wait.
     pub(super) async fn resolve(
         self: &Arc<Self>,
         host: &str,
@@ -100,7 +101,7 @@ impl Names {
         Ok(addresses)
     }
 
-    /// Joins the question for `host`, or puts it.
+    /// Joins the question for `host`, or begins one.
     fn ask(self: &Arc<Self>, host: &str) -> watch::Receiver<Answer> {
         let mut questions = self.questions();
         if let Some(asked) = questions.get(host) {
@@ -109,8 +110,8 @@ impl Names {
         let (tell, asked) = watch::channel(None);
         questions.insert(host.to_owned(), asked.clone());
         let (names, host) = (Arc::clone(self), host.to_owned());
-        // Owned by nobody: it is bounded by the resolver's own patience, worth finishing for who asks next, and nothing
-        // waits for it when the process ends. Whoever waits hears of a panic: `tell` is gone then.
+        // Nobody owns this task: the resolver's own patience bounds it, its answer serves the next caller, and nothing
+        // waits for it when the process ends. Those who wait notice a panic: `tell` is gone then.
         tokio::spawn(async move {
             let question = Question { names, host };
             let found = question.names.find(&question.host).await;
@@ -156,12 +157,12 @@ impl Names {
     }
 }
 
-/// Nothing that holds one of these locks can panic half-way through a change.
+/// Locks a mutex, even a poisoned one: no holder of these locks can panic half-way through a change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends with the question, however it ends: the next one is a new one.
+/// A question under way. Dropping it, however it ends, makes the next caller ask anew.
 struct Question {
     names: Arc<Names>,
     host: String,
@@ -194,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Names that `answer` knows the addresses of.
+    /// Builds a resolver that gets its addresses from `answer`.
     fn names(answer: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Arc<Names> {
         Arc::new(Names::new(move |host| Box::pin(async move { answer(&host) })))
     }
@@ -245,7 +246,7 @@ mod tests {
             })
         }));
         let dead: Vec<String> = (0..100).map(|number| format!("dead-{number}.test")).collect();
-        // New, they take the places of the quick for a second each. Known, they share the few of the slow.
+        // New names take the places of the quick for a second each. Known slow ones share the few places of the slow.
         for most in [100, SLOW] {
             dead.iter().for_each(|host| drop(names.ask(host)));
             for number in 0..60 {

@@ -1,4 +1,4 @@
-//! What is still to be sent of a request.
+//! The part of a request that is still to be sent.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,19 +9,19 @@ use tokio::io::AsyncWrite;
 use super::request::RequestBody;
 use super::stream::Stream;
 
-/// The longest body that is kept when it has been sent. One that is longer fills the buffers on the way: when all of it
-/// has left, the other side has been reading.
+/// The longest body, in bytes, that is kept after it was sent. A longer one fills the buffers on the way: when all of
+/// it has left, the other side has been reading.
 const MAX_KEPT: u64 = 256 * 1024;
 
 /// A request on its way: the head, then the body.
 #[derive(Default)]
 pub(super) struct Outgoing {
-    /// Its room is kept, for the next one is as long.
+    /// Its room is kept, because the next head is about as long.
     head: Vec<u8>,
     body: RequestBody,
     /// How many bytes of head and body have left.
     sent: usize,
-    /// The body stays when it has been sent: it may have to be sent again.
+    /// Whether the body stays after it was sent: it may have to be sent again.
     is_kept: bool,
     state: SendState,
 }
@@ -36,7 +36,8 @@ enum SendState {
 }
 
 impl Outgoing {
-    /// Begins a request whose head `write` writes. When it has been sent it `may_repeat`, unless it is long.
+    /// Begins a request whose head `write` writes. With `may_repeat` the body is kept after it was sent, unless it is
+    /// long.
     pub(super) fn start(&mut self, write: impl FnOnce(&mut Vec<u8>), body: RequestBody, may_repeat: bool) {
         self.head.clear();
         write(&mut self.head);
@@ -44,7 +45,7 @@ impl Outgoing {
         (self.body, self.sent, self.state) = (body, 0, SendState::Sending);
     }
 
-    /// To be called when an answer has begun.
+    /// Drops the body once it is sent, because an answer has begun.
     pub(super) fn answered(&mut self) {
         self.is_kept = false;
         if self.is_sent() {
@@ -66,7 +67,7 @@ impl Outgoing {
         matches!(self.state, SendState::Sent)
     }
 
-    /// Why nothing more can be sent, if so.
+    /// Returns why nothing more can be sent, if so.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         match &self.state {
             SendState::Failed(error) => Some(error),
@@ -74,12 +75,12 @@ impl Outgoing {
         }
     }
 
-    /// Nothing more is sent.
+    /// Stops sending, for this reason.
     pub(super) fn give_up(&mut self, error: io::Error) {
         self.state = SendState::Failed(error);
     }
 
-    /// Ready when all has left. Fails when the socket takes no more; there may be an answer all the same.
+    /// Polls until everything has left. Fails when the socket takes no more; there may be an answer all the same.
     pub(super) fn poll_send(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !matches!(self.state, SendState::Sending) {
             return Poll::Ready(Ok(()));
@@ -99,7 +100,7 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// The part of head and body that has not been sent.
+    /// Returns the parts of head and body that have not been sent.
     fn rest(&self) -> Option<([IoSlice<'_>; 4], usize)> {
         let mut slices = [IoSlice::new(&[]); 4];
         let (mut count, mut skip) = (0, self.sent);

@@ -1,9 +1,9 @@
 //! Idle connections, by origin.
 //!
-//! Last in, first out: the warmest connection serves next and the surplus of a burst ages out. There is no limit to how
-//! many are kept (one would cost a handshake per request above it); they leave when they have been idle for as long as
-//! their upstream keeps them, or when it closes them, which a sweep or the next checkout finds, or when nothing else is
-//! left for a new connection.
+//! Last in, first out: the warmest connection serves next and the surplus of a burst ages out. The number of kept
+//! connections has no limit (one would cost a handshake per request above it). They are dropped when they have been
+//! idle for as long as their upstream keeps them, when it closes them, which a sweep or the next checkout finds, or
+//! when this process has nothing else left for a new connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -32,8 +32,8 @@ impl Pool {
         Arc::new(Self { shards: Default::default(), sweeper: OnceLock::new() })
     }
 
-    /// A kept connection to `origin` that is still open as far as this side has heard; for a request that `must_know`,
-    /// as far as the kernel has.
+    /// Takes out a kept connection to `origin` that is still open as far as this process has heard; for a request that
+    /// `must_know`, as far as the kernel has.
     pub(crate) fn checkout(&self, origin: &Arc<Origin>, now: Instant, must_know: bool) -> Option<Box<Wire>> {
         loop {
             let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
@@ -54,7 +54,7 @@ impl Pool {
             }
         }
         drop(shard);
-        // Without a runtime (a body dropped after it has stopped) there is nobody left to sweep for.
+        // Without a runtime (a body dropped after it has stopped) a sweep has no use and cannot run.
         if self.sweeper.get().is_none()
             && let Ok(runtime) = Handle::try_current()
         {
@@ -81,12 +81,13 @@ impl Pool {
         }
     }
 
-    /// Closes all idle connections, within the lock: who asks for the same meanwhile goes on when they are closed.
+    /// Closes all idle connections while it holds the lock, so that a concurrent caller goes on only when they are
+    /// closed.
     pub(crate) fn close_all(&self) {
         self.shards.iter().for_each(|shard| lock(shard).clear());
     }
 
-    /// How many connections are kept, to all origins.
+    /// Returns the number of kept connections, to all origins.
     pub(crate) fn kept(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).values().map(Vec::len).sum::<usize>()).sum()
     }
@@ -120,7 +121,7 @@ fn lock(shard: &Mutex<Idle>) -> std::sync::MutexGuard<'_, Idle> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes the hash that an [`Origin`] has computed when it was made.
+/// A hasher that takes over the hash that an [`Origin`] computed when it was made.
 #[derive(Default)]
 struct OriginHasher(u64);
 

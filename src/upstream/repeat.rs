@@ -1,48 +1,48 @@
-//! May a request be sent once more? That hangs on what it does, how much of it has left, and what came back.
+//! Decides whether a request may be sent once more: by what it does, how much of it has left, and what came back.
 //!
-//! | | nothing has left | it was cut short on its way, or met a goodbye | refused | no word, half an answer, or none that tells |
+//! | | nothing has left | cut short on its way, or met a goodbye | refused | no answer, half of one, or an unclear status |
 //! |---|---|---|---|---|
 //! | a lookup | here | here | here | here |
 //! | a text | here | here | here | elsewhere; here when a status came |
 //! | a creation | here | nowhere | here | nowhere |
 //!
-//! Who asks for a text once more pays for another one. Who asks for a video, a picture or a job once more has two of
-//! them, of which one belongs to nobody: so nothing that may have been read is sent again.
+//! Sending a request for a text once more costs another text. Sending a request for a video, a picture or a job once
+//! more creates two of them, of which one belongs to nobody: so nothing that may have been read is sent again.
 
 use hyper::http::Method;
 
 /// What an upstream does for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// It tells, sets or deletes: to be asked twice changes nothing (RFC 9110 §9.2.2).
+    /// It reads, sets or deletes: doing that twice changes nothing (RFC 9110 §9.2.2).
     Lookup,
-    /// It writes a text, which costs again.
+    /// It generates a text, which costs again.
     Text,
-    /// It makes something that costs much or stays: a picture, a video, a job, a key.
+    /// It creates something that costs much or stays: a picture, a video, a job, a key.
     Creation,
 }
 
-/// How much of a request has left.
+/// How much of a request has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// There was no connection, or it took not a byte.
+    /// Nothing: there was no connection, or it took not a byte.
     Nothing,
-    /// Not all of it: the other side cannot have read it whole.
+    /// A part of it: the other side cannot have read it whole.
     Part,
     /// All of it, and the other side may have read it.
     Whole,
 }
 
-/// What came back.
+/// What came back for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     /// Not a byte.
     Nothing,
-    /// What a server says when it closes a connection for its idleness: it belongs to no request (RFC 9110 §15.5.9).
+    /// A server's word that it closes an idle connection: it belongs to no request (RFC 9110 §15.5.9).
     Goodbye,
     /// A status or an error object that says that the request was not carried out.
     Refusal,
-    /// A status of someone who may not know what became of the request: a time-out, or a gateway that has lost the
+    /// A status from someone who may not know what became of the request: a time-out, or a gateway that has lost the
     /// server at work.
     Unclear,
     /// An answer, or the beginning of one.
@@ -69,7 +69,7 @@ pub enum Repeat {
 // === impl Work ===
 
 impl Work {
-    /// What a method does, for all that is known: what a POST makes may stay.
+    /// Returns the work of a method, as far as it tells: what a POST creates may stay.
     pub fn of_method(method: &Method) -> Self {
         if method.is_idempotent() { Self::Lookup } else { Self::Creation }
     }
@@ -78,7 +78,7 @@ impl Work {
 // === impl Came ===
 
 impl Came {
-    /// What a status other than 2xx says.
+    /// Returns what a status other than 2xx says.
     pub fn of_status(status: u16) -> Self {
         match status {
             // 499 is nginx's "client closed", and 520 to 527 are Cloudflare's for a server that went silent.
@@ -93,7 +93,7 @@ impl Came {
 impl Progress {
     pub const UNSENT: Self = Self { written: Written::Nothing, came: Came::Nothing };
 
-    /// This came back on a request that was sent whole.
+    /// Returns the progress of a request that was sent whole and got this back.
     pub const fn whole(came: Came) -> Self {
         Self { written: Written::Whole, came }
     }

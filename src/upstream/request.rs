@@ -9,14 +9,14 @@ use hyper::http::{self, Method};
 
 use super::repeat::Work;
 
-/// A request as it leaves: to whom, the connection knows.
+/// A request as it is sent; the connection knows to whom.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: Method,
     pub target: PathAndQuery,
     pub headers: RequestHeaders,
     pub body: RequestBody,
-    /// Says whether it may be sent once more.
+    /// The kind of work, which decides whether the request may be sent once more.
     pub work: Work,
 }
 
@@ -27,7 +27,7 @@ impl Request {
     }
 }
 
-/// Keeps path and query of the address; the origin names the host.
+/// Keeps the path and query of the address; the origin names the host.
 impl<B: Into<RequestBody>> From<http::Request<B>> for Request {
     fn from(request: http::Request<B>) -> Self {
         let (head, body) = request.into_parts();
@@ -64,7 +64,7 @@ impl RequestHeaders {
         self.get(name).is_some()
     }
 
-    /// Sets the value of a header, in place of what it had.
+    /// Sets the value of a header, in place of any it had.
     pub fn set(&mut self, name: HeaderName, value: HeaderValue) {
         if self.contains(&name) {
             self.remove(&name);
@@ -72,7 +72,7 @@ impl RequestHeaders {
         self.0.push((name, value));
     }
 
-    /// Sets the value of a header that has none.
+    /// Sets the value of a header unless it has one.
     pub fn set_default(&mut self, name: HeaderName, value: HeaderValue) {
         if !self.contains(&name) {
             self.0.push((name, value));
@@ -95,15 +95,16 @@ impl From<HeaderMap> for RequestHeaders {
     }
 }
 
-/// Without values, among which credentials are.
+/// Shows no values: credentials are among them.
 impl fmt::Debug for RequestHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter().map(|(name, _)| name)).finish()
     }
 }
 
-/// Up to three pieces of bytes, sent one after the other without being copied together: a body whose `model` value was
-/// replaced is the bytes before it, the new value, and the bytes after it. A clone costs three reference counts.
+/// The body of a request: up to three pieces of bytes, sent one after the other without being copied together. A body
+/// whose `model` value was replaced is the bytes before it, the new value, and the bytes after it. A clone costs three
+/// reference counts.
 #[derive(Clone, Default)]
 pub struct RequestBody([Bytes; 3]);
 
@@ -116,7 +117,7 @@ impl RequestBody {
         &self.0
     }
 
-    /// In bytes.
+    /// Returns the length in bytes.
     pub(super) fn length(&self) -> u64 {
         self.0.iter().map(|piece| piece.len() as u64).sum()
     }
@@ -146,7 +147,7 @@ impl From<()> for RequestBody {
     }
 }
 
-/// Without the bytes, which are somebody's conversation.
+/// Shows no bytes: they are somebody's conversation.
 impl fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RequestBody({} bytes)", self.length())

@@ -16,14 +16,14 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<Stream>>),
 }
 
-/// A TCP connection that counts what it has taken: TLS may have sent a part of what it says it could not send.
+/// A TCP connection that counts the bytes it has taken: TLS may have sent a part of what it reports as not sent.
 pub(crate) struct Tcp {
     socket: TcpStream,
     written: u64,
 }
 
 impl Stream {
-    /// The bytes that the kernel has taken.
+    /// Returns the number of bytes that the kernel has taken.
     pub(crate) fn written(&self) -> u64 {
         self.tcp().written
     }
@@ -32,13 +32,13 @@ impl Stream {
         self.tcp().socket.local_addr()
     }
 
-    /// What has happened to the connection since it was read to its end, which hides it.
+    /// Takes the error of a connection that was read to its end, which hides the error.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
         self.tcp().socket.take_error().ok().flatten()
     }
 
-    /// Whether an idle connection has ended, or has something to say, by what the kernel knows: the runtime may not
-    /// have told of it yet.
+    /// Whether an idle connection has ended, or has something to read, as far as the kernel knows: the runtime may not
+    /// have reported it yet.
     pub(crate) fn has_news(&self) -> bool {
         match SockRef::from(&self.tcp().socket).peek(&mut [MaybeUninit::uninit()]) {
             Ok(_) => true,

@@ -1,4 +1,4 @@
-//! An open WebSocket to an upstream that both ends talk over, whole messages at a time.
+//! An open WebSocket to an upstream over which both ends send whole messages.
 
 use std::time::Duration;
 
@@ -13,34 +13,34 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::stream::Stream;
 
-/// The longest message that is taken from an upstream.
+/// The longest message that is accepted from an upstream, in bytes.
 pub const LONGEST_MESSAGE: usize = 16 << 20;
-/// How long a goodbye may take.
+/// The longest time for sending a close frame.
 const CLOSING: Duration = Duration::from_secs(2);
 
 type Socket = WebSocketStream<Stream>;
 
-/// An open socket.
+/// An open WebSocket to an upstream.
 pub struct UpstreamSocket(Socket);
 
-/// Where texts for the upstream go.
+/// The sending half of a socket.
 pub struct SocketSender(SplitSink<Socket, Message>);
 
-/// Where texts of the upstream come from. Pings are answered while it is read.
+/// The receiving half of a socket. Pings are answered while it is read.
 pub struct SocketReceiver(SplitStream<Socket>);
 
-/// What an upstream says.
+/// A message from an upstream, or the end of its messages.
 #[derive(Debug)]
 pub enum FromUpstream {
     Text(String),
     Binary(Bytes),
-    /// It has closed the socket in order.
+    /// The upstream has closed the socket in order.
     Closed,
-    /// Nothing more comes; why, for the log.
+    /// Nothing more comes, for this reason, which is for the log.
     Broken(String),
 }
 
-/// The upstream is gone.
+/// The error of sending to an upstream that is gone.
 #[derive(Debug)]
 pub struct UpstreamGone;
 
@@ -71,7 +71,7 @@ impl SocketSender {
         self.0.send(Message::Binary(bytes)).await.map_err(|_| UpstreamGone)
     }
 
-    /// Says goodbye.
+    /// Sends a close frame.
     pub async fn close(&mut self) {
         let frame = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::from_static("") };
         let _ = timeout(CLOSING, self.0.send(Message::Close(Some(frame)))).await;
@@ -81,7 +81,7 @@ impl SocketSender {
 // === impl SocketReceiver ===
 
 impl SocketReceiver {
-    /// What comes next.
+    /// Returns the next message, or the end.
     pub async fn next(&mut self) -> FromUpstream {
         loop {
             return match self.0.next().await {

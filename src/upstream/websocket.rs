@@ -1,4 +1,4 @@
-//! A WebSocket to an upstream (RFC 6455) for requests of the responses dialect, whose answers are read as if they came by
+//! A WebSocket to an upstream (RFC 6455) for requests of the responses dialect. The answers are read as if they came by
 //! HTTP.
 //!
 //! ```text
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A socket serves one request at a time. After the last event it waits for the next turn of its conversation
-//! ([`KeptSockets`](super::kept_sockets)), or is closed where nobody knows of one. Pings are answered while the answer is read.
+//! ([`KeptSockets`](super::kept_sockets)), or is closed where it belongs to none. Pings are answered while the answer
+//! is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,42 +44,42 @@ use crate::dialect::responses::socket::{self, Refusal};
 use crate::routing::Origin;
 use crate::websocket;
 
-/// How long an upstream has to answer the upgrade.
+/// The time limit for the answer to the upgrade.
 const HANDSHAKE: Duration = Duration::from_secs(15);
-/// Interim responses before the real one; more are an attack on our patience.
+/// The most interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: usize = 8;
-/// Headers of an answer that were told in frames, and their bytes.
+/// The most headers of an answer that are taken from frames; `MAX_TOLD_BYTES` bounds their bytes.
 const MAX_TOLD: usize = 64;
 const MAX_TOLD_BYTES: usize = 32 * 1024;
 
-/// How much of the body of a refusal is read, and for how long.
+/// The most bytes of a refusal's body that are read; `REFUSAL_TIMEOUT` bounds the time.
 const MAX_REFUSAL: usize = 64 * 1024;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What an upstream answers that opens no WebSocket.
+/// The answer of an upstream that opens no WebSocket.
 #[derive(Debug)]
 pub struct RefusedUpgrade {
     pub status: StatusCode,
     pub headers: AnswerHeaders,
     pub body: Bytes,
-    /// That is all of the body.
+    /// Whether `body` is the whole body.
     pub is_whole: bool,
 }
 
-/// What came of an attempt to open a WebSocket.
+/// The result of an attempt to send a request over a WebSocket.
 #[derive(Debug)]
 pub enum Conversation {
     Answer(Answer),
-    /// The upstream has none, or not now: it was asked nothing yet. Its status, where it gave one.
+    /// The upstream opens none, or not now, and was asked nothing yet. Has its status, where it gave one.
     Refused(Option<StatusCode>),
 }
 
 impl Client {
     /// Sends `text` over the WebSocket of a conversation, or over one that is opened with the target and the headers of
-    /// `upgrade`. The answer is there with the first frame that says something.
+    /// `upgrade`. Returns the answer once the first frame that says something is there.
     ///
     /// # Errors
-    /// There is no connection, or it ended after the text was sent.
+    /// When there is no connection, or it ended after the text was sent.
     pub async fn converse(
         &self,
         origin: &Arc<Origin>,
@@ -86,7 +87,7 @@ impl Client {
         text: String,
         conversation: Option<SocketKey>,
     ) -> Result<Conversation, SendError> {
-        // A proxy that passes single requests on passes no frames.
+        // A proxy that forwards single requests does not forward frames.
         if origin.forwarder().is_some() {
             return Ok(Conversation::Refused(None));
         }
@@ -102,7 +103,7 @@ impl Client {
             match turn.go(socket, text.clone()).await {
                 Ok(answer) => return Ok(Conversation::Answer(answer)),
                 Err(error) if error.progress().may_repeat(upgrade.work) == Repeat::Here => {}
-                // It was most likely closed for having waited.
+                // It was most likely closed because it was idle.
                 Err(error) if began.elapsed() < DIES_WITHIN => return Err(error.expired()),
                 Err(error) => return Err(error),
             }
@@ -114,7 +115,7 @@ impl Client {
             Ok(Err(refused)) => return Ok(Conversation::Refused(refused.map(|refused| refused.status))),
             Err(_late) => return Ok(Conversation::Refused(None)),
         };
-        // What goes is in memory already, so its length is bounded elsewhere.
+        // Text to be sent is in memory already, so its length is bounded elsewhere.
         let config = websocket::config(MAX_EVENT, usize::MAX);
         let stream =
             WebSocketStream::from_partially_read(stream, rest.to_vec(), Role::Client, Some(config)).await;
@@ -123,11 +124,11 @@ impl Client {
         turn.go(Box::new(stream), text).await.map(Conversation::Answer)
     }
 
-    /// Opens a WebSocket that both ends talk over, with messages of `longest` bytes to the upstream; otherwise what came
-    /// instead, if anything did.
+    /// Opens a WebSocket over which both ends send, with messages of up to `longest` bytes to the upstream. Otherwise
+    /// returns the answer that came instead, if one did.
     ///
     /// # Errors
-    /// There is no connection.
+    /// When there is no connection.
     pub async fn open_socket(
         &self,
         origin: &Arc<Origin>,
@@ -151,7 +152,7 @@ impl Client {
     }
 }
 
-/// The body of an answer that is no socket, as far as it is read, and whether that is all of it.
+/// Reads the body of an answer that opens no socket, as far as the limits allow, and returns whether it is whole.
 async fn refusal(head: &AnswerHead, stream: &mut Stream, mut input: BytesMut) -> (Bytes, bool) {
     let named = |name| head.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
     let length = named(&header::CONTENT_LENGTH).and_then(|length| length.trim().parse::<usize>().ok());
@@ -179,7 +180,7 @@ async fn refusal(head: &AnswerHead, stream: &mut Stream, mut input: BytesMut) ->
     }
 }
 
-/// The content of a chunked body (RFC 9112 §7.1) that has come to its end; `None` before.
+/// Returns the content of a chunked body (RFC 9112 §7.1) that has come to its end; `None` before.
 fn dechunked(mut body: &[u8]) -> Option<Bytes> {
     let mut content = BytesMut::new();
     loop {
@@ -195,7 +196,8 @@ fn dechunked(mut body: &[u8]) -> Option<Bytes> {
     }
 }
 
-/// The head of a 101, the connection, and what was read behind the head; another answer, if there is one.
+/// Upgrades a connection. Returns the head of the 101, the connection, and what was read behind the head; fails with
+/// the other answer, if there is one.
 async fn shake_hands(
     mut stream: Stream,
     origin: &Origin,
@@ -211,7 +213,7 @@ async fn shake_hands(
     headers.set(header::SEC_WEBSOCKET_KEY, HeaderValue::from_str(&key).map_err(|_| None)?);
     let mut asked = Vec::new();
     write_request(&mut asked, &upgrade, origin, 0);
-    // Writing a request leaves the connection to who sends it; here it is to go on in another protocol.
+    // The written head leaves `Connection` out; here the connection is to go on in another protocol.
     asked.truncate(asked.len() - b"\r\n".len());
     asked.extend_from_slice(b"connection: upgrade\r\n\r\n");
     stream.write_all(&asked).await.map_err(|_| None)?;
@@ -247,18 +249,18 @@ async fn shake_hands(
     }
 }
 
-/// Whether a server of this protocol has read the key (RFC 6455 §4.1).
+/// Whether the answer proves that a WebSocket server has read the key (RFC 6455 §4.1).
 fn is_proven(headers: &AnswerHeaders, key: &str) -> bool {
     let upgrades = headers.get(&header::UPGRADE).is_some_and(|to| to.eq_ignore_ascii_case(b"websocket"));
     let proof = headers.get(&header::SEC_WEBSOCKET_ACCEPT).map(<[u8]>::trim_ascii);
     let accept = websocket::accept(key.as_bytes());
-    // Extensions and protocols that nobody asked for would make other frames.
+    // Extensions and protocols that nobody asked for would change the frames.
     let is_plain = !headers.contains(&header::SEC_WEBSOCKET_EXTENSIONS)
         && !headers.contains(&header::SEC_WEBSOCKET_PROTOCOL);
     upgrades && is_plain && accept.is_some_and(|accept| proof == Some(accept.as_bytes()))
 }
 
-/// A head as it would have come by HTTP.
+/// Builds a head as it would have come by HTTP.
 fn head(status: u16, content_type: &str, told: &[(String, String)]) -> Result<AnswerHead, SendError> {
     let mut text = format!("HTTP/1.1 {status} -\r\ncontent-type: {content_type}\r\n");
     for (name, value) in told.iter().take(MAX_TOLD) {
@@ -278,11 +280,11 @@ fn head(status: u16, content_type: &str, told: &[(String, String)]) -> Result<An
 
 /// One request over a socket.
 struct Turn {
-    /// Where the socket goes afterwards.
+    /// Where the socket is kept afterwards.
     home: Option<SocketHome>,
-    /// What the upgrade told that an answer tells in headers by HTTP.
+    /// What the upgrade told that an answer by HTTP tells in headers.
     told: Vec<(String, String)>,
-    /// Nothing was asked over it before.
+    /// Whether nothing was asked over the socket before.
     is_first: bool,
 }
 
@@ -299,8 +301,8 @@ impl Turn {
     }
 }
 
-/// Waits for the first frame that is part of the answer. What an upstream tells of limits before it is told in headers by
-/// HTTP.
+/// Waits for the first frame that is part of the answer. Limits that the upstream tells before it become headers, as
+/// they are by HTTP.
 async fn answer(
     mut body: FrameBody,
     mut told: Vec<(String, String)>,

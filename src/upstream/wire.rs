@@ -1,5 +1,5 @@
-//! One HTTP/1.1 connection, driven by the exchange that uses it: whoever wants the answer polls it, and what it waits
-//! for wakes that task and no other.
+//! One HTTP/1.1 connection, driven by the exchange that uses it: the task that wants the answer polls it, and is the
+//! only one that it wakes.
 
 use std::io;
 use std::pin::pin;
@@ -19,66 +19,66 @@ use super::request::{Request, RequestBody};
 use super::stream::Stream;
 use crate::routing::Origin;
 
-/// How much is read at once: at first, and where an upstream has more ready.
+/// The bytes that are read at once at first; up to `MAX_READ` where an upstream has more ready.
 const READ: usize = 8 * 1024;
 const MAX_READ: usize = 64 * 1024;
 
-/// Up to this length copying is cheaper than allocating a new read buffer.
+/// The length in bytes up to which copying is cheaper than allocating a new read buffer.
 const COPIED: usize = 4 * 1024;
 
-/// From this idle time on it is worth a system call to ask whether the upstream has hung up; connections that are used at
-/// a high rate are used again sooner.
+/// The idle time from which it is worth a system call to ask whether the upstream has hung up; connections that are
+/// used at a high rate are used again sooner.
 const RESTED_AFTER: Duration = Duration::from_millis(1);
 
-/// A connection that was closed under a request dies within a round trip; later than this the upstream was working.
+/// The time within which a connection fails that was closed under a request; later than this the upstream was working.
 pub(super) const DIES_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long an idle connection is kept where the upstream does not say how long it does. Most servers close theirs after
-/// 60 to 75 seconds.
+/// The longest time that an idle connection is kept, also where the upstream does not say how long it does. Most
+/// servers close theirs after 60 to 75 seconds.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// So much sooner than the upstream an idle connection is given up: a request must not meet its closing.
+/// How much sooner than the upstream an idle connection is given up: a request must not meet its closing.
 const IDLE_MARGIN: Duration = Duration::from_secs(1);
 
-/// Interim responses before the real one; more are an attack on our patience.
+/// The most interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: u32 = 64;
 
 pub(crate) struct Wire {
     stream: Stream,
-    /// What has been read and not yet decoded.
+    /// The bytes that were read and not yet decoded.
     input: BytesMut,
-    /// How much room the next read gets.
+    /// The room that the next read gets, in bytes.
     next_read: usize,
-    /// The most room that the buffer was ever asked for: it may be so large still.
+    /// The most room that the buffer was ever asked for, in bytes: it may still be that large.
     most_room: usize,
-    /// The last read filled all the room it had: there may be more.
+    /// Whether the last read filled all the room it had: there may be more.
     has_more: bool,
     outgoing: Outgoing,
-    /// When the exchange began, and how much the stream had taken by then.
+    /// When the exchange began; `written_before` is how much the stream had taken by then.
     started: Instant,
     written_before: u64,
-    /// It had served another exchange before this one.
+    /// Whether the connection had served another exchange before this one.
     is_kept: bool,
-    /// Where the body of the answer that is being read ends.
+    /// The framing of the answer that is being read.
     framing: Framing,
-    /// The answer is to a HEAD request.
+    /// Whether the answer is to a HEAD request.
     has_no_body: bool,
     interim: u32,
-    /// The upstream will take another request.
+    /// Whether the upstream will take another request.
     keep_alive: bool,
     idle_since: Instant,
-    /// How long it may serve again after that.
+    /// How long the idle connection may serve again.
     idle_limit: Duration,
 }
 
-/// Why there is no head of an answer.
+/// Why an exchange got no head of an answer.
 pub(crate) struct Failure {
     pub(crate) error: SendError,
-    /// The body of the request is still here: it can be sent again.
+    /// Whether the body of the request is still here, so that it can be sent again.
     pub(crate) has_body: bool,
 }
 
-/// What [`Wire::poll_body`] has found.
+/// The result of [`Wire::poll_body`].
 pub(crate) enum Piece {
     Data(Bytes),
     End,
@@ -105,11 +105,12 @@ impl Wire {
         })
     }
 
-    /// Begins an exchange. The body leaves the request, until [`Wire::take_body`] gives it back where it is still there.
+    /// Begins an exchange. Takes the body out of the request; [`Wire::take_body`] gives it back where it is still
+    /// there.
     pub(crate) fn start(&mut self, request: &mut Request, origin: &Origin, now: Instant) {
         self.has_no_body = request.method == Method::HEAD;
         self.interim = 0;
-        // A new connection is not one that the upstream has closed for its idleness.
+        // A new connection cannot be one that the upstream has closed for its idleness.
         (self.started, self.is_kept) = (now, self.keep_alive);
         self.written_before = self.stream.written();
         let body = std::mem::take(&mut request.body);
@@ -117,7 +118,7 @@ impl Wire {
         self.outgoing.start(|head| write_request(head, request, origin, length), body, self.is_kept);
     }
 
-    /// The body of a request that has no answer.
+    /// Returns the body of a request that got no answer.
     pub(crate) fn take_body(&mut self) -> RequestBody {
         self.outgoing.take_body()
     }
@@ -171,8 +172,8 @@ impl Wire {
         head
     }
 
-    /// Sends what is left of the request. Fails when there can be no answer to it; one may come to what a socket took no
-    /// more of.
+    /// Sends what is left of the request. Fails when none of it was taken, so that there can be no answer; after a part
+    /// of it was taken an answer may still come.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         if self.outgoing.is_sent() {
             return Ok(());
@@ -195,9 +196,9 @@ impl Wire {
         if let Some(error) = why.filter(|error| is_nonsense(error)) {
             return self.invalid(error);
         }
-        // A broken pipe is how a system tells of a reset that follows an orderly end: by the time when the rest of the
-        // request arrived there, the connection was closed. A reset alone does not tell so: one may also come from a
-        // process that dies, or from a load balancer that has lost the server that was at work.
+        // A broken pipe is how a system reports a reset that follows an orderly end: when the rest of the request
+        // arrived there, the connection was closed. A reset alone does not mean that: it may also come from a process
+        // that dies, or from a load balancer that has lost the server at work.
         let left = self.stream.take_error();
         let mut told = why.into_iter().chain(&left);
         let is_closed_before = told.any(|error| error.kind() == io::ErrorKind::BrokenPipe);
@@ -212,8 +213,8 @@ impl Wire {
         failure
     }
 
-    /// Whether a server says with this head that it closes a connection for its idleness. It may have said so before the
-    /// request was sent, or as it was on its way; later than that it speaks of the request.
+    /// Whether this head is a server's word that it closes an idle connection. It may have been sent before the
+    /// request, or while that was on its way; later it is about the request.
     fn is_goodbye(&self, head: &AnswerHead) -> bool {
         head.status == StatusCode::REQUEST_TIMEOUT
             && !head.keep_alive
@@ -237,8 +238,8 @@ impl Wire {
         Failure { error, has_body: self.outgoing.has_body() }
     }
 
-    /// The next bytes of the body that are there without waiting, or its end. While `may_wait` is false a connection is
-    /// not asked for more than it is known to have.
+    /// Polls for the next bytes of the body that are there without waiting, or its end. While `may_wait` is false, a
+    /// connection is read only if it is known to have more.
     pub(crate) fn poll_body(
         &mut self,
         cx: &mut Context<'_>,
@@ -262,14 +263,14 @@ impl Wire {
             if !may_wait && !self.has_more {
                 return Poll::Pending;
             }
-            // Left over from an answer that came before its request was sent.
+            // The rest of a request whose answer began before all of it was sent.
             let _ = self.send(cx);
             match ready!(self.read(cx)) {
                 Ok(1..) => {}
                 Ok(0) if matches!(self.framing, Framing::UntilClose) => return Poll::Ready(Ok(Piece::End)),
                 Ok(0) => return Poll::Ready(Err(broken("it is not whole"))),
-                // Servers that end a body so seldom say goodbye to TLS. What is cut is told by what it says: JSON that
-                // does not parse, a stream without its last event.
+                // Servers that end a body this way seldom say goodbye to TLS. A cut is noticed by the content: JSON
+                // that does not parse, a stream without its last event.
                 Err(error)
                     if error.kind() == io::ErrorKind::UnexpectedEof
                         && matches!(self.framing, Framing::UntilClose) =>
@@ -285,7 +286,7 @@ impl Wire {
         }
     }
 
-    /// The next bytes of the input. Few are copied, so that the buffer can be used again at once.
+    /// Takes the next bytes of the input. A few are copied, so that the buffer can be used again at once.
     fn take(&mut self, length: usize) -> Bytes {
         if length > COPIED {
             return self.input.split_to(length).freeze();
@@ -311,7 +312,7 @@ impl Wire {
         Poll::Ready(Ok(read))
     }
 
-    /// How many bytes of the body are still to come, where it says so.
+    /// Returns how many bytes of the body are still to come, where its framing tells.
     pub(crate) fn exact_left(&self) -> Option<u64> {
         self.framing.exact_left()
     }
@@ -320,37 +321,37 @@ impl Wire {
         self.framing.is_ended()
     }
 
-    /// Whether the last exchange is over on both sides, and the upstream takes another. What it may have done since is
-    /// looked at when the connection is to be used again.
+    /// Whether the last exchange is over on both sides, and the upstream takes another. What it does afterwards is
+    /// checked when the connection is to be used again.
     pub(crate) fn is_reusable(&mut self) -> bool {
-        // A request may be sent whole without anybody having looked since.
+        // The request may have been sent whole without anybody having polled since.
         let _ = self.send(&mut Context::from_waker(Waker::noop()));
         let takes_another = self.keep_alive && !self.idle_limit.is_zero();
         takes_another && self.outgoing.is_sent() && self.framing.is_ended() && self.input.is_empty()
     }
 
-    /// Whether an idle connection is open and has said nothing unasked, as far as this side has heard.
+    /// Whether an idle connection is open and has sent nothing unasked, as far as this process has heard.
     pub(crate) fn is_silent(&mut self) -> bool {
-        // Unconstrained, because a task that has done much would be told "not yet" of a connection that is closed.
+        // Unconstrained, because a task that has done much would be told "not yet" about a connection that is closed.
         let mut read = pin!(tokio::task::unconstrained(self.stream.read_buf(&mut self.input)));
         let is_pending = read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
         is_pending && self.input.is_empty()
     }
 
-    /// Whether an idle connection may serve again. One that has rested is looked at more closely: servers that hang up
-    /// after an answer without saying so do it at once, and a request must not be what finds out. One that `must_know`
-    /// cannot be sent again.
+    /// Whether an idle connection may serve again. The kernel is asked about one that has rested: servers that hang up
+    /// after an answer without saying so do it at once, and a request must not be what finds out. It is also asked for
+    /// a request that `must_know`, because it cannot be sent again.
     pub(crate) fn is_usable(&mut self, now: Instant, must_know: bool) -> bool {
         let is_fresh = !must_know && self.idle_until(now) < RESTED_AFTER;
         !self.is_overdue(now) && self.is_silent() && (is_fresh || !self.stream.has_news())
     }
 
-    /// Whether it has been idle for so long that the upstream may close it any moment.
+    /// Whether the connection has been idle for so long that the upstream may close it any moment.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.idle_until(now) >= self.idle_limit
     }
 
-    /// To be called when it becomes idle.
+    /// Notes that the connection is idle from now on, and drops a large buffer.
     pub(crate) fn set_idle(&mut self) {
         self.idle_since = Instant::now();
         self.next_read = READ;
@@ -365,7 +366,7 @@ impl Wire {
     }
 }
 
-/// How long an idle connection may serve again, of an upstream that keeps it for so long.
+/// Returns how long an idle connection may serve again when its upstream states this limit.
 fn idle_limit(stated: Option<Duration>) -> Duration {
     stated.map_or(IDLE_LIMIT, |stated| (stated - IDLE_MARGIN.min(stated / 2)).min(IDLE_LIMIT))
 }

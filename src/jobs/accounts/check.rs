@@ -1,4 +1,4 @@
-//! How accounts are, asked one after the other: each by reading its balance.
+//! Checks the health of accounts, one after another, by reading each one's balance.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::sites::{self, SiteStatus};
 
-/// For one account.
+/// The time limit for the check of one account.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What was found of all accounts together.
+/// The counts of a check, by the accounts' health and by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     pub total: usize,
@@ -31,20 +31,20 @@ pub struct Summary {
     pub skipped: usize,
 }
 
-/// What was found of one.
+/// The result of the check of one account.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     pub account_id: AccountId,
     pub username: Option<String>,
     pub site_name: String,
-    /// success, failed or skipped.
+    /// `success`, `failed` or `skipped`.
     pub status: &'static str,
     pub state: HealthState,
     pub message: String,
 }
 
-/// Checks one account, or all; none when there is no such account.
+/// Checks one account, or all of them. Returns no results when there is no account with the given number.
 pub async fn check(jobs: &Arc<Jobs>, only: Option<AccountId>) -> store::Result<(Summary, Vec<Checked>)> {
     let is_meant = |account: &AccountRow| only.is_none_or(|id| id == account.id);
     let accounts = accounts::pick(&jobs.core.store, |row| is_meant(&row).then_some(row)).await?;

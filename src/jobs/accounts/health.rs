@@ -1,4 +1,4 @@
-//! What a call to its site says about an account: its health, and whether its session is over.
+//! Turns the outcome of a call to a site into the health of an account, and notices when its session is over.
 
 use crate::core::Core;
 use crate::error_words::sites;
@@ -10,11 +10,10 @@ use crate::store::{self, Statement};
 use crate::time::now_ms;
 use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
-/// What to do about a session that its site does not take any more.
+/// The advice added to a site's message that the access token is invalid.
 const ADVICE: &str = "generate the system access token at the site again and bind the account anew";
 
-/// The message of a failure for people; where the site says that the access token is invalid, with what
-/// to do about it, once.
+/// Returns a failure's message for people. Where the site says that the access token is invalid, appends advice, once.
 pub fn advised(message: &str) -> String {
     let text = message.to_lowercase();
     if text.contains(ADVICE) || !sites::is_invalid_token(&text) {
@@ -23,8 +22,9 @@ pub fn advised(message: &str) -> String {
     format!("{message}; {ADVICE}")
 }
 
-/// Records that a call for `source` (balance, checkin, …) failed. A session that is over makes an
-/// account expired that is in use, about which the operator is notified; `account` has the credential that was shown.
+/// Records that a call for `source` (balance, checkin, …) failed. Where the site says that the session is over, an
+/// active or unhealthy account becomes expired and the operator is notified. `account` holds the credential that was
+/// sent.
 pub async fn note_failure(
     core: &Core,
     site: &SiteRow,
@@ -42,7 +42,7 @@ pub async fn note_failure(
     expire(core, site, account, &message).await
 }
 
-/// Makes an active or unhealthy account expired that still has this credential, and tells the operator once.
+/// Marks an active or unhealthy account expired if it still has this credential, and notifies the operator once.
 pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: &str) -> store::Result<()> {
     let name = account.username.as_deref().unwrap_or("(no name)");
     let told = format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name);
@@ -62,7 +62,7 @@ pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: 
         event.insert(now_ms()),
     ];
     match core.store.batch(batch).await {
-        // The account is what somebody made of it while its site was asked.
+        // Somebody changed the account while its site was asked: their change stands.
         Err(store::Error::NotFound) => Ok(()),
         Err(error) => Err(error),
         Ok(_) => {
@@ -72,8 +72,9 @@ pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: 
     }
 }
 
-/// What to store when a call for `source` succeeded: the account is healthy, and active again when it
-/// was expired or unhealthy. What is known of a missing check-in stays: a balance says nothing about it.
+/// Builds the statements to store after a successful call for `source`: the account becomes healthy, and active again
+/// if it was expired or unhealthy. A degraded health from another source stays: a balance says nothing about a missing
+/// check-in.
 pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> Vec<Statement> {
     let mut batch = Vec::new();
     if matches!(account.status, AccountStatus::Expired | AccountStatus::Unhealthy) {

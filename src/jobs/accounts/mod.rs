@@ -1,4 +1,4 @@
-//! What follows a new credential, what a site's answer says of an account, and a check of all accounts.
+//! Follows up on new credentials of accounts, derives their health from their sites' answers, and checks all accounts.
 
 pub mod check;
 pub mod health;

@@ -1,12 +1,12 @@
-//! A new credential begins without what the former one has done.
+//! Clears the cooldowns of an account that has got a new credential.
 
 use crate::core::Core;
 use crate::ids::{AccountId, ChannelId};
 use crate::routing::UnitRole;
 use crate::store::{self, route_units, routes};
 
-/// Ends the cooldowns and limits of an account's own channels, and of the account within its route unit: they were the former
-/// credential's. Call it when an operator has given another credential, or a login has proved one.
+/// Ends the cooldowns and limits of an account's own channels, and of the account within its route unit: the former
+/// credential caused them. Call it when an operator has given another credential, or a login has proved one.
 pub async fn end_rests(core: &Core, id: AccountId) {
     if let Err(error) = try_end_rests(core, id).await {
         log::warn!("the cooldowns of account {id} outlast its new credential: {error}");
@@ -14,7 +14,7 @@ pub async fn end_rests(core: &Core, id: AccountId) {
 }
 
 async fn try_end_rests(core: &Core, id: AccountId) -> store::Result<()> {
-    // Failures on their way to the store must not arrive there afterwards.
+    // Failures that are still on their way to the store must not arrive there after this.
     core.store.flush().await;
     let snapshot = core.snapshot.load_full();
     let is_own = |unit: &UnitRole| matches!(unit, UnitRole::Nothing);

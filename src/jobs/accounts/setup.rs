@@ -1,5 +1,5 @@
-//! What follows a new credential of an account: its keys at the site, its balance, its models, the
-//! routes. Each step does what it can: none holds up the ones after it.
+//! Sets up an account after a new credential: reads its keys at the site, its balance and its models, then rebuilds the
+//! routes. A step that fails does not hold up the ones after it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::jobs::tokens::sync::Synced;
 use crate::store;
 use crate::store::tokens::TokenRow;
 
-/// How the steps went, for the result of a task.
+/// The results of the steps, for the result of a task.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetUp {
@@ -26,7 +26,7 @@ pub struct SetUp {
     pub coverage: Option<Coverage>,
 }
 
-/// Takes all steps for a session account; models and routes only where wanted.
+/// Takes all steps for a session account; reads models and rebuilds routes only if `with_models`.
 pub async fn set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> SetUp {
     let token_sync = sync::sync(jobs, id).await.unwrap_or_else(|error| {
         log::warn!("the tokens of account {id} were not synced: {error}");

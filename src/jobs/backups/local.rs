@@ -1,4 +1,4 @@
-//! Backups as files in a directory, at the times of `BACKUP_CRON`.
+//! Writes backups as files in a directory, at the times of `BACKUP_CRON`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -14,17 +14,17 @@ use crate::store::events::{self, EventLevel, NewEvent};
 use crate::time::{iso, now_ms};
 
 const PREFIX: &str = "switchyard-backup-";
-/// Ends the name of a file that is still written, which begins with a dot.
+/// The ending of the name of a file that is still being written; such a name begins with a dot.
 const PART: &str = ".part";
 const PLAIN: &str = ".json";
 const SEALED: &str = ".json.sealed";
 
-/// When the next backup is made.
+/// Returns the schedule of the backups.
 pub fn plan(jobs: &Jobs) -> Plan {
     jobs.core.config.backups.cron.clone().map_or(Plan::Never, Plan::At)
 }
 
-/// Makes a backup and deletes those beyond `BACKUP_KEEP`.
+/// Makes a backup and deletes the oldest ones beyond `BACKUP_KEEP`.
 pub async fn make(jobs: Arc<Jobs>) -> Pass {
     let made = write(&jobs).await;
     if let Err(error) = &made {
@@ -81,7 +81,8 @@ fn create(dir: &Path, path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Deletes what a stop has left half written, credentials in it; one backup at a time is made.
+/// Deletes files that a stop of the service left half written, because they hold credentials. Only one backup is made
+/// at a time, so none of them is still in use.
 fn remove_parts(dir: &Path) -> io::Result<()> {
     if !dir.exists() {
         return Ok(());
@@ -100,7 +101,7 @@ fn is_part(name: &str) -> bool {
     moment.is_some_and(is_moment)
 }
 
-/// Deletes the oldest of our own files; what else is in the directory stays.
+/// Deletes the oldest of our own files beyond the limit; leaves everything else in the directory alone.
 fn prune(rules: &BackupRules) -> io::Result<()> {
     let mut ours: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(&rules.dir)? {
@@ -110,7 +111,7 @@ fn prune(rules: &BackupRules) -> io::Result<()> {
             ours.push(path);
         }
     }
-    // Their names are in the order of their times.
+    // The names sort in the order of their times.
     ours.sort();
     let surplus = ours.len().saturating_sub(rules.keep);
     ours.iter().take(surplus).try_for_each(fs::remove_file)

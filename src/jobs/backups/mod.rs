@@ -2,8 +2,8 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `local` | files in `BACKUP_DIR`, the oldest of which go |
-//! | `remote`, `webdav` | the file on a server: when, and what became of it; the protocol |
+//! | `local` | files in `BACKUP_DIR`; deletes the oldest ones |
+//! | `remote`, `webdav` | the file on a server: its schedule and its last result; the protocol |
 
 pub mod local;
 pub mod remote;
@@ -11,7 +11,7 @@ mod webdav;
 
 use tokio::sync::Mutex;
 
-/// What backups keep from one run to the next.
+/// The state that backups keep from one run to the next.
 #[derive(Default)]
 pub struct Backups {
     /// Held while the file on the server is written or read.

@@ -1,4 +1,4 @@
-//! The backup on a WebDAV server: its configuration, what became of it last, and when it is written.
+//! The backup on a WebDAV server: its schedule, writing and reading it, and the last result.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -16,22 +16,22 @@ use crate::settings::WebDav;
 use crate::store::{self, settings};
 use crate::time::{iso, now_ms};
 
-/// The row with what became of it last.
+/// The settings row that holds the last result.
 const STATE: &str = "backup_webdav_state_v1";
 
-/// What became of it last.
+/// The last result of writing or reading the backup on the WebDAV server.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub last_sync_at: Option<String>,
     pub last_error: Option<String>,
-    /// What is to be known of the last success.
+    /// A warning about the last success.
     pub last_warning: Option<String>,
 }
 
-/// A file that was written.
+/// A backup that was written to the server.
 pub struct Written {
     pub at: String,
-    /// The server has something else than what was sent, or nobody could compare; says so.
+    /// Says that the server has something other than what was sent, or that this could not be compared.
     pub warning: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl State {
         })
     }
 
-    /// As answers show it.
+    /// Returns the state as API answers show it.
     pub fn json(&self) -> Value {
         let mut state = json!({ "lastSyncAt": self.last_sync_at, "lastError": self.last_error });
         if let Some(warning) = &self.last_warning {
@@ -61,13 +61,13 @@ impl State {
     }
 }
 
-/// When the file is written by itself.
+/// Returns the schedule of the automatic backup.
 pub fn plan(jobs: &Jobs) -> Plan {
     let settings = jobs.core.settings.load();
     settings.webdav.as_ref().and_then(WebDav::schedule).map_or(Plan::Never, Plan::At)
 }
 
-/// Writes the file at its time.
+/// Writes the scheduled backup.
 pub async fn sync(jobs: Arc<Jobs>) -> Pass {
     let Some(config) = jobs.core.settings.load().webdav.clone() else { return Ok(None) };
     let synced = write(&jobs, &config, What::parse(&config.export_type).unwrap_or_default()).await;
@@ -77,10 +77,10 @@ pub async fn sync(jobs: Arc<Jobs>) -> Pass {
     })
 }
 
-/// Writes the file, and notes what became of it.
+/// Writes the file and records the result.
 ///
 /// # Errors
-/// What went wrong, for people; also in the state.
+/// Returns what went wrong, in words for people; the state records it, too.
 pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Written, String> {
     let _turn = jobs.backups.remote.lock().await;
     let written = send(jobs, config, what).await;
@@ -89,7 +89,7 @@ pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Writ
     Ok(Written { at, warning })
 }
 
-/// Gives what is to be known of a file that was written.
+/// Sends the file; returns a warning about the written file, if there is one.
 async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Option<String>, String> {
     let core = &jobs.core;
     let file = backup::scratch_file(&core.config.data_dir).map_err(|error| error.to_string())?;
@@ -111,7 +111,7 @@ async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Option<St
     remote(jobs, config)?.write(text).await
 }
 
-/// The document as people read it; its checksum is of what it says.
+/// Returns the document laid out for people. Its checksum covers the content, not the layout.
 fn laid_out(mut file: File) -> std::io::Result<Bytes> {
     let mut text = Vec::new();
     file.rewind()?;
@@ -119,7 +119,7 @@ fn laid_out(mut file: File) -> std::io::Result<Bytes> {
     Ok(backup::pretty(&text).into())
 }
 
-/// Reads the file; what is done with it then is told with [`note`].
+/// Reads the file from the server. The caller records the result of using it with [`note`].
 pub async fn read(jobs: &Arc<Jobs>, config: &WebDav) -> Result<File, String> {
     let _turn = jobs.backups.remote.lock().await;
     match remote(jobs, config)?.read().await? {
@@ -133,7 +133,7 @@ fn remote<'a>(jobs: &'a Arc<Jobs>, config: &WebDav) -> Result<RemoteFile<'a>, St
     RemoteFile::new(&core.client, &config.file_url, &config.username, &config.password, &core.config.data_dir)
 }
 
-/// Notes what became of writing or reading the file, a success with what is to be known of it; gives the time of one.
+/// Records the result of writing or reading the file, a success with its warning. Returns the time of a success.
 pub async fn note(jobs: &Arc<Jobs>, done: Result<Option<String>, String>) -> Result<String, String> {
     let store = &jobs.core.store;
     let failed = |error: store::Error| error.to_string();

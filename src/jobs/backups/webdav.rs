@@ -1,5 +1,5 @@
-//! A file on a WebDAV server: read whole, written whole and read back (RFC 4918). A server that lets nobody read, or has
-//! something else then, got the file all the same, and who asked for it learns that.
+//! A file on a WebDAV server (RFC 4918): read whole, written whole and read back. Where the server refuses to return
+//! the file, or returns something else, the write has succeeded all the same and the caller gets a warning.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -20,33 +20,33 @@ use crate::backup;
 use crate::routing::BaseUrl;
 use crate::upstream::{Client, Request, RequestBody};
 
-/// For everything about one request.
+/// The time limit for one request, including its answer.
 const LIMIT: Duration = Duration::from_secs(15);
-/// The longest file that is read.
+/// The longest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 30;
-/// The longest file that is written: it is in memory while it is sent.
+/// The longest file that is written, in bytes: it is in memory while it is sent.
 pub const MAX_SENT: u64 = 64 << 20;
-/// How much of what a server says goes into a message, in characters.
+/// The longest part of a server's text that goes into a message, in characters.
 const MAX_SAID: usize = 120;
-/// How deep the missing collections above a file may be.
+/// The most missing collections that are created above a file.
 const MAX_COLLECTIONS: usize = 16;
 
-/// The file, and who we are to its server.
+/// A file on a WebDAV server, with our credential there.
 pub struct RemoteFile<'a> {
     client: &'a Client,
     base: BaseUrl,
     path: String,
     query: String,
     authorization: Option<HeaderValue>,
-    /// Where answers gather.
+    /// The directory of the scratch files that hold answers.
     dir: &'a Path,
 }
 
-/// What a GET brought.
+/// The result of a GET.
 enum Found {
     File(File, u64),
     Nothing,
-    /// In words for people.
+    /// The reason, in words for people.
     Refused(String),
 }
 
@@ -79,7 +79,7 @@ impl<'a> RemoteFile<'a> {
         Ok(Self { client, base, path: path.to_owned(), query, authorization, dir })
     }
 
-    /// The file as it is there; `None` when there is none.
+    /// Reads the file and its length in bytes; `None` when there is none.
     pub async fn read(&self) -> Result<Option<(File, u64)>, String> {
         match self.find().await? {
             Found::File(file, length) => Ok(Some((file, length))),
@@ -97,11 +97,11 @@ impl<'a> RemoteFile<'a> {
         })
     }
 
-    /// Writes the file; what was there before is kept beside it as `.1`, if the server lets it be read. What the server has
-    /// afterwards is read back; gives what is to be known of that, unless it is what was sent.
+    /// Writes the file. Keeps the former content beside it as `.1`, if the server lets it be read. Reads the file back
+    /// afterwards, and returns a warning if that fails or gives something other than what was sent.
     ///
     /// # Errors
-    /// When the server does not take the file, or has the beginning of it only.
+    /// When the server does not take the file, keeps only its beginning, or already has a longer file than can be kept.
     pub async fn write(&self, text: Bytes) -> Result<Option<String>, String> {
         if let Found::File(mut file, length) = self.find().await?
             && length > 0
@@ -154,7 +154,7 @@ impl<'a> RemoteFile<'a> {
         if answer.status.is_success() { Ok(()) } else { Err(answer.refusal("PUT")) }
     }
 
-    /// Makes the collections above the file that are missing, the innermost first asked for.
+    /// Creates the missing collections above the file. Tries the innermost first, then each one above it.
     async fn make_collections(&self) -> Result<(), String> {
         let make = Method::from_bytes(b"MKCOL").map_err(|error| error.to_string())?;
         let mut missing: Vec<&str> = Vec::new();
@@ -163,7 +163,7 @@ impl<'a> RemoteFile<'a> {
             let answer = self.ask(make.clone(), collection, Bytes::new()).await?;
             match answer.status {
                 StatusCode::CONFLICT | StatusCode::NOT_FOUND => missing.push(collection),
-                // It is there (RFC 4918 §9.3.1), or is now.
+                // It exists already (RFC 4918 §9.3.1), or was just created.
                 StatusCode::METHOD_NOT_ALLOWED => break,
                 status if status.is_success() => break,
                 _ => return Err(answer.refusal("MKCOL")),
@@ -216,7 +216,7 @@ impl<'a> RemoteFile<'a> {
 }
 
 impl Answered {
-    /// What a refusal says, and what the status means where a server says it in no words.
+    /// Builds the message of a refusal: the status, its meaning where it is a known one, and the server's own words.
     fn refusal(mut self, method: &str) -> String {
         let mut said = Vec::new();
         let _ = Read::take(&mut self.body, 4096).read_to_end(&mut said);
@@ -233,7 +233,7 @@ impl Answered {
     }
 }
 
-/// The collection that a path stands in; `None` at the top.
+/// Returns the collection that contains a path; `None` at the top.
 fn parent(path: &str) -> Option<&str> {
     let inner = path.strip_suffix('/').unwrap_or(path);
     let (above, _) = inner.rsplit_once('/')?;

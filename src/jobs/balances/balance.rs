@@ -1,12 +1,12 @@
-//! What accounts have left, read from their sites.
+//! Reads the balances of accounts from their sites.
 //!
 //! ```text
 //! refresh       one account: open its session, read, once more with a new session, store
-//! refresh_all   every active session account: eight at once, two at a site; then models and routes
+//! refresh_all   every active session account: eight at once, two at a site; then publish
 //! ```
 //!
-//! A reading that fails changes the account's health and nothing else. A reading that succeeds is one
-//! statement, made only while `extraConfig` is what it was merged from.
+//! A reading that fails changes only the account's health, and its status where its session is over. A reading that
+//! succeeds is stored in one transaction, and only while `extraConfig` is still what it was merged from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,27 +33,27 @@ use crate::upstream::platforms::{
     Allowance, Balance, SiteError, SiteErrorKind, Subscription, SubscriptionSummary,
 };
 
-/// Accounts read at once.
+/// The number of accounts read at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 2 };
 /// The member of `extraConfig` that holds the subscriptions.
 const SUBSCRIPTIONS: &str = "sub2apiSubscription";
 
-/// What is known of an account's money.
+/// The balance of an account.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BalanceReading {
-    /// Just read.
+    /// Just read from the site.
     Read(Balance),
-    /// As stored: there is nobody to ask, for this reason.
+    /// As stored: the site was not asked, for this reason.
     Stored { balance: Usd, used: Usd, quota: Usd, reason: &'static str },
 }
 
-/// Why a balance is not known.
+/// Why a balance could not be read.
 #[derive(Debug)]
 pub enum Failure {
     NoAccount,
-    /// The site is of a platform that nobody knows how to ask.
+    /// The site is of an unknown platform.
     NoAdapter(String),
-    /// The site did not tell. The account's health says so, too.
+    /// The site gave no balance. The account's health says so, too.
     Site(SiteError),
     Store(store::Error),
 }
@@ -64,7 +64,7 @@ impl From<store::Error> for Failure {
     }
 }
 
-/// For people.
+/// Words the failure for people.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -114,7 +114,7 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading, 
     }
 }
 
-/// Reads the balances of all active session accounts and gives how many were asked and how many failed.
+/// Reads the balances of all active session accounts. Returns how many were asked and how many failed.
 pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
     let active = accounts::pick(&jobs.core.store, |row| {
         (row.status == AccountStatus::Active && row.is_session()).then_some((row.site_id, row.id))
@@ -128,7 +128,7 @@ pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
     Ok((read.len(), read.iter().filter(|is_read| !**is_read).count()))
 }
 
-/// Asks the site, perhaps with a new session, and gives its answer.
+/// Reads the balance from the site, with a renewed session if needed.
 async fn read(
     jobs: &Arc<Jobs>,
     site: &SiteRow,
@@ -147,7 +147,7 @@ async fn read(
     if balance.today_income.is_none() {
         let now = now_ms();
         let start = local_day_start(now, &jobs.core.config.time_zone);
-        // What the site's log says is an extra: a balance is one without it.
+        // The income from the site's log is optional: a reading succeeds without it.
         balance.today_income =
             session.site_client().today_income(&jobs.core.client, start, now).await.ok().flatten();
     }
@@ -158,7 +158,7 @@ async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Resu
     let now = now_ms();
     let account = &session.account;
     let mut along = success_statements(account, "balance", "balance read");
-    // A number that had to be found out, and that the site has confirmed, is found once.
+    // A user number that was found out and that the site has confirmed is stored, so that it is looked for only once.
     if let (None, Some(id)) = (account.platform_user_id, session.site_client().known_user_id()) {
         let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };
         along.push(accounts::update_statement(&core.store, account.id, found)?);
@@ -179,7 +179,7 @@ async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Resu
     balances::record(&core.store, account.id, &numbers, merge, &along).await
 }
 
-/// The subscriptions as answers and `extraConfig` show them.
+/// Builds the subscriptions as API answers and `extraConfig` show them.
 pub fn summary_json(summary: &SubscriptionSummary) -> Value {
     json!({
         "activeCount": summary.active_count,

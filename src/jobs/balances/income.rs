@@ -1,5 +1,5 @@
-//! What an account earned in a local day: the rewards of its check-ins, and where one of them does not
-//! say, what the site's own log credits it.
+//! The income of an account in a local day: the rewards of its check-ins, or what the site's own log credits where one
+//! of them does not tell its reward.
 //!
 //! The log is read with each balance and kept as a [`snapshot`] in the account's `extraConfig`.
 
@@ -15,15 +15,15 @@ use crate::time::{Millis, iso};
 /// The member of `extraConfig` that holds the snapshot.
 pub const SNAPSHOT: &str = "todayIncomeSnapshot";
 
-/// The first number of a text, commas left out, when it is above zero.
+/// Returns the first number of a text, ignoring commas, if it is above zero.
 pub fn amount(text: &str) -> Option<Usd> {
     let text = text.replace(',', "");
     let number = numbers(&text).next()?;
     (number.value > 0.0).then_some(Usd::new(number.value))
 }
 
-/// What a message says was gained: the first positive number beside a word for money, quota or gain.
-/// `连续签到 5 天` says nothing.
+/// Returns the amount that a message says was gained: the first positive number beside a word for money, quota or gain.
+/// `连续签到 5 天` names no amount.
 pub fn in_message(message: &str) -> Option<Usd> {
     const AFTER: [&str; 11] = ["$", "¥", "￥", "usd", "cny", "元", "美元", "美金", "刀", "额度", "quota"];
     const ALSO_AFTER: [&str; 4] = ["积分", "credit", "token", "点"];
@@ -42,20 +42,20 @@ pub fn in_message(message: &str) -> Option<Usd> {
         !counts && (is_paid || BEFORE.iter().any(|word| before.ends_with(word)))
     };
     let found = numbers(&text).find(|number| number.value > 0.0 && tells(number))?;
-    // Sites that show no money tell units, of which a dollar has so many unless an operator there has changed it.
+    // Sites that show no money name units instead; a dollar has this many unless an operator there has changed it.
     const UNITS_PER_USD: f64 = 500_000.0;
     let is_units = found.after.trim_start().starts_with("点额度");
     Some(Usd::new(if is_units { found.value / UNITS_PER_USD } else { found.value }))
 }
 
-/// An amount as logs show it: at most six decimals, no needless ones.
+/// Formats an amount as logs show it: at most six decimals, no trailing zeros.
 pub fn shown(amount: Usd) -> String {
     let text = format!("{amount:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What each account earned by these check-ins of a local day; `seen` gives the income that its site's
-/// log had for it.
+/// Returns what each account earned by these check-ins of a local day. `seen` gives the income that its site's log had
+/// for it; it counts where a check-in does not tell its reward and it is the larger one.
 pub fn rewards(checkins: &[RewardRow], seen: impl Fn(AccountId) -> Usd) -> HashMap<AccountId, Usd> {
     let mut told: HashMap<AccountId, (Usd, bool)> = HashMap::new();
     for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
@@ -71,7 +71,7 @@ pub fn rewards(checkins: &[RewardRow], seen: impl Fn(AccountId) -> Usd) -> HashM
     told.into_iter().map(of).collect()
 }
 
-/// The income of the day that an account's `extraConfig` has; 0 when it has none of that day.
+/// Returns the income of the day that is stored in an account's `extraConfig`; 0 when there is none of that day.
 pub fn seen(extra: Option<&str>, day: &str) -> Usd {
     let extra: Value = extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let snapshot = &extra[SNAPSHOT];
@@ -79,8 +79,8 @@ pub fn seen(extra: Option<&str>, day: &str) -> Usd {
     Usd::new(latest.unwrap_or(0.0).max(0.0))
 }
 
-/// The snapshot after another reading. A new day begins with it; within a day the smallest stays beside
-/// the latest.
+/// Builds the snapshot after another reading. The first reading of a day begins a new snapshot; within a day it keeps
+/// the smallest income beside the latest.
 pub fn snapshot(extra: &Map<String, Value>, day: &str, income: Usd, now: Millis) -> Value {
     let before = extra.get(SNAPSHOT).filter(|snapshot| snapshot["day"] == day);
     let baseline = before
@@ -95,7 +95,7 @@ struct Number<'a> {
     after: &'a str,
 }
 
-/// The numbers of a text from left to right, with their signs.
+/// Returns the numbers of a text from left to right, with their signs.
 fn numbers(text: &str) -> impl Iterator<Item = Number<'_>> {
     let mut from = 0;
     std::iter::from_fn(move || {

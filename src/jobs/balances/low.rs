@@ -1,5 +1,5 @@
-//! An alert when an account's money runs low: once, at the reading that first finds less
-//! than `lowBalanceThreshold`.
+//! Alerts the operator once when an account's balance falls below `lowBalanceThreshold`: at the first reading that
+//! finds it there.
 
 use crate::core::Core;
 use crate::money::Usd;
@@ -9,8 +9,8 @@ use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::SiteRow;
 use crate::time::now_ms;
 
-/// Tells the operator when `balance`, just read, fell below the threshold. `account` is as it was before.
-/// An alert that cannot be stored is logged and sent all the same: the balance has been read.
+/// Notifies the operator when `balance`, just read, fell below the threshold. `account` is the row as it was before. An
+/// alert that cannot be stored is logged and sent all the same: the balance has been read.
 pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: Usd) {
     let threshold = Usd::new(core.settings.load().values.number("low_balance_threshold"));
     let before = account.last_balance_refresh.map(|_| account.balance);
@@ -36,8 +36,8 @@ pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: Us
     core.notifier.send(notice);
 }
 
-/// Whether a balance that was not below the threshold is so now. A threshold of 0 means no alerts, and a first
-/// reading has none before it to fall from.
+/// Whether the balance fell below the threshold with this reading. A threshold of 0 means no alerts, and a first
+/// reading has no earlier one to fall from.
 fn falls_below(threshold: Usd, before: Option<Usd>, now: Usd) -> bool {
     threshold > Usd::ZERO && now < threshold && before.is_some_and(|before| before >= threshold)
 }

@@ -1,4 +1,4 @@
-//! What accounts have left, the alert when it runs low, and what they earned in a day.
+//! The balances of accounts, the alert when one runs low, and what accounts earned in a day.
 
 pub mod balance;
 pub mod income;

@@ -1,4 +1,4 @@
-//! The check-in of one account: ask, once more with a new session, say what the answer means, store it all.
+//! Checks one account in: asks its site, once more with a new session, interprets the answer and stores the outcome.
 
 use std::sync::Arc;
 
@@ -24,20 +24,20 @@ use crate::sync::lock;
 use crate::time::now_ms;
 use crate::upstream::platforms::{CheckIn, SiteError, SiteErrorKind};
 
-/// Who asks for a check-in.
+/// Who asked for a check-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// For this account alone: the operators' list shows how it ended.
+    /// An operator, for this account alone: the operators' list shows the outcome.
     Operator,
-    /// With all others: how it ended is in the log.
+    /// A run over many accounts: only the log has the outcome.
     Schedule,
 }
 
-/// Checks the account in. Never fails: what went wrong is in the answer.
+/// Checks the account in. Never fails: what went wrong is in the outcome.
 pub async fn check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> CheckinOutcome {
     match try_check_in(jobs, id, trigger).await {
         Ok(outcome) => outcome,
-        // Deleted while its site was asked.
+        // The account was deleted while its site was asked.
         Err(store::Error::NotFound | store::Error::Dangling(_)) => CheckinOutcome::of_nobody(),
         Err(error) => {
             log::error!("the check-in of account {id} could not be stored: {error}");
@@ -50,7 +50,7 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> stor
     let Some((site, _)) = rows(&jobs.core.store, id).await? else { return Ok(CheckinOutcome::of_nobody()) };
     let turn = jobs.checkins.turn(site.id);
     let _turn = turn.lock().await;
-    // It may have been changed while others had their turns.
+    // The account may have been changed while this waited for its turn.
     let Some((site, mut account)) = rows(&jobs.core.store, id).await? else {
         return Ok(CheckinOutcome::of_nobody());
     };
@@ -95,11 +95,11 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> stor
     }
 }
 
-/// A check-in that counts.
+/// A successful check-in.
 struct Answer {
     message: String,
     reward: Option<Usd>,
-    /// It had been done before.
+    /// Whether the check-in had been done before.
     already: bool,
 }
 
@@ -127,7 +127,7 @@ async fn ask(jobs: &Arc<Jobs>, site: &SiteRow, account: &mut AccountRow) -> Resu
     answer.map(Answer::from)
 }
 
-/// A site without the page, and a platform without check-ins, are as good as words to that effect.
+/// Classifies an error. A site without the page and a platform without check-ins count as unsupported.
 fn classify(error: &SiteError) -> Class {
     match Class::of(&error.message) {
         Class::Plain if matches!(error.kind, SiteErrorKind::Unsupported | SiteErrorKind::Missing) => {
@@ -137,7 +137,7 @@ fn classify(error: &SiteError) -> Class {
     }
 }
 
-/// A check-in that its site has answered. Stores what came of it, and tells who wants to know.
+/// A check-in that its site has answered. Stores the outcome and notifies the operator.
 struct Asked<'a> {
     jobs: &'a Arc<Jobs>,
     site: &'a SiteRow,
@@ -148,11 +148,11 @@ struct Asked<'a> {
 impl Asked<'_> {
     async fn succeeded(&self, answer: Answer) -> store::Result<CheckinOutcome> {
         let (jobs, account) = (self.jobs, self.account);
-        // Active before its balance is read: an expired account has proved that it is not.
+        // Active before its balance is read: an expired account has proved that its session works.
         jobs.core.store.batch(success_statements(account, "checkin", &answer.message)).await?;
         let read = balance::refresh(jobs, account.id).await;
         let gained = match read {
-            // What it rose by since it was last read; a first reading says nothing.
+            // The rise since the last reading; a first reading has nothing to compare with.
             Ok(BalanceReading::Read(now)) if !answer.already && account.last_balance_refresh.is_some() => {
                 Some(now.balance - account.balance)
             }
@@ -184,7 +184,7 @@ impl Asked<'_> {
     async fn skipped(&self, error: &SiteError) -> store::Result<CheckinOutcome> {
         let message = match classify(error) {
             Class::Manual => MANUAL,
-            // A log row is understood by its words.
+            // The reason of a log row is found by its words.
             _ if Class::of(&error.message) != Class::Unsupported => "check-in is not supported by this site",
             _ => &error.message,
         };
@@ -222,7 +222,7 @@ impl Asked<'_> {
         outcome.event(self.site, self.account, self.trigger)
     }
 
-    /// Stores, and shows an operator who asked for one account what became of it.
+    /// Stores the statements, and publishes where an operator asked for this account.
     async fn commit(&self, batch: Vec<store::Statement>) -> store::Result<()> {
         if !batch.is_empty() {
             self.jobs.core.store.batch(batch).await?;
@@ -262,7 +262,7 @@ impl CheckinOutcome {
         Self { status: Some("failed"), message: message.to_owned(), ..Self::default() }
     }
 
-    /// There is no such account.
+    /// Builds the outcome for an account that does not exist.
     fn of_nobody() -> Self {
         Self { message: "account not found".to_owned(), ..Self::default() }
     }
@@ -276,7 +276,7 @@ impl CheckinOutcome {
         }
     }
 
-    /// What the operators' list says of it, where an operator asked for this account.
+    /// Builds the event for the operators' list; `None` unless an operator asked for this account.
     fn event(&self, site: &SiteRow, account: &AccountRow, trigger: Trigger) -> Option<store::Statement> {
         let title = match self.status {
             Some("success") => "Checked in",

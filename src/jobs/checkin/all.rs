@@ -18,11 +18,11 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
-/// Sites asked at once; at each, one account.
+/// The sites asked at once; one account at a time at each.
 const CONCURRENCY: Concurrency = Concurrency { total: 16, per_site: 1 };
 const HOUR_MS: Millis = 3_600_000;
 
-/// Checks all accounts in as a task, or gives the one that runs.
+/// Starts a task that checks in all accounts; returns the running task if there is one.
 pub fn start_all(jobs: &Arc<Jobs>) -> Started {
     let spec = Spec {
         kind: "checkin",
@@ -43,17 +43,17 @@ async fn task(jobs: &Arc<Jobs>, progress: &Progress) -> Outcome {
     Ok(Done { message, result: json!({ "summary": summary, "total": items.len(), "results": *items }) })
 }
 
-/// Checks all accounts in that want it; during a run, gives the result of that run.
+/// Checks in all accounts that have check-ins switched on. During a run, returns the result of that run.
 ///
 /// # Errors
-/// In words, when the run ended early.
+/// Returns a message when the run ended early.
 pub async fn run_all(jobs: &Arc<Jobs>) -> Result<Arc<Vec<Item>>, String> {
     run(jobs, RunScope::All, None).await
 }
 
 /// Checks in the accounts whose last check-in and last try are both longer ago than the interval.
 pub async fn run_due(jobs: &Arc<Jobs>) -> Result<Arc<Vec<Item>>, String> {
-    // Afterwards few are due.
+    // After a run over all accounts few are due.
     jobs.checkins.all.join().await;
     run(jobs, RunScope::Due, None).await
 }
@@ -111,7 +111,7 @@ async fn run_each(jobs: Arc<Jobs>, scope: RunScope, progress: Option<Progress>) 
     Arc::new(items)
 }
 
-/// The accounts of a run with their sites' names.
+/// Returns the accounts of a run, with the names of their sites.
 async fn choose(jobs: &Jobs, scope: RunScope) -> store::Result<Vec<(SiteId, (AccountRow, String))>> {
     let sites: HashMap<SiteId, SiteRow> =
         sites::list(&jobs.core.store).await?.into_iter().map(|site| (site.id, site)).collect();

@@ -1,14 +1,14 @@
 //! Daily check-ins.
 //!
 //! ```text
-//! account       one account: ask, once more with a new session, say what the answer means, store it all
-//! all::run_all  every account that wants it: sites at once, the accounts of a site one after the other
-//! all::run_due  the same for those whose interval has passed
+//! account       one account: ask, once more with a new session, interpret the answer, store the outcome
+//! all::run_all  every account that has check-ins switched on: sites in parallel, the accounts of a site in turn
+//! all::run_due  the same for the accounts whose interval has passed
 //! ```
 //!
-//! However a check-in is asked for, the accounts of one site take turns. Its log row, the account's health
-//! and the event are one transaction. What a site has given is not given again: the service does not stop
-//! before check-ins under way are stored, and begins none meanwhile.
+//! However a check-in is asked for, the accounts of one site take turns. A log row and its event are stored in one
+//! transaction. A site gives a reward only once, so when the service stops it begins no further check-in and waits
+//! until those under way are stored.
 
 mod account;
 pub mod all;

@@ -1,4 +1,4 @@
-//! The check-ins under way, and what came of one.
+//! The check-ins under way, and the outcome of one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,32 +13,32 @@ use crate::ids::{AccountId, SiteId};
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// How long the stop of the service waits for check-ins under way.
+/// The longest time that the stop of the service waits for check-ins under way.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More than are ever under way at once.
+/// The number of permits: more check-ins than are ever under way at once.
 pub(super) const MAX_UNDER_WAY: u32 = 1 << 16;
 
-/// What is under way and what was tried; [`Jobs`](crate::jobs::Jobs) holds one.
+/// The check-ins under way and the accounts last tried; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Checkins {
     pub(super) all: SingleFlight<Arc<Vec<Item>>>,
     pub(super) due: SingleFlight<Arc<Vec<Item>>>,
-    /// One check-in at a time at a site.
+    /// A lock for each site, which gets one check-in at a time.
     pub(super) turns: Mutex<HashMap<SiteId, Arc<AsyncMutex<()>>>>,
-    /// When each account was last tried: an interval begins anew with a failure, too.
+    /// When each account was last tried: a failure begins the interval anew, too.
     pub(super) tried: Mutex<HashMap<AccountId, Millis>>,
-    /// A permit for each check-in from its first request until it is stored.
+    /// The permits of check-ins, each held from its first request until the check-in is stored.
     pub(super) under_way: Semaphore,
 }
 
-/// How a check-in ended.
+/// The outcome of a check-in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CheckinOutcome {
     pub success: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<&'static str>,
     pub message: String,
-    /// USD in decimal digits.
+    /// The reward in USD, as decimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reward: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -47,13 +47,13 @@ pub struct CheckinOutcome {
     pub reason: Option<&'static str>,
 }
 
-/// One account of a run.
+/// The result of one account in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
     pub account_id: AccountId,
     pub username: Option<String>,
-    /// Its name.
+    /// The name of the account's site.
     pub site: String,
     pub result: CheckinOutcome,
 }
@@ -71,7 +71,7 @@ impl Default for Checkins {
 }
 
 impl Checkins {
-    /// Begins no further check-in and returns when those under way are stored, or after a while.
+    /// Lets no further check-in begin, and returns when those under way are stored, or after a time limit.
     pub async fn drain(&self) {
         let all = timeout(DRAIN_TIMEOUT, self.under_way.acquire_many(MAX_UNDER_WAY)).await;
         if all.is_err() {

@@ -1,27 +1,27 @@
-//! What a site's answer to a check-in means, and how a log row says why. Both go by the words of the message:
-//! sites agree on nothing else.
+//! Interprets a site's answer to a check-in, and explains the outcome in a log row. Both go by the words of the
+//! message: sites agree on nothing else.
 
 use serde::Serialize;
 
 use crate::error_words::check_ins;
 
-/// What an operator reads in place of a site's demand to prove that one is human.
+/// The message for an operator in place of a site's demand to prove that one is human.
 pub const MANUAL: &str = "manual check-in needed";
 
-/// What a message makes of a check-in.
+/// What the message of a site's answer says about a check-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Done before, today.
+    /// Today's check-in was done before.
     Already,
     /// The site has no check-in.
     Unsupported,
-    /// The site wants a human.
+    /// The site asks for a human.
     Manual,
-    /// As the site says.
+    /// None of the other classes; the message is taken as it is.
     Plain,
 }
 
-/// Why a check-in ended as it did, for people: what happened, what to do, what is behind it.
+/// Why a check-in ended as it did, for people: what happened, what to do about it, and the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
@@ -57,7 +57,7 @@ pub fn is_challenge(message: &str) -> bool {
 // === impl Reason ===
 
 impl Reason {
-    /// The first reason that the row's status and message show.
+    /// Returns the first reason that fits the status and message of a log row.
     pub fn of(status: &str, message: &str) -> Self {
         let text = message.to_lowercase();
         let class = Class::of(message);
@@ -130,7 +130,7 @@ const EXPIRED: Reason = Reason {
     action_hint: "Bind the account again with a new session",
     detail_hint: "The site refuses the stored credential",
 };
-/// The codes are a closed list that other programs know, and it has none for what is no failure.
+/// The reason of a success. The codes are a closed list that other programs know, and it has none for a success.
 const SUCCESS: Reason = Reason {
     code: UNKNOWN.code,
     category: UNKNOWN.category,

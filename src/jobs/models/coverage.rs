@@ -1,5 +1,5 @@
-//! After a change of tokens: which models their accounts reach now, and which routes follow. What the
-//! change's answer says of it is in [`Coverage`]; a failure here never makes the change fail.
+//! Asks for the models of accounts whose tokens have changed, then rebuilds the routes. The change's answer reports the
+//! result as [`Coverage`]; a failure here never makes the change fail.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
 
-/// Accounts asked at once.
+/// The number of accounts asked at once.
 const PARALLEL: usize = 3;
 
-/// What was found, as the answers about tokens carry it (`coverageRefresh`).
+/// The result, as answers about tokens carry it (`coverageRefresh`).
 #[derive(Clone, Debug, Serialize)]
 pub struct Coverage {
     pub refresh: Vec<RefreshOutcome>,
-    /// `null` when there was nothing to rebuild after.
+    /// `null` when no account was given.
     pub rebuild: Value,
 }
 

@@ -1,4 +1,4 @@
-//! What one account can reach: its site asked with every credential it has.
+//! Discovers the models of one account by asking its site with every credential that the account has.
 //!
 //! ```text
 //! api token, access token ──┐
@@ -6,7 +6,7 @@
 //!                                                             └▶ each token's models: its own answer
 //! ```
 //!
-//! A token that could not be asked keeps what was known of it.
+//! A token that could not be used keeps its known models.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -33,32 +33,32 @@ const MAX_NAME_CHARS: usize = 191;
 /// about a thousand.
 pub const MAX_MODELS: usize = 5000;
 
-/// What a discovery found.
+/// The result of a discovery.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The models that any of the credentials offers.
     pub models: ModelSet,
     /// For each managed token that answered, the models of the account that it offers.
     pub of_tokens: Vec<(TokenId, Vec<Discovered>)>,
-    /// Managed tokens that were asked with and gave no list: what was known of them stays.
+    /// Managed tokens that were used and got no list; their known models stay.
     pub failed_tokens: Vec<TokenId>,
-    /// Managed tokens that were asked with.
+    /// The number of managed tokens that were used.
     pub tokens_asked: usize,
-    /// One of the account's own credentials gave something.
+    /// Whether one of the account's own credentials got a list.
     pub by_credential: bool,
 }
 
-/// Models, each name once, ignoring case: the first spelling wins. Takes [`MAX_MODELS`] of them.
+/// A set of models with each name once, ignoring case: the first spelling wins. Takes [`MAX_MODELS`] of them at most.
 #[derive(Debug, Default)]
 pub struct ModelSet {
     models: Vec<Discovered>,
-    /// Where a name is, in small letters.
+    /// The index of each model by its name in lower case.
     places: HashMap<String, usize>,
     is_cut: bool,
 }
 
 /// Asks with the account's own credentials, then with its managed tokens. `site_client` is the client of an account
-/// that has a session. Fails when no credential reaches a model, with the first failure.
+/// that has a session. Fails with the first failure when no credential reaches a model.
 pub async fn discover(
     core: &Core,
     site: &Site,
@@ -68,7 +68,7 @@ pub async fn discover(
 ) -> Result<Found, DiscoveryError> {
     let mut found = Found::default();
     let mut failure = None;
-    // One answer per credential: a managed token may be the account's own key.
+    // Each credential is used once: a managed token may be the account's own key.
     let mut answers: HashMap<&str, Option<ModelSet>> = HashMap::new();
     let own = sendable_secrets([&account.api_token, &account.access_token])
         .into_iter()
@@ -106,9 +106,9 @@ pub async fn discover(
     }
 }
 
-/// The models that one credential reaches. A credential that is the session of its account and lists nothing as a
-/// key is asked for what its user may use, through the account's client: with a key of the user, where one is needed,
-/// at the addresses that requests go to.
+/// Lists the models that one credential reaches. Where the credential is the account's session and gets no list as a
+/// key, the account's client asks for what its user may use; where that needs a key of the user, the key is used at the
+/// addresses that requests go to.
 async fn list(
     core: &Core,
     site: &Site,
@@ -132,14 +132,14 @@ async fn list(
 // === impl Found ===
 
 impl Found {
-    /// What a list has that the account's own credential was given.
+    /// Builds the result from a list that the account's own credential got.
     pub fn of_names(names: &[String], latency_ms: i64) -> Self {
         let mut found = Self::default();
         found.add(None, &ModelSet::of(names, latency_ms));
         found
     }
 
-    /// Adds what the account's own credential, or one of its tokens, reaches.
+    /// Adds the models that the account's own credential, or one of its tokens, reaches.
     fn add(&mut self, token: Option<TokenId>, listed: &ModelSet) {
         self.models.is_cut |= listed.is_cut;
         for model in &listed.models {
@@ -158,7 +158,7 @@ impl Found {
 // === impl ModelSet ===
 
 impl ModelSet {
-    /// The models of one list; without those whose names no column holds, of which the log has the first.
+    /// Builds the set of one list. Skips names that are too long for the store, and logs the first of them.
     fn of(names: &[String], latency_ms: i64) -> Self {
         let mut listed = Self::default();
         let mut skipped: Option<(&str, usize)> = None;
@@ -181,7 +181,7 @@ impl ModelSet {
         listed
     }
 
-    /// Adds a name; of a known one the lower latency stays.
+    /// Adds a name; a known one keeps the lower latency.
     fn add(&mut self, name: &str, latency_ms: Option<i64>) {
         let is_full = self.models.len() >= MAX_MODELS;
         match self.places.entry(name.to_lowercase()) {
@@ -205,12 +205,12 @@ impl ModelSet {
         self.models.is_empty()
     }
 
-    /// Whether there were more.
+    /// Whether models were left out because there were too many.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The models in the order in which they were listed.
+    /// Returns the models in the order in which they were listed.
     pub fn models(&self) -> &[Discovered] {
         &self.models
     }
@@ -220,7 +220,7 @@ impl ModelSet {
     }
 }
 
-/// Asks the addresses of the site in the pool's order until one answers. A refusal is an answer.
+/// Lists the models by asking the addresses of the site in the pool's order until one answers. A refusal is an answer.
 pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
     let unusable = |message: String| DiscoveryError::new(DiscoveryKind::Unknown, message);
     if let Some(reason) = &site.misconfigured {

@@ -1,4 +1,4 @@
-//! The models that accounts reach: asked for, stored, and told to who asked.
+//! The models that accounts reach: asking for them, storing them, and the results for callers.
 
 pub mod coverage;
 pub mod discovery;

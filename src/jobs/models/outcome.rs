@@ -1,11 +1,11 @@
-//! What model discovery and a route rebuild tell their callers.
+//! The results of model discovery and of a route rebuild, for their callers.
 
 use serde::Serialize;
 
 use crate::ids::AccountId;
 use crate::jobs::probe::result::PostProbe;
 
-/// How the discovery of one account's models went.
+/// The outcome of the discovery of one account's models.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefreshOutcome {
@@ -16,16 +16,16 @@ pub struct RefreshOutcome {
     pub error_code: Option<&'static str>,
     pub error_message: String,
     pub model_count: usize,
-    /// The first ten names.
+    /// The first ten model names.
     pub models_preview: Vec<String>,
     #[serde(flatten)]
     pub detail: RefreshDetail,
-    /// What the site's own wish for a probe after each discovery found.
+    /// The result of the probe that the site wants after each discovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post_probe_result: Option<PostProbe>,
 }
 
-/// The three ways a discovery ends.
+/// The ways a discovery ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RefreshStatus {
@@ -34,13 +34,13 @@ pub enum RefreshStatus {
     Skipped,
 }
 
-/// Details beside the result, by whether the upstream was asked.
+/// The details of a result, by whether the upstream was asked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RefreshDetail {
     #[serde(rename_all = "camelCase")]
     Tried {
-        /// Managed tokens that were asked with.
+        /// The number of managed tokens that were used.
         token_scanned: usize,
         discovered_by_credential: bool,
         discovered_api_token: bool,
@@ -54,7 +54,7 @@ pub enum RefreshDetail {
 impl RefreshOutcome {
     const PREVIEW: usize = 10;
 
-    /// The upstream gave `models`.
+    /// Builds the outcome for an upstream that gave `models`.
     pub fn success(account_id: AccountId, models: &[String]) -> Self {
         Self {
             account_id,
@@ -73,7 +73,7 @@ impl RefreshOutcome {
         }
     }
 
-    /// The upstream was asked and gave no models.
+    /// Builds the outcome for an upstream that was asked and gave no models.
     pub fn failed(account_id: AccountId, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status: RefreshStatus::Failed,
@@ -88,12 +88,12 @@ impl RefreshOutcome {
         }
     }
 
-    /// There is no such account.
+    /// Builds the outcome for an account that does not exist.
     pub fn not_found(account_id: AccountId) -> Self {
         Self { refreshed: false, ..Self::failed(account_id, "account_not_found", "account not found") }
     }
 
-    /// The upstream was not asked.
+    /// Builds the outcome for an upstream that was not asked.
     pub fn skipped(account_id: AccountId, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             refreshed: false,
@@ -104,7 +104,7 @@ impl RefreshOutcome {
     }
 }
 
-/// What a rebuild found and changed.
+/// The counts of a rebuild: the models found, and the routes and channels changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RebuildCounts {
@@ -116,7 +116,7 @@ pub struct RebuildCounts {
 }
 
 impl RebuildCounts {
-    /// Whether anything is different now.
+    /// Whether the rebuild changed any route or channel.
     pub fn changed(&self) -> bool {
         [self.created_routes, self.created_channels, self.removed_channels, self.removed_routes] != [0; 4]
     }

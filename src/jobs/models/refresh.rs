@@ -3,12 +3,12 @@
 //! ```text
 //! refresh_account   asks one site with one account's credentials, stores rows and health
 //! refresh_all       every active account, three at a time; one run at a time for the process
-//! refresh_for_unknown_model   the same from a client's request: rarely, and not waited for long
+//! refresh_for_unknown_model   the same and a rebuild for a client's request: rarely, and not waited for long
 //! ```
 //!
-//! Rows are replaced in one transaction and only after an answer: an upstream that is down for an
-//! hour costs the account its health mark, never its models. Which routes follow from the rows is
-//! [`rebuild`](crate::jobs::rebuild)'s matter.
+//! The rows are replaced in one transaction and only after an answer: an upstream that is down for an hour costs the
+//! account its healthy state, never its models. [`rebuild`](crate::jobs::rebuild) decides which routes follow from the
+//! rows.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,25 +46,25 @@ use crate::store::tokens::{self, TokenRow};
 use crate::sync::lock;
 use crate::upstream::platforms::DiscoveryKind;
 
-/// Accounts asked at once.
+/// The number of accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
-/// How often an account is asked about whose credential is changed meanwhile.
+/// How often discovery is tried for an account whose credential is changed meanwhile.
 const ATTEMPTS: usize = 3;
-/// Stored models that are read in one piece: a fraction of a millisecond's work.
+/// The number of stored models that are read in one piece: a fraction of a millisecond's work.
 const PAGE: u32 = 250;
-/// How long a site may take to tell the keys of an account that has none here.
+/// The time that a site has to list the keys of an account that has none stored here.
 const KEY_WAIT: Duration = Duration::from_secs(8);
-/// How often clients' requests for unknown models can start a refresh.
+/// The shortest time between two refreshes that clients' requests for unknown models start.
 const UNKNOWN_MODEL_INTERVAL: Duration = Duration::from_secs(30);
-/// How long such a request waits for it.
+/// The longest time that such a request waits for the refresh.
 const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
 
-/// Asks the account's site for its models and stores what it says. Routes do not change yet.
+/// Asks the account's site for its models and stores them. Does not change routes yet.
 pub async fn refresh_account(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
     refresh_at(&Pace::default(), jobs, id).await
 }
 
-/// As [`refresh_account`], also for an account that is not active, and stays so.
+/// Refreshes as [`refresh_account`] does, whatever the account's status; one that is disabled or expired stays so.
 pub async fn refresh_whatever_status(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
     told(id, try_refresh(&Pace::default(), jobs, id, Asked::AnyStatus).await)
 }
@@ -83,16 +83,16 @@ fn told(id: AccountId, refreshed: store::Result<RefreshOutcome>) -> RefreshOutco
     }
 }
 
-/// Refreshes every active account. Who calls this during a run gets the result of that run.
+/// Refreshes every active account. A call during a run returns the result of that run.
 pub async fn refresh_all(jobs: &Arc<Jobs>) -> Result<Vec<RefreshOutcome>, Interrupted> {
     let run = || refresh_each(jobs.clone());
     jobs.model_refresh.all.run(&jobs.core.background, "a model refresh", run).await
 }
 
-/// Refreshes every active account, then makes the routes follow.
+/// Refreshes every active account, then rebuilds the routes.
 ///
 /// # Errors
-/// In words, when the run ended early or the store failed.
+/// Returns a message when the run ended early or the store failed.
 pub async fn refresh_all_and_rebuild(
     jobs: &Arc<Jobs>,
 ) -> Result<(Vec<RefreshOutcome>, RebuildCounts), String> {
@@ -101,8 +101,8 @@ pub async fn refresh_all_and_rebuild(
     Ok((outcomes, counts))
 }
 
-/// For a request whose model no route knows: refreshes and rebuilds when that was not done within
-/// thirty seconds, and waits three seconds at most. The refresh goes on when the wait ends.
+/// Refreshes and rebuilds for a request whose model no route knows, unless that was done within thirty seconds. Waits
+/// three seconds at most; the refresh goes on when the wait ends.
 pub async fn refresh_for_unknown_model(jobs: &Arc<Jobs>) {
     let state = &jobs.model_refresh;
     let work = async {
@@ -155,7 +155,7 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
     outcomes
 }
 
-/// Which accounts are asked for.
+/// The account statuses for which a site is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     ActiveOnly,
@@ -176,9 +176,10 @@ async fn try_refresh(
     Ok(RefreshOutcome::skipped(id, "adapter_or_status", "the credential was changed again and again"))
 }
 
-/// `None` when the account has another credential than the one that its site was asked with: what that one was
-/// given, or refused, says nothing of the new one.
-/// A token of a connected account that its provider refuses is renewed where `may_renew` says so.
+/// Tries the discovery once. Returns `None` when the account's credential was changed while its site was asked, since
+/// the answer says nothing about the new one.
+/// Where `may_renew` is set, a token of a connected account that its provider refuses is renewed; then, too, it returns
+/// `None`.
 async fn refresh_once(
     pace: &Pace,
     jobs: &Arc<Jobs>,
@@ -218,7 +219,7 @@ async fn refresh_once(
     }
     match found {
         Ok(found) => match store_found(pace, &jobs.core.store, &account, &found).await {
-            // It, or one of its tokens, was deleted meanwhile.
+            // The account, or one of its tokens, was deleted meanwhile.
             Err(store::Error::Dangling(_) | store::Error::NotFound) => Ok(None),
             Err(error) => Err(error),
             Ok(()) => {
@@ -259,7 +260,7 @@ async fn refresh_once(
     }
 }
 
-/// The models of an account as they are stored.
+/// Reads the stored models of an account.
 async fn known_models(pace: &Pace, store: &Store, id: AccountId) -> store::Result<Vec<ModelRow>> {
     let mut known: Vec<ModelRow> = Vec::new();
     loop {
@@ -273,7 +274,7 @@ async fn known_models(pace: &Pace, store: &Store, id: AccountId) -> store::Resul
     }
 }
 
-/// Stores what an account's site lists, with the health that follows from it.
+/// Stores the models that an account's site lists, and the health that follows from them.
 async fn store_found(pace: &Pace, store: &Store, account: &AccountRow, found: &Found) -> store::Result<()> {
     let known = known_models(pace, store, account.id).await?;
     pace.piece(store_changes(store, account, known, found)).await
@@ -293,7 +294,7 @@ async fn store_changes(
         let to = known_of_tokens.partition_point(|row| row.token_id <= token);
         &known_of_tokens[from..to]
     };
-    // What a token is still routed by, the account still has.
+    // A model that a token is still routed by stays with the account.
     let of_failed = found.failed_tokens.iter().flat_map(|token| of_token(*token));
     let kept: HashSet<String> =
         of_failed.map(|row| row.model_name.to_lowercase()).filter(|name| !found.models.has(name)).collect();
@@ -321,8 +322,8 @@ async fn store_changes(
     store.batch(batch).await.map(drop)
 }
 
-/// The tokens that the account is routed by, and whether they had to be brought from its site first: an
-/// account with none at all serves nothing. Tokens of other accounts do not matter.
+/// Returns the tokens that the account is routed by, and whether they had to be read from its site first: an account
+/// with none at all serves nothing. Returns none for an account that is not routed by tokens.
 async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<(Vec<TokenRow>, bool)> {
     if serves_by(account) != ServesBy::Tokens {
         return Ok((Vec::new(), false));
@@ -340,7 +341,7 @@ async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<(Vec
     Ok((rows, found))
 }
 
-/// Whether its models are looked for: an unhealthy one is active again once they are found.
+/// Whether the account's models are asked for: an unhealthy account is active again once they are found.
 fn is_asked(account: &AccountRow) -> bool {
     matches!(account.status, AccountStatus::Active | AccountStatus::Unhealthy)
 }

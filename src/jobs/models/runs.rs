@@ -1,4 +1,4 @@
-//! Which runs of discovery and rebuild are under way.
+//! The runs of discovery and rebuild that are under way.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use super::outcome::RefreshOutcome;
 use crate::flight::SingleFlight;
 use crate::jobs::rebuild_scope::Rebuilds;
 
-/// Which runs of discovery and rebuild are under way; [`Jobs`](crate::jobs::Jobs) holds one.
+/// The runs of discovery and rebuild that are under way; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct ModelRefresh {
     pub(super) all: SingleFlight<Vec<RefreshOutcome>>,

@@ -1,12 +1,12 @@
-//! A grant becomes an account that serves, or nothing changes.
+//! Turns a grant into an account that serves, or changes nothing.
 //!
 //! ```text
 //! candidate ─▶ its models, asked for in memory ─▶ account, models and health in one transaction ─▶ routes
 //!                      └ none: nothing was stored              └ no routes: what was before is stored again
 //! ```
 //!
-//! An account that is connected anew serves with its former token until the switch. Of several that come in for one
-//! account at a time each is stored whole, one after the other.
+//! An account that is connected anew serves with its former token until the switch. Several grants for one account are
+//! each stored whole, one after the other.
 
 use std::sync::Arc;
 
@@ -32,19 +32,19 @@ use crate::store::{self, Store, Value};
 use crate::upstream::oauth::{Grant, ProviderClient, refresh};
 use crate::upstream::platforms::DiscoveryKind;
 
-/// How often an account is looked at again that somebody changes meanwhile.
+/// How often storing is tried for an account that somebody changes meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// An account that was stored, and what was there before: without routes, so far.
+/// An account that was stored and has no routes yet, with its former state.
 pub struct Stored {
     pub activated: Activated,
     former: Option<Box<(AccountRow, Vec<ModelRow>)>>,
 }
 
-/// Stores the account with its models, and makes the routes follow.
+/// Stores the account with its models, and rebuilds its routes.
 ///
 /// # Errors
-/// As [`ActivationError`] says; everything is as it was then.
+/// As [`ActivationError`] says; everything is then as it was before.
 pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activated, ActivationError> {
     let stored = store_candidate(jobs, candidate).await?;
     let activated = stored.activated;
@@ -64,7 +64,7 @@ pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activate
     }
 }
 
-/// Stores the account with its models. Who stores several rebuilds the routes once for all of them.
+/// Stores the account with its models. A caller that stores several rebuilds the routes once for all of them.
 ///
 /// # Errors
 /// As [`ActivationError`] says; nothing is stored then.
@@ -86,7 +86,7 @@ pub async fn store_candidate(jobs: &Arc<Jobs>, mut candidate: Candidate) -> Resu
     }
 }
 
-/// Stores what was there before a candidate, as far as the store lets it, and makes the routes follow.
+/// Restores the state from before a candidate, as far as the store allows, and rebuilds the routes.
 pub async fn undo(jobs: &Arc<Jobs>, stored: Stored) {
     let id = stored.activated.account_id;
     if let Err(error) = try_undo(jobs, stored).await {
@@ -115,7 +115,7 @@ async fn try_undo(jobs: &Arc<Jobs>, stored: Stored) -> store::Result<()> {
     rebuild_in(jobs, scope).await.map(drop)
 }
 
-/// The account that a candidate is for, where there is one.
+/// Returns the existing account that a candidate is for, if there is one.
 async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRow>, ActivationError> {
     let provider = candidate.provider;
     if let Some(id) = candidate.rebind {
@@ -133,8 +133,8 @@ async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRo
     Ok(connections::find(store, owner).await?)
 }
 
-/// Asks for the models of a candidate. An access token that is refused, as that of a file which has been kept for a day,
-/// gets another in its place by the refresh token, once.
+/// Asks for the models of a candidate. An access token that is refused, such as that of a file which has been kept for
+/// a day, is replaced once, by the refresh token.
 async fn models_of(
     jobs: &Arc<Jobs>,
     candidate: &mut Candidate,
@@ -164,8 +164,8 @@ async fn models_of(
     found.map_err(|error| failed(&error.to_string()))
 }
 
-/// Renews the tokens of a grant that is not stored yet. Where an account has the same refresh token, which may work once
-/// only, it is that account's renewal, which stores what comes of it.
+/// Renews the tokens of a grant that is not stored yet. Where an account has the same refresh token, which may work
+/// only once, that account is renewed, which stores the new tokens.
 async fn renew_grant(
     jobs: &Arc<Jobs>,
     client: &ProviderClient<'_>,
@@ -188,7 +188,7 @@ async fn renew_grant(
     Ok(())
 }
 
-/// [`store::Error::NotFound`] when somebody has changed the account meanwhile.
+/// Stores the candidate. Fails with [`store::Error::NotFound`] when somebody has changed the account meanwhile.
 async fn store_once(
     core: &Core,
     candidate: &Candidate,
@@ -235,7 +235,7 @@ async fn store_once(
     Ok(Stored { activated: Activated { account_id, site_id }, former })
 }
 
-/// What a row has of all that an activation changes.
+/// Builds the patch that restores every column of the account that an activation changes.
 fn patch_to(account: &AccountRow) -> AccountPatch {
     AccountPatch {
         username: Some(account.username.clone()),

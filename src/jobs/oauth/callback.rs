@@ -1,4 +1,4 @@
-//! What a browser brings back from a provider (RFC 6749, 4.1.2), by itself or in a person's clipboard.
+//! The answer of a provider to a login (RFC 6749, 4.1.2), as a browser brings it or as a person pastes it.
 //!
 //! | pasted | |
 //! |---|---|
@@ -11,21 +11,21 @@ use crate::http::Query;
 use crate::one_line::short_line;
 use crate::routing::Secret;
 
-/// A longer code is none of ours.
+/// The longest code that is accepted, in bytes.
 const MAX_CODE: usize = 8 * 1024;
-/// A shorter text that stands alone is a slip, not a code.
+/// The shortest text that counts as a code when it stands alone, in bytes: a shorter one is a slip.
 const MIN_CODE: usize = 20;
-/// How much of a provider's words is kept, in characters.
+/// The most of a provider's words that is kept, in characters.
 const MAX_WORDS: usize = 500;
 
-/// What came back.
+/// The answer of a provider to one login.
 #[derive(Clone, Debug)]
 pub struct Callback {
     pub state: String,
     pub outcome: Outcome,
 }
 
-/// What a provider has decided.
+/// The decision of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Code(Secret),
@@ -36,12 +36,12 @@ pub enum Outcome {
 // === impl Callback ===
 
 impl Callback {
-    /// Reads a query; `None` when it has no state, or neither a code nor an error.
+    /// Reads the query of a callback; `None` when it has no state, or neither a code nor an error.
     pub fn of_query(query: &Query) -> Option<Self> {
         Self::of(&|name| query.get(name), None)
     }
 
-    /// Reads what a person has pasted for the login with this state.
+    /// Reads the text that a person has pasted for the login with this state; `None` when it is no callback.
     pub fn of_pasted(text: &str, state: &str) -> Option<Self> {
         let text = text.trim();
         let is_address = ["://", "?", "code=", "error="].iter().any(|sign| text.contains(sign));
@@ -80,7 +80,7 @@ impl Callback {
     }
 }
 
-/// A provider's name for its refusal and what it says of it, in one bounded line without control characters.
+/// Joins a provider's error and its description into one bounded line without control characters.
 fn words(error: &str, description: Option<&str>) -> String {
     let text = match description {
         Some(description) => format!("{error}: {description}"),

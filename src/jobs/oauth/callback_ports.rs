@@ -1,4 +1,4 @@
-//! The ports that browsers come back to: which of them are open.
+//! The ports that browsers come back to, and which of them are open.
 
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -10,7 +10,7 @@ pub struct CallbackPorts {
     open: [Mutex<Option<u16>>; 4],
 }
 
-/// The port that browsers come back to. While it is held the listener stays open.
+/// The port that browsers come back to. Its listener stays open while this is held.
 pub struct CallbackPort<'a> {
     pub port: u16,
     pub(super) _slot: MutexGuard<'a, Option<u16>>,
@@ -19,7 +19,7 @@ pub struct CallbackPort<'a> {
 // === impl CallbackPorts ===
 
 impl CallbackPorts {
-    /// The provider's port while its listener is open.
+    /// Returns the slot of a provider, which has the port while the provider's listener is open.
     pub(super) fn slot(&self, provider: OAuthProvider) -> &Mutex<Option<u16>> {
         match provider {
             OAuthProvider::Codex => &self.open[0],

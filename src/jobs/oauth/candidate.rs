@@ -1,4 +1,4 @@
-//! What is to become a connected account, and what it has become.
+//! A grant that is to become a connected account, and the account that it has become.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use crate::store::snapshot::WayOut;
 use crate::store::{self, Secret};
 use crate::upstream::oauth::Grant;
 
-/// What is to become an account.
+/// A grant that is to become an account.
 pub struct Candidate {
     pub provider: OAuthProvider,
     pub grant: Grant,
-    /// The account that gets the grant; else the one of the same owner, else a new one.
+    /// The account that gets the grant. Without one, the account of the same owner gets it, or else a new account.
     pub rebind: Option<AccountId>,
     pub proxy: ProxyChoice,
-    /// Stored, but not used and not asked for models.
+    /// Whether the account is stored disabled: not used and not asked for models.
     pub is_disabled: bool,
 }
 
 /// The outbound proxy that somebody chose for an account; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyChoice {
-    /// `Some(None)` takes it away.
+    /// `Some(None)` removes the account's proxy.
     pub proxy_url: Option<Option<Secret>>,
     pub use_system_proxy: Option<bool>,
 }
@@ -37,12 +37,12 @@ pub struct Activated {
     pub site_id: SiteId,
 }
 
-/// Why there is no account.
+/// Why no account was connected.
 #[derive(Debug)]
 pub enum ActivationError {
-    /// The account to connect anew is gone, or of another provider.
+    /// The account to connect anew is gone, or belongs to another provider.
     NoSuchAccount,
-    /// In words for people.
+    /// The cause, in words for people.
     Failed(String),
     Store(store::Error),
 }
@@ -70,7 +70,7 @@ impl Candidate {
         (!data.is_empty()).then(|| Secret::from(Json::Object(data.clone()).to_string()))
     }
 
-    /// A new account.
+    /// Builds a new account.
     pub(super) fn account(&self, site_id: SiteId, extra: String) -> NewAccount {
         let (grant, identity) = (&self.grant, &self.grant.identity);
         NewAccount {
@@ -93,7 +93,7 @@ impl Candidate {
         }
     }
 
-    /// What changes in an account that is there; what the grant does not have stays.
+    /// Builds the changes to an existing account; values that the grant does not have stay.
     pub(super) fn patch(&self) -> AccountPatch {
         let (grant, identity) = (&self.grant, &self.grant.identity);
         AccountPatch {
@@ -120,7 +120,7 @@ impl Candidate {
 // === impl ProxyChoice ===
 
 impl ProxyChoice {
-    /// The way of an account that is as it was in all that this does not say.
+    /// Returns the account's way out: the chosen proxy, and the former account's settings where nothing was chosen.
     pub fn way<'a>(&'a self, former: Option<&'a AccountRow>) -> WayOut<'a> {
         let before = former.map(WayOut::of).unwrap_or_default();
         WayOut {

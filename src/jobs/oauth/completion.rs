@@ -1,4 +1,4 @@
-//! The end of a login in a browser: a code becomes a grant, and the grant an account.
+//! Ends a login in a browser: exchanges the code for a grant, and turns the grant into an account.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::upstream::oauth::{Code, ProviderClient, exchange, settle_project};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallbackError {
     NotTaken(NotTaken),
-    /// In words for people.
+    /// The cause, in words for people.
     Failed(String),
 }
 
-/// Ends a login with what its browser brought back. The work goes on when the caller goes away.
+/// Ends a login with the callback of its browser. The work goes on when the caller goes away.
 ///
 /// # Errors
-/// As [`CallbackError`] says; the session tells the same.
+/// As [`CallbackError`] says; the session records the same.
 pub async fn complete(
     jobs: &Arc<Jobs>,
     provider: OAuthProvider,
@@ -100,7 +100,7 @@ async fn log_in(
     })
 }
 
-/// The provider by the way that was chosen for the login, else by that of its site.
+/// Builds the client of the provider with the proxy that was chosen for the login, or else that of its site.
 async fn client_of<'a>(core: &'a Core, session: &LoginSession) -> Result<ProviderClient<'a>, String> {
     let unreadable = |error: store::Error| {
         log::error!("the site of a login could not be read: {error}");

@@ -1,4 +1,4 @@
-//! The models that a connected account reaches, as its provider lists them, and what is noted of that.
+//! Lists the models that a connected account reaches at its provider, and notes the result with the account.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::time::{iso, measured_ms, now_ms};
 use crate::upstream::oauth::{Grant, ProviderClient, Reach, list_models};
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
-/// How many names are noted with the account; all of them are stored as its models.
+/// The most model names that are noted with the account; all of them are stored as its models.
 const MOST_NOTED: usize = 100;
 
-/// The credentials that models are asked for with.
+/// The credential that models are asked for with.
 pub(super) struct Credential<'a> {
     pub access_token: &'a Secret,
     pub account_key: Option<&'a str>,
@@ -25,7 +25,7 @@ pub(super) struct Credential<'a> {
 }
 
 impl<'a> Credential<'a> {
-    /// That of a grant which is not stored yet.
+    /// Borrows the credential of a grant that is not stored yet.
     pub fn of(grant: &'a Grant) -> Self {
         Self {
             access_token: &grant.access_token,
@@ -35,10 +35,10 @@ impl<'a> Credential<'a> {
     }
 }
 
-/// Asks for the models of a stored account. `site` has the way that the account takes.
+/// Asks for the models of a stored account. `site` uses the outbound proxy of the account.
 ///
 /// # Errors
-/// When none is listed, with what was in the way.
+/// When no model is listed, with the cause.
 pub async fn discover(
     core: &Core,
     site: &Site,
@@ -78,7 +78,7 @@ pub(super) async fn discover_with(
     Ok(Found::of_names(&names, measured_ms(began.elapsed())))
 }
 
-/// The client of a provider, by the way that the site has.
+/// Builds the client of a provider, with the outbound proxy of the site.
 pub(super) fn provider_client<'a>(
     core: &'a Core,
     site: &Site,
@@ -93,8 +93,8 @@ pub(super) fn provider_client<'a>(
     }
 }
 
-/// Where models are asked for. A vendor may want requests sent to other addresses than its own, which the site has in its
-/// place; models are listed at its own.
+/// Returns the addresses where models are asked for. For a vendor that wants requests sent to other addresses than its
+/// own, the site has those addresses; models are listed at its own.
 fn addresses(site: &Site, endpoints: &[&Arc<Endpoint>]) -> Vec<String> {
     match endpoints {
         [_, _, ..] if endpoints.iter().all(|endpoint| endpoint.id.is_none()) => vec![site.url.clone()],
@@ -105,7 +105,7 @@ fn addresses(site: &Site, endpoints: &[&Arc<Endpoint>]) -> Vec<String> {
     }
 }
 
-/// What is noted of an account whose models were asked for: the names, or what was in the way.
+/// Builds the notes of an account whose models were asked for: the names, or the error.
 pub fn noted(extra: Option<&str>, outcome: Result<&Found, &str>) -> Notes {
     let before = Notes { last_model_sync_at: Some(iso(now_ms())), ..Notes::of(extra) };
     match outcome {

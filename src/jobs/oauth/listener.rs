@@ -1,9 +1,10 @@
-//! Where browsers come back to: a listener for each provider.
+//! Listens for browsers that come back from a login: one listener for each provider.
 //!
-//! At a port that an operator has set it lives as long as the service. Else the port is the one that the vendor knows of its
-//! own program, which may want it on the same machine: there it lives while a login of it is remembered, ten minutes from
-//! its begin, so that a browser that comes back twice is told; the next login opens it again. A port that is taken is no
-//! failure: what the browser was to bring is in its address bar, and can be pasted.
+//! A listener at a port that an operator has set lives as long as the service. Otherwise the port is the one that the
+//! vendor uses for its own program, which may need it on the same machine: the listener then lives only while a login
+//! of the provider is remembered, ten minutes from its begin, so that a browser that comes back twice is answered; the
+//! next login opens it again. A port that is taken is no failure: the browser's address bar has the callback, which can
+//! be pasted.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -24,17 +25,17 @@ use crate::http::{self, Query, Response};
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
 
-/// Browsers are few; whoever else connects waits outside.
+/// The limits of a listener. Few browsers come back; further connections wait.
 const OPTIONS: ServerOptions = ServerOptions {
     max_connections: 32,
     header_timeout: Duration::from_secs(10),
     idle_timeout: Duration::from_secs(10),
-    // An answer of one page has left by then.
+    // Long enough for an answer of one page.
     shutdown_grace: Duration::from_secs(2),
     tls: None,
 };
 
-/// Opens the listeners at ports that an operator has set, of providers whose settings are whole.
+/// Opens the listeners at ports that an operator has set, for providers whose settings are complete.
 pub async fn open_kept(jobs: Arc<Jobs>) {
     for provider in OAuthProvider::ALL {
         let settings = jobs.core.config.oauth.of(provider);
@@ -44,7 +45,7 @@ pub async fn open_kept(jobs: Arc<Jobs>) {
     }
 }
 
-/// Opens the provider's listener unless it is open.
+/// Opens the provider's listener unless it is open. Where that fails, logs it and returns the port all the same.
 pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_> {
     let mut slot = jobs.logins.ports.slot(provider).lock().await;
     if let Some(port) = *slot {
@@ -92,7 +93,7 @@ async fn listen(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener)
         loop {
             jobs.logins.sessions.until_forgotten(provider).await;
             let slot = jobs.logins.ports.slot(provider).lock().await;
-            // One may have begun meanwhile.
+            // Another login may have begun meanwhile.
             if !jobs.logins.sessions.remembers(provider) {
                 break slot;
             }

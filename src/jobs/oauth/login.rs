@@ -11,10 +11,10 @@ use crate::platform::OAuthProvider;
 use crate::store::{self, accounts};
 use crate::upstream::oauth::{Verifier, authorization_url, random_state};
 
-/// A login that somebody wants.
+/// A request for a login.
 pub struct LoginRequest {
     pub provider: OAuthProvider,
-    /// The account that is to get it; what is absent below is taken from that account.
+    /// The account that is to get the login; what is absent below is taken from that account.
     pub rebind: Option<AccountId>,
     pub project_id: Option<String>,
     pub proxy: ProxyChoice,
@@ -31,9 +31,9 @@ pub struct StartedLogin {
 /// Why a login cannot begin.
 #[derive(Debug)]
 pub enum StartError {
-    /// The variables that are not set.
+    /// The names of the variables that are not set.
     MissingSettings(Vec<String>),
-    /// The account is gone, or of another provider.
+    /// The account is gone, or belongs to another provider.
     NoSuchAccount,
     NoRandomness,
     Store(store::Error),
@@ -62,7 +62,7 @@ pub async fn start(jobs: &Arc<Jobs>, mut request: LoginRequest) -> Result<Starte
     let authorization_url = authorization_url(provider, settings, &redirect_uri, &state, &verifier);
     let mut session = LoginSession::new(provider, redirect_uri.clone(), verifier, jobs.core.resets());
     (session.rebind, session.project_id, session.proxy) = (request.rebind, request.project_id, request.proxy);
-    // While the port is held, so that its listener sees the session before it would end.
+    // The port is held until then, so that its listener sees the session before it would close.
     jobs.logins.add(&jobs.core, state.clone(), session).await.map_err(StartError::Store)?;
     Ok(StartedLogin { state, authorization_url, redirect_uri, callback_port: port.port })
 }

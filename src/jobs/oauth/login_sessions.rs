@@ -1,4 +1,4 @@
-//! Logins between their start and their end: in memory, for ten minutes, a bounded number of them.
+//! Logins between their start and their end: a bounded number of them, in memory, for ten minutes.
 //!
 //! ```text
 //!                      ┌──── a code ────┐
@@ -6,8 +6,9 @@
 //!    └────── a code ──────────────▶ exchanging ─▶ connected | failed
 //! ```
 //!
-//! The first callback with a code takes the session; later ones change nothing. A restart forgets them all, and the
-//! person logs in again; where instances share a database, [`shared_logins`](super::shared_logins) keeps them there.
+//! The first callback with a code takes the session; later ones change nothing. A restart forgets all sessions, and
+//! people log in again; where instances share a database, [`shared_logins`](super::shared_logins) keeps the sessions
+//! there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -24,12 +25,12 @@ use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 use crate::upstream::oauth::Verifier;
 
-/// How long a person has.
+/// The time that a person has for a login.
 pub const LIFETIME: Duration = Duration::from_secs(600);
-/// Sessions at once; the oldest goes for a further one.
+/// The most sessions at once; a further one replaces the oldest.
 const MOST: usize = 500;
 
-/// One login.
+/// One login in a browser.
 #[derive(Clone)]
 pub struct LoginSession {
     pub provider: OAuthProvider,
@@ -41,30 +42,30 @@ pub struct LoginSession {
     pub project_id: Option<String>,
     pub proxy: ProxyChoice,
     pub redirect_uri: String,
-    /// Never leaves the service but to the provider.
+    /// The PKCE verifier, which leaves the service only to the provider.
     pub verifier: Verifier,
-    /// How many factory resets there had been at its start.
+    /// The number of factory resets before the login started.
     pub resets: u64,
     ends: Instant,
 }
 
-/// How far a login is.
+/// The stage of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     Waiting,
-    /// The login failed, with what the provider said. A person may think again.
+    /// The provider refused the login, in these words. The person may still change their mind.
     Denied(String),
     Exchanging,
     Connected(Activated),
     Failed(String),
 }
 
-/// Why a callback does not go on.
+/// Why a callback is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotTaken {
-    /// There is no such login, or none any more.
+    /// There is no such login, or it is forgotten.
     Unknown,
-    /// A callback with a code came before.
+    /// A callback with a code has taken the login before.
     Used,
 }
 
@@ -75,7 +76,7 @@ pub struct LoginSessions {
     changed: Notify,
 }
 
-/// A session whose code is being exchanged; one that is dropped before its end has failed.
+/// A session whose code is being exchanged. It counts as failed when it is dropped before its end.
 pub struct Exchange {
     pub session: LoginSession,
     pub state: String,
@@ -86,7 +87,7 @@ pub struct Exchange {
 // === impl LoginSession ===
 
 impl LoginSession {
-    /// One that begins now.
+    /// Creates a session that begins now.
     pub fn new(provider: OAuthProvider, redirect_uri: String, verifier: Verifier, resets: u64) -> Self {
         let now = now_ms();
         Self {
@@ -104,7 +105,7 @@ impl LoginSession {
         }
     }
 
-    /// As it stands at another instance, for so long as it has left.
+    /// Returns the session as it stands at another instance, with the time that it has left.
     pub(super) fn for_another(self, left: Duration) -> Self {
         Self { ends: Instant::now() + left, ..self }
     }
@@ -118,7 +119,7 @@ impl LoginSession {
 // === impl Stage ===
 
 impl Stage {
-    /// The end of a login with this outcome.
+    /// Returns the last stage of a login with this outcome.
     pub fn of(outcome: &Result<Activated, String>) -> Self {
         match outcome {
             Ok(activated) => Self::Connected(*activated),
@@ -130,7 +131,7 @@ impl Stage {
 // === impl LoginSessions ===
 
 impl LoginSessions {
-    /// Keeps a new session under its state.
+    /// Stores a new session under its state.
     pub fn add(&self, state: String, session: LoginSession) {
         let mut sessions = self.living();
         make_room(&mut sessions, &state, MOST, |session| session.ends);
@@ -139,13 +140,13 @@ impl LoginSessions {
         self.changed.notify_waiters();
     }
 
-    /// Forgets a session that another instance has seen the end of.
+    /// Forgets a session that has ended at another instance.
     pub(super) fn forget(&self, state: &str) {
         self.living().remove(state);
         self.changed.notify_waiters();
     }
 
-    /// The session with this state.
+    /// Returns the session with this state.
     pub fn get(&self, state: &str) -> Option<LoginSession> {
         self.living().get(state).cloned()
     }
@@ -159,7 +160,7 @@ impl LoginSessions {
         Ok(Exchange { session, state: state.to_owned(), sessions: self.clone(), has_ended: false })
     }
 
-    /// Notes what a provider says that will not have the login.
+    /// Records that the provider refused the login, and its words.
     pub fn deny(&self, state: &str, provider: OAuthProvider, words: &str) -> Result<(), NotTaken> {
         let mut sessions = self.living();
         waiting(&mut sessions, state, provider)?.move_to(Stage::Denied(words.to_owned()));
@@ -168,7 +169,7 @@ impl LoginSessions {
         Ok(())
     }
 
-    /// Whether a browser may still come back for a login of this provider, be it once more.
+    /// Whether a browser may still come back for a login of this provider, even for a second time.
     pub fn remembers(&self, provider: OAuthProvider) -> bool {
         self.living().values().any(|session| session.provider == provider)
     }
@@ -205,7 +206,7 @@ impl LoginSessions {
     }
 }
 
-/// The session with this state, if a browser may still come back for it.
+/// Returns the session with this state if a callback may still take it.
 fn waiting<'s>(
     sessions: &'s mut HashMap<String, LoginSession>,
     state: &str,
@@ -222,7 +223,7 @@ fn waiting<'s>(
 // === impl Exchange ===
 
 impl Exchange {
-    /// Notes how the login ended.
+    /// Records how the login ended.
     pub fn end(mut self, stage: Stage) {
         self.has_ended = true;
         self.sessions.end(&self.state, stage);

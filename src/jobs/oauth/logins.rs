@@ -1,4 +1,4 @@
-//! What logins keep from one request to the next.
+//! The state that logins keep from one request to the next.
 
 use std::sync::Arc;
 
@@ -12,6 +12,6 @@ use super::login_sessions::LoginSessions;
 pub struct Logins {
     pub sessions: Arc<LoginSessions>,
     pub(super) ports: CallbackPorts,
-    /// Held from looking for the account of a grant to storing it: one owner has one account.
+    /// Held from looking for the account of a grant to storing it, since one owner has one account.
     pub(super) activations: Mutex<()>,
 }

@@ -6,19 +6,19 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `activation` | a grant becomes an account that serves, or nothing changes |
-//! | `candidate` | what is to become an account, and what it has become |
-//! | `callback` | what a browser brings back, or a person pastes |
+//! | `activation` | turns a grant into an account that serves, or changes nothing |
+//! | `candidate` | a grant that is to become an account, and the account that it has become |
+//! | `callback` | the answer of a provider, from a browser or pasted by a person |
 //! | `discovery` | the models that a connected account reaches |
-//! | `listener` | where browsers come back to while a login waits |
+//! | `listener` | the listeners that browsers come back to while a login waits |
 //! | `login`, `completion` | the start of a login, and its end |
-//! | `logins`, `login_sessions`, `callback_ports` | what logins keep: those between start and end, the ports that are open |
-//! | `pages` | what the browser shows at the end |
+//! | `logins`, `login_sessions`, `callback_ports` | the state of logins: those between start and end, the ports that are open |
+//! | `pages` | the page that the browser shows at the end |
 //! | `provider_client` | an account's client at its provider |
-//! | `quota` | what a provider says of usage limits |
-//! | `renewal` | tokens are renewed before they run out, and when an upstream refuses one |
-//! | `renewals` | providers that failed to renew, and for how long they are left alone |
-//! | `shared_logins` | logins that any of several instances may be asked of |
+//! | `quota` | the usage limits that a provider reports |
+//! | `renewal` | renews tokens before they run out, and when an upstream refuses one |
+//! | `renewals` | failed renewals, and how long their providers are left alone |
+//! | `shared_logins` | logins that any of several instances can continue |
 //! | `site` | the site that a provider's accounts belong to |
 
 pub mod activation;

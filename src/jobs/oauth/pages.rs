@@ -1,4 +1,4 @@
-//! What the browser shows when a login is over: whether it worked, and nothing that came from elsewhere.
+//! The page that a browser shows when a login is over: whether it worked, and nothing that came from elsewhere.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -12,7 +12,7 @@ const FAILED: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><
     <h1>Login failed</h1><p>The page where you began tells why, and so does the log of the server.</p>\
     <script>window.close()</script></html>\n";
 
-/// The last page of a login. It has no word of the provider, of the account or of the address that was asked for.
+/// Builds the last page of a login. It has no word of the provider, of the account or of the requested address.
 pub fn page(status: StatusCode, is_connected: bool) -> Response {
     let text = if is_connected { CONNECTED } else { FAILED };
     let mut response = Response::new(ResponseBody::full(Bytes::from_static(text.as_bytes())));
@@ -21,7 +21,7 @@ pub fn page(status: StatusCode, is_connected: bool) -> Response {
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, "no-store"),
         (CONTENT_SECURITY_POLICY, "default-src 'none'; script-src 'unsafe-inline'"),
-        // The address has the code in it.
+        // The address contains the code.
         (REFERRER_POLICY, "no-referrer"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

@@ -7,10 +7,10 @@ use crate::store::sites::SiteRow;
 use crate::store::snapshot::management_of_account;
 use crate::upstream::oauth::ProviderClient;
 
-/// The client of a stored account at its provider.
+/// Builds the client of a stored account at its provider.
 ///
 /// # Errors
-/// When the proxy to take cannot be used: nothing goes another way than configured.
+/// When the configured proxy cannot be used: nothing goes out another way.
 pub fn client_of<'a>(
     core: &'a Core,
     site: &SiteRow,

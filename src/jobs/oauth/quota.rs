@@ -1,8 +1,8 @@
-//! What a provider says of how much of its limits an account has used.
+//! The usage limits of connected accounts, as their providers report them.
 //!
-//! Codex tells it in the headers of its answers, which no document describes; the other providers do not. A snapshot
-//! stands with the account, and one that could not be read anew keeps what was read before. What an answer to a client
-//! told since then is shown in its place.
+//! Codex reports them in the headers of its answers, which no document describes; the other providers do not. A
+//! snapshot is stored with the account; when a new reading fails, the previous values stay. Windows that answers to
+//! clients have told since then are shown in their place.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use crate::store::{self, Secret};
 use crate::time::{iso, now_ms};
 use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError};
 
-/// The model that is asked where none is chosen, and the account has it or its models are not known.
+/// The model that is asked for where none is configured, if the account has it or its models are not known.
 const PROBE_MODEL: &str = "gpt-5.4";
-/// The two windows: their names here, and among the limits of an account.
+/// The two windows: their names in a snapshot, and their names among the limits of an account.
 const WINDOWS: [(&str, &str); 2] = [("fiveHour", FIVE_HOURS), ("sevenDay", SEVEN_DAYS)];
 
-/// When the limit that was reached last is reset, or was.
+/// The member that says when the limit that was reached last is reset, or was.
 const LAST_RESET: &str = "lastLimitResetAt";
 
-/// What is known of an account's limits.
+/// Builds the snapshot of an account's limits from all that is known of them.
 pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
     let mut snapshot = blank(provider);
@@ -53,9 +53,9 @@ pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
     snapshot
 }
 
-/// Shows the windows that answers to clients told since the snapshot was read.
+/// Replaces the windows for which an answer to a client is newer than the snapshot.
 fn put_in_what_was_seen(snapshot: &mut Value, windows: &[LimitWindow]) {
-    // Times in this form sort as texts.
+    // Times in this form sort as text.
     let read_at = snapshot["lastSyncAt"].as_str().unwrap_or_default().to_owned();
     for (name, seen_as) in WINDOWS {
         let of_name =
@@ -72,10 +72,10 @@ fn put_in_what_was_seen(snapshot: &mut Value, windows: &[LimitWindow]) {
     }
 }
 
-/// Asks the provider, stores what it says and gives it; `None` when there is no such account.
+/// Asks the provider, stores its answer and returns the snapshot; `None` when there is no such account.
 ///
 /// # Errors
-/// When the store fails. A provider that says nothing gives a snapshot whose status is `error`.
+/// When the store fails. A reading that fails gives a snapshot whose status is `error`.
 pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Value>> {
     let store = &jobs.core.store;
     let Some(mut account) = accounts::get(store, id).await? else { return Ok(None) };
@@ -84,7 +84,7 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Va
     read.insert("lastSyncAt".to_owned(), iso(now_ms()).into());
     if provider == Some(OAuthProvider::Codex) {
         let mut asked = ask(jobs, &account).await?;
-        // A token may have run out since it was used last.
+        // The token may have run out since it was last used.
         if asked.as_ref().is_err_and(|error| error.is_unauthorized)
             && renewal::renew(jobs, id, account.access_token.as_ref()).await.is_ok()
         {
@@ -110,7 +110,7 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Va
     if let Some(at) = jobs.core.live.limits(id).last_reset() {
         read.insert(LAST_RESET.to_owned(), iso(at).into());
     }
-    // What a request has noted meanwhile stays.
+    // Notes that a request has made meanwhile stay.
     let Some(account) = accounts::get(store, id).await? else { return Ok(None) };
     let mut notes = Notes::of(account.extra.as_deref());
     let mut quota = match notes.quota.take() {
@@ -148,14 +148,15 @@ async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<Limi
     Ok(asker.ask(&core.live.limits(account.id), now_ms()).await)
 }
 
-/// The model that an account with these models is asked for a word of.
+/// Returns the model to ask for: the chosen one, else `PROBE_MODEL` if the account may have it, else the account's
+/// first.
 fn probe_model<'a>(chosen: Option<&'a str>, models: &'a [String]) -> &'a str {
     let has_usual = models.is_empty() || models.iter().any(|model| model == PROBE_MODEL);
     let of_account = models.first().filter(|_| !has_usual).map(String::as_str);
     chosen.or(of_account).unwrap_or(PROBE_MODEL)
 }
 
-/// What is shown of an account of this provider before anything was read.
+/// Builds the snapshot of an account of this provider before the first reading.
 fn blank(provider: Option<OAuthProvider>) -> Value {
     let (status, source, message) = match provider {
         Some(OAuthProvider::Codex) => ("supported", "reverse_engineered", "not read yet"),
@@ -165,7 +166,7 @@ fn blank(provider: Option<OAuthProvider>) -> Value {
     json!({"status": status, "source": source, "windows": Map::from_iter(windows)})
 }
 
-/// A window in per cent, with two decimals.
+/// Formats a window in per cent, with two decimals.
 fn shown(window: Option<&LimitWindow>) -> Value {
     let Some(window) = window else {
         return json!({"supported": false, "message": "not told by the provider"});
@@ -183,7 +184,7 @@ fn shown(window: Option<&LimitWindow>) -> Value {
     shown
 }
 
-/// What the account's identity token says of its subscription.
+/// Returns what the account's identity token says of its subscription; the plan may come from the notes.
 fn subscription(account: &AccountRow, notes: &Notes) -> Option<Value> {
     let claims = account.id_token.as_ref().map(Secret::expose).map(Claims::of);
     let claim = |name: &str| claims.as_ref()?.of_openai(name).filter(|value| value.is_string()).cloned();

@@ -1,4 +1,4 @@
-//! Tokens of connected accounts are renewed before they run out, and when an upstream refuses one.
+//! Renews the tokens of connected accounts before they run out, and when an upstream refuses one.
 //!
 //! ```text
 //! a request that was refused ─┐
@@ -6,11 +6,11 @@
 //! the pass of each minute ────┘            └▶ ask the provider ─▶ commit ─▶ publish ─▶ answer every caller
 //! ```
 //!
-//! The flights are those of sessions ([`Renewals`](crate::jobs::sessions::renewals::Renewals)): a refresh token may work
-//! once only, so what comes in its place is committed before anybody uses it, and the service does not stop before.
+//! The flights are those of sessions ([`Renewals`](crate::jobs::sessions::renewals::Renewals)): a refresh token may
+//! work only once, so its replacement is committed before anybody uses it, and the service does not stop before that.
 //!
-//! A provider that takes back what it granted expires the account, which is told once; any other failure is left alone
-//! for a minute, and longer each time.
+//! When a provider has revoked its grant, the account expires and the operator is told once. After any other failure
+//! the provider is left alone for a minute, and longer each time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,34 +33,34 @@ use crate::store::{self, Secret};
 use crate::time::{Millis, now_ms};
 use crate::upstream::oauth::{Grant, TokenError, refresh};
 
-/// How often accounts whose token ends soon are looked for.
+/// The interval at which accounts whose token ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
-/// A pass does not renew a token that is newer than this, whatever its provider says of its life.
+/// The least age of a token that a pass renews, in milliseconds, whatever lifetime its provider states.
 const LEAST_AGE: Millis = 5 * 60 * 1000;
-/// Renewals of a pass at once.
+/// The renewals of a pass that run at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 4 };
-/// The renewals of a pass begin within so long for each account that is due, and all within [`LONGEST_SPREAD`].
+/// The renewals of a pass begin within this many milliseconds for each due account, and all within [`LONGEST_SPREAD`].
 const SPREAD: Millis = 90;
 const LONGEST_SPREAD: Millis = 45_000;
 
-/// Gets the account a new token in place of `stale`, whatever it has when that is `None`; callers that come while that
-/// is under way share it.
+/// Gets the account a new token in place of `stale`, or of whichever it has when that is `None`. Callers that come
+/// while that is under way share the result.
 ///
 /// # Errors
-/// In words, when there is no new token.
+/// Returns a message when there is no new token.
 pub async fn renew(jobs: &Arc<Jobs>, id: AccountId, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
     fly(jobs, id, Reason::Refused(stale.cloned())).await
 }
 
-/// As [`renew`], after an answer that may have another reason than the token: once a minute.
+/// Renews as [`renew`] does, after an answer that may have another cause than the token; once a minute at most.
 ///
 /// # Errors
-/// As [`renew`], and when the last such renewal was a moment ago.
+/// As [`renew`], and when the last such renewal was less than a minute ago.
 pub async fn renew_doubted(jobs: &Arc<Jobs>, id: AccountId, stale: &Secret) -> Result<(), RenewalRefusal> {
     fly(jobs, id, Reason::Doubted(stale.clone())).await
 }
 
-/// Renews every token that ends soon: of active accounts at active sites.
+/// Renews every token that ends soon, of active accounts at active sites.
 pub async fn renew_due(jobs: Arc<Jobs>) -> Pass {
     let now = now_ms();
     let longest = OAuthProvider::ALL.into_iter().map(lead).max().unwrap_or_default();
@@ -68,7 +68,7 @@ pub async fn renew_due(jobs: Arc<Jobs>) -> Pass {
     let due: Vec<ExpiringToken> = expiring?.into_iter().filter(|token| is_due(token, now)).collect();
     let count = Millis::try_from(due.len()).unwrap_or(Millis::MAX);
     let window = count.saturating_mul(SPREAD).min(LONGEST_SPREAD);
-    // At random moments of their window, so that neither a provider nor the store gets all of them in one.
+    // Begins at random moments of the window, so that neither a provider nor the store gets all of them at once.
     let mut begins: Vec<(u64, ExpiringToken)> =
         due.into_iter().map(|token| (random_up_to(window).unsigned_abs(), token)).collect();
     begins.sort_by_key(|(begin, _)| *begin);
@@ -93,22 +93,23 @@ pub async fn renew_due(jobs: Arc<Jobs>) -> Pass {
     Ok((!outcomes.is_empty()).then(report))
 }
 
-/// What a renewal is for.
+/// Why a token is to be renewed.
 enum Reason {
     /// An upstream refused this token.
     Refused(Option<Secret>),
     /// An upstream refused a request with this token, perhaps for another reason.
     Doubted(Secret),
-    /// It ends soon.
+    /// The token ends soon.
     Due,
 }
 
-/// How long before its end a token of this provider is renewed.
+/// Returns how long before its end a token of this provider is renewed, in milliseconds.
 fn lead(provider: OAuthProvider) -> Millis {
     Millis::try_from(provider.profile().refresh_lead_seconds).unwrap_or(Millis::MAX).saturating_mul(1000)
 }
 
-/// Whether a pass renews the token now: by the lead of its provider, and not in the first half of its life.
+/// Whether a pass renews the token now: within the lead of its provider, but not in the first half of its life nor
+/// before `LEAST_AGE`.
 fn is_due(token: &ExpiringToken, now: Millis) -> bool {
     let Some(provider) = OAuthProvider::parse(&token.provider) else { return false };
     let ExpiringToken { issued_at, expires_at, .. } = *token;
@@ -127,7 +128,7 @@ async fn fly(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), Rene
 
 async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
     let core = &jobs.core;
-    // Read inside the flight: the one before may have renewed it already.
+    // Read inside the flight: the previous flight may have renewed the token already.
     let account = accounts::get(&core.store, id).await.map_err(unreadable)?.ok_or("the account is gone")?;
     let site = sites::get(&core.store, account.site_id).await.map_err(unreadable)?;
     let site = site.ok_or("the site is gone")?;
@@ -149,7 +150,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
         }),
     };
     if !is_needed {
-        // Another instance may have renewed it, and this one not know that yet.
+        // Another instance may have renewed it without this one knowing yet.
         return core.take_over_account(id).await.map_err(unreadable);
     }
     let token = account.refresh_token.as_ref().ok_or("oauth refresh token missing")?;
@@ -174,7 +175,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
     }
 }
 
-/// Commits what the provider gave; what it did not say anew keeps holding.
+/// Commits the tokens that the provider gave; values that it did not give stay.
 async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), RenewalRefusal> {
     let store = &jobs.core.store;
     let tokens = RenewedTokens {
@@ -198,7 +199,7 @@ async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), Ren
     })
 }
 
-/// The account's `providerData` with what a grant says of it; `None` when that says nothing.
+/// Returns the account's `providerData` with that of a grant merged in; `None` when the grant has none.
 fn merged(before: Option<&Secret>, grant: &Grant) -> Option<Secret> {
     if grant.provider_data.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Renewals that failed, and for how long their providers are left alone; those that a doubt was the reason of.
+//! Failed renewals and how long their providers are left alone, and the last renewals that were made on a doubt.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 /// The pause between two renewals of one account for answers that may have another reason than its token.
 const BEYOND_DOUBT: Duration = Duration::from_secs(60);
 
-/// The last failure of each account; [`Jobs`](crate::jobs::Jobs) holds one.
+/// The last failure and the last renewal on a doubt of each account; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct FailedRenewals {
     by_account: Mutex<HashMap<AccountId, FailedRenewal>>,
@@ -30,14 +30,14 @@ struct FailedRenewal {
     version: i64,
     message: String,
     pause: Duration,
-    /// `None` where the provider has taken back what it granted: only another login helps.
+    /// `None` where the provider has revoked its grant: only another login helps.
     until: Option<Instant>,
 }
 
 // === impl FailedRenewals ===
 
 impl FailedRenewals {
-    /// Why the account's provider is not asked now.
+    /// Returns why the account's provider is not asked now; `None` when it may be asked.
     pub(super) fn refusal(&self, account: &AccountRow) -> Option<RenewalRefusal> {
         let failed = lock(&self.by_account);
         let failed = failed.get(&account.id).filter(|failed| failed.version == account.credential_version)?;
@@ -58,7 +58,7 @@ impl FailedRenewals {
         failed.insert(account.id, FailedRenewal { version, message: error.message.clone(), pause, until });
     }
 
-    /// Takes the turn of a renewal for a doubt, of which an account has one a minute; false when it is taken.
+    /// Takes the account's turn for a renewal on a doubt, one a minute; returns false when the turn is taken.
     pub(super) fn take_doubt(&self, id: AccountId) -> bool {
         let (now, mut doubted) = (Instant::now(), lock(&self.doubted));
         doubted.retain(|_, at| now.duration_since(*at) < BEYOND_DOUBT);

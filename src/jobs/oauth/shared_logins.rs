@@ -1,6 +1,6 @@
-//! Logins that any of several instances may be asked of: the one that a browser or a person comes back to need not be the
-//! one where the login began. On a database that they share every step is one of its row first; one instance alone has
-//! its logins in memory.
+//! Logins that any of several instances can continue: the instance that a browser or a person comes back to need not be
+//! the one where the login began. On a shared database every step is made in the login's row, too; a single instance
+//! has its logins in memory only.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const FAILED: &str = "failed";
 // === impl Logins ===
 
 impl Logins {
-    /// Keeps a new login under its state.
+    /// Stores a new login under its state.
     pub async fn add(&self, core: &Core, state: String, session: LoginSession) -> Result<()> {
         if core.store.database().is_shared() {
             rows::insert(&core.store, row(&state, &session)).await?;
@@ -35,7 +35,7 @@ impl Logins {
         Ok(())
     }
 
-    /// The login with this state, as far as it is at whichever instance.
+    /// Returns the login with this state, at the stage that it has reached at any instance.
     pub async fn get(&self, core: &Core, state: &str) -> Result<Option<LoginSession>> {
         if core.store.database().is_shared() {
             let row = rows::get(&core.store, state).await?;
@@ -47,7 +47,8 @@ impl Logins {
         Ok(self.sessions.get(state))
     }
 
-    /// Takes a login for the exchange of its code: of two callbacks one does, whichever instances they come to.
+    /// Takes a login for the exchange of its code. Only one of two callbacks succeeds, whichever instances they come
+    /// to.
     pub async fn take(
         &self,
         core: &Core,
@@ -62,7 +63,7 @@ impl Logins {
         Ok(taken)
     }
 
-    /// Notes what a provider says that will not have the login.
+    /// Records that the provider refused the login, and its words.
     pub async fn deny(
         &self,
         core: &Core,
@@ -78,7 +79,7 @@ impl Logins {
         Ok(denied)
     }
 
-    /// Tells all how an exchange has ended.
+    /// Records for all instances how an exchange has ended.
     pub async fn end(
         &self,
         core: &Core,
@@ -92,7 +93,7 @@ impl Logins {
         exchange.end(stage);
     }
 
-    /// Moves the row of a login on; false when it is elsewhere already.
+    /// Moves the row of a login to another stage; returns false when it has left the stages in `from`.
     async fn advance(&self, core: &Core, state: &str, from: &[&str], to: &Stage) -> Result<bool> {
         match core.store.database().is_shared() {
             true => rows::advance(&core.store, state, from, status(to)).await,
@@ -134,7 +135,7 @@ fn row(state: &str, session: &LoginSession) -> LoginRow {
         "projectId": session.project_id,
         "useSystemProxy": session.proxy.use_system_proxy,
     });
-    // Absent leaves the account's own, null takes it away.
+    // An absent member leaves the account's own proxy, null removes it.
     if let Some(proxy_url) = &session.proxy.proxy_url {
         details["proxyUrl"] = proxy_url.as_ref().map(Secret::expose).into();
     }
@@ -149,7 +150,7 @@ fn row(state: &str, session: &LoginSession) -> LoginRow {
     }
 }
 
-/// `None` for a row of another release.
+/// Reads a login from its row; `None` when it has expired or another release wrote it.
 fn session(row: &LoginRow, resets: u64) -> Option<LoginSession> {
     let details: Map<String, Value> = serde_json::from_str(row.details.expose()).ok()?;
     let text = |name: &str| details.get(name).and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! The site that a provider's accounts belong to. It is made with the first account, and is its operator's from then on:
-//! one that was disabled stays so.
+//! The site that a provider's accounts belong to. It is created with the first account and belongs to its operator from
+//! then on: one that was disabled stays disabled.
 
 use crate::core::Core;
 use crate::ids::SiteId;
@@ -9,7 +9,8 @@ use crate::store::sites::{self, NewSite, SiteRow, SiteStatus};
 use crate::store::{self, Store};
 use crate::time::now_ms;
 
-/// The site of the account that is connected anew, else the provider's; that one as it will be where it is not there.
+/// Returns the site of the account that is connected anew, or else the provider's; where that is not stored yet, the
+/// site as it will be.
 pub(super) async fn site_of(
     core: &Core,
     provider: OAuthProvider,
@@ -22,7 +23,7 @@ pub(super) async fn site_of(
     Ok(site.unwrap_or_else(|| unstored(core, provider)))
 }
 
-/// The number of the provider's site, which is made unless it is there.
+/// Returns the ID of the provider's site, and creates the site if there is none.
 pub(super) async fn ensure_site(core: &Core, provider: OAuthProvider) -> store::Result<SiteId> {
     let site = unstored(core, provider);
     if let Some(id) = sites::find(&core.store, &site.platform, &site.url).await? {
@@ -49,7 +50,7 @@ pub(super) async fn ensure_site(core: &Core, provider: OAuthProvider) -> store::
             log::info!("the site \"{}\" was made for logins of {}", site.name, provider.id());
             Ok(id)
         }
-        // Another login was faster.
+        // Another login has created it first.
         Err(store::Error::Conflict(_)) => {
             sites::find(&core.store, &site.platform, &site.url).await?.ok_or(store::Error::NotFound)
         }
@@ -61,7 +62,7 @@ fn url(core: &Core, provider: OAuthProvider) -> String {
     core.config.oauth.of(provider).site_url.trim_end_matches('/').to_owned()
 }
 
-/// The site as it is before it is stored.
+/// Builds the site as it is before it is stored.
 fn unstored(core: &Core, provider: OAuthProvider) -> SiteRow {
     let (profile, now) = (provider.profile(), now_ms());
     SiteRow {

@@ -1,8 +1,8 @@
-//! A site's own wish: after each discovery of its models, ask for one of them or for all, and switch off
-//! what it does not serve, or not fast enough.
+//! The probe that a site may want after each discovery of its models: asks for one of them or for all, and switches off
+//! those that are not served, or not fast enough.
 //!
-//! What is inconclusive (a time-out, 429, 5xx) switches nothing off: it says nothing of the model, nor of the next one,
-//! which is asked for all the same. The probe of availability stops there instead.
+//! An inconclusive answer (a time-out, 429, 5xx) switches nothing off: it says nothing about the model, nor about the
+//! next one, which is still asked for. The probe of availability stops there instead.
 
 use std::sync::Arc;
 
@@ -20,20 +20,21 @@ use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
 use crate::time::now_ms;
 
-/// Which models to ask for.
+/// The models to ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeScope {
-    /// All of them, else one.
+    /// Whether all models that take part in conversations are asked for; otherwise one model is.
     pub all: bool,
-    /// The one, in any case; where it is unknown, the first of the list that takes part in conversations, if any does.
+    /// The name of the one model, in any case. Where it is unknown, the first model that takes part in conversations is
+    /// asked for, or else the first of the list.
     pub model: String,
-    /// A slower answer counts as none; 0 is any time.
+    /// The longest latency that counts as served, in milliseconds; 0 for any.
     pub threshold_ms: i64,
 }
 
 /// A step of a probe, reported to its observer.
 pub enum ProbeStep<'p> {
-    /// How many models are known, and which of them are tried.
+    /// The number of known models, and those that are tried.
     Begins {
         known: usize,
         chosen: &'p [&'p String],
@@ -45,12 +46,12 @@ pub enum ProbeStep<'p> {
 // === impl ProbeScope ===
 
 impl ProbeScope {
-    /// `all` or `single`.
+    /// Returns `all` or `single`.
     pub fn as_str(&self) -> &'static str {
         if self.all { "all" } else { "single" }
     }
 
-    /// What a site is set to; `None` where it is switched off.
+    /// Returns the setting of a site; `None` where the probe is switched off.
     pub fn of(site: &SiteRow) -> Option<Self> {
         site.post_refresh_probe_enabled.then(|| Self {
             all: site.post_refresh_probe_scope == "all",
@@ -69,8 +70,8 @@ impl ProbeScope {
     }
 }
 
-/// Asks for the models, one after the other, and switches off what is not served. The routes follow with
-/// the next rebuild.
+/// Asks for the models, one after the other, and switches off those that are not served. The routes follow with the
+/// next rebuild.
 pub async fn run(
     core: &Arc<Core>,
     site: &SiteRow,
@@ -81,7 +82,7 @@ pub async fn run(
     run_seen(core, site, account, models, scope, |_| {}).await
 }
 
-/// As [`run`]; tells `seen` each step.
+/// Does what [`run`] does, and reports each step to `seen`.
 pub async fn run_seen(
     core: &Arc<Core>,
     site: &SiteRow,

@@ -1,4 +1,4 @@
-//! One probe: the shortest question there is, at the addresses of a site's pool, as a client would ask it.
+//! One probe: sends the shortest question to the addresses of a site's pool, as a client would.
 //!
 //! It leaves no trace: no log row, no slot of the site, no counter of a channel.
 
@@ -18,18 +18,18 @@ use crate::routing::{Credential, CredentialHeaders, Site, pool};
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::FetchLimits;
 
-/// The longest answer to a question of three words.
+/// The longest answer to the question, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 const QUESTION: &str = "Reply with OK.";
-/// Enough to think of three words.
+/// The token limit for models that reason: enough to think of three words.
 const REASONING_TOKENS: u32 = 256;
 
-/// How a probe ended.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
     pub verdict: Verdict,
     pub latency_ms: Option<i64>,
-    /// 429 or 5xx: further questions would only add to the site's trouble.
+    /// Whether the site answered 429 or 5xx: further questions would only add to its trouble.
     pub is_overloaded: bool,
 }
 
@@ -37,7 +37,7 @@ impl Probed {
     const NOTHING: Self = Self { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false };
 }
 
-/// Asks for a model; all addresses together have `limit`.
+/// Asks for a model; `limit` is the time for all addresses together.
 pub async fn probe(
     core: &Core,
     site: &Site,
@@ -46,7 +46,7 @@ pub async fn probe(
     limit: Duration,
 ) -> Probed {
     let (Some(values), None) = (credential.headers(), &site.misconfigured) else { return Probed::NOTHING };
-    // Some take only envelopes that come with their sign-in.
+    // Some platforms take only envelopes that come with their sign-in.
     let profile = site.platform.profile();
     let Some(dialect) = profile.plain_dialect() else { return Probed::NOTHING };
     let path = (profile.path)(dialect);
@@ -90,7 +90,8 @@ fn posted(uri: Uri, headers: HeaderMap, body: &Value) -> Request<Bytes> {
     request
 }
 
-/// The shortest question, and how those want it that refuse its limit: models of OpenAI that reason.
+/// Returns the shortest question, and for chat its form for models that refuse the limit: the reasoning models of
+/// OpenAI.
 fn questions(dialect: Dialect, model: &str) -> impl Iterator<Item = Value> {
     let first = question(dialect, model);
     let second = (dialect == Dialect::Chat).then(|| {
@@ -100,7 +101,7 @@ fn questions(dialect: Dialect, model: &str) -> impl Iterator<Item = Value> {
     std::iter::once(first).chain(second)
 }
 
-/// The shortest question, as it is asked in a dialect.
+/// Builds the shortest question in a dialect.
 fn question(dialect: Dialect, model: &str) -> Value {
     match dialect {
         Dialect::Responses => {
@@ -109,7 +110,7 @@ fn question(dialect: Dialect, model: &str) -> Value {
             json!({ "model": model, "instructions": QUESTION, "input": input, "store": false,
                 "stream": true })
         }
-        // A body this small is the same in the others.
+        // A body this small is the same in the other dialects.
         _ => json!({
             "model": model,
             "messages": [{ "role": "user", "content": QUESTION }],

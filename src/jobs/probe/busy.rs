@@ -1,4 +1,4 @@
-//! Who is being probed, and which channels were asked lately.
+//! The accounts that are being probed, and when channels were last asked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -7,17 +7,17 @@ use crate::ids::{AccountId, ChannelId, TokenId};
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// Who is being probed; [`Jobs`](crate::jobs::Jobs) holds one.
+/// The probes under way and what they remember; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct Probes {
     pub(in crate::jobs) busy: Mutex<HashSet<AccountId>>,
-    /// Models for which a site was overloaded when they were asked for last: the next pass asks for the others first.
+    /// Models whose site was overloaded when they were last asked for: the next pass asks for the others first.
     pub(super) put_off: Mutex<HashMap<AccountId, HashSet<ModelOf>>>,
     pub(super) recovery: Recovery,
 }
 
 impl Probes {
-    /// Notes whether the site was overloaded for a model.
+    /// Records whether the site was overloaded for a model.
     pub(super) fn note(&self, account: AccountId, model: ModelOf, is_overloaded: bool) {
         let mut put_off = lock(&self.put_off);
         if is_overloaded {
@@ -34,7 +34,7 @@ impl Probes {
 /// A model of an account, or of one of its tokens.
 pub(super) type ModelOf = (Option<TokenId>, String);
 
-/// When each channel was asked last.
+/// When each channel was last asked.
 #[derive(Default)]
 pub struct Recovery {
     pub(in crate::jobs) asked: Mutex<HashMap<ChannelId, Millis>>,

@@ -1,12 +1,12 @@
-//! Which of the models that sites list they really serve.
+//! Finds out which of the models that sites list are really served.
 //!
 //! ```text
 //! pass ─▶ accounts, one after the other ─▶ their models, a few at once, the longest unchecked first
 //!                                            └▶ supported, unsupported: the row says so; else it stays
 //! ```
 //!
-//! Rows typed by an operator are never asked for. Routes follow once, when some row changed its mind.
-//! One pass at a time is at an account; another one leaves it out.
+//! Models that an operator typed are never asked for. The routes are rebuilt once, if any row has changed. One pass at
+//! a time probes an account; another one leaves it out.
 
 pub mod after_refresh;
 pub mod ask;

@@ -1,4 +1,4 @@
-//! A pass over the models of one account, or of all: as a task, in turns, with what came of it.
+//! A pass over the models of one account, or of all accounts, as a task.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::store::snapshot::site_of_account;
 use crate::sync::lock;
 use crate::time::now_ms;
 
-/// How the pass over one account went.
+/// The result of a pass over one account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountProbed {
@@ -37,7 +37,7 @@ pub struct AccountProbed {
     pub supported: usize,
     pub unsupported: usize,
     pub inconclusive: usize,
-    /// Names that are no conversation.
+    /// Models that are not asked for because they take no part in conversations.
     pub skipped: usize,
     pub updated_rows: usize,
     pub message: String,
@@ -45,7 +45,7 @@ pub struct AccountProbed {
     has_changed: bool,
 }
 
-/// All accounts of a pass together.
+/// The totals of a pass over all its accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -62,7 +62,7 @@ pub struct Summary {
     pub rebuilt_routes: bool,
 }
 
-/// Probes one account, or all, as a task; or gives the one that does it.
+/// Starts a task that probes one account, or all; returns the running task if there is one.
 pub fn start(jobs: &Arc<Jobs>, account: Option<AccountId>) -> Started {
     let scope = account.map_or_else(|| "all".to_owned(), |id| id.to_string());
     let spec = Spec {
@@ -83,7 +83,7 @@ async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &Progress)
     Ok(Done { message, result: json!({ "results": results, "summary": summary }) })
 }
 
-/// Whether there is such an account to probe: active, at an active site.
+/// Whether the account can be probed: it exists and is active, at an active site.
 pub async fn is_probed(store: &Store, id: AccountId) -> store::Result<bool> {
     Ok(chosen(store, Some(id)).await?.len() == 1)
 }
@@ -191,7 +191,7 @@ async fn ask_for(core: Arc<Core>, site: Arc<Site>, target: ProbeTarget) -> (Prob
     (target, probed)
 }
 
-/// One pass at a time at an account.
+/// The right to probe an account, which one pass at a time has.
 struct Lease<'a> {
     probes: &'a Probes,
     account: AccountId,
@@ -199,7 +199,7 @@ struct Lease<'a> {
 
 impl<'a> Lease<'a> {
     fn take(probes: &'a Probes, account: AccountId) -> Option<Self> {
-        // Not made, and so not dropped, where another has it.
+        // Not created, and so not dropped, where another pass has the account.
         lock(&probes.busy).insert(account).then(|| Self { probes, account })
     }
 }
@@ -283,7 +283,7 @@ impl Summary {
     }
 }
 
-/// What the result of a task of [`start`] holds, for answers that waited for it.
+/// Returns the results and the summary from the result of a task of [`start`], for answers that waited for it.
 pub fn parts(result: &Value) -> Option<(&Value, &Value)> {
     result.get("results").zip(result.get("summary"))
 }

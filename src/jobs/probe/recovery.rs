@@ -1,8 +1,8 @@
-//! Whether channels that cool would answer again. Only while an operator has
-//! switched it on: without it a channel that failed is left alone for its whole time.
+//! Asks whether channels that cool would answer again, but only while an operator has switched that on: otherwise a
+//! channel that failed is left alone for its whole cooldown.
 //!
-//! A sweep each thirty seconds asks at most four channels, one after the other: those never asked first,
-//! then the longest unasked. An answer ends the cooldown; anything else changes nothing.
+//! A sweep each thirty seconds asks at most four channels, one after the other: first those never asked, then the
+//! longest unasked. An answer ends the cooldown; anything else changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::store::routes;
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
-/// How often channels are looked for.
+/// The interval between sweeps.
 pub const INTERVAL: Duration = Duration::from_secs(30);
-/// A channel is not asked again before.
+/// The least time before a channel is asked again, in milliseconds.
 const AGAIN_MS: Millis = 30_000;
-/// Channels of a sweep.
+/// The most channels that a sweep asks.
 const MOST: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(12);
 
@@ -33,7 +33,7 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
         lock(&jobs.probes.recovery.asked).insert(channel.id, now_ms());
         let Some(credential) = &channel.credential else { continue };
         let probed = probe(&jobs.core, &channel.account.site, credential, &model, TIMEOUT).await;
-        // A request may have found out meanwhile.
+        // A request may have ended the cooldown meanwhile.
         if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
             jobs.core.store.flush().await;
             let cleared = routes::clear_failures(&jobs.core.store, &[channel.id]).await;
@@ -46,7 +46,7 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
     Ok((recovered > 0).then(|| format!("{recovered} channel(s) answer again")))
 }
 
-/// The channels to ask, with the model to ask for, in order.
+/// Returns the channels to ask in their order, each with the model to ask for.
 fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channel>, String)> {
     let mut asked = lock(&recovery.asked);
     let cooling = snapshot.channels().filter(|channel| is_candidate(channel, now));
@@ -65,7 +65,7 @@ fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channe
 
 fn is_candidate(channel: &Channel, now: Millis) -> bool {
     let totals = channel.live.totals();
-    // A cooldown without a failure of its own is the provider's word.
+    // A cooldown without a failure of the channel comes from its provider.
     let has_failed = totals.fail > 0 || totals.consecutive_fail > 0;
     channel.enabled
         && channel.account.site.active

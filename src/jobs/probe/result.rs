@@ -1,10 +1,10 @@
-//! What a probe after a refresh has found.
+//! The result of a probe after a refresh.
 
 use serde::Serialize;
 
 use super::verdict::Verdict;
 
-/// What was found.
+/// The result of a probe after a refresh of one account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PostProbe {
     pub scope: &'static str,
@@ -13,7 +13,7 @@ pub struct PostProbe {
     pub details: Vec<Detail>,
 }
 
-/// How the probe of one model went.
+/// The result of the probe of one model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {

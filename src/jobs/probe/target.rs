@@ -1,4 +1,4 @@
-//! Which models of an account are asked for, and with which of its credentials.
+//! The models of an account to ask for, and the credential for each.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::store::accounts::AccountRow;
 use crate::store::availability;
 use crate::store::tokens::{self, TokenRow};
 
-/// A model to ask for, and with which credential.
+/// A model to ask for, and the credential to ask with.
 pub(super) struct ProbeTarget {
     pub(super) model: String,
-    /// The row is that of a token; else the account's.
+    /// The token that the row belongs to; `None` for a row of the account itself.
     pub(super) token: Option<TokenId>,
     pub(super) available: bool,
     pub(super) credential: Option<Credential>,
@@ -28,7 +28,7 @@ impl ProbeTarget {
     }
 }
 
-/// The rows of an account and of its usable tokens, the longest unchecked first; behind all others those that are put off.
+/// Returns the models of an account and of its usable tokens, the longest unchecked first; those put off come last.
 pub(super) async fn targets(
     store: &Store,
     account: &AccountRow,
@@ -63,9 +63,9 @@ pub(super) async fn targets(
     Ok(targets)
 }
 
-/// What an account's models are asked for with.
+/// Returns the credential that an account's models are asked for with.
 pub(super) fn credential(account: &AccountRow, tokens: &[TokenRow]) -> Option<Credential> {
-    // A session's own token opens no models: one of its keys does.
+    // A session's own token gives no access to models: one of its keys does.
     let own = match account.is_session() {
         true => sendable_secrets([&account.api_token]),
         false => sendable_secrets([&account.api_token, &account.access_token]),

@@ -1,16 +1,16 @@
-//! What an answer to a probe says of the model.
+//! Judges what an answer to a probe says about the model.
 
 use serde::Serialize;
 
 use crate::error_words::denies_model;
 
-/// What is known of a model after a probe.
+/// The finding about a model after a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Supported,
     Unsupported,
-    /// The answer says nothing of the model: what was known before stays.
+    /// The answer says nothing about the model: what was known before stays.
     Inconclusive,
 }
 
@@ -42,7 +42,7 @@ pub fn is_conversational(model: &str) -> bool {
     !name.starts_with("__") && !OTHER.iter().any(|part| is_part(part))
 }
 
-/// The verdict of an answer.
+/// Returns the verdict of an answer.
 pub fn judge(status: u16, body: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(body);
     match status {
@@ -52,7 +52,7 @@ pub fn judge(status: u16, body: &[u8]) -> Verdict {
     }
 }
 
-/// Whether a 2xx is an answer of a model: some sites send their errors, or a page, with it.
+/// Whether a 2xx is the answer of a model: some sites send their errors, or a page, with that status.
 fn is_answer(text: &str) -> bool {
     let text = text.trim_start();
     if text.starts_with("event:") || text.starts_with("data:") {

@@ -111,7 +111,7 @@ fn cron(text: &str) -> Cron {
     Cron::parse(text).expect("a schedule")
 }
 
-/// A job by a plan that the test changes; it notes for which times it ran.
+/// A job whose plan the test changes, with the times for which it ran.
 struct Planned {
     plan: Arc<Mutex<Plan>>,
     ran: Arc<Mutex<Vec<Option<Millis>>>>,
@@ -143,7 +143,7 @@ impl Planned {
         self.change.send_replace(());
     }
 
-    /// Seconds after noon of the times of the schedule that it ran for.
+    /// Returns the scheduled times that the job ran for, in seconds after noon.
     fn ran_for(&self) -> Vec<i64> {
         let ran = self.ran.lock().expect("no panic");
         ran.iter().map(|at| (at.expect("a scheduled pass") - NOON) / 1000).collect()
@@ -154,7 +154,7 @@ impl Planned {
     }
 }
 
-/// Goes on in steps that no timer is jumped over by.
+/// Lets time pass in steps so small that no timer is jumped over.
 async fn pass_time(duration: Duration) {
     settle().await;
     let mut left = duration;

@@ -1,4 +1,4 @@
-//! Sessions that have run out are renewed: by the refresh token of sub2api, else, or where that is refused, by
+//! Renews sessions that have run out: by the refresh token of sub2api, or, without one or where it is refused, by
 //! logging in again with the password kept for it.
 //!
 //! ```text
@@ -7,10 +7,10 @@
 //! caller ─┘                                     └▶ ask the site ─▶ commit ─▶ answer every caller
 //! ```
 //!
-//! A refresh token works once: two refreshes at a time, or a new token lost before it is stored, end the
-//! session for good. So there is one flight per account, what it brings is committed before anybody uses
-//! it, and the service does not stop before flights have ended. A password that was refused is not tried
-//! again at once, so that the site does not lock the account.
+//! A refresh token works once: two refreshes at a time, or a new token lost before it is stored, end the session for
+//! good. So there is one flight per account, its result is committed before anybody uses it, and the service does not
+//! stop before flights have ended. A password that was refused is not tried again at once, so that the site does not
+//! lock the account.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
 use crate::time::{Millis, now_ms};
 
-/// How often accounts whose session ends soon are looked for.
+/// The interval at which accounts whose session ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
-/// A session that ends within this time is renewed before it does.
+/// A session that ends within this many milliseconds is renewed before it does.
 const DUE_BEFORE: Millis = 120_000;
-/// How many sessions of a pass are renewed at once.
+/// The sessions of a pass that are renewed at once.
 const AT_ONCE: Concurrency = Concurrency { total: 4, per_site: 2 };
 
 /// Whether the account has the means to get a new session.
@@ -48,10 +48,11 @@ pub fn is_due(account: &AccountRow, platform: Platform, now: Millis) -> bool {
         && account.sub2api_token_expires_at.is_some_and(|at| at.saturating_sub(now) <= DUE_BEFORE)
 }
 
-/// Gets the account a new session in place of `stale`; callers that come while that is under way share it.
+/// Gets the account a new session in place of `stale`, or of whichever it has when that is `None`. Callers that come
+/// while that is under way share the result.
 ///
 /// # Errors
-/// In words, when there is no new session: no means, a refusal, a site that cannot be asked.
+/// Returns a message when there is no new session: no means, a refusal, a site that cannot be asked.
 pub async fn renew(jobs: &Arc<Jobs>, id: AccountId, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
     run_renewal(jobs, id, RenewalReason::Refused(stale.cloned())).await
 }
@@ -61,7 +62,7 @@ pub async fn renew_when_due(jobs: &Arc<Jobs>, id: AccountId) -> Result<(), Renew
     run_renewal(jobs, id, RenewalReason::Due).await
 }
 
-/// Renews every session that ends soon: of active accounts at active sites.
+/// Renews every session that ends soon, of active accounts at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let unreadable = |error: store::Error| error.to_string();
     let sites = sites::list(&jobs.core.store).await.map_err(unreadable)?;
@@ -99,11 +100,11 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     Ok((total > 0).then_some(report))
 }
 
-/// What a renewal is for.
+/// Why a session is to be renewed.
 enum RenewalReason {
     /// The site refused this session.
     Refused(Option<Secret>),
-    /// It ends soon.
+    /// The session ends soon.
     Due,
 }
 
@@ -117,7 +118,7 @@ async fn run_renewal(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> 
 
 async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Result<(), RenewalRefusal> {
     let unreadable = |error: store::Error| RenewalRefusal::of_ours(error.to_string());
-    // Read inside the flight: the one before may have renewed it already.
+    // Read inside the flight: the previous flight may have renewed the session already.
     let account = accounts::get(&jobs.core.store, id).await.map_err(unreadable)?;
     let account = account.ok_or("the account is gone")?;
     let site = sites::get(&jobs.core.store, account.site_id).await.map_err(unreadable)?;
@@ -128,7 +129,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
         RenewalReason::Due => is_due(&account, platform, now_ms()),
     };
     if !is_needed {
-        // Another instance may have renewed it, and this one not know that yet.
+        // Another instance may have renewed it without this one knowing yet.
         return jobs.core.take_over_account(id).await.map_err(unreadable);
     }
     let refreshed = match has_refresh_token(&account, platform) {

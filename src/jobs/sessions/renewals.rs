@@ -1,4 +1,4 @@
-//! The renewals under way, and what sites refused.
+//! The renewals under way, and the passwords that sites refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use crate::sync::lock;
 use crate::time::Millis;
 use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
-/// Flights at once; more wait.
+/// The most flights at once; more wait.
 pub(super) const MAX_IN_FLIGHT: u32 = 32;
 
-/// How long the stop of the service waits for flights to end: a little longer than one call may take.
+/// The longest time that the stop of the service waits for flights: a little longer than one call may take.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(31);
 
 /// The pause after a refused password; it doubles up to [`LONGEST_PAUSE`].
@@ -30,16 +30,16 @@ pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(300);
 
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
-/// Why an account has no new session.
+/// Why an account has got no new session.
 #[derive(Clone, Debug)]
 pub struct RenewalRefusal {
-    /// For people, without a credential.
+    /// The message for people, without a credential.
     pub(in crate::jobs) message: String,
-    /// Nobody refused the means to a new session: they are as good as before.
+    /// Whether nobody refused the means to a new session, so that they are as good as before.
     pub is_transient: bool,
 }
 
-/// What is under way and what was refused; [`Jobs`](crate::jobs::Jobs) holds one.
+/// The renewals under way and the passwords refused; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Renewals {
     flights: KeyedFlight<AccountId, Result<(), RenewalRefusal>>,
     in_flight: Arc<Semaphore>,
@@ -57,8 +57,8 @@ pub(super) struct RefusedPassword {
 
 impl From<SiteError> for RenewalRefusal {
     fn from(error: SiteError) -> Self {
-        // Only an answer of the site itself says something about a token or a password: also that it has no
-        // such route, as older versions of sub2api have not.
+        // Only an answer of the site itself says something about a token or a password. That includes the answer that
+        // there is no such route, as older versions of sub2api give.
         let is_refused =
             matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired | SiteErrorKind::Missing);
         Self { is_transient: !is_refused, message: error.message }
@@ -66,7 +66,7 @@ impl From<SiteError> for RenewalRefusal {
 }
 
 impl RenewalRefusal {
-    /// Something of our own was in the way.
+    /// Builds the refusal for a problem of our own.
     pub(in crate::jobs) fn of_ours(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_transient: true }
     }
@@ -95,8 +95,9 @@ impl Default for Renewals {
 }
 
 impl Renewals {
-    /// Runs `attempt` as the one flight of this account, also among the instances that share a database; who comes while
-    /// it is under way shares it. It goes on when the job that began it is taken over: its end is what others wait for.
+    /// Runs `attempt` as the one flight of this account, also among the instances that share a database; callers that
+    /// come while it is under way share it. It goes on when the job that began it is taken over, because others wait
+    /// for its end.
     pub(in crate::jobs) async fn fly<F>(
         &self,
         id: AccountId,
@@ -110,7 +111,7 @@ impl Renewals {
         let work = || {
             let (in_flight, attempt, core) = (self.in_flight.clone(), attempt(), core.clone());
             async move {
-                // Held until the new credential is committed: stopping waits for it.
+                // Held until the new credential is committed: the stop of the service waits for it.
                 let Ok(_permit) = in_flight.acquire_owned().await else {
                     return Err(RenewalRefusal::of_ours("the service is stopping"));
                 };
@@ -122,7 +123,7 @@ impl Renewals {
         outcome.unwrap_or_else(|Interrupted| Err(RenewalRefusal::of_ours("the renewal was interrupted")))
     }
 
-    /// Begins no further flight and returns when those under way have ended, or after a while.
+    /// Lets no further flight begin, and returns when those under way have ended, or after a time limit.
     pub async fn drain(&self) {
         if timeout(DRAIN_TIMEOUT, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await.is_err() {
             log::warn!("a session was still being renewed when the service stopped");
@@ -130,12 +131,12 @@ impl Renewals {
         self.in_flight.close();
     }
 
-    /// A new password, or a session from elsewhere: what was refused before does not count any more.
+    /// Forgets what was refused, because the account has a new password, or a session from elsewhere.
     pub fn forget(&self, id: AccountId) {
         lock(&self.refused).remove(&id);
     }
 
-    /// How long a refused password is left alone from now on.
+    /// Returns for how long a refused password is still left alone.
     pub(super) fn pause(&self, account: &AccountRow) -> Option<Duration> {
         let refused = lock(&self.refused);
         let refused =

@@ -1,8 +1,8 @@
-//! Which of several secrets can be sent.
+//! Picks the secrets that can be sent.
 
 use crate::store::Secret;
 
-/// Each credential once, blank ones and masked ones left out: a masked one is only its picture.
+/// Returns each credential once, without blank and masked ones: a masked one only shows parts of the credential.
 pub(in crate::jobs) fn sendable_secrets<'a>(
     secrets: impl IntoIterator<Item = &'a Option<Secret>>,
 ) -> Vec<&'a str> {

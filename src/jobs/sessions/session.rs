@@ -24,7 +24,7 @@ use crate::upstream::platforms::{SiteClient, SiteError, SiteErrorKind};
 /// A site client that may outlive the session it began with.
 pub struct Session {
     pub site: SiteRow,
-    /// As it is now: a renewal reads it again.
+    /// The account as it is now: a renewal reads it again.
     pub account: AccountRow,
     site_client: SiteClient,
     has_renewed: bool,
@@ -33,10 +33,10 @@ pub struct Session {
 // === impl Session ===
 
 impl Session {
-    /// Opens the client; a session that ends soon is renewed first, as far as that works.
+    /// Opens the client. A session that ends soon is renewed first; where that fails, it is used as it is.
     ///
     /// # Errors
-    /// When the site's address or the proxy to take cannot be used.
+    /// When the site's address or the configured proxy cannot be used, or the account is gone after a renewal.
     pub async fn open(jobs: &Arc<Jobs>, site: SiteRow, account: AccountRow) -> Result<Self, SiteError> {
         let site_client = site_client_of(&jobs.core, &site, &account)?;
         let mut session = Self { site, account, site_client, has_renewed: false };
@@ -53,8 +53,8 @@ impl Session {
         &self.site_client
     }
 
-    /// Whether to ask once more: the answer says that the session has run out, and there is a new one.
-    /// Where a refresh token was refused, the answer says so too.
+    /// Returns whether to ask once more: the answer says that the session has run out, and it has been renewed. Where
+    /// that failed for an account with a refresh token, the answer says so, too.
     pub async fn is_renewed_after<T>(&mut self, jobs: &Arc<Jobs>, answer: &mut Result<T, SiteError>) -> bool {
         let Err(error) = answer else { return false };
         let may_help = error.wants_login() && can_renew(&self.account, self.site_client.platform);
@@ -64,11 +64,11 @@ impl Session {
         self.has_renewed = true;
         if let Err(refusal) = renew(jobs, self.account.id, self.account.access_token.as_ref()).await {
             log::warn!("{}: {refusal}", self.described());
-            // What a login page says could be taken for the site's word on what was asked for.
+            // The message of a login page could be taken for the site's answer to what was asked.
             if has_refresh_token(&self.account, self.site_client.platform) {
                 error.message = format!("{}; {refusal}", error.message);
             }
-            // The session is over, the account is not: an expired one would not be tried again.
+            // The session is over, but the account is not: an expired account would not be tried again.
             if refusal.is_transient && error.kind == SiteErrorKind::Expired {
                 error.kind = SiteErrorKind::Refused;
             }

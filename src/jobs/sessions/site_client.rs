@@ -10,10 +10,10 @@ use crate::store::sites::SiteRow;
 use crate::store::snapshot::{management_of_account, management_of_site};
 use crate::upstream::platforms::{SiteClient, SiteError, SiteErrorKind};
 
-/// The client of a stored account.
+/// Builds the client of a stored account.
 ///
 /// # Errors
-/// When the site's address or the proxy to take cannot be used: nothing goes another way than configured.
+/// When the site's address or the configured proxy cannot be used: nothing goes out another way.
 pub fn site_client_of(core: &Core, site: &SiteRow, account: &AccountRow) -> Result<SiteClient, SiteError> {
     let settings = core.settings.load();
     let way = management_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
@@ -25,8 +25,8 @@ pub fn site_client_of(core: &Core, site: &SiteRow, account: &AccountRow) -> Resu
     })
 }
 
-/// A client with a credential that no account has yet, by the site's own outbound proxy. `credential` is what
-/// [`SiteClient::identify`] looks at; `None` to log in.
+/// Builds a client with a credential that no account has yet, through the site's own outbound proxy. `credential` is
+/// the one that [`SiteClient::identify`] examines; `None` to log in.
 ///
 /// # Errors
 /// As [`site_client_of`].

@@ -8,7 +8,7 @@ fn spec(title: &str, dedupe_key: Option<&str>) -> Spec {
     Spec { kind: "route", title: title.to_owned(), dedupe_key: dedupe_key.map(str::to_owned) }
 }
 
-/// A registry and the notices it gave.
+/// Builds a registry and the channel of its notices.
 fn tasks() -> (Tasks, mpsc::UnboundedReceiver<Notice>) {
     let (tell, notices) = mpsc::unbounded_channel();
     let tasks = Tasks::new(Arc::new(Background::default()), move |notice| {

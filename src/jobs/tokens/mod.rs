@@ -1,4 +1,4 @@
-//! The tokens of an account, brought in line with what its site lists.
+//! The tokens of an account, and their sync with what its site lists.
 
 pub mod set;
 pub mod sync;

@@ -1,30 +1,30 @@
-//! The tokens of one account as a set: read whole, changed in memory by the rules below, written whole.
-//! Nothing here asks a site; who holds `Core::token_edits` from reading to writing is alone with the rows.
+//! The tokens of one account as a set: read whole, changed in memory by the rules below, written whole. Nothing here
+//! asks a site. Holding `Core::token_edits` from reading to writing keeps others away from the rows.
 //!
-//! The rules of a merge with what a site lists, for each of its keys the first that fits:
+//! The rules of a merge with the keys that a site lists. For each key the first rule that fits applies:
 //!
 //! | found here | what happens |
 //! |---|---|
 //! | a ready row of the same value | takes name, group and state; placeholders of it go |
-//! | for a mask: one ready row of that name and group that it can be a picture of | the same, the value stays |
+//! | for a mask: the only ready row of that name and group whose value fits it | the same, the value stays |
 //! | a placeholder of that name and group | takes value and state |
 //! | nothing | a new row, not the default |
 //!
-//! What a site no longer lists stays: it may have been typed by hand, and deleting is an operator's act.
+//! A token that a site no longer lists stays: it may have been typed by hand, and deleting is up to the operator.
 
 use crate::ids::{AccountId, TokenId};
 use crate::store::tokens::{self, MASKED_PENDING, TokenRow, is_mask};
 use crate::store::{self, Secret, Store};
 use crate::upstream::platforms::bare_credential;
 
-/// Who brought a token here.
+/// The origin of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// An operator.
     Manual,
     /// The list of its site.
     Sync,
-    /// The account had it before tokens had rows.
+    /// The account itself, which had the key before tokens had rows.
     Legacy,
 }
 
@@ -37,12 +37,12 @@ pub struct Listed {
     pub group: Option<String>,
 }
 
-/// What a merge did.
+/// The result of a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     pub created: usize,
     pub updated: usize,
-    /// Positions in the set of the tokens of which the site shows only a mask, and nothing here tells the rest.
+    /// Positions in the set of the tokens of which the site shows only a mask and whose value is not known here.
     pub pending: Vec<usize>,
 }
 
@@ -64,7 +64,7 @@ impl Source {
         }
     }
 
-    /// Any case; `None` for another word.
+    /// Parses a source in any case; `None` for another word.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         [Self::Manual, Self::Sync, Self::Legacy]
@@ -76,13 +76,13 @@ impl Source {
 // === impl TokenSet ===
 
 impl TokenSet {
-    /// The rows as they are. Hold `Core::token_edits` until the set is saved.
+    /// Reads the rows as they are. Hold `Core::token_edits` until the set is saved.
     pub async fn read(store: &Store, account_id: AccountId) -> store::Result<Self> {
         let rows = tokens::of_account(store, account_id).await?;
         Ok(Self { account_id, before: rows.clone(), rows })
     }
 
-    /// Writes the set, its default chosen anew where needed; gives the rows as stored.
+    /// Writes the set, with its default chosen anew where needed, and returns the rows as stored.
     pub async fn save(mut self, store: &Store) -> store::Result<Vec<TokenRow>> {
         self.settle();
         let ids = tokens::save(store, self.account_id, &self.before, &self.rows).await?;
@@ -92,7 +92,7 @@ impl TokenSet {
         Ok(self.rows)
     }
 
-    /// Adds a key and gives its position. It becomes the default when there is none.
+    /// Adds a key and returns its position. Saving makes it the default when no other token can be.
     pub fn add(&mut self, name: &str, key: &str, group: Option<String>, source: Source) -> usize {
         let mut row = TokenRow {
             id: TokenId::ZERO,
@@ -112,7 +112,7 @@ impl TokenSet {
         self.rows.len() - 1
     }
 
-    /// The name of a key added without one: `default`, then `token-2`, `token-3`, …
+    /// Returns the name of a key added without one: `default`, then `token-2`, `token-3`, …
     pub fn next_name(&self) -> String {
         match self.rows.len() {
             0 => "default".to_owned(),
@@ -120,7 +120,7 @@ impl TokenSet {
         }
     }
 
-    /// Makes this key, known already or not, the default one.
+    /// Makes this key, already known or not, the default one. Ignores a blank or masked key.
     pub fn adopt(&mut self, key: &str, source: Source) {
         let key = key.trim();
         if key.is_empty() || is_mask(key) {
@@ -135,14 +135,14 @@ impl TokenSet {
         self.prefer(at);
     }
 
-    /// Makes the row at a position the only default. It has to be usable.
+    /// Makes the row at a position the only default. The row has to be usable.
     pub fn prefer(&mut self, at: usize) {
         for (index, row) in self.rows.iter_mut().enumerate() {
             row.is_default = index == at;
         }
     }
 
-    /// Whether a listed key had a row `before`, and has none any more.
+    /// Whether a listed key had a row in `before`, and has none any more.
     pub fn has_lost(&self, listed: &Listed, before: &Self) -> bool {
         let is_it = |row: &&TokenRow| match &row.token {
             Some(token) if row.is_ready() && is_mask(&listed.key) => mask_fits(&listed.key, token.expose()),
@@ -208,14 +208,14 @@ impl TokenSet {
         merged
     }
 
-    /// The default is one and usable: else the first usable, else none.
+    /// Keeps a usable default, else makes the first usable row the default, else none.
     fn settle(&mut self) {
         let chosen = self.rows.iter().position(|row| row.is_default && row.is_usable());
         let chosen = chosen.or_else(|| self.rows.iter().position(TokenRow::is_usable));
         self.prefer(chosen.unwrap_or(usize::MAX));
     }
 
-    /// The ready row of this value.
+    /// Returns the position of the ready row with this value.
     pub fn position_of(&self, key: &str) -> Option<usize> {
         let key = bare(key);
         let is_it = |row: &TokenRow| {
@@ -224,7 +224,7 @@ impl TokenSet {
         self.rows.iter().position(is_it)
     }
 
-    /// The one ready row that a mask can be a picture of.
+    /// Returns the position of the only ready row whose value fits a mask; `None` where several do.
     fn pictured(
         &self,
         mask: &str,
@@ -243,7 +243,7 @@ impl TokenSet {
         fitting.next().is_none().then_some(found)
     }
 
-    /// The placeholder to overwrite: best the one that shows the same mask.
+    /// Returns the position of the placeholder to overwrite, preferably the one that shows the same mask.
     fn placeholder(
         &self,
         key: &str,
@@ -263,18 +263,18 @@ impl TokenSet {
 enum MatchState {
     Free,
     Taken,
-    /// A placeholder of a key that is known.
+    /// A placeholder of a key whose value is known.
     Stale,
 }
 
-/// A key without what people and sites put before it.
+/// Returns a key without the prefixes that people and sites put before it.
 pub fn bare(key: &str) -> &str {
     let key = bare_credential(key);
     key.strip_prefix("sk-").unwrap_or(key)
 }
 
-/// Whether a mask can be a picture of the key: what it shows at both ends is there. One that shows
-/// nothing is a picture of none.
+/// Whether a mask fits the key: the parts that it shows are at both ends of the key. A mask that shows nothing fits
+/// none.
 fn mask_fits(mask: &str, key: &str) -> bool {
     let (mask, key) = (bare(mask), bare(key));
     let hidden = ['*', '\u{2022}'];
@@ -289,7 +289,7 @@ fn given(group: Option<&str>) -> Option<String> {
     group.map(str::trim).filter(|group| !group.is_empty()).map(str::to_owned)
 }
 
-/// The group that a name tells: many operators name a key for it.
+/// Returns the group that a name tells: many operators name a key after its group.
 pub fn group_of_name(name: &str) -> Option<String> {
     let name = name.trim();
     if name.is_empty() {

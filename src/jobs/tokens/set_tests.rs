@@ -29,7 +29,7 @@ fn listed(name: &str, key: &str, group: Option<&str>) -> Listed {
     Listed { name: name.to_owned(), key: key.to_owned(), enabled: true, group: group.map(str::to_owned) }
 }
 
-/// Name, value, group; whether it is ready, enabled, the default.
+/// A row as tests compare it: name, value, group; whether it is ready, enabled, the default.
 type Shown<'a> = (&'a str, &'a str, Option<&'a str>, bool, bool, bool);
 
 fn shown(token_set: &TokenSet) -> Vec<Shown<'_>> {
@@ -77,7 +77,7 @@ fn a_mask_that_fits_several_keys_or_none_is_a_placeholder() {
     ] {
         let count = rows.len();
         let mut token_set = token_set(rows);
-        // Rows without a group of their own are compared with the one that the name tells.
+        // Rows without a group of their own get the one that their name tells.
         token_set.rows.iter_mut().for_each(|row| row.token_group = group_of_name(&row.name));
         let merged = token_set.merge(&[listed("k", mask, None)]);
         assert_eq!((merged.created, merged.pending.clone()), (1, vec![count]), "{mask}");

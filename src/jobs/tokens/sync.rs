@@ -1,7 +1,7 @@
-//! The keys that a session account has at its site, brought into its tokens here.
+//! Syncs the keys that a session account has at its site into its tokens here.
 //!
-//! The site is asked outside of any turn; what it lists is merged into the rows as they are then
-//! ([`TokenSet::merge`]), but for the keys whose rows were deleted meanwhile. A site that fails changes nothing here.
+//! The site is asked without holding the lock on tokens. What it lists is merged into the rows as they are then
+//! ([`TokenSet::merge`]), except for the keys whose rows were deleted meanwhile. A site that fails changes no token.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, tokens};
 use crate::upstream::platforms::{SiteError, SiteKey};
 
-/// Accounts asked at once.
+/// The number of accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
 
-/// The most keys of an account that are brought here: each is held against all of its tokens.
+/// The most keys of an account that are taken over: each is compared with all of its tokens.
 const MOST_KEYS: usize = 1000;
 
-/// Why an account that is an API key itself is passed over.
+/// The reason for skipping an account that is an API key itself.
 const KEY_ACCOUNT: &str = "apikey_connection";
 
-/// How the sync of one account went.
+/// The result of the sync of one account.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Synced {
@@ -45,7 +45,7 @@ pub struct Synced {
     pub reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Whether the rows say now what the site says.
+    /// Whether the rows now agree with the site.
     pub synced: bool,
     pub created: usize,
     pub updated: usize,
@@ -53,12 +53,12 @@ pub struct Synced {
     pub masked_pending: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_token_ids: Option<Vec<TokenId>>,
-    /// Keys that the site listed.
+    /// The number of keys that were taken from the site's list.
     pub total: usize,
     pub default_token_id: Option<TokenId>,
 }
 
-/// The three ways a sync ends.
+/// The ways a sync ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncStatus {
@@ -67,7 +67,7 @@ pub enum SyncStatus {
     Failed,
 }
 
-/// The numbers of a sync of all accounts.
+/// The totals of a sync of all accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     pub total: usize,
@@ -78,17 +78,17 @@ pub struct Summary {
     pub updated: usize,
 }
 
-/// Syncs one account and leaves an event; `None` when there is no such account.
+/// Syncs one account and stores an event; `None` when there is no such account.
 pub async fn sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
     let Some(synced) = sync_without_event(jobs, id).await? else { return Ok(None) };
     events::insert(&jobs.core.store, event(&synced)).await?;
     Ok(Some(synced))
 }
 
-/// Syncs one account; `None` when there is none, or none any more.
+/// Syncs one account; `None` when there is no such account, or it was deleted meanwhile.
 pub async fn sync_without_event(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
     match try_sync(jobs, id).await {
-        // Deleted while its site was asked.
+        // The account was deleted while its site was asked.
         Err(store::Error::NotFound | store::Error::Dangling(_))
             if accounts::get(&jobs.core.store, id).await?.is_none() =>
         {
@@ -130,7 +130,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synce
     merged(&jobs.core, &before, keys, outcome).await.map(Some)
 }
 
-/// Syncs one of many: an account that is a key itself leaves no event.
+/// Syncs one of many accounts; one that is an API key itself leaves no event.
 async fn sync_one_of_all(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
     let synced = sync_without_event(jobs, id).await?;
     if let Some(synced) = synced.as_ref().filter(|synced| synced.reason != Some(KEY_ACCOUNT)) {
@@ -166,7 +166,7 @@ pub async fn sync_all(jobs: &Arc<Jobs>) -> store::Result<(Summary, Vec<Synced>)>
     Ok((summary, results))
 }
 
-/// Whether an account's keys are rows of their own: it is neither a key itself nor an OAuth login.
+/// Whether an account's keys are rows of their own: it is neither an API key itself nor an OAuth login.
 pub fn owns_tokens(account: &AccountRow) -> bool {
     let is_session = match account.credential_mode {
         CredentialMode::Auto => account.access_token.is_some(),
@@ -189,7 +189,7 @@ async fn listed(
     Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
 }
 
-/// Merges what was listed into the rows of the account, which were as in `before` when the site was asked.
+/// Merges the listed keys into the rows of the account, which were as in `before` when the site was asked.
 async fn merged(
     core: &Core,
     before: &TokenSet,
@@ -203,7 +203,7 @@ async fn merged(
     keys.retain(|key| !token_set.has_lost(key, before));
     let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
-    // A key from before tokens had rows gets one. Read in this turn: it may be newer than the list.
+    // A key from before tokens had rows gets one. Read under this lock, because it may be newer than the list.
     let account = accounts::get(&core.store, outcome.account_id).await?;
     let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
     let legacy = legacy.filter(|key| !tokens::is_mask(key) && token_set.position_of(key).is_none());
@@ -267,7 +267,7 @@ fn event(synced: &Synced) -> NewEvent {
 // === impl Synced ===
 
 impl Synced {
-    /// Nothing done yet.
+    /// Builds the result of a sync that has done nothing yet.
     fn of(site: &SiteRow, account: &AccountRow) -> Self {
         Self {
             account_id: account.id,

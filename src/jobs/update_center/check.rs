@@ -1,4 +1,5 @@
-//! One look for updates: releases, image tags and the helper at once, each by itself; what is new is told once.
+//! One check for updates: asks for releases, image tags and the helper at once, each by itself, and reports a new
+//! version once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,12 @@ use crate::store::{self, settings};
 use crate::time::{iso, now_ms};
 use crate::upstream::FetchLimits;
 
-/// How often it looks by itself.
+/// The interval of the checks that the service makes by itself.
 pub const INTERVAL: Duration = Duration::from_secs(900);
-/// Long enough for a list of a hundred releases with their notes.
+/// The limits of one call: enough for a list of a hundred releases with their notes.
 const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(5), max_bytes: 8 << 20 };
 
-/// Looks for updates, keeps what it found, and tells the operator of what is new.
+/// Checks for updates, stores the result, and notifies the operator of a new version.
 pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
     let _turn = jobs.update_checks.lock().await;
     let core = &jobs.core;
@@ -72,7 +73,7 @@ pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
     Ok(state)
 }
 
-/// Takes the candidate into the state; the event of one that was not told before.
+/// Records the candidate in the state; returns the event for a candidate that was not reported before.
 fn note_candidate(state: &mut UpdateState, found: &Found) -> Option<NewEvent> {
     let running = Running {
         version: env!("CARGO_PKG_VERSION"),
@@ -112,7 +113,7 @@ fn note_candidate(state: &mut UpdateState, found: &Found) -> Option<NewEvent> {
     })
 }
 
-/// Before anything is sent: who restarts in between is not told twice.
+/// Stores the state and the event. That comes before the notice, so that a restart in between reports nothing twice.
 async fn keep(core: &Core, state: &UpdateState, news: Option<NewEvent>) -> store::Result<()> {
     let now = now_ms();
     let mut batch = vec![settings::put_statement(&core.store, STATE, &saved::text(state)?, now)?];
@@ -120,7 +121,7 @@ async fn keep(core: &Core, state: &UpdateState, news: Option<NewEvent>) -> store
     core.store.batch(batch).await.map(drop)
 }
 
-/// Nobody has been named as long as nothing of it is set up.
+/// Whether any source of updates is set up.
 pub fn has_whom_to_ask(core: &Core, config: &UpdateConfig) -> bool {
     release_repository(core, config).is_some()
         || image_repository(config).is_some()
@@ -156,7 +157,7 @@ async fn image_tags(core: &Core, config: &UpdateConfig) -> Result<(Option<Versio
     Ok(versions::newest_tags(&listed, repository))
 }
 
-/// Asks a public service, through the system proxy where there is one.
+/// Asks a public service, through the system proxy if there is one.
 async fn ask(core: &Core, base: &str, path: &str) -> Result<Value, String> {
     let proxy = core.settings.load().system_proxy_url.clone();
     let proxy = proxy.as_deref().map(OutboundProxy::parse).transpose()?.map(Arc::new);
@@ -176,7 +177,7 @@ async fn fetch(core: &Core, base: &BaseUrl, request: hyper::http::request::Build
     serde_json::from_slice(answer.body()).map_err(|_| "the answer is no JSON".to_owned())
 }
 
-/// What runs, as the helper tells it; what is not set up, or not reached, is not ok.
+/// Asks the helper what runs; where it is not set up, or not reached, the answer is not `ok`.
 pub async fn helper(core: &Core, config: &UpdateConfig) -> Helper {
     let asked = ask_helper(core, config).await;
     asked.unwrap_or_else(|error| Helper { error: Some(error), ..Helper::default() })

@@ -1,5 +1,5 @@
-//! Deploying a release, or going back to an earlier one, through the helper in the cluster: as a task, whose log has what the
-//! helper tells line by line. One at a time.
+//! Deploys a release, or goes back to an earlier one, through the helper in the cluster. That is a task, whose log has
+//! what the helper tells line by line; one at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::jobs::Jobs;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::routing::BaseUrl;
 
-/// What deployments and rollbacks are known by among tasks.
+/// The kind and dedupe key of the tasks that deploy or go back.
 pub const TASK: &str = "update-center.deploy";
-/// How long all of it may take, and how long the helper may be silent: it sends heartbeats.
+/// The longest time for all of it. `SILENCE` is how long the helper may be silent: it sends heartbeats.
 const LIMIT: Duration = Duration::from_secs(1800);
 const SILENCE: Duration = Duration::from_secs(90);
-/// The longest event, and the longest answer that is no stream.
+/// The longest event, in bytes. `MAX_REFUSAL` is the longest answer that is no stream.
 const MAX_EVENT: usize = 4 << 20;
 const MAX_REFUSAL: usize = 64 * 1024;
 
-/// What is asked of the helper.
+/// A request to the helper.
 pub struct Order {
     path: &'static str,
     title: String,
@@ -47,7 +47,7 @@ impl Order {
     }
 }
 
-/// Starts it, or gives the one that is at work.
+/// Starts a deployment or a rollback, or returns the one under way.
 pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: Order) -> Started {
     let spec = Spec { kind: TASK, title: order.title.clone(), dedupe_key: Some(TASK.to_owned()) };
     let (work, base) = (jobs.clone(), config.helper_base_url.clone());
@@ -99,7 +99,7 @@ async fn carry_out(jobs: &Jobs, base: &str, order: &Order, progress: &Progress) 
         return Err(format!("{why}{back}"));
     }
     if let Some(result) = result.as_object_mut() {
-        // The task's log has them.
+        // The task's log has those lines.
         result.remove("logLines");
     }
     let revision = result["finalRevision"].as_str().unwrap_or("unknown");

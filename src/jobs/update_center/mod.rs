@@ -1,11 +1,11 @@
-//! Whether there is something newer than what runs. Nothing is deployed by itself.
+//! Checks whether a version newer than the running one is available. Nothing is deployed by itself.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `versions` | which release and which image there are to update to, and which of them is news |
-//! | `saved` | what an operator set up, and what the last check found |
-//! | `deploy` | a release deployed, or gone back to, through the helper |
-//! | `check` | one look: releases, image tags, the helper in the cluster; the notice of what is new |
+//! | `versions` | the release and the image to update to, and which of them is news |
+//! | `saved` | what an operator set up, and the result of the last check |
+//! | `deploy` | deploys a release, or goes back to one, through the helper |
+//! | `check` | one check of releases, image tags and the helper in the cluster; the notice of a new version |
 
 pub mod check;
 pub mod deploy;

@@ -1,4 +1,4 @@
-//! What the update center keeps: what an operator set up, and what the last check found. Each is one setting.
+//! The settings of the update center: what an operator set up, and the result of the last check. Each is one setting.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,11 @@ use crate::store::{self, Store, settings};
 const CONFIG: &str = "update_center_k3s_config_v1";
 pub(super) const STATE: &str = "update_center_runtime_state_v1";
 
-/// What an operator set up.
+/// The configuration that an operator set up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateConfig {
-    /// Look for updates now and then.
+    /// Whether to look for updates now and then.
     pub enabled: bool,
     pub helper_base_url: String,
     pub namespace: String,
@@ -25,7 +25,7 @@ pub struct UpdateConfig {
     pub default_deploy_source: String,
 }
 
-/// What is known from check to check.
+/// The state that is kept from check to check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateState {
@@ -35,13 +35,13 @@ pub struct UpdateState {
     pub last_resolved_display_version: Option<String>,
     pub last_resolved_candidate_key: Option<String>,
     pub last_notified_candidate_key: Option<String>,
-    /// The last that was told of each source: a source that fails for a while makes the other's candidate current.
+    /// The last candidate reported of each source: while one source fails, the other's candidate is current.
     pub last_notified_candidate_keys: Vec<String>,
     pub last_notified_at: Option<String>,
     pub status_snapshot: Option<Found>,
 }
 
-/// What a check found; a source that is off, or failed, found nothing.
+/// The result of a check; a source that is off, or failed, found nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Found {
@@ -51,7 +51,7 @@ pub struct Found {
     pub helper: Helper,
 }
 
-/// What runs in the cluster, as the helper there tells it.
+/// What runs in the cluster, as the helper there reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Helper {
@@ -96,7 +96,7 @@ impl Default for UpdateConfig {
     }
 }
 
-/// The configuration as it was saved last.
+/// Reads the configuration that was saved last.
 pub async fn config(store: &Store) -> store::Result<UpdateConfig> {
     read(store, CONFIG).await
 }
@@ -105,7 +105,7 @@ pub async fn save_config(store: &Store, config: &UpdateConfig) -> store::Result<
     settings::put(store, vec![(CONFIG.to_owned(), text(config)?)]).await
 }
 
-/// What the last check left.
+/// Reads the state that the last check left.
 pub async fn state(store: &Store) -> store::Result<UpdateState> {
     read(store, STATE).await
 }
@@ -114,7 +114,7 @@ pub(super) fn text(value: &impl Serialize) -> store::Result<String> {
     serde_json::to_string(value).map_err(|error| store::Error::Database(error.to_string()))
 }
 
-/// What cannot be read means the defaults: the next save mends it.
+/// Reads a setting. One that cannot be read gives the defaults, and the next save mends it.
 async fn read<T: DeserializeOwned + Default>(store: &Store, name: &str) -> store::Result<T> {
     let saved = settings::get(store, name).await?.unwrap_or_default();
     Ok(serde_json::from_str(&saved).unwrap_or_default())

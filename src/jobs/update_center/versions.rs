@@ -1,4 +1,4 @@
-//! Which release and which image there are to update to. Pure.
+//! Finds the release and the image to update to. All functions are pure.
 
 use std::cmp::Reverse;
 
@@ -10,10 +10,10 @@ pub const IMAGE_TAG: &str = "docker-hub-tag";
 
 /// Tags that always name the newest image, the best first.
 const ALIASES: [&str; 2] = ["latest", "main"];
-/// How many tags of work in progress are shown.
+/// The most tags of work in progress that are shown.
 const MOST_RECENT: usize = 5;
 
-/// Something to update to.
+/// A version to update to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Version {
@@ -27,7 +27,7 @@ pub struct Version {
     pub published_at: Option<String>,
 }
 
-/// What runs now, as far as it is known.
+/// The running version, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Running<'a> {
     pub version: &'a str,
@@ -42,7 +42,7 @@ struct Tag {
     updated_at: Option<String>,
 }
 
-/// `v1.2.3` or `1.2.3`, with build metadata or without (Semantic Versioning 2.0.0, no pre-release).
+/// Parses `v1.2.3` or `1.2.3`, with build metadata or without (Semantic Versioning 2.0.0, no pre-release).
 pub fn stable(text: &str) -> Option<(u64, u64, u64)> {
     let text = text.trim();
     let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
@@ -59,14 +59,14 @@ pub fn stable(text: &str) -> Option<(u64, u64, u64)> {
     }
 }
 
-/// `sha256:` and 64 hexadecimal digits, in lower case; anything else is none.
+/// Returns `sha256:` and 64 hexadecimal digits, in lower case; `None` for anything else.
 pub fn digest(text: &str) -> Option<String> {
     let text = text.trim().to_ascii_lowercase();
     let is_hex = |hex: &str| hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit());
     text.strip_prefix("sha256:").is_some_and(is_hex).then_some(text)
 }
 
-/// The highest stable release that is neither a draft nor a pre-release.
+/// Returns the highest stable release that is neither a draft nor a pre-release.
 pub fn newest_release(releases: &Value) -> Option<Version> {
     let is_meant = |release: &&Value| release["draft"] != true && release["prerelease"] != true;
     let versions = releases.as_array()?.iter().filter(is_meant).filter_map(|release| {
@@ -87,7 +87,7 @@ pub fn newest_release(releases: &Value) -> Option<Version> {
     })
 }
 
-/// The tag to follow: an alias, else the highest stable one. And the newest tags of work in progress.
+/// Returns the tag to follow, an alias or else the highest stable one, and the newest tags of work in progress.
 pub fn newest_tags(listed: &Value, repository: &str) -> (Option<Version>, Vec<Version>) {
     let tags: Vec<Tag> = listed["results"].as_array().into_iter().flatten().filter_map(Tag::read).collect();
     let alias = ALIASES.iter().find_map(|alias| tags.iter().find(|tag| tag.name == *alias));
@@ -113,7 +113,7 @@ pub fn newest_tags(listed: &Value, repository: &str) -> (Option<Version>, Vec<Ve
     (followed, others.into_iter().take(MOST_RECENT).map(|tag| tag.version(repository)).collect())
 }
 
-/// What the operator is to be told of, by its key: a newer release, else another image.
+/// Returns the version to report to the operator, with its key: a newer release, or else another image.
 pub fn candidate<'v>(
     release: Option<&'v Version>,
     image: Option<&'v Version>,

@@ -1,41 +1,41 @@
-//! Where the body of an answer ends (RFC 9112 §6 and §7).
+//! Finds where the body of an answer ends (RFC 9112 §6 and §7).
 
-/// How long what is not data of a chunked body may be: the extensions of a chunk and the blanks behind its size, and the
-/// trailers.
+/// The most bytes of a chunked body that are no data, since the last chunk with data: extensions and blanks behind a
+/// chunk's size, and trailers.
 const MAX_UNUSED: u32 = 16 * 1024;
 
-/// How much of a body is still to come, and what its transfer coding adds to it.
+/// The framing of a body: how much is still to come, and what the transfer coding adds to it.
 #[derive(Debug)]
 pub enum Framing {
     /// A body of this many bytes.
     Length(u64),
     Chunked(Chunked),
-    /// All until the upstream closes the connection.
+    /// Everything until the upstream closes the connection.
     UntilClose,
 }
 
-/// A chunked body is not as it should be.
+/// Why a chunked body is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramingError(pub &'static str);
 
-/// What the next input begins with: so many bytes of coding, then so many of the body.
+/// The beginning of the next input: this many bytes of coding, then this many bytes of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FramingStep {
     pub coding: usize,
     pub data: usize,
 }
 
-/// A place in a chunked body.
+/// The position in a chunked body.
 #[derive(Debug, Default)]
 pub struct Chunked {
     place: ChunkPlace,
-    /// The size of the current chunk while that is being read, then how much of it is still to come.
+    /// The size of the current chunk while its digits are read, then how many of its bytes are still to come.
     left: u64,
-    /// Bytes that are not data, since the last chunk that has some.
+    /// The bytes that are no data, since the last chunk with data.
     unused: u32,
 }
 
-/// What comes next.
+/// What comes next in a chunked body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ChunkPlace {
     /// The first digit of a size.
@@ -58,8 +58,8 @@ enum ChunkPlace {
 }
 
 impl Framing {
-    /// What `input` begins with, all of which is then taken as read. Nothing when more input is needed, and when the
-    /// body has ended.
+    /// Returns what `input` begins with, which then counts as read. There is no data in it when more input is needed,
+    /// and when the body has ended.
     pub fn step(&mut self, input: &[u8]) -> Result<FramingStep, FramingError> {
         match self {
             Self::Length(left) => {
@@ -72,7 +72,7 @@ impl Framing {
         }
     }
 
-    /// Whether all of the body has been read. Never true of one that ends with the connection.
+    /// Whether the whole body has been read. Never true of a body that ends with the connection.
     pub fn is_ended(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
@@ -81,7 +81,7 @@ impl Framing {
         }
     }
 
-    /// How many bytes of the body are still to come, where it says so.
+    /// Returns how many bytes of the body are still to come, where its framing tells.
     pub fn exact_left(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
@@ -110,7 +110,7 @@ impl Chunked {
         Ok(FramingStep { coding: input.len(), data: 0 })
     }
 
-    /// What comes after a byte of the coding.
+    /// Returns what comes after a byte of the coding.
     fn after(&mut self, byte: u8) -> Result<ChunkPlace, FramingError> {
         let error = |what| Err(FramingError(what));
         match (self.place, byte) {
@@ -155,7 +155,7 @@ impl Chunked {
         }
     }
 
-    /// Goes on to `place` over a byte that nobody wants, of which there may be so many.
+    /// Goes on to `place` over a byte that nobody needs; fails when there are too many of them.
     fn skip(&mut self, place: ChunkPlace) -> Result<ChunkPlace, FramingError> {
         self.unused += 1;
         if self.unused > MAX_UNUSED {
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// What a body says, fed in pieces of at most `piece` bytes; and what is left of the input behind it.
+    /// Returns the data of a body that is fed in pieces of at most `piece` bytes, and the input that is left behind it.
     fn read(mut framing: Framing, text: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), FramingError> {
         let (mut body, mut at, mut end) = (Vec::new(), 0, 0);
         loop {

@@ -1,4 +1,4 @@
-//! The head of an answer, and of a request.
+//! Parses the head of an answer, and writes the head of a request.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -19,20 +19,20 @@ pub const MAX_HEAD: usize = 64 * 1024;
 /// The most headers of an answer.
 const MAX_HEADERS: usize = 128;
 
-/// What the head of an answer says.
+/// The parsed head of an answer.
 #[derive(Debug)]
 pub struct AnswerHead {
     pub status: StatusCode,
     pub version: Version,
     pub headers: AnswerHeaders,
     pub framing: Framing,
-    /// The upstream will take another request on the connection.
+    /// Whether the upstream will take another request on the connection.
     pub keep_alive: bool,
-    /// How long it waits for that, where it says so.
+    /// How long the upstream waits for the next request, where it says so.
     pub idle_limit: Option<Duration>,
 }
 
-/// Why bytes are no head of an answer.
+/// Why bytes are not the head of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadError(String);
 
@@ -42,8 +42,8 @@ impl fmt::Display for HeadError {
     }
 }
 
-/// Reads the head that `input` begins with, and tells how long it is; `None` while it is not whole. The answer to a
-/// HEAD request `has_no_body`, whatever it says.
+/// Parses the head that `input` begins with, and returns it with its length in bytes; `None` while it is incomplete.
+/// The answer to a HEAD request `has_no_body`, whatever its head says.
 pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHead, usize)>, HeadError> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut answer = httparse::Response::new(&mut []);
@@ -66,14 +66,14 @@ pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHea
     let keep_alive = !matches!(framing, Framing::UntilClose)
         && match version {
             Version::HTTP_10 => stated.keep_alive,
-            // What names both a length and a coding is read one way here and may be read another way elsewhere.
+            // An answer with both a length and a coding is read one way here and may be read another way elsewhere.
             _ => !stated.close && (stated.coding.is_none() || stated.length.is_none()),
         };
     let idle_limit = stated.idle_limit;
     Ok(Some((AnswerHead { status, version, headers, framing, keep_alive, idle_limit }, length)))
 }
 
-/// What headers state of the connection and of the body on it.
+/// What the headers state about the connection and the body on it.
 #[derive(Debug, Default)]
 struct ConnectionHeaders {
     close: bool,
@@ -125,7 +125,7 @@ impl ConnectionHeaders {
     }
 }
 
-/// RFC 9112 §6.3. Of an answer that names a length beside a transfer coding the coding counts.
+/// Returns the framing of a body (RFC 9112 §6.3). A transfer coding takes precedence over a length beside it.
 fn framing(
     status: StatusCode,
     version: Version,
@@ -153,8 +153,9 @@ fn digits(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Writes the head of a request to `origin`. `Host`, framing, `Connection` and `Accept-Encoding` are written here, whatever
-/// the request says of them; where a proxy passes the request on, so are the whole address and the proxy's login.
+/// Writes the head of a request to `origin`. `Host`, framing and `Accept-Encoding` are written here and `Connection` is
+/// left out, whatever the request says of them. Where a proxy forwards the request, the whole address and the proxy's
+/// login are written, too.
 pub fn write_request(out: &mut Vec<u8>, request: &Request, origin: &Origin, length: u64) {
     let path = request.target.as_str();
     // An address may have a query and no path.

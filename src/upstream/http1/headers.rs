@@ -1,12 +1,12 @@
-//! The headers of an answer, as they came. A few are looked up, fewer are handed on, and most are nobody's business: they
-//! are kept as text with the places where each stands, and no name is interned or hashed.
+//! The headers of an answer, as they came. A few are looked up, fewer are handed on, and most are ignored: so they are
+//! kept as text with the position of each, and no name is interned or hashed.
 
 use std::fmt;
 use std::ops::Range;
 
 use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Names are looked up without regard to case, and given as they came.
+/// The headers of an answer. Names are looked up without regard to case, and returned as they came.
 #[derive(Clone, Default)]
 pub struct AnswerHeaders {
     /// The bytes from the first name to the last value.
@@ -14,7 +14,7 @@ pub struct AnswerHeaders {
     places: Vec<HeaderPlace>,
 }
 
-/// Where a header stands in the text.
+/// The position of a header in the text.
 #[derive(Clone, Debug)]
 struct HeaderPlace {
     name: Range<u32>,
@@ -22,11 +22,11 @@ struct HeaderPlace {
 }
 
 impl AnswerHeaders {
-    /// The headers of a head that has been parsed out of `input`. Their text is copied: what is read next may take the
-    /// place of `input`.
+    /// Builds the headers of a head that was parsed out of `input`. Copies their text: the next read may overwrite
+    /// `input`.
     pub(super) fn new(input: &[u8], parsed: &[httparse::Header<'_>]) -> Self {
         let place = |part: &[u8]| {
-            // The value of a header without one may be an empty slice of nowhere.
+            // The value of a header without one may be an empty slice outside of the input.
             let start = if part.is_empty() { 0 } else { part.as_ptr().addr() - input.as_ptr().addr() };
             start..start + part.len()
         };
@@ -35,7 +35,7 @@ impl AnswerHeaders {
         let end = place(last.name.as_bytes()).end.max(place(last.value).end);
         let within = |part: &[u8]| {
             let Range { start, end } = place(part);
-            // A head is not as long as to need more.
+            // A head is too short to need more than 32 bits.
             start.saturating_sub(begin) as u32..end.saturating_sub(begin) as u32
         };
         let places = parsed
@@ -45,27 +45,27 @@ impl AnswerHeaders {
         Self { text: input[begin..end].into(), places }
     }
 
-    /// Every header, in the order in which they came.
+    /// Returns every header, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.places.iter().map(|place| (self.part(&place.name), self.part(&place.value)))
     }
 
-    /// The value of the first header of this name.
+    /// Returns the value of the first header of this name.
     pub fn get(&self, name: &HeaderName) -> Option<&[u8]> {
         self.get_all(name).next()
     }
 
-    /// The values of all headers of this name.
+    /// Returns the values of all headers of this name.
     pub fn get_all(&self, name: &HeaderName) -> impl Iterator<Item = &[u8]> {
         let wanted = name.as_str().as_bytes();
-        // Most names differ in length, which is told without a look at them.
+        // Most names differ in length, which is cheap to compare.
         let is_wanted = move |place: &&HeaderPlace| {
             place.name.len() == wanted.len() && self.part(&place.name).eq_ignore_ascii_case(wanted)
         };
         self.places.iter().filter(is_wanted).map(|place| self.part(&place.value))
     }
 
-    /// The first value of this name, to be handed on.
+    /// Returns the first value of this name in a form that can be handed on.
     pub fn value(&self, name: &HeaderName) -> Option<HeaderValue> {
         HeaderValue::from_bytes(self.get(name)?).ok()
     }
@@ -74,7 +74,7 @@ impl AnswerHeaders {
         self.get(name).is_some()
     }
 
-    /// Takes away every header of this name.
+    /// Removes every header of this name.
     pub fn remove(&mut self, name: &HeaderName) {
         let (text, wanted) = (&self.text, name.as_str().as_bytes());
         self.places.retain(|place| !part(text, &place.name).eq_ignore_ascii_case(wanted));
@@ -96,7 +96,7 @@ impl AnswerHeaders {
     }
 }
 
-/// Without values, among which somebody's login may be.
+/// Shows no values: a credential may be among them.
 impl fmt::Debug for AnswerHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter().map(|(name, _)| String::from_utf8_lossy(name))).finish()

@@ -1,8 +1,8 @@
-//! HTTP/1.1 as a client speaks it (RFC 9112): what an answer's head says and how its body is framed, and how a request
-//! is written. Pure: [`super::wire`] does the input and output.
+//! HTTP/1.1 as a client speaks it (RFC 9112): parses the head of an answer, finds the end of its body, and writes the
+//! head of a request. Pure: [`super::wire`] does the input and output.
 //!
-//! Written here because every request passes through it and nothing but one exchange at a time is needed: no channels
-//! between the connection, the exchange and the body, and a header is looked at once.
+//! Written here because every request passes through it and only one exchange at a time is needed: there are no
+//! channels between the connection, the exchange and the body, and a header is looked at once.
 
 mod framing;
 mod head;

@@ -1,5 +1,5 @@
-//! The address at which a person agrees to a login, and what ties the browser's return to its start: a state
-//! (RFC 6749, 10.12) and a verifier whose hash alone is sent ahead (PKCE, RFC 7636).
+//! Builds the address at which a person agrees to a login, and the values that tie the browser's return to its start: a
+//! state (RFC 6749, 10.12) and a verifier whose hash alone is sent ahead (PKCE, RFC 7636).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,35 +12,35 @@ use crate::config::oauth::ProviderSettings;
 use crate::platform::OAuthProvider;
 use crate::routing::Secret;
 
-/// What the exchange of a code has to show, and nobody else has seen.
+/// The secret that the exchange of a code has to show, and that nobody else has seen.
 #[derive(Clone, Debug)]
 pub struct Verifier(Secret);
 
 // === impl Verifier ===
 
 impl Verifier {
-    /// A new one; `None` when the system has no randomness.
+    /// Creates a new verifier; `None` when the system has no randomness.
     pub fn random() -> Option<Self> {
         Some(Self(random_text::<48>()?.into()))
     }
 
-    /// One that was made before.
+    /// Restores a verifier that was created before.
     pub fn of(text: Secret) -> Self {
         Self(text)
     }
 
-    /// Its text, for the provider and for keeping it.
+    /// Returns the verifier's text, for the provider and for keeping it.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// What the provider is told of it beforehand.
+    /// Returns the challenge: the verifier's hash, which the provider is told beforehand.
     fn challenge(&self) -> String {
         URL_SAFE_NO_PAD.encode(digest(&SHA256, self.expose().as_bytes()))
     }
 }
 
-/// The name of a login that nobody can guess; `None` when the system has no randomness.
+/// Returns a random state, the name of a login that nobody can guess; `None` when the system has no randomness.
 pub fn random_state() -> Option<String> {
     random_text::<24>()
 }
@@ -51,7 +51,7 @@ fn random_text<const BYTES: usize>() -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Where to send the browser.
+/// Returns the address to send the browser to.
 pub fn authorization_url(
     provider: OAuthProvider,
     settings: &ProviderSettings,
@@ -69,7 +69,7 @@ pub fn authorization_url(
         ("code_challenge", challenge.as_str()),
         ("code_challenge_method", "S256"),
     ];
-    // What the vendors' own programs ask for.
+    // The parameters that the vendors' own programs send.
     let own: &[(&str, &str)] = match provider {
         OAuthProvider::Codex => &[
             ("prompt", "login"),
@@ -77,7 +77,7 @@ pub fn authorization_url(
             ("codex_cli_simplified_flow", "true"),
         ],
         OAuthProvider::Claude => &[("code", "true")],
-        // Without it a second login of a user brings no refresh token.
+        // Without them a second login of a user brings no refresh token.
         OAuthProvider::GeminiCli | OAuthProvider::Antigravity => {
             &[("access_type", "offline"), ("prompt", "consent")]
         }

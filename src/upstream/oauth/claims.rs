@@ -1,6 +1,6 @@
-//! What a token tells of its account: the claims of a JSON Web Token (RFC 7519).
+//! Reads what a token tells about its account: the claims of a JSON Web Token (RFC 7519).
 //!
-//! Its signature is not looked at. The token came from the provider itself, over a connection of ours, or from an
+//! The signature is not checked. The token came from the provider itself, over a connection of ours, or from an
 //! operator who could as well have typed the claims.
 
 use base64::Engine;
@@ -10,39 +10,39 @@ use serde_json::Value;
 use super::grant::Identity;
 use crate::time::Millis;
 
-/// The longest text that an indexed column holds.
+/// The longest text that an indexed column holds, in characters.
 const MAX_CHARS: usize = 191;
-/// A longer token is none.
+/// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 64 * 1024;
-/// Where OpenAI keeps what it says of the account.
+/// The claim that holds what OpenAI says of the account.
 const OPENAI: &str = "https://api.openai.com/auth";
 
-/// The claims of a token; none where it is no such token.
+/// The claims of a token; empty where it is no JSON Web Token.
 #[derive(Clone, Debug, Default)]
 pub struct Claims(Value);
 
 // === impl Claims ===
 
 impl Claims {
-    /// Reads the claims, whoever signed them.
+    /// Reads the claims of a token, whoever signed them.
     pub fn of(token: &str) -> Self {
         let payload = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN);
         let bytes = payload.and_then(|payload| URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok());
         Self(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
 
-    /// A claim that OpenAI makes of the account, as it came.
+    /// Returns a claim of OpenAI about the account, as it came.
     pub fn of_openai(&self, name: &str) -> Option<&Value> {
         self.0.get(OPENAI)?.get(name)
     }
 
-    /// When the token ends.
+    /// Returns when the token ends.
     pub fn expires_at(&self) -> Option<Millis> {
         let seconds = self.0.get("exp")?.as_f64().filter(|seconds| (0.0..1e11).contains(seconds))?;
         Some((seconds * 1000.0) as Millis)
     }
 
-    /// Whose account a token of Codex is for.
+    /// Returns the identity of the account that a token of Codex is for.
     pub fn identity(&self) -> Identity {
         Identity {
             account_key: self.of_openai("chatgpt_account_id").and_then(clean),
@@ -53,8 +53,8 @@ impl Claims {
     }
 }
 
-/// A text of a provider that can be stored and shown: trimmed, without control characters, not blank and not longer
-/// than a key.
+/// Returns a provider's text in a form that can be stored and shown: trimmed, without control characters. `None` when
+/// it is blank or longer than a key.
 pub fn clean(value: &Value) -> Option<String> {
     let text: String = value.as_str()?.chars().filter(|c| !c.is_control()).collect();
     let text = text.trim();

@@ -1,11 +1,11 @@
-//! Google's accounts: whose one is, and the Google Cloud project that its requests are made for.
+//! Google's accounts: the e-mail address of one, and the Google Cloud project that its requests are made for.
 //!
 //! ```text
 //! gemini-cli   named, else the first project there is ─▶ tier ─▶ onboarded ─▶ the service is enabled in it
 //! antigravity  the project that the account has, else onboarded; none is no failure
 //! ```
 //!
-//! Onboarding is an operation that goes on behind its answer: it is asked for again until it is done.
+//! Onboarding is an operation that goes on after its answer: it is asked for again until it is done.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use crate::routing::Secret;
 
 /// The service that models are asked for with.
 const SERVICE: &str = "cloudaicompanion.googleapis.com";
-/// The tier of accounts that are offered none.
+/// The tier of an account that is offered none.
 const FALLBACK_TIER: &str = "legacy-tier";
-/// Projects that Google makes for free users begin so.
+/// The prefix of projects that Google creates for free users.
 const FREE_PROJECT: &str = "gen-lang-client-";
 /// Tiers of free users, whose requests run in a project of Google's.
 const FREE_TIERS: [&str; 2] = ["free", "legacy"];
 
-/// How often it is asked whether something is done, and how long to rest between.
+/// How often to ask whether something is done, and how long to rest in between.
 #[derive(Clone, Copy)]
 struct Patience {
     asks: u32,
@@ -39,7 +39,7 @@ const WITHOUT_PROJECT: Patience = Patience { asks: 15, rest: Duration::from_secs
 const OF_ANTIGRAVITY: Patience = Patience { asks: 5, rest: Duration::from_secs(2) };
 const WHILE_ENABLING: Patience = Patience { asks: 10, rest: Duration::from_secs(1) };
 
-/// The e-mail address of the account that a token is for.
+/// Returns the e-mail address of the account that a token is for.
 pub(super) async fn email_of(provider: &ProviderClient<'_>, token: &Secret) -> Result<String, TokenError> {
     let address = &google(provider)?.user_info;
     let url = format!("{}/oauth2/v1/userinfo?alt=json", address.trim_end_matches('/'));
@@ -50,11 +50,11 @@ pub(super) async fn email_of(provider: &ProviderClient<'_>, token: &Secret) -> R
     clean(&answer.body["email"]).ok_or_else(|| provider.failure("user info has no e-mail address"))
 }
 
-/// Finds the project that requests of this account are made for, and makes it ready; nothing for providers that have no
-/// projects. `wanted` is the operator's choice.
+/// Finds the project that requests of this account are made for, and makes it ready. Does nothing for providers that
+/// have no projects. `wanted` is the operator's choice.
 ///
 /// # Errors
-/// In words, when Gemini CLI has no project that can be used.
+/// When Gemini CLI has no project that can be used, in words.
 pub async fn settle_project(
     provider: &ProviderClient<'_>,
     grant: &mut Grant,
@@ -78,10 +78,10 @@ pub async fn settle_project(
     Ok(())
 }
 
-/// Whether the service that models are asked for with is enabled in the project.
+/// Asks whether the service that models are asked for with is enabled in the project.
 ///
 /// # Errors
-/// In words, when it is not, or that cannot be found out.
+/// When that cannot be found out, in words.
 pub(super) async fn check_service(
     provider: &ProviderClient<'_>,
     token: &Secret,
@@ -94,7 +94,7 @@ pub(super) async fn check_service(
     })
 }
 
-/// What is so of the service in a project.
+/// The state of the service in a project.
 pub(super) enum ServiceState {
     Enabled,
     Other(ProviderAnswer),
@@ -124,7 +124,7 @@ async fn project_of_gemini(
             is_revoked: false,
         });
     };
-    // A paying user's own project counts, and what it is billed.
+    // A paying user's own project is used, and it is billed.
     let is_free = asked_for.starts_with(FREE_PROJECT)
         || FREE_TIERS.iter().any(|free| {
             tier.eq_ignore_ascii_case(free) || tier.eq_ignore_ascii_case(&format!("{free}-tier"))
@@ -143,7 +143,7 @@ async fn project_of_gemini(
     Ok(given.filter(|_| is_free).unwrap_or(asked_for))
 }
 
-/// The first project that the account may use; `None` when it may not list them.
+/// Returns the first project that the account may use; `None` when it may not list them. Fails when there is none.
 async fn first_project(provider: &ProviderClient<'_>, token: &Secret) -> Result<Option<String>, TokenError> {
     let url = format!("{}/v1/projects", google(provider)?.projects.trim_end_matches('/'));
     let answer = get(provider, &url, token).await?;
@@ -188,7 +188,7 @@ async fn load_code_assist(
     internal(provider, token, "loadCodeAssist", &body).await
 }
 
-/// Asks for onboarding until it is done; `None` when it never is.
+/// Asks for onboarding until it is done; `None` when it is not done after the last try.
 async fn onboard(
     provider: &ProviderClient<'_>,
     token: &Secret,
@@ -238,7 +238,8 @@ async fn enable_service(
     Err(TokenError { message: format!("project activation required: {words}"), is_revoked: false })
 }
 
-/// The service is switched on behind the answer. Who asks for models afterwards sees whether it was in the end.
+/// Waits until the service is switched on, which happens after the answer. Succeeds also where it is not on in the end:
+/// whoever asks for models afterwards sees that.
 async fn wait_for_service(
     provider: &ProviderClient<'_>,
     token: &Secret,
@@ -255,7 +256,7 @@ async fn wait_for_service(
     Ok(())
 }
 
-/// One of the calls that the vendors' own programs make to the site.
+/// Makes one of the calls that the vendors' own programs make to the site.
 async fn internal(
     provider: &ProviderClient<'_>,
     token: &Secret,
@@ -288,14 +289,14 @@ fn service_url(provider: &ProviderClient<'_>, project: &str) -> Result<String, T
     Ok(format!("{address}/v1/projects/{project}/services/{SERVICE}"))
 }
 
-/// The tier that an account is offered first.
+/// Returns the tier that an account is offered by default.
 fn tier_of(assist: &Value) -> String {
     let tiers = assist["allowedTiers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let first = tiers.iter().find(|tier| tier["isDefault"] == true);
     first.and_then(|tier| clean(&tier["id"])).unwrap_or_else(|| FALLBACK_TIER.to_owned())
 }
 
-/// The project of an answer, which is a text or an object with an id.
+/// Returns the project of an answer, which is a text or an object with an id.
 fn project_in(answer: &Value) -> Option<String> {
     let project = &answer["cloudaicompanionProject"];
     clean(project).or_else(|| clean(&project["id"]))

@@ -1,4 +1,4 @@
-//! What a provider grants, and why it does not.
+//! What a provider grants, or why it does not.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use crate::routing::Secret;
 use crate::time::Millis;
 
-/// Tokens and whose they are. After a renewal only what the provider said anew is there: what is absent keeps holding.
+/// Tokens and the identity of their account. After a renewal only what the provider said anew is there: what is absent
+/// stays as it was.
 #[derive(Clone, Debug)]
 pub struct Grant {
     pub access_token: Secret,
@@ -17,11 +18,11 @@ pub struct Grant {
     /// When the access token ends.
     pub expires_at: Option<Millis>,
     pub identity: Identity,
-    /// What else is kept with the account: `providerData`.
+    /// Further data that is kept with the account: `providerData`.
     pub provider_data: Map<String, Value>,
 }
 
-/// Whose account it is.
+/// The identity of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The provider's own identifier of the account, or of the workspace that it is in.
@@ -37,14 +38,14 @@ pub struct Identity {
 pub struct TokenError {
     /// For people, without a token and without control characters.
     pub message: String,
-    /// The provider has taken back what it granted (`invalid_grant`, RFC 6749 5.2): only another login helps.
+    /// Whether the provider has revoked its grant (`invalid_grant`, RFC 6749 5.2): only another login helps.
     pub is_revoked: bool,
 }
 
 // === impl Grant ===
 
 impl Grant {
-    /// Takes over what a renewal gave; what it did not say anew keeps holding.
+    /// Takes over the values of a renewal; those that it lacks stay.
     pub fn renew(&mut self, renewed: Self) {
         self.access_token = renewed.access_token;
         self.refresh_token = renewed.refresh_token.or(self.refresh_token.take());

@@ -8,17 +8,17 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `grant` | what a provider grants, and why it does not |
+//! | `grant` | what a provider grants, or why it does not |
 //! | `authorization` | the address for the browser; states, verifiers and challenges |
-//! | `provider_client` | one call to a provider, bounded, and what it says when it refuses |
-//! | `token` | codes and refresh tokens for grants |
-//! | `claims` | what a token tells of its account |
-//! | `google` | whose account it is, and the Google Cloud project that it works for |
+//! | `provider_client` | one call to a provider, bounded, and the words of its refusals |
+//! | `token` | exchanges codes and refresh tokens for grants |
+//! | `claims` | what a token tells about its account |
+//! | `google` | the e-mail address of an account, and the Google Cloud project that it works for |
 //! | `quota` | how much of its limits a codex account has used |
-//! | `revocation` | a refresh token is taken back |
+//! | `revocation` | revokes a refresh token |
 //! | `models` | the models that a grant reaches |
 //!
-//! Nothing is stored here, and no session is known: `jobs` does that.
+//! Nothing is stored here, and sessions of logins are not known here: `jobs` has them.
 
 mod authorization;
 mod claims;

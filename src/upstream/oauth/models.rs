@@ -1,4 +1,4 @@
-//! The models that an account with a login reaches.
+//! Lists the models that an account with a login reaches.
 //!
 //! | provider | asked |
 //! |---|---|
@@ -21,15 +21,15 @@ use crate::platform::OAuthProvider;
 use crate::routing::Secret;
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
-/// For all calls of one discovery.
+/// The time limit for all calls of one discovery.
 const TIMEOUT: Duration = Duration::from_secs(12);
-/// Pages of one list: each has up to a thousand names.
+/// The most pages of one list: each has up to a thousand names.
 const MAX_PAGES: usize = 10;
-/// No model has a longer name.
+/// The longest name of a model, in bytes.
 const MAX_NAME: usize = 256;
-/// The version of the list's form that Codex asks for.
+/// The path of the list of Codex, with the version of its form.
 const CODEX_LIST: &str = "/models?client_version=1.0.0";
-/// Gemini CLI has no list: these are the models of its program.
+/// The models of Gemini CLI's own program: its provider has no list.
 const GEMINI_CLI: [&str; 7] = [
     "gemini-2.5-pro",
     "gemini-2.5-flash",
@@ -39,7 +39,7 @@ const GEMINI_CLI: [&str; 7] = [
     "gemini-3-flash-preview",
     "gemini-3.1-flash-lite-preview",
 ];
-/// Where else Antigravity's vendor answers, beside its site's own address.
+/// The addresses at which Antigravity's vendor answers.
 const ANTIGRAVITY_ADDRESSES: [&str; 3] = [
     "https://cloudcode-pa.googleapis.com",
     "https://daily-cloudcode-pa.googleapis.com",
@@ -53,14 +53,14 @@ pub struct Reach<'a> {
     pub project_id: Option<&'a str>,
     /// The addresses of the account's site, in the order in which they are asked.
     pub addresses: Vec<String>,
-    /// Those of the site, which the provider's own replace.
+    /// The site's own headers, which the provider's replace.
     pub custom_headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// The names of the models, each once whatever its case.
+/// Lists the names of the models, each once whatever its case.
 ///
 /// # Errors
-/// When there is none, with what was in the way.
+/// When there is none, with the cause.
 pub async fn list_models(
     provider: &ProviderClient<'_>,
     reach: &Reach<'_>,
@@ -71,7 +71,7 @@ pub async fn list_models(
             match at(provider, reach, address.trim_end_matches('/')).await {
                 Ok(names) if names.is_empty() => {}
                 Ok(names) => return Ok(names),
-                // The credential is refused everywhere, or nowhere.
+                // The credential is refused at every address, or at none.
                 Err(error) if error.kind == DiscoveryKind::Unauthorized => return Err(error),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -85,7 +85,7 @@ pub async fn list_models(
     })
 }
 
-/// The addresses to ask. Where an operator names another one than the vendor's, nobody else is asked.
+/// Returns the addresses to ask. Where an operator names an address other than the vendor's, no other is asked.
 fn addresses<'a>(provider: OAuthProvider, reach: &'a Reach<'_>) -> Vec<&'a str> {
     let own: Vec<&str> = reach.addresses.iter().map(String::as_str).collect();
     let is_vendor = |address: &&str| ANTIGRAVITY_ADDRESSES.contains(&address.trim_end_matches('/'));
@@ -184,8 +184,8 @@ fn refused(answer: &ProviderAnswer) -> DiscoveryError {
     DiscoveryError { status: Some(status), ..DiscoveryError::new(kind, format!("HTTP {status}{words}")) }
 }
 
-/// The names in a list: under one of `members` or the answer itself, an array of texts or of objects that have one of
-/// `fields`, or an object whose keys are the names.
+/// Returns the names in a list: under one of `members` or the answer itself, an array of texts or of objects that have
+/// one of `fields`, or an object whose keys are the names.
 fn names(answer: &Value, members: &[&str], fields: &[&str]) -> Vec<String> {
     let list = members.iter().find_map(|member| answer.get(member)).unwrap_or(answer);
     let is_answer = std::ptr::eq(list, answer);

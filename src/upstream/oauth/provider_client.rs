@@ -1,7 +1,7 @@
-//! One call to a provider: bounded in time and bytes, and what the provider says when it refuses.
+//! One call to a provider: bounded in time and bytes, with the words of its refusals.
 //!
-//! A redirect is an answer like any other: codes, secrets and tokens go to the address that was configured alone. What
-//! a provider says back is shown without the secrets it was sent and those it sent itself, in one bounded line.
+//! A redirect is an answer like any other: codes, secrets and tokens go only to the address that was configured. A
+//! provider's words are shown in one bounded line, without the secrets that it was sent and those that it sent itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use crate::platform::OAuthProvider;
 use crate::routing::{BaseUrl, OutboundProxy, Secret};
 use crate::upstream::{Client, FetchLimits};
 
-/// For one call, its answer read to the end.
+/// The limits of one call, whose answer is read to the end.
 const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(30), max_bytes: 1024 * 1024 };
 /// The longest text of a provider's own words that is kept, in characters.
 const MAX_MESSAGE: usize = 500;
-/// The longest answer in bytes that is taken for a sentence, not for a page.
+/// The longest answer, in bytes, that is taken for a sentence and not for a page.
 const MAX_SENTENCE: usize = 2_000;
 
 /// Characters that stand in a query or a form as they are (RFC 3986 §2.3).
 pub(super) const UNRESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A provider, and the way to it.
+/// A provider, and the client, settings and proxy for calling it.
 #[derive(Clone)]
 pub struct ProviderClient<'a> {
     pub client: &'a Client,
@@ -42,28 +42,28 @@ pub struct ProviderClient<'a> {
     pub proxy: Option<Arc<OutboundProxy>>,
 }
 
-/// What is sent with a call.
+/// The body of a call.
 pub(super) enum Payload<'a> {
-    /// Nothing: a GET.
+    /// No body: a GET.
     None,
     Form(&'a [(&'a str, &'a str)]),
     Json(&'a Value),
 }
 
-/// Whose call it is, beside the body.
+/// The credentials and headers of a call.
 #[derive(Default)]
 pub(super) struct Credentials<'a> {
     pub bearer: Option<&'a Secret>,
-    /// Further secrets in what is sent.
+    /// Further secrets in the body, to be hidden in messages.
     pub hidden: Vec<&'a str>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// An answer that is JSON, or is taken for `null`.
+/// The answer of a provider. A body that is no JSON counts as `null`.
 pub(super) struct ProviderAnswer {
     pub status: StatusCode,
     pub body: Value,
-    /// What an answer says that is not JSON: proxies and gateways refuse in plain words.
+    /// The words of an answer that is not JSON: proxies and gateways refuse in plain words.
     sentence: Option<String>,
     mask: Mask,
 }
@@ -71,10 +71,10 @@ pub(super) struct ProviderAnswer {
 // === impl ProviderClient ===
 
 impl ProviderClient<'_> {
-    /// Asks at an address as it is written.
+    /// Calls the provider at an address as it is written.
     ///
     /// # Errors
-    /// When there is no whole answer. Any status is an answer.
+    /// When there is no complete answer. Any status is an answer.
     pub(super) async fn call(
         &self,
         address: &str,
@@ -128,12 +128,12 @@ impl ProviderClient<'_> {
         Ok(ProviderAnswer { status: answer.status(), body, sentence, mask })
     }
 
-    /// Why a call failed, in words that name the provider.
+    /// Builds the error of a failed call, in words that name the provider.
     pub(super) fn failure(&self, what: impl std::fmt::Display) -> TokenError {
         TokenError { message: format!("{} {what}", self.provider.id()), is_revoked: false }
     }
 
-    /// Why an answer is none that helps: `codex token exchange failed with status 400: invalid_grant: …`.
+    /// Builds the error for an answer that refuses: `codex token exchange failed with status 400: invalid_grant: …`.
     pub(super) fn refusal(&self, what: &str, answer: &ProviderAnswer) -> TokenError {
         let status = answer.status.as_u16();
         let words = answer.words().map(|words| format!(": {words}")).unwrap_or_default();
@@ -144,13 +144,13 @@ impl ProviderClient<'_> {
 // === impl ProviderAnswer ===
 
 impl ProviderAnswer {
-    /// The provider's name for its refusal, in OAuth's form or in the form of its interfaces.
+    /// Returns the provider's code for its refusal, in OAuth's form or in the form of its interfaces.
     pub(super) fn error_code(&self) -> Option<&str> {
         let error = &self.body["error"];
         error.as_str().or_else(|| error["code"].as_str()).or_else(|| error["type"].as_str())
     }
 
-    /// What the provider says of its refusal, fit to be shown.
+    /// Returns the provider's words about its refusal, fit to be shown.
     pub(super) fn words(&self) -> Option<String> {
         let error = &self.body["error"];
         let text =
@@ -171,14 +171,15 @@ impl ProviderAnswer {
     }
 }
 
-/// The words of an answer in plain text; `None` for a web page, for JSON that is cut off, and for what may hold a token.
+/// Returns the words of an answer in plain text; `None` for a web page, for JSON that is cut off, and for what may hold
+/// a token.
 fn sentence(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     let is_sentence = text.len() <= MAX_SENTENCE && !text.starts_with(['<', '{', '[', '"']);
     (is_sentence && !text.contains("_token")).then(|| text.to_owned())
 }
 
-/// A provider's text in one line of at most [`MAX_MESSAGE`] characters.
+/// Shortens a provider's text to one line of at most [`MAX_MESSAGE`] characters.
 pub(super) fn fit(text: &str) -> String {
     short_line(text, MAX_MESSAGE, "")
 }

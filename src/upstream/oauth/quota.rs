@@ -1,4 +1,4 @@
-//! How much of its limits a codex account has used: in the headers of every answer, asked for by a small request.
+//! Reads how much of its limits a Codex account has used: from the headers of the answer to a small request.
 
 use std::time::Duration;
 
@@ -17,39 +17,39 @@ use crate::upstream::{Answer, AnswerHeaders, Client};
 use super::provider_client::fit;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of a refusal is read.
+/// The most bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
 const OWN_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
 
-/// Why there are no windows.
+/// Why no limit windows were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaError {
     /// For people, without a token.
     pub message: String,
-    /// The token was refused.
+    /// Whether the token was refused.
     pub is_unauthorized: bool,
 }
 
-/// Whose windows are asked for.
+/// The account whose windows are asked for, and how it is asked.
 pub struct QuotaAsker<'a> {
     pub client: &'a Client,
     /// The address of the account's site.
     pub base: &'a BaseUrl,
     pub access_token: &'a Secret,
     pub account_key: Option<&'a str>,
-    /// The model that a word is asked of.
+    /// The model that is asked for a word.
     pub model: &'a str,
 }
 
 // === impl QuotaAsker ===
 
 impl QuotaAsker<'_> {
-    /// Asks the account's site for a word and reads the headers of the answer, whose body is not waited for. Gives the
-    /// windows of the plan; notes all that is told among the account's limits.
+    /// Asks the account's site for a word and reads the headers of the answer, without waiting for its body. Returns
+    /// the windows of the plan; notes all windows that are told among the account's limits.
     ///
     /// # Errors
-    /// When there is no answer, or one that tells no windows.
+    /// When there is no answer, or one without windows.
     pub async fn ask(&self, limits: &LimitWindows, now: Millis) -> Result<Vec<LimitWindow>, QuotaError> {
         let asking = tokio::time::timeout(TIMEOUT, Box::pin(self.answer())).await;
         let failed = |message: String| QuotaError { message, is_unauthorized: false };
@@ -78,7 +78,7 @@ impl QuotaAsker<'_> {
         Err(QuotaError { message, is_unauthorized: status == StatusCode::UNAUTHORIZED })
     }
 
-    /// The head of the answer, and the body of one that is no success.
+    /// Returns the head of the answer, and the body of one that is no success.
     async fn answer(&self) -> Result<(StatusCode, AnswerHeaders, BytesMut), QuotaError> {
         let failed = |message: String| QuotaError { message, is_unauthorized: false };
         let body = json!({

@@ -1,11 +1,11 @@
-//! A refresh token that is not needed any more is taken back (RFC 7009), where the provider has a way to do so.
+//! Revokes a refresh token that is not needed any more (RFC 7009), where the provider has a way to do so.
 
 use super::grant::TokenError;
 use super::provider_client::{Credentials, Payload, ProviderClient};
 use crate::platform::OAuthProvider;
 use crate::routing::Secret;
 
-/// Has Google take back what it granted for this refresh token; does nothing at another provider.
+/// Revokes what Google granted for this refresh token; does nothing at another provider.
 ///
 /// # Errors
 /// When the provider cannot be asked, or refuses.
@@ -13,7 +13,7 @@ pub async fn revoke(provider: &ProviderClient<'_>, token: &Secret) -> Result<(),
     if !matches!(provider.provider, OAuthProvider::GeminiCli | OAuthProvider::Antigravity) {
         return Ok(());
     }
-    // It stands beside the token endpoint.
+    // The revocation endpoint stands beside the token endpoint.
     let Some(base) = provider.settings.token_url.strip_suffix("/token") else { return Ok(()) };
     let pairs = [("token", token.expose())];
     let credentials = Credentials { hidden: vec![token.expose()], ..Credentials::default() };

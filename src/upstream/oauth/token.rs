@@ -1,4 +1,4 @@
-//! Codes and refresh tokens for grants (RFC 6749, 4.1.3 and 6).
+//! Exchanges codes and refresh tokens for grants (RFC 6749, 4.1.3 and 6).
 //!
 //! | provider | form | whose account it is |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | claude | JSON | `account` and `organization` in the answer |
 //! | gemini-cli, antigravity | form, with the client's secret | asked of Google's user info |
 //!
-//! A renewal is one call: what it does not say anew keeps holding.
+//! A renewal is one call: values that its answer does not have stay as they were.
 
 use serde_json::{Map, Value, json};
 
@@ -19,9 +19,9 @@ use crate::platform::OAuthProvider;
 use crate::routing::Secret;
 use crate::time::{self, Millis, now_ms};
 
-/// Longer tokens fit into no header.
+/// The longest token, in bytes: longer ones fit into no header.
 const MAX_TOKEN: usize = 64 * 1024;
-/// Refusals of a renewal that say nothing of the token: the client or the request is wrong, or the moment.
+/// Refusals of a renewal that say nothing about the token: the client, the request or the moment is wrong.
 const NOT_THE_TOKEN: [&str; 8] = [
     "invalid_client",
     "invalid_request",
@@ -33,7 +33,7 @@ const NOT_THE_TOKEN: [&str; 8] = [
     "slow_down",
 ];
 
-/// What a browser has brought back, and what goes with it.
+/// The code that a browser has brought back, with what its exchange needs.
 #[derive(Clone, Debug)]
 pub struct Code {
     pub code: Secret,
@@ -42,10 +42,10 @@ pub struct Code {
     pub redirect_uri: String,
 }
 
-/// A code for tokens, with whose they are.
+/// Exchanges a code for tokens and the identity of their account.
 ///
 /// # Errors
-/// In words, when the provider refuses, or its answer lacks what a login has to bring.
+/// Returns a message when the provider refuses, or its answer lacks what a login has to bring.
 pub async fn exchange(provider: &ProviderClient<'_>, code: &Code) -> Result<Grant, TokenError> {
     let what = "token exchange";
     let secrets = [code.code.expose(), code.verifier.expose()];
@@ -93,10 +93,10 @@ pub async fn exchange(provider: &ProviderClient<'_>, code: &Code) -> Result<Gran
     Ok(grant)
 }
 
-/// A refresh token for a new access token; what the provider does not say anew is absent.
+/// Exchanges a refresh token for a new access token; what the provider does not say anew is absent.
 ///
 /// # Errors
-/// In words; [`TokenError::is_revoked`] when the provider has taken back what it granted.
+/// Returns a message; [`TokenError::is_revoked`] is set when the provider has revoked its grant.
 pub async fn refresh(provider: &ProviderClient<'_>, token: &Secret) -> Result<Grant, TokenError> {
     let what = "token refresh";
     let secrets = [token.expose()];
@@ -155,7 +155,7 @@ async fn ask(
     if answer.status.is_success() {
         return Ok(answer);
     }
-    // A token endpoint that refuses without a reason has nothing else to refuse than what it was shown.
+    // A token endpoint that refuses without a reason can only refuse the credential that it was shown.
     let is_revoked = matches!(answer.status.as_u16(), 400 | 401)
         && answer.error_code().is_none_or(|code| !NOT_THE_TOKEN.contains(&code));
     Err(TokenError { is_revoked, ..provider.refusal(what, &answer) })
@@ -197,14 +197,14 @@ fn read(provider: &ProviderClient<'_>, what: &str, answer: &ProviderAnswer) -> R
     })
 }
 
-/// A token that a header can carry.
+/// Returns the trimmed token if a header can carry it.
 fn usable(token: &str) -> Option<&str> {
     let token = token.trim();
     let is_graphic = token.bytes().all(|byte| byte.is_ascii_graphic());
     (!token.is_empty() && token.len() <= MAX_TOKEN && is_graphic).then_some(token)
 }
 
-/// When the access token ends: `expires_in` in seconds, a number or a text, else `expiry` as a time.
+/// Returns when the access token ends: `expires_in` in seconds, a number or a text, else `expiry` as a time.
 fn expiry(body: &Value, now: Millis) -> Option<Millis> {
     let seconds = match &body["expires_in"] {
         Value::String(text) => text.trim().parse().ok(),
@@ -215,7 +215,7 @@ fn expiry(body: &Value, now: Millis) -> Option<Millis> {
     ends.or_else(|| time::parse(body["expiry"].as_str()?))
 }
 
-/// The scopes that were granted, as one bounded text.
+/// Returns the scopes that were granted, as one bounded text.
 fn scope(value: &Value) -> Option<String> {
     let text: String = value.as_str()?.chars().filter(|c| !c.is_control()).take(2_000).collect();
     Some(text).filter(|text| !text.is_empty())

@@ -1,4 +1,4 @@
-//! What a platform can be asked for, and the shape of its answers: the same for all of them.
+//! What a platform can be asked for, and the shape of its answers: the same for all platforms.
 //!
 //! Amounts are US dollars, times are UTC milliseconds. What a site does not say is `None`, never a zero.
 
@@ -9,7 +9,7 @@ use crate::money::Usd;
 use crate::routing::Secret;
 use crate::time::Millis;
 
-/// What a login gave.
+/// The result of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedIn {
     /// The session to store: a token, or a whole cookie line.
@@ -20,7 +20,7 @@ pub struct LoggedIn {
     pub expires_at: Option<Millis>,
 }
 
-/// Whose session it is.
+/// The user of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     pub id: Option<i64>,
@@ -30,17 +30,17 @@ pub struct User {
     pub role: Option<Role>,
 }
 
-/// What a user may do at the site, as the site writes it.
+/// The role of a user at the site, as the site writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Role {
-    /// In the new-api family.
+    /// The number that the new-api family uses.
     Number(i64),
     Word(String),
 }
 
 impl User {
-    /// Whether nothing tells who it is.
+    /// Whether neither a number nor a name tells who the user is.
     pub(super) fn is_nobody(&self) -> bool {
         self.id.is_none() && self.username.is_empty()
     }
@@ -49,37 +49,37 @@ impl User {
 /// What a credential turned out to be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
-    /// At least one model.
+    /// A key, which reaches at least one model.
     ApiKey { models: Vec<String> },
     Session {
         user: User,
         balance: Option<Balance>,
-        /// A key of the account that can be used, whole.
+        /// A usable key of the account that is not masked.
         api_token: Option<Secret>,
     },
 }
 
-/// A check-in that the site took.
+/// A check-in that the site accepted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckIn {
     pub message: String,
-    /// When the site says.
+    /// The reward, where the site tells it.
     pub reward: Option<Usd>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Balance {
-    /// What is left.
+    /// The amount that is left.
     pub balance: Usd,
     pub used: Usd,
-    /// Left and used together.
+    /// The sum of what is left and what is used.
     pub quota: Usd,
     pub today_income: Option<Usd>,
     pub today_quota_consumption: Option<Usd>,
     pub subscriptions: Option<SubscriptionSummary>,
 }
 
-/// The subscriptions of a sub2api account; `None` where the site says nothing.
+/// The subscriptions of a sub2api account; a value is `None` where the site does not tell it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubscriptionSummary {
     pub active_count: i64,
@@ -111,22 +111,22 @@ pub struct Allowance {
 pub struct SiteKey {
     pub id: Option<i64>,
     pub name: String,
-    /// Whole where the site gives it; a masked one contains `*` or `•`.
+    /// The key, whole where the site gives it whole; a masked one contains `*` or `•`.
     pub key: Secret,
     pub enabled: bool,
     pub group: Option<String>,
 }
 
-/// A key to be made.
+/// A key to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSiteKey {
     pub name: String,
-    /// Blank = the account's own group.
+    /// The group of the key; blank = the account's own group.
     pub group: String,
     pub unlimited_quota: bool,
-    /// In the site's own units; ignored when unlimited.
+    /// The quota in the site's own units; ignored when unlimited.
     pub remain_quota: i64,
-    /// Unix seconds; -1 = never.
+    /// When the key ends, in Unix seconds; -1 = never.
     pub expired_time: i64,
     pub allow_ips: String,
     pub model_limits_enabled: bool,
@@ -134,10 +134,10 @@ pub struct NewSiteKey {
     pub model_limits: String,
 }
 
-/// Something the site tells its users.
+/// An announcement of a site to its users.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Announcement {
-    /// Stays the same while the announcement does.
+    /// A key that stays the same as long as the announcement does.
     pub source_key: String,
     pub title: String,
     pub content: String,
@@ -147,7 +147,7 @@ pub struct Announcement {
     pub ends_at: Option<Millis>,
     pub upstream_created_at: Option<Millis>,
     pub upstream_updated_at: Option<Millis>,
-    /// As the site sent it.
+    /// The announcement as the site sent it.
     pub raw_payload: Value,
 }
 
@@ -159,7 +159,7 @@ pub enum NoticeLevel {
     Error,
 }
 
-/// A session renewed. The refresh token has been exchanged too: the old one is worth nothing any more.
+/// A renewed session. The refresh token has been exchanged, too: the old one is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refreshed {
     pub access_token: Secret,
@@ -167,19 +167,19 @@ pub struct Refreshed {
     pub expires_at: Millis,
 }
 
-/// Where the models of a session stand that is no key itself.
+/// Where to find the models of a session that is no key itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionModels {
     /// The site lists them for the session's user.
     Listed(Vec<String>),
-    /// The site lists them for keys alone: this is one of the user's.
+    /// The site lists them for keys only: this is one of the user's keys.
     ByKey(Secret),
 }
 
 // === impl NewSiteKey ===
 
 impl Default for NewSiteKey {
-    /// Without limits, named after the product.
+    /// Returns a key without limits, named after the product.
     fn default() -> Self {
         Self {
             name: "Switchyard".to_owned(),
@@ -197,7 +197,7 @@ impl Default for NewSiteKey {
 // === impl SiteKey ===
 
 impl SiteKey {
-    /// Whether the site shows only the picture of the key.
+    /// Whether the site shows only a mask of the key.
     pub fn is_masked(&self) -> bool {
         self.key.expose().contains(['*', '•'])
     }

@@ -1,8 +1,8 @@
-//! Credentials as people paste them, and where sites repeat them.
+//! Credentials as people paste them, and model names that repeat them.
 
 use crate::mask::Mask;
 
-/// A credential without the word `Bearer` that people and sites put before it.
+/// Returns a credential without the word `Bearer` that people and sites put before it.
 pub fn bare_credential(credential: &str) -> &str {
     let text = credential.trim();
     let word = text.get(..7).filter(|word| word.eq_ignore_ascii_case("bearer "));
@@ -16,7 +16,7 @@ pub(super) fn is_cookie(credential: &str) -> bool {
         || credential.split_once('=').is_some_and(|(_, rest)| rest.contains(';'))
 }
 
-/// Leaves out models that are named by a credential: every client would be told it.
+/// Leaves out models whose names contain a credential: every client would be told it.
 pub(super) fn leave_out(names: &mut Vec<String>, mask: &Mask) {
     let listed = names.len();
     names.retain(|name| !mask.is_in_name(name));

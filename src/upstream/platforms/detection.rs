@@ -1,4 +1,4 @@
-//! Which platform answers at an address.
+//! Detects which platform answers at an address.
 //!
 //! ```text
 //! asked at once, within one deadline      what it proves, the first that does wins
@@ -9,8 +9,8 @@
 //!                                         one-api, by a status without a name; then the title again
 //! ```
 //!
-//! What proves a platform stands in its profile. Nothing is sent along, and nothing from another host counts:
-//! redirects there are not followed. Host names and official addresses are the caller's to know.
+//! A platform's profile says what proves it. No credential is sent, and nothing from another host counts: redirects
+//! there are not followed. Host names and official addresses are up to the caller.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,14 +29,14 @@ use crate::platform::{Address, OwnPages, PageAnswer, Platform};
 use crate::routing::BaseUrl;
 use crate::upstream::{Client, FetchLimits};
 
-/// For all the evidence together.
+/// The time limit for all the evidence together.
 const DEADLINE: Duration = Duration::from_secs(8);
 const PROBE: FetchLimits = FetchLimits { timeout: Duration::from_secs(5), max_bytes: 1024 * 1024 };
-/// Before the page is asked for again.
+/// The pause before the page is asked for again.
 const TITLE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Asks the site at `base` what it is; `None` when it tells nothing within eight seconds. Of `base` the
-/// proxy is used too: every request of a detection goes through it.
+/// Detects the platform of the site at `base`; `None` when nothing tells it within eight seconds. Every request goes
+/// through the proxy of `base`.
 pub async fn detect(client: &Client, base: &BaseUrl) -> Option<Platform> {
     let deadline = Instant::now() + DEADLINE;
     let base = base.clone().without(&all_data_paths());
@@ -53,12 +53,12 @@ pub async fn detect(client: &Client, base: &BaseUrl) -> Option<Platform> {
         .or(strong)
         .or_else(|| status.as_ref().and_then(by_status))
         .or(weak)
-        // The oldest of the family sends no more than that all is well.
+        // The oldest of the family tells only that all is well.
         .or_else(|| status.is_some().then_some(Platform::OneApi))
         .or_else(|| titled(false))
 }
 
-/// The endings of all platforms, the longest first.
+/// Returns the path endings of all platforms, the longest first.
 fn all_data_paths() -> Vec<&'static str> {
     let mut paths: Vec<_> =
         Platform::ALL.iter().flat_map(|platform| platform.profile().data_paths).copied().collect();
@@ -66,7 +66,8 @@ fn all_data_paths() -> Vec<&'static str> {
     paths
 }
 
-/// The first platform that a page's title names, of those that it proves or of the others.
+/// Returns the first platform that a page's title names, among those that a title proves (`is_proof`) or among the
+/// others.
 fn by_title(title: &str, is_proof: bool) -> Option<Platform> {
     Platform::ALL.into_iter().find(|platform| {
         platform.profile().title.as_ref().is_some_and(|own| {
@@ -76,14 +77,16 @@ fn by_title(title: &str, is_proof: bool) -> Option<Platform> {
     })
 }
 
-/// What the keys of a status' `data` show: every fork of the family also sends a name, often its own.
+/// Returns the platform that the keys of a status' `data` show: every fork of the family also sends a name, often its
+/// own.
 fn by_status(data: &Value) -> Option<Platform> {
     let is_own = |platform: &Platform| platform.profile().status.is_some_and(|is_own| is_own(data));
     let has_name = || data.get("system_name").is_some_and(Value::is_string).then_some(Platform::NewApi);
     Platform::ALL.into_iter().find(is_own).or_else(has_name)
 }
 
-/// The platforms that pages of their own prove before `deadline`: one that outranks a status, and one that does not.
+/// Returns the platforms that pages of their own prove before `deadline`: one that outranks a status, and one that does
+/// not.
 async fn by_own_pages(
     client: &Client,
     base: &BaseUrl,
@@ -116,7 +119,7 @@ async fn by_own_pages(
     (strong, weak)
 }
 
-/// Whether one of these pages is there, as only its platform has it.
+/// Whether one of these pages answers as only its platform does.
 async fn has_own_page(client: &Client, base: &BaseUrl, own: &OwnPages) -> bool {
     let address = Address { host: &base.origin.host, port: Some(base.origin.port), path: &base.path };
     if (own.is_known)(&address) {
@@ -148,7 +151,7 @@ async fn title(client: &Client, base: &BaseUrl) -> Option<String> {
     reply::title(&page)
 }
 
-/// The root's page: whatever its status, but HTML.
+/// Reads the page at the root, whatever its status, if it is HTML.
 async fn page(client: &Client, root: &BaseUrl) -> Option<Bytes> {
     let mut request = Request::new(Bytes::new());
     *request.uri_mut() = Uri::from(root.join("/"));
@@ -159,7 +162,7 @@ async fn page(client: &Client, root: &BaseUrl) -> Option<Bytes> {
     kind.contains("html").then(|| answer.into_body())
 }
 
-/// The `data` of a status that says `success`, and means it.
+/// Returns the `data` of a status whose `success` is `true`.
 async fn status(client: &Client, base: &BaseUrl) -> Option<Value> {
     let answer = get(client, base, "/api/status").await.filter(|answer| answer.status().is_success())?;
     let mut status = reply::json(answer.body()).ok()?;

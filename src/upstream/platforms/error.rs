@@ -20,15 +20,15 @@ pub enum SiteErrorKind {
     Expired,
     /// The site wants the user's number, and none of those guessed was right.
     NeedsUserId,
-    /// The number is not that of the credential.
+    /// The user's number does not belong to the credential.
     InvalidUserId,
     /// A bot shield answered instead of the site.
     Shield,
     /// The site has no such route.
     Missing,
-    /// The platform has no such thing; nobody was asked.
+    /// The platform does not offer this; the site was not asked.
     Unsupported,
-    /// The site says no, in its own words.
+    /// The site refuses, in its own words.
     Refused,
     /// An answer that cannot be read: no JSON, another shape, too large, a redirect elsewhere.
     Malformed,
@@ -44,7 +44,7 @@ pub struct SiteError {
     pub status: Option<u16>,
     /// One short line for people; never a credential.
     pub message: String,
-    /// The answer was a web page where JSON was asked for.
+    /// Whether the answer was a web page where JSON was asked for.
     pub is_page: bool,
 }
 
@@ -55,12 +55,12 @@ impl SiteError {
         Self { kind, status: None, message: message.into(), is_page: false }
     }
 
-    /// For what a platform does not have.
+    /// Builds the error for something that a platform does not have.
     pub(super) fn unsupported(what: &str) -> Self {
         Self::new(SiteErrorKind::Unsupported, what)
     }
 
-    /// An answer with a failure's status, or one that says so itself.
+    /// Builds the error for an answer with a failure's status, or one that reports a failure itself.
     pub(super) fn answered(status: StatusCode, body: &[u8], has_user_id: bool) -> Self {
         let is_page = reply::is_page(body);
         let message = if status.is_success() && !is_page {
@@ -79,7 +79,7 @@ impl SiteError {
         Self { kind, status: Some(number), message, is_page }
     }
 
-    /// A success whose body is not what was asked for.
+    /// Builds the error for a success whose body is not what was asked for.
     pub(super) fn malformed(status: StatusCode, body: &[u8], wanted: &str) -> Self {
         if reply::is_page(body) {
             let answered = Self::answered(status, body, false);
@@ -94,7 +94,7 @@ impl SiteError {
         }
     }
 
-    /// For JSON that lacks what was asked for; in its own words where it has any.
+    /// Builds the error for JSON that lacks what was asked for, with the answer's own words where it has any.
     pub(super) fn lacks(answer: &Value, wanted: &str) -> Self {
         let said = reply::message(answer).map_or_else(String::new, |said| format!(": {said}"));
         let message = format!("the answer has no {wanted}{said}");
@@ -110,18 +110,18 @@ impl SiteError {
         ) || (self.kind == SiteErrorKind::Refused && sites::wants_login(&text))
     }
 
-    /// Whether it says why: the site's refusal, or trouble on the way to it. A page that the site does not
-    /// have, or that is something else, says nothing of a credential.
+    /// Whether the failure explains itself: the site's refusal, or trouble on the way to it. A page that the site does
+    /// not have, or that is something else, says nothing about a credential.
     pub(super) fn stands_for_itself(&self) -> bool {
         !matches!(self.kind, SiteErrorKind::Missing | SiteErrorKind::Malformed | SiteErrorKind::Unsupported)
     }
 
-    /// The site has no such page at all.
+    /// Whether the site has no such page at all.
     pub(super) fn is_missing(&self) -> bool {
         self.kind == SiteErrorKind::Missing
     }
 
-    /// Whether asking in another way is pointless: the site cannot be heard at all, or has no such route.
+    /// Whether asking in another way is pointless: the site cannot be reached at all, or has no such route.
     pub(super) fn is_final(&self) -> bool {
         matches!(
             self.kind,
@@ -132,8 +132,8 @@ impl SiteError {
         )
     }
 
-    /// How much this failure tells, for choosing among several: words of the site before pages, pages
-    /// before none.
+    /// Returns how much this failure tells, for choosing among several: words of the site rank above pages, and pages
+    /// above no answer.
     fn weight(&self) -> u8 {
         match self.kind {
             SiteErrorKind::Shield => 4,
@@ -146,7 +146,7 @@ impl SiteError {
         }
     }
 
-    /// The more telling of two failures; of equals the first.
+    /// Returns the more telling of two failures; of equals the first.
     pub(super) fn more_telling(first: Option<Self>, second: Self) -> Self {
         match first {
             Some(first) if first.weight() >= second.weight() => first,
@@ -154,9 +154,9 @@ impl SiteError {
         }
     }
 
-    /// What to tell of one session that was sent in two ways, of which one is a guess: a token as Bearer and as
-    /// cookie. A second way that is refused for want of a login is ignored where the first met other trouble; a
-    /// plain page is no such trouble, since it says nothing. No session is over while either way met
+    /// Chooses the error for one session that was sent in two ways, one of which is a guess: a token as Bearer and as
+    /// cookie. A second way that is refused for want of a login is ignored where the first met other trouble; a plain
+    /// page is no such trouble, since it says nothing. The session does not count as over while either way met
     /// something else.
     pub(super) fn of_both_ways(first: Option<Self>, second: Self) -> Self {
         let Some(first) = first else { return second };
@@ -176,7 +176,7 @@ impl SiteError {
         }
     }
 
-    /// Whether another time may fare better: the site cannot be heard, or is in trouble.
+    /// Whether another try later may succeed: the site cannot be reached, or is in trouble.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable | SiteErrorKind::Failed)
     }

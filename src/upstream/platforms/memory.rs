@@ -1,4 +1,4 @@
-//! What is remembered of sites and sessions between calls, in memory only: a restart asks anew.
+//! Remembers facts about sites and sessions between calls, in memory only: after a restart they are asked for anew.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,21 +10,21 @@ use tokio::time::Instant;
 use crate::routing::BaseUrl;
 use crate::sync::lock;
 
-/// How long a site's unit counts.
+/// The time for which a site's unit counts as fresh.
 const UNIT_LIFE: Duration = Duration::from_secs(3600);
-/// Entries of one table; beyond it the table starts again, which costs a few calls.
+/// The most entries of one table; beyond that the table starts again, which costs a few calls.
 const MAX_ENTRIES: usize = 20_000;
 
-/// What earlier calls have learnt; the app holds one.
+/// The facts that earlier calls have learnt; the app holds one.
 #[derive(Default)]
 pub struct SiteMemory {
-    /// By site: how many of its units are a dollar, and when that was heard.
+    /// By site: how many of its units make a dollar, and when that was learnt.
     units: Mutex<HashMap<String, (f64, Instant)>>,
-    /// By session at a site: how it was let in last.
+    /// By session at a site: how it was last accepted.
     sessions: Mutex<HashMap<u64, Known>>,
 }
 
-/// How a session was let in last.
+/// How a session was last accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
     pub by_cookie: bool,
@@ -32,11 +32,11 @@ pub(super) struct Known {
     pub user_id: Option<i64>,
 }
 
-/// A site's unit as it is remembered.
+/// A site's unit, as it is remembered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Unit {
     Fresh(f64),
-    /// To be asked for again; still better than a guess.
+    /// Out of date and to be asked for again; still better than a guess.
     Old(f64),
     Unknown,
 }
@@ -76,7 +76,7 @@ fn site_name(base: &BaseUrl) -> String {
     format!("{}{}", base.origin, base.path)
 }
 
-/// The session itself is not kept.
+/// Returns the key of a session in the table. The session itself is not kept.
 fn session_name(base: &BaseUrl, session: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (site_name(base), session).hash(&mut hasher);

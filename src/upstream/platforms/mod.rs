@@ -1,10 +1,10 @@
-//! What each kind of upstream site wants to be asked, and how its answers are read.
+//! What each kind of upstream site is asked for, and how its answers are read.
 //!
-//! A [`SiteClient`] is an account at its site. Its operations are the same for every platform; what a
-//! platform cannot do its profile says ([`Platform::abilities`](crate::platform::Platform::abilities)). Paths, the headers that carry a credential and the shapes
-//! of answers differ; the transport is [`Client::fetch`](super::Client::fetch), with its limits on time,
-//! size and redirects. Whatever goes wrong is a [`SiteError`] of some [`SiteErrorKind`]: a failure never
-//! looks like an empty answer.
+//! A [`SiteClient`] is an account at its site. Its operations are the same for every platform; a platform's profile
+//! says which of them it cannot do ([`Platform::abilities`](crate::platform::Platform::abilities)). Paths, the headers
+//! that carry a credential and the shapes of answers differ; the transport is [`Client::fetch`](super::Client::fetch),
+//! with its limits on time, size and redirects. Whatever goes wrong is a [`SiteError`] of some [`SiteErrorKind`]: a
+//! failure never looks like an empty answer.
 //!
 //! | file | |
 //! |---|---|

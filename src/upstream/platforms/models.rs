@@ -1,4 +1,4 @@
-//! Model discovery: which models a key may use. What a session's user may use is asked by
+//! Model discovery: which models a key may use. The models of a session's user are asked for by
 //! [`SiteClient::models_of_session`](super::SiteClient::models_of_session).
 //!
 //! | [`ModelList`] | asked |
@@ -25,7 +25,7 @@ use crate::platform::{ModelList, Platform};
 use crate::routing::BaseUrl;
 use crate::upstream::{Client, FetchError, FetchLimits};
 
-/// What one discovery may cost, all its requests together.
+/// The limits of one discovery, all its requests together.
 pub const DISCOVERY_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(12), max_bytes: 4 * 1024 * 1024 };
 
@@ -39,7 +39,7 @@ pub enum DiscoveryKind {
 }
 
 impl DiscoveryKind {
-    /// The `errorCode` of a refresh result.
+    /// Returns the `errorCode` of a refresh result.
     pub fn code(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -58,12 +58,12 @@ pub struct DiscoveryError {
     pub status: Option<u16>,
     /// One short line for people; never the credential.
     pub message: String,
-    /// The page of a bot shield answered, or one like it.
+    /// Whether the page of a bot shield answered, or one like it.
     pub is_shield: bool,
 }
 
 impl DiscoveryError {
-    /// For a site that did not answer.
+    /// Builds the error for a site that did not answer.
     pub fn new(kind: DiscoveryKind, message: impl Into<String>) -> Self {
         Self { kind, status: None, message: message.into(), is_shield: false }
     }
@@ -72,7 +72,7 @@ impl DiscoveryError {
         Self { status: Some(status.as_u16()), ..Self::new(kind, message) }
     }
 
-    /// A refused credential is what to tell before anything else; an empty list tells least.
+    /// Whether this failure tells more than `first`: a refused credential tells most, an empty list least.
     fn says_more_than(&self, first: &Self) -> bool {
         match (first.kind, self.kind) {
             (_, DiscoveryKind::EmptyModels) => false,
@@ -108,7 +108,7 @@ pub async fn list_models(
             let request = request.request(credential, custom_headers)?;
             let error = match ask(client, base, request, credential, limits).await {
                 Ok(names) => return Ok(names),
-                // One of its keys is a key everywhere, or nowhere.
+                // A key of such a relay is valid on every surface, or on none.
                 Err(error) if list == ModelList::PerSurface && error.kind == DiscoveryKind::Unauthorized => {
                     return Err(error);
                 }
@@ -158,7 +158,7 @@ impl ModelsRequest {
     }
 }
 
-/// What to ask, in order, until one has an answer.
+/// Returns the requests to make, in order, until one has an answer.
 fn model_requests(base: &BaseUrl, platform: Platform) -> Result<Vec<ModelsRequest>, DiscoveryError> {
     let bearer = |path: &str| ModelsRequest { path: base.join(path), auth: AuthHeader::Bearer };
     Ok(match platform.profile().model_list {
@@ -191,7 +191,7 @@ fn model_requests(base: &BaseUrl, platform: Platform) -> Result<Vec<ModelsReques
     })
 }
 
-/// A relay with a surface for each vendor; an address may name one of them, or a version.
+/// Returns the list paths of a relay with a surface for each vendor; an address may name one surface, or a version.
 fn paths_of_surfaces(base: &BaseUrl) -> &'static [&'static str] {
     if base.names_version() {
         &["/v1/models"]

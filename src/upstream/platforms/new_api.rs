@@ -1,15 +1,15 @@
 //! The new-api family: new-api, anyrouter, one-api, one-hub, done-hub, veloera.
 //!
 //! All wrap their answers in `{"success": bool, "message": string, "data": …}` and count money in units,
-//! `quota_per_unit` of them to the dollar. Where they differ stands in their profiles: [`NewApiFork`].
+//! `quota_per_unit` of them to the dollar. Their profiles say where they differ: [`NewApiFork`].
 //!
 //! | file | |
 //! |---|---|
-//! | `login` | name and password for a session |
+//! | `login` | exchanges name and password for a session |
 //! | `check_in` | the daily check-in |
 //! | `keys` | API keys of the account |
-//! | `income` | what the account's log says it was given |
-//! | `notices` | what the site tells its users |
+//! | `income` | what the account was given, by its log |
+//! | `notices` | the announcements of the site |
 
 pub(super) mod check_in;
 pub(super) mod income;
@@ -30,12 +30,12 @@ use crate::money::Usd;
 use crate::platform::NewApiFork;
 use crate::upstream::{Client, FetchLimits};
 
-/// Units of a dollar where the site does not say.
+/// The number of units in a dollar where the site does not say.
 const DEFAULT_UNIT: f64 = 500_000.0;
-/// A status page that is slower must not hold up what needs its unit.
+/// The time limit for a status page: a slower one must not hold up what needs its unit.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who the session's user is, and what is left: one call tells both. A user without an amount is one still.
+/// Reads the session's user and the balance: one call tells both. A user without an amount is still a user.
 pub(super) async fn account(
     site_client: &SiteClient,
     client: &Client,
@@ -85,8 +85,8 @@ pub(super) fn user(data: &Value) -> User {
     }
 }
 
-/// How many of the site's units are a dollar: asked once an hour, and what was heard last where the
-/// site does not answer.
+/// Returns how many of the site's units make a dollar. The site is asked once an hour; where it does not answer, the
+/// last known value counts.
 pub(super) async fn unit(site_client: &SiteClient, client: &Client) -> f64 {
     let known = match site_client.memory.unit(&site_client.base) {
         Unit::Fresh(unit) => return unit,
@@ -102,7 +102,7 @@ pub(super) async fn unit(site_client: &SiteClient, client: &Client) -> f64 {
     }
 }
 
-/// The `data` of the site's public status.
+/// Reads the `data` of the site's public status.
 pub(super) async fn status(site_client: &SiteClient, client: &Client) -> Result<Value, SiteError> {
     let timeout = site_client.limits.timeout.min(STATUS_TIMEOUT);
     let hurried = SiteClient { limits: FetchLimits { timeout, ..site_client.limits }, ..site_client.clone() };
@@ -113,7 +113,7 @@ pub(super) async fn status(site_client: &SiteClient, client: &Client) -> Result<
     }
 }
 
-/// Remembers the unit that a status tells.
+/// Remembers the unit in a status, and returns it.
 pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
     let unit = status.get("quota_per_unit").and_then(reply::number).filter(|unit| *unit > 0.0);
     let unit = unit.unwrap_or(DEFAULT_UNIT);
@@ -121,7 +121,7 @@ pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
     unit
 }
 
-/// The models that the session's user may use.
+/// Lists the models that the session's user may use.
 pub(super) async fn models_of_session(
     site_client: &SiteClient,
     client: &Client,
@@ -135,7 +135,7 @@ pub(super) async fn models_of_session(
     Ok(names)
 }
 
-/// The groups that the site offers the session's user.
+/// Lists the groups that the site offers the session's user.
 pub(super) async fn groups(
     site_client: &SiteClient,
     client: &Client,

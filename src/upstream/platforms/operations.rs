@@ -1,7 +1,7 @@
 //! The operations of a site client, each dispatched to the module of its platform.
 //!
-//! Every operation ends within [`SiteClient::limits`], all its calls together. What a platform does not
-//! have is [`SiteErrorKind::Unsupported`], and no request is sent.
+//! Every operation ends within [`SiteClient::limits`], all its calls together. An operation that a platform does not
+//! have fails with [`SiteErrorKind::Unsupported`], and no request is sent.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::routing::Secret;
 use crate::time::Millis;
 use crate::upstream::Client;
 
-/// How long a proved session waits at most for the list of its keys.
+/// The longest time that a proved session waits for the list of its keys.
 const KEYS_WAIT: Duration = Duration::from_secs(4);
-/// How much of its time a verification keeps back from the look for keys, so that the session that it has
-/// proved is told within the limit.
+/// The time that a verification keeps back when it looks for keys, so that the session that it has proved is reported
+/// within the limit.
 const RESERVE: Duration = Duration::from_secs(1);
 
 type Identified<'a> = Pin<Box<dyn Future<Output = Result<Identity, SiteError>> + Send + 'a>>;
@@ -35,7 +35,8 @@ impl SiteClient {
     /// Opens a session with a name and a password.
     ///
     /// # Errors
-    /// [`SiteErrorKind::Shield`] for whatever web page answers, [`SiteErrorKind::Refused`] with the site's words.
+    /// [`SiteErrorKind::Shield`] for any web page in place of an answer, [`SiteErrorKind::Refused`] with the site's
+    /// words.
     pub async fn login(
         &self,
         client: &Client,
@@ -50,7 +51,7 @@ impl SiteClient {
         }
     }
 
-    /// Whose session it is.
+    /// Returns the user of the session.
     pub async fn user(&self, client: &Client) -> Result<User, SiteError> {
         match self.management("user information")? {
             Management::NewApi(_) => Ok(self.bounded(new_api::account(self, client)).await?.0),
@@ -58,7 +59,7 @@ impl SiteClient {
         }
     }
 
-    /// The balance: what is left, and what has been used.
+    /// Returns the balance: what is left, and what has been used.
     pub async fn balance(&self, client: &Client) -> Result<Balance, SiteError> {
         match self.management("a balance")? {
             Management::NewApi(_) => self.bounded(new_api::account(self, client)).await?.1,
@@ -66,7 +67,7 @@ impl SiteClient {
         }
     }
 
-    /// What the account was given between two moments, by the site's own log; `None` where no log tells.
+    /// Returns what the account was given between two moments, by the site's own log; `None` where no log tells.
     pub async fn today_income(
         &self,
         client: &Client,
@@ -81,7 +82,7 @@ impl SiteClient {
         }
     }
 
-    /// The daily check-in. An `Err` carries the site's own words, also for "already checked in".
+    /// Does the daily check-in. An `Err` carries the site's own words, also for "already checked in".
     pub async fn check_in(&self, client: &Client) -> Result<CheckIn, SiteError> {
         let unsupported = || {
             let message =
@@ -101,9 +102,9 @@ impl SiteClient {
         }
     }
 
-    /// What the session's text is: an API key, when `listed` gives the models of one, or a session. A text that
-    /// begins with `sk-` is taken for a key first, any other for a session; both are tried at once. A site that
-    /// wants the user's number ends the search: it knows a session when it sees one.
+    /// Finds out what the session's text is: an API key, when `listed` gives the models of one, or a session. A text
+    /// that begins with `sk-` is taken for a key first, any other for a session; both are tried at once. A site that
+    /// wants the user's number for a text taken for a session ends the search: it has recognised one.
     pub async fn identify(
         &self,
         client: &Client,
@@ -139,19 +140,19 @@ impl SiteClient {
         }
         let other = match other {
             Some(other) => other,
-            // A guess that is never answered must not cost what the site has said.
+            // A guess that is never answered must not cost the answer that the site has given.
             None => timeout_at(deadline, second).await.unwrap_or_else(|_elapsed| {
                 Err(SiteError::new(SiteErrorKind::Timeout, "no complete answer in time"))
             }),
         };
         match other {
-            // What the text looks like is what it is meant to be: the other way was a guess.
+            // The text is taken for what it looks like: the other way was a guess.
             Err(_guess) if error.stands_for_itself() => Err(error),
             other => other.map_err(|guess| SiteError::more_telling(Some(error), guess)),
         }
     }
 
-    /// The session's text as a session.
+    /// Identifies the session's text as a session.
     pub async fn identify_session(&self, client: &Client) -> Result<Identity, SiteError> {
         let management = self.management("a session")?;
         let began = Instant::now();
@@ -163,14 +164,14 @@ impl SiteClient {
                 }
             })
             .await?;
-        // A key is a welcome extra: without one, or with a list that takes too long, the session is proved.
+        // A key is an extra: without one, or with a list that takes too long, the session is proved all the same.
         let left = self.limits.timeout.saturating_sub(began.elapsed() + RESERVE);
         let keys = timeout(KEYS_WAIT.min(left), self.keys(client)).await;
         let keys = keys.ok().and_then(Result::ok).unwrap_or_default();
         Ok(Identity::Session { user, balance: balance.ok(), api_token: usable_key(keys) })
     }
 
-    /// What the session leads to where it is no key: the models of its user, or a key to ask for them with.
+    /// Returns the models of a session that is no key: those of its user, or a key to ask for them with.
     pub async fn models_of_session(&self, client: &Client) -> Result<SessionModels, SiteError> {
         match self.management("a session")? {
             Management::NewApi(fork) => {
@@ -189,7 +190,7 @@ impl SiteClient {
         self.session().is_ok_and(|session| session == bare_credential(text))
     }
 
-    /// The API keys of the account, whole where the site shows them whole.
+    /// Lists the API keys of the account, whole where the site shows them whole.
     pub async fn keys(&self, client: &Client) -> Result<Vec<SiteKey>, SiteError> {
         match self.management("API keys of an account")? {
             Management::NewApi(fork) => self.bounded(new_api::keys::list(self, client, fork)).await,
@@ -197,7 +198,7 @@ impl SiteClient {
         }
     }
 
-    /// Makes a key. Sites do not tell it: list the keys to see it.
+    /// Creates a key. Sites do not return it: list the keys to see it.
     pub async fn create_key(&self, client: &Client, key: &NewSiteKey) -> Result<(), SiteError> {
         match self.management("API keys of an account")? {
             Management::NewApi(_) => self.bounded(new_api::keys::create(self, client, key)).await,
@@ -213,10 +214,10 @@ impl SiteClient {
         }
     }
 
-    /// The groups that the account may put its keys into; `default` where the site has no such list.
+    /// Lists the groups that the account may put its keys into; `default` where the site has no such list.
     ///
     /// # Errors
-    /// When the session is not let in, or the site is not heard.
+    /// When the session is not accepted, or the site cannot be reached.
     pub async fn groups(&self, client: &Client) -> Result<Vec<String>, SiteError> {
         if !self.platform.abilities().groups {
             return Ok(vec![DEFAULT_GROUP.to_owned()]);
@@ -245,7 +246,7 @@ impl SiteClient {
         }
     }
 
-    /// What the site tells its users. A site without such a page is [`SiteErrorKind::Missing`].
+    /// Reads the announcements of the site. A site without such a page fails with [`SiteErrorKind::Missing`].
     pub async fn announcements(&self, client: &Client) -> Result<Vec<Announcement>, SiteError> {
         let mut announcements = match self.management("announcements")? {
             Management::NewApi(_) => self.bounded(new_api::notices::announcements(self, client)).await?,
@@ -263,8 +264,8 @@ impl SiteClient {
         Ok(announcements)
     }
 
-    /// Exchanges a refresh token. The caller runs one of these at a time for an account, and stores
-    /// the answer before it uses it.
+    /// Exchanges a refresh token. The caller runs one exchange at a time for an account, and stores the answer before
+    /// it uses it.
     pub async fn refresh(&self, client: &Client, refresh_token: &Secret) -> Result<Refreshed, SiteError> {
         const WHAT: &str = "refresh of a session";
         match self.management(WHAT)? {
@@ -273,7 +274,7 @@ impl SiteClient {
         }
     }
 
-    /// How the platform manages accounts; a failure that names `what` was asked for where it does not.
+    /// Returns how the platform manages accounts; where it does not, fails with a message that names `what`.
     fn management(&self, what: &str) -> Result<&'static Management, SiteError> {
         self.platform.profile().management.as_ref().ok_or_else(|| self.lacks(what))
     }
@@ -283,10 +284,10 @@ impl SiteClient {
     }
 }
 
-/// Every site of the family has it.
+/// The group that every site of the family has.
 const DEFAULT_GROUP: &str = "default";
 
-/// The first enabled key, else the first; none that is only a mask.
+/// Returns the first enabled key, else the first one; masked keys do not count.
 fn usable_key(keys: Vec<SiteKey>) -> Option<Secret> {
     let whole = || keys.iter().filter(|key| !key.is_masked() && !key.key.expose().is_empty());
     whole().find(|key| key.enabled).or_else(|| whole().next()).map(|key| key.key.clone())

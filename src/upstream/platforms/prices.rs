@@ -1,6 +1,6 @@
-//! The price list of a site, as one of its accounts sees it.
+//! Reads the price list of a site, as one of its accounts sees it.
 //!
-//! Each is asked with the account's credentials in turn, and at last with none: many sites show their
+//! The list is asked for with each of the account's credentials in turn, and at last without one: many sites show their
 //! prices to everybody.
 
 use std::fmt;
@@ -13,20 +13,20 @@ use crate::platform::PriceList;
 use crate::routing::pricing::{Catalog, read};
 use crate::upstream::{Client, FetchLimits};
 
-/// What one look at a price list may cost, all its requests together.
+/// The limits of one look at a price list, all its requests together.
 pub const PRICE_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(8), max_bytes: 16 * 1024 * 1024 };
 
 /// Why there is no price list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PriceError {
-    /// The site has none to show.
+    /// The site publishes none.
     NotPublished,
     /// One short line for people.
     Failed(String),
 }
 
-/// Asks the account's site what it charges.
+/// Asks the account's site for its prices.
 pub async fn fetch_prices(
     client: &Client,
     site_client: &SiteClient,

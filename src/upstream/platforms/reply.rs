@@ -1,4 +1,4 @@
-//! Reading what upstreams answer to management calls: JSON of several shapes, error pages, garbage.
+//! Reads the answers of upstreams to management calls: JSON of several shapes, error pages, garbage.
 
 use std::collections::HashSet;
 
@@ -10,19 +10,19 @@ use crate::aside::aside;
 use crate::error_words::sites;
 use crate::one_line::short_line;
 
-/// A body of so many bytes is read in under a millisecond.
+/// The longest body, in bytes, that is read on the spot: it takes less than a millisecond.
 const SHORT: usize = 64 * 1024;
 /// The longest text of an upstream's own words that is kept, in characters.
 const MAX_MESSAGE: usize = 300;
-/// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
+/// The longest name of a model, in bytes; anything longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
 
-/// JSON, also behind the mark with which some programs begin a text in UTF-8.
+/// Parses JSON, also behind the mark with which some programs begin a text in UTF-8.
 pub(super) fn json(body: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))
 }
 
-/// Reads a body with `reader`; a long one on a thread where no request waits behind it.
+/// Reads a body with `reader`; reads a long one on a thread where no request waits behind it.
 pub(super) async fn read<T: Send + 'static>(
     body: Bytes,
     reader: impl FnOnce(&[u8]) -> Result<T, String> + Send + 'static,
@@ -33,10 +33,10 @@ pub(super) async fn read<T: Send + 'static>(
     aside(move || reader(&body)).await.unwrap_or_else(|_| Err("the answer could not be read".to_owned()))
 }
 
-/// Stands for the message of a failure that came without one.
+/// The message of a failure that came without one.
 pub(super) const SPEECHLESS: &str = "the site says that the call failed";
 
-/// A number, also one that a site writes as text.
+/// Reads a number, also one that a site writes as text.
 pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
@@ -44,7 +44,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A whole number, also one that a site writes as text.
+/// Reads a whole number, also one that a site writes as text.
 pub(super) fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
@@ -52,7 +52,8 @@ pub(super) fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// The model names in an answer, trimmed; of names that differ in case only, the first. The error is for people.
+/// Returns the model names in an answer, trimmed; of names that differ in case only, the first. The error is for
+/// people.
 pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
     if let Some(page) = page_summary(StatusCode::OK, body) {
         return Err(format!("a web page instead of a model list: {page}"));
@@ -65,7 +66,7 @@ pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
         .ok_or_else(|| message(&answer).unwrap_or_else(|| "the answer has no list of models".into()))
 }
 
-/// The model names in an answer that is JSON; `None` when it has no list.
+/// Returns the model names in an answer that is JSON; `None` when it has no list.
 pub(super) fn names_in(answer: &Value) -> Option<Vec<String>> {
     let list = answer.get("data").or_else(|| answer.get("models")).unwrap_or(answer);
     let names: Vec<&str> = match list {
@@ -90,7 +91,7 @@ fn name_of(item: &Value) -> Option<&str> {
     }
 }
 
-/// `HTTP <status>: <what the upstream says>`, in one short line.
+/// Formats a failure as `HTTP <status>: <what the upstream says>`, in one short line.
 pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
     let error_message = page_summary(status, body)
         .or_else(|| json(body).ok().as_ref().and_then(message))
@@ -101,7 +102,7 @@ pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
-/// The error that a body tells, in one short line.
+/// Returns the error message of a body, in one short line.
 pub(super) fn error_message(body: &[u8]) -> String {
     match json(body).ok() {
         Some(answer) => message(&answer).unwrap_or_else(|| SPEECHLESS.to_owned()),
@@ -109,7 +110,7 @@ pub(super) fn error_message(body: &[u8]) -> String {
     }
 }
 
-/// What there is to judge a failure by: its message and its code.
+/// Returns the text by which a failure is judged: its message and its code.
 pub(super) fn words(body: &[u8]) -> String {
     let Ok(answer) = json(body) else {
         return one_line(&String::from_utf8_lossy(body));
@@ -118,7 +119,7 @@ pub(super) fn words(body: &[u8]) -> String {
     message(&answer).into_iter().chain(code).collect::<Vec<_>>().join(" ")
 }
 
-/// The upstream's error message, from whichever of the usual places, with its name for the error.
+/// Returns the upstream's error message, from whichever of the usual places, with its name for the error.
 pub(super) fn message(answer: &Value) -> Option<String> {
     let error = answer.get("error");
     let places =
@@ -136,8 +137,8 @@ pub(super) fn message(answer: &Value) -> Option<String> {
     })
 }
 
-/// The title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry,
-/// and a word on pages that want to run a script: where JSON was asked for, bot shields send those.
+/// Returns the title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry, and a
+/// remark on pages that want to run a script: where JSON was asked for, bot shields send those.
 pub(super) fn page_summary(status: StatusCode, body: &[u8]) -> Option<String> {
     if !is_page(body) {
         return None;
@@ -163,7 +164,7 @@ pub(super) fn is_script_page(body: &[u8]) -> bool {
     is_page(body) && sites::is_shield_page(&String::from_utf8_lossy(body).to_lowercase(), None)
 }
 
-/// The title of a web page, its white space collapsed.
+/// Returns the title of a web page, with its white space collapsed.
 pub(super) fn title(page: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(page);
     let lower = text.to_ascii_lowercase(); // ASCII only: offsets stay those of `text`
@@ -183,7 +184,7 @@ pub(super) fn is_page(body: &[u8]) -> bool {
             .any(|tag| start.contains(tag))
 }
 
-/// One line of a readable length.
+/// Shortens a text to one line of a readable length.
 pub(super) fn one_line(text: &str) -> String {
     short_line(text, MAX_MESSAGE, "…")
 }

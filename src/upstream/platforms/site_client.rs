@@ -6,8 +6,8 @@
 //! as_user    an ask as the session's user: token, cookie, with the user's number; the first way that works
 //! ```
 //!
-//! A session's token goes as Bearer, a session cookie as `Cookie`; the new-api family also wants the
-//! number of the user. Which way worked is remembered. Bot shields are not solved: their page is an error.
+//! A session's token is sent as Bearer, a session cookie as `Cookie`; the new-api family also wants the number of the
+//! user. The way that worked is remembered. Bot shields are not solved: their page is an error.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use crate::platform::Platform;
 use crate::routing::{BaseUrl, Secret};
 use crate::upstream::{Client, FetchLimits};
 
-/// What one operation may cost, all its calls together.
+/// The limits of one operation, all its calls together.
 pub const MANAGEMENT_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(15), max_bytes: 1024 * 1024 };
 
-/// Calls the management API of a site as one of its accounts.
+/// A client of a site's management API, as one of its accounts.
 #[derive(Clone)]
 pub struct SiteClient {
     pub platform: Platform,
     /// The site's own address, with the proxy of the account.
     pub base: BaseUrl,
-    /// A login's token or cookie.
+    /// The token or cookie of a login.
     pub session: Option<Secret>,
-    /// API keys of the account, in the order in which they are tried where a key will do.
+    /// API keys of the account, in the order in which they are tried where a key suffices.
     pub keys: Vec<Secret>,
     /// The account's number at the site, where known.
     pub user_id: Option<i64>,
-    /// May end in that number.
+    /// The account's name at the site, which may end in that number.
     pub username: Option<String>,
-    /// The site's own headers; they replace none of a credential.
+    /// The site's own headers; they do not replace those of a credential.
     pub custom_headers: Vec<(HeaderName, HeaderValue)>,
     pub limits: FetchLimits,
     pub memory: Arc<SiteMemory>,
@@ -59,13 +59,13 @@ pub(super) enum AuthScheme {
     None,
 }
 
-/// What a call is, apart from who makes it.
+/// A call, apart from who makes it.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub method: &'a Method,
     pub path: &'a str,
     pub body: Option<&'a Value>,
-    /// Says that a script of the site's own pages asks.
+    /// Whether the call says that a script of the site's own pages makes it.
     pub by_script: bool,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
 // === impl SiteClient ===
 
 impl SiteClient {
-    /// A client of an account of which nothing is known but its session.
+    /// Creates the client of an account of which only the session is known.
     pub fn new(platform: Platform, base: BaseUrl, session: Option<Secret>) -> Self {
         Self {
             platform,
@@ -111,7 +111,7 @@ impl SiteClient {
         }
     }
 
-    /// Every credential once, the session first.
+    /// Returns every credential once, the session first.
     pub(super) fn credentials(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
         for secret in self.session.iter().chain(&self.keys) {
@@ -123,13 +123,13 @@ impl SiteClient {
         all
     }
 
-    /// The account's number at the site, as it is stored or as the site has confirmed it since.
+    /// Returns the account's number at the site, as it is stored or as the site has confirmed it since.
     pub fn known_user_id(&self) -> Option<i64> {
         let session = self.session().ok()?;
         self.user_id.or_else(|| self.memory.session(&self.base, session)?.user_id)
     }
 
-    /// The session, or why there is none.
+    /// Returns the session, or the error that there is none.
     pub(super) fn session(&self) -> Result<&str, SiteError> {
         let session = self.session.as_ref().map(|session| bare_credential(session.expose()));
         session.filter(|session| !session.is_empty()).ok_or_else(|| {
@@ -137,12 +137,12 @@ impl SiteClient {
         })
     }
 
-    /// The ways to ask with every credential, one after the other.
+    /// Returns the ways to ask with every credential, one after the other.
     pub(super) fn auth_schemes(&self) -> Vec<AuthScheme> {
         self.credentials().into_iter().flat_map(|credential| self.schemes_for(credential)).collect()
     }
 
-    /// The ways a credential may be meant, the likeliest first: never more than one guess at a cookie.
+    /// Returns the ways in which a credential may be meant, the likeliest first, with one guess at a cookie at most.
     pub(super) fn schemes_for(&self, credential: &str) -> Vec<AuthScheme> {
         let bearer = AuthScheme::Bearer(credential.to_owned());
         if is_cookie(credential) {
@@ -153,7 +153,7 @@ impl SiteClient {
         if !may_be_cookie || credential.starts_with("sk-") {
             return vec![bearer];
         }
-        // Session cookies are base64, and what is pasted of one may end in its padding.
+        // Session cookies are base64, and a value that is pasted without its name may end in the padding.
         let is_pair = credential.trim_end_matches('=').contains('=');
         let pair = if is_pair { credential.to_owned() } else { format!("session={credential}") };
         let cookie = AuthScheme::Cookie(pair);
@@ -161,8 +161,8 @@ impl SiteClient {
         if known.by_cookie { vec![cookie, bearer] } else { vec![bearer, cookie] }
     }
 
-    /// Asks as the session's user, in each way until one works. Of several failures the most telling one
-    /// is given; a site that cannot be heard is asked once.
+    /// Asks as the session's user, in each way until one works. Of several failures the most telling one is returned; a
+    /// site that cannot be reached is asked once.
     pub(super) async fn as_user(&self, client: &Client, call: Call<'_>) -> Result<Value, SiteError> {
         let session = self.session()?;
         let mut failure = None;
@@ -176,8 +176,8 @@ impl SiteClient {
         Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked")))
     }
 
-    /// Asks in one way; when the site wants the user's number and it is not known, with each number that
-    /// the session suggests and the site confirms.
+    /// Asks in one way. When the site wants the user's number and it is not known, asks again with the number that the
+    /// session suggests and the site confirms.
     pub(super) async fn with_number(
         &self,
         client: &Client,
@@ -210,7 +210,7 @@ impl SiteClient {
         Err(refusal)
     }
 
-    /// The JSON of a successful answer: 2xx, and not one that says `success: false`.
+    /// Returns the JSON of a successful answer: 2xx, and not one that says `success: false`.
     pub(super) async fn ask(
         &self,
         client: &Client,
@@ -234,7 +234,7 @@ impl SiteClient {
         }
     }
 
-    /// The body of a successful answer, as it came.
+    /// Returns the body of a successful answer, as it came.
     pub(super) async fn get(
         &self,
         client: &Client,
@@ -267,13 +267,14 @@ impl SiteClient {
         })
     }
 
-    /// Some sites quote what they were sent: the credential that they refuse, a header.
+    /// Hides secrets in a message: some sites quote what they were sent, such as the credential that they refuse, or a
+    /// header.
     pub(super) fn conceal(&self, mut message: String) -> String {
         self.mask().hide(&mut message);
         message
     }
 
-    /// What the site is sent that nobody else is told.
+    /// Returns the mask of the secrets that the site is sent.
     pub(super) fn mask(&self) -> Mask {
         let mut mask = Mask::default();
         for credential in self.credentials() {
@@ -300,7 +301,7 @@ impl SiteClient {
                 Err(SiteError::new(SiteErrorKind::Timeout, message))
             };
             let done = tokio::time::timeout(limit, work).await.unwrap_or_else(timed_out);
-            // Also what was read of an answer that lacked something.
+            // This covers also what was read of an answer that lacked something.
             done.map_err(|error| SiteError { message: self.conceal(error.message), ..error })
         }
     }

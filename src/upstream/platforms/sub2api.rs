@@ -15,10 +15,10 @@ use crate::routing::Secret;
 use crate::time::{self, Millis, now_ms};
 use crate::upstream::Client;
 
-/// The balance counts in units like those of the others, so that sums agree.
+/// The fractions of a dollar that a balance is rounded to: units like those of the other platforms, so that sums agree.
 const UNIT: f64 = 500_000.0;
 
-/// The `data` of an answer that says `code` 0.
+/// Returns the `data` of an answer whose `code` is 0.
 async fn data(site_client: &SiteClient, client: &Client, call: Call<'_>) -> Result<Value, SiteError> {
     let scheme = AuthScheme::Bearer(site_client.session()?.to_owned());
     let answer = site_client.ask(client, call, &scheme, None).await?;
@@ -36,13 +36,13 @@ fn unwrap(site_client: &SiteClient, mut answer: Value) -> Result<Value, SiteErro
     Err(SiteError { message: site_client.conceal(error.message), ..error })
 }
 
-/// A user's name: where it has none, what stands before the `@` of its address.
+/// Returns a user's name, or, where it has none, the part of its address before the `@`.
 fn username(user: &Value) -> Option<String> {
     let local_part = || text(user, "email")?.split('@').next().map(str::to_owned);
     text(user, "username").or_else(local_part)
 }
 
-/// Who the session's user is, and what is left: one call tells both.
+/// Reads the session's user and the balance: one call tells both.
 pub(super) async fn account(
     site_client: &SiteClient,
     client: &Client,
@@ -66,14 +66,14 @@ pub(super) async fn account(
     Ok((user, balance))
 }
 
-/// The balance, with the subscriptions where the site tells them.
+/// Reads the balance, with the subscriptions where the site tells them.
 pub(super) async fn balance(site_client: &SiteClient, client: &Client) -> Result<Balance, SiteError> {
     let (account, subscriptions) =
         tokio::join!(account(site_client, client), subscriptions::summary(site_client, client));
     Ok(Balance { subscriptions, ..account?.1? })
 }
 
-/// The user's first enabled key.
+/// Returns the user's first enabled key that is not masked.
 pub(super) async fn first_key(site_client: &SiteClient, client: &Client) -> Result<Secret, SiteError> {
     let keys = keys::list(site_client, client).await?;
     let first = keys.into_iter().find(|key| key.enabled && !key.is_masked());
@@ -149,7 +149,7 @@ pub(super) async fn login(
     })
 }
 
-/// Exchanges a refresh token: all three parts of the answer, or nothing.
+/// Exchanges a refresh token. Fails unless the answer has all three parts.
 pub(super) async fn refresh(
     site_client: &SiteClient,
     client: &Client,
@@ -179,7 +179,7 @@ pub(super) async fn refresh(
 }
 
 fn expiry(seconds: f64) -> Millis {
-    // Seconds of a lifetime: far from the limits of a clock.
+    // A lifetime in seconds: far from the limits of a clock.
     now_ms().saturating_add((seconds.clamp(0.0, 1e10) * 1000.0) as Millis)
 }
 
@@ -188,7 +188,7 @@ fn text(value: &Value, name: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A time as text, or as a number of milliseconds (above 10^10) or seconds.
+/// Reads a time from a text, or from a number of milliseconds (above 10^10) or seconds.
 fn moment(value: &Value) -> Option<Millis> {
     match value {
         Value::String(text) => time::parse(text),

@@ -1,4 +1,4 @@
-//! The latest lines of an account's own log at its site.
+//! Reads the latest lines of an account's own log at its site.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::site_client::SiteClient;
 use crate::routing::pricing::usage_record::{self, UsageRecord};
 use crate::upstream::{Client, FetchLimits};
 
-/// What one look at a log may cost, all its requests together.
+/// The limits of one look at a log, all its requests together.
 pub const USAGE_LOG_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(8), max_bytes: 2 * 1024 * 1024 };
 
-/// Asks the account's site for the latest lines of its log; where the site can choose, for those of one model.
+/// Asks the account's site for the latest lines of its log; where the site can filter, for those of one model.
 pub async fn fetch_usage_records(
     client: &Client,
     site_client: &SiteClient,

@@ -1,5 +1,5 @@
-//! The number of a session's user, read out of what is at hand. A guess counts only
-//! once the site has confirmed it; nothing is tried at random.
+//! Guesses the number of a session's user from its name, token or cookie. A guess counts only once the site has
+//! confirmed it; nothing is tried at random.
 
 use base64::Engine;
 use base64::alphabet;
@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::credential::bare_credential;
 
-/// Either alphabet, with or without padding.
+/// The settings for base64 with or without padding, for either alphabet.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_padding_mode(DecodePaddingMode::Indifferent)
     .with_decode_allow_trailing_bits(true);
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// The numbers that session cookies carry.
+/// The range of numbers that session cookies carry.
 const IN_COOKIE: std::ops::RangeInclusive<i64> = 1..=10_000_000;
 
-/// Every number that name and session suggest, the likeliest first.
+/// Returns every number that name and session suggest, the likeliest first.
 pub(super) fn candidates(username: Option<&str>, session: &str) -> Vec<i64> {
     let mut ids = Vec::new();
     let found = [username.and_then(of_username), of_jwt(session), of_cookie(session)];
@@ -30,14 +30,14 @@ pub(super) fn candidates(username: Option<&str>, session: &str) -> Vec<i64> {
     ids
 }
 
-/// The 3 to 8 digits at the end of a name: `linuxdo_7659` is 7659.
+/// Returns the 3 to 8 digits at the end of a name: `linuxdo_7659` is 7659.
 pub fn of_username(name: &str) -> Option<i64> {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let id = name[name.len() - digits..].parse().ok()?;
     ((3..=8).contains(&digits) && id > 0).then_some(id)
 }
 
-/// The payload's `id`, or a numeric `sub`.
+/// Returns the payload's `id`, or a numeric `sub`.
 fn of_jwt(session: &str) -> Option<i64> {
     let payload = bare_credential(session).split('.').nth(1)?;
     let payload: Value = serde_json::from_slice(&decode(payload)?).ok()?;
@@ -48,7 +48,7 @@ fn of_jwt(session: &str) -> Option<i64> {
     number("id").or_else(|| number("sub")).filter(|id| *id > 0)
 }
 
-/// What a Go server of the family keeps in its `session` cookie.
+/// Returns the number that a Go server of the family keeps in its `session` cookie.
 fn of_cookie(session: &str) -> Option<i64> {
     let value = session.split(';').find_map(|pair| pair.trim().strip_prefix("session=")).unwrap_or(session);
     let outer = decode(value.trim())?;
@@ -58,16 +58,16 @@ fn of_cookie(session: &str) -> Option<i64> {
     IN_COOKIE.contains(&id).then_some(id)
 }
 
-/// The value of the key `id` in a gob map: `id`, then a value of type `int`.
+/// Returns the value of the key `id` in a gob map: `id`, then a value of type `int`.
 fn of_gob(bytes: &[u8]) -> Option<i64> {
     const KEY: &[u8] = b"id\x03int\x04";
     let at = memchr::memmem::find(bytes, KEY)? + KEY.len();
-    // Its length, a zero, the number.
+    // Skips the value's length and a zero; the number follows.
     let number = bytes.get(at..)?.get(2..)?;
     let (first, rest) = number.split_first()?;
     let unsigned = match first {
         0..=0x7f => u64::from(*first),
-        // A longer one begins with minus its number of bytes.
+        // A longer number begins with minus the count of its bytes.
         _ => {
             let length = usize::from(first.wrapping_neg());
             let bytes = rest.get(..length).filter(|bytes| bytes.len() <= 8)?;
@@ -79,7 +79,7 @@ fn of_gob(bytes: &[u8]) -> Option<i64> {
     Some(if unsigned & 1 == 0 { half } else { -half - 1 })
 }
 
-/// `linuxdo_7659` or `user_id:7659` in readable text.
+/// Returns the number of `linuxdo_7659` or `user_id:7659` in readable text.
 fn of_text(text: &str) -> Option<i64> {
     let digits_at = |rest: &str| -> Option<i64> {
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -101,7 +101,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// A cookie as gorilla/securecookie writes it: date, value and signature, joined by `|`.
+    /// Builds a cookie as gorilla/securecookie writes it: date, value and signature, joined by `|`.
     fn cookie(value: &[u8]) -> String {
         let inner = URL_SAFE.encode(value);
         let outer = [b"1767225600|".as_slice(), inner.as_bytes(), b"|signature"].concat();

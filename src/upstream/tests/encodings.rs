@@ -1,4 +1,4 @@
-//! Answers that come compressed although they were not to be.
+//! Answers that come compressed although the client wants none compressed.
 
 use std::io::Write;
 

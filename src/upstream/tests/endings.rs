@@ -90,7 +90,7 @@ async fn connecting_has_a_time_limit() {
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
 }
 
-/// Streams the start of an answer and tells when the client has hung up.
+/// Streams the start of an answer, and notifies when the client has hung up.
 async fn endless(start: &'static str) -> (Upstream, Arc<Notify>) {
     let hung_up = Arc::new(Notify::new());
     let tell = Arc::clone(&hung_up);

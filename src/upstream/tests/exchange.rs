@@ -91,7 +91,7 @@ async fn a_kept_connection_that_has_died_is_replaced() {
 
 #[tokio::test]
 async fn an_upstream_that_hangs_up_after_every_answer_costs_no_request() {
-    // In a thread, so that it hangs up while the runtime, which would hear of it, is held up on purpose.
+    // In a thread, so that it hangs up while the runtime, which would notice, is held up on purpose.
     let (listener, origin) = listener();
     let (tell, closed) = std::sync::mpsc::channel();
     let (close, is_read) = std::sync::mpsc::channel();
@@ -118,7 +118,7 @@ async fn an_upstream_that_hangs_up_after_every_answer_costs_no_request() {
     }
 }
 
-/// For an upstream in a thread of its own.
+/// Opens the listener of an upstream in a thread of its own.
 fn listener() -> (std::net::TcpListener, Arc<Origin>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let base = BaseUrl::parse(&format!("http://{}", listener.local_addr().expect("an address")), None);
@@ -162,7 +162,7 @@ async fn a_lookup_whose_rested_connection_dies_is_sent_again() {
     }
 }
 
-/// A request that is `work`.
+/// Builds a request for this kind of work.
 fn asks_for(work: Work, body: Bytes) -> Box<upstream::Request> {
     let mut request = Box::new(upstream::Request::from(post(body)));
     request.work = work;
@@ -173,7 +173,7 @@ fn again(work: Work) -> Box<upstream::Request> {
     asks_for(work, Bytes::from_static(b"again"))
 }
 
-/// Sends a request that is `work`.
+/// Sends a request for this kind of work.
 async fn send_work(client: &Client, upstream: &Upstream, work: Work) -> Result<Answer, SendError> {
     within(client.send_boxed(&upstream.base.origin, again(work))).await
 }
@@ -195,7 +195,7 @@ async fn what_an_upstream_has_read_is_not_sent_to_it_again() {
     }
 }
 
-/// A server's word that it closes a connection for its idleness.
+/// The answer of a server that closes an idle connection.
 const GOODBYE: &str = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 #[tokio::test]
@@ -235,9 +235,10 @@ async fn a_408_is_an_answer_on_a_new_connection_and_where_the_connection_stays()
     assert_eq!(upstream.connections(), 1);
 }
 
-/// Sends requests that are `work` one after the other; after each the upstream says `end` and closes the connection.
+/// Sends requests for this kind of work one after the other; after each the upstream says `end` and closes the
+/// connection.
 async fn every_request_finds_its_connection_ended(work: Work, end: &'static str) {
-    // In a thread, so that it hangs up while the runtime is held up and does not hear of it.
+    // In a thread, so that it hangs up while the runtime is held up and does not notice.
     let (listener, origin) = listener();
     let (answered, connections) = std::sync::mpsc::channel();
     let (close, is_read) = std::sync::mpsc::channel();
@@ -259,7 +260,7 @@ async fn every_request_finds_its_connection_ended(work: Work, end: &'static str)
         let response = within(client.send_boxed(&origin, again(work))).await;
         let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
         assert_eq!(text(response.body).await.expect("a body"), "ok");
-        // No rest, after which any socket would be looked at first.
+        // Without a rest, after which any socket would be looked at first.
         tokio::time::pause();
         close.send(()).expect("an upstream");
         closed.recv().expect("the end of the connection");
@@ -289,7 +290,7 @@ async fn a_request_that_is_cut_short_on_its_way_is_sent_again() {
         for mut stream in listener.incoming().flatten() {
             let mut start = [0; 1024];
             let _ = stream.read(&mut start);
-            // Told before it answers, so that whoever has the answer finds it counted.
+            // Reported before it answers, so that whoever has the answer finds it counted.
             if answered.send(()).is_err() {
                 break;
             }
@@ -318,7 +319,7 @@ async fn a_request_that_was_read_is_not_repeated_after_a_reset() {
         read_request(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
         read_request(&mut stream).await;
-        // As a load balancer does that has lost its server.
+        // Like a load balancer that has lost its server.
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("an option");
     })
     .await;

@@ -17,7 +17,7 @@ fn login() -> Request<Bytes> {
         .expect("a request")
 }
 
-/// Answers by path, and tells which requests came.
+/// Answers by path, and reports the requests that came.
 async fn site(answers: &[(&str, String)]) -> (Upstream, mpsc::UnboundedReceiver<String>) {
     Upstream::by_path(answers, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await
 }
@@ -38,7 +38,7 @@ async fn redirects_on_the_same_host_are_followed() {
         (307, "//127.0.0.1:PORT/home", "POST /home"),
         (307, "?again", "POST /login?again"),
     ] {
-        // The port is only known once the site runs: a first one finds it, in the same way for all.
+        // The port of the site is known only while it runs: it is read from the connection.
         let (seen, mut requests) = mpsc::unbounded_channel();
         let upstream = Upstream::start(move |mut stream, _| {
             let seen = seen.clone();

@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 use super::{Answer, Client, ClientOptions, RequestBody, SendError, UpstreamBody};
 use crate::routing::BaseUrl;
 
-/// An upstream, and how many connections it has had.
+/// An upstream, and the number of connections that it has had.
 struct Upstream {
     base: BaseUrl,
     port: u16,
@@ -35,7 +35,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    /// Serves each connection with `serve`, which is told how many there were before it.
+    /// Serves each connection with `serve`, which gets the number of those before it.
     async fn start<F, S>(serve: S) -> Self
     where
         S: Fn(TcpStream, usize) -> F + Send + 'static,
@@ -54,7 +54,7 @@ impl Upstream {
         Self { base, port, connections }
     }
 
-    /// Gives every request the same bytes, and keeps the connection open.
+    /// Answers every request with the same bytes, and keeps the connection open.
     async fn always(answer: impl Into<Vec<u8>>) -> Self {
         let answer: Arc<[u8]> = answer.into().into();
         Self::start(move |mut stream, _| {
@@ -83,7 +83,7 @@ impl Upstream {
         .await
     }
 
-    /// Answers by path, with `otherwise` where there is no such path; tells which requests came.
+    /// Answers by path, with `otherwise` where there is no such path; reports the requests that came.
     async fn by_path(
         answers: &[(&str, String)],
         otherwise: impl Into<String>,
@@ -119,7 +119,7 @@ fn client() -> Client {
     Client::new(ClientOptions::default())
 }
 
-/// Head and body of the next request; `None` when the client has hung up.
+/// Reads the head and body of the next request; `None` when the client has hung up.
 async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut request = Vec::new();
     let mut chunk = [0; 4096];
@@ -155,7 +155,7 @@ async fn send(
     within(client.send(&upstream.base.origin, request)).await
 }
 
-/// The whole body as text, or the error that ended it and what came before.
+/// Returns the whole body as text, or what came of it and the error that ended it.
 async fn text(mut body: UpstreamBody) -> Result<String, (String, super::BodyError)> {
     let mut whole = Vec::new();
     while let Some(data) = within(body.data()).await {
@@ -167,7 +167,7 @@ async fn text(mut body: UpstreamBody) -> Result<String, (String, super::BodyErro
     Ok(String::from_utf8(whole).expect("a text"))
 }
 
-/// Nothing in these tests takes a second unless it hangs.
+/// Waits for a future, with a time limit: nothing in these tests takes a second unless it hangs.
 async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("an end")
 }

@@ -15,7 +15,7 @@ fn answer(status: u16, body: &str) -> String {
     format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Answers by path; 404 for the others.
+/// Answers by path, and with a 404 at other paths.
 async fn site(answers: &[(&str, String)]) -> (Upstream, mpsc::UnboundedReceiver<String>) {
     Upstream::by_path(answers, answer(404, r#"{"error":{"message":"Invalid URL"}}"#)).await
 }

@@ -1,4 +1,4 @@
-//! Everything that an upstream can do with a request, in every order of three: no request is read twice that may not be.
+//! Everything that an upstream can do with a request, in every order of three: none is read twice that must not be.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ const DEEDS: [Deed; 9] = [
 const WHOLE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 impl Deed {
-    /// What it sends, and whether the connection stays open.
+    /// Returns what the upstream sends, and whether the connection stays open.
     fn says(self) -> (&'static [u8], bool) {
         match self {
             Self::Answers => (WHOLE, true),
@@ -70,14 +70,14 @@ impl Deed {
     }
 }
 
-/// What is still to be done, and what was done with which request.
+/// The deeds still to be done, and those that were done with each request.
 #[derive(Default)]
 struct Play {
     script: VecDeque<Deed>,
     done: Vec<(String, Deed)>,
 }
 
-/// Does what the script says with one request after the other, on whatever connection they come; answers behind its end.
+/// Does what the script says with one request after the other, on whatever connection they come; then only answers.
 async fn perform(mut stream: TcpStream, play: Arc<Mutex<Play>>) {
     while let Some(request) = read_request(&mut stream).await {
         let id = request.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
@@ -108,7 +108,7 @@ fn request(work: Work, id: &str) -> Box<Request> {
     Box::new(request)
 }
 
-/// Whether a request came to an answer.
+/// Whether a request got a whole answer.
 async fn exchange(client: &Client, upstream: &Upstream, work: Work, id: &str) -> bool {
     match within(client.send_boxed(&upstream.base.origin, request(work, id))).await {
         Ok(answer) => text(answer.body).await.is_ok(),
@@ -131,7 +131,8 @@ async fn play(script: [Deed; 3], work: Work) {
         let (last, before) =
             deeds.split_last().map_or((None, &[][..]), |(last, before)| (Some(*last), before));
         for deed in before {
-            // A lookup may be asked again when not a byte came; what belongs to the idle connection answers nothing.
+            // A lookup may be sent again when not a byte came; a goodbye belongs to the idle connection and answers
+            // nothing.
             let may_repeat = match work {
                 Work::Lookup => matches!(deed, Deed::HangsUp | Deed::Resets | Deed::SaysGoodbye),
                 Work::Text => *deed == Deed::SaysGoodbye,

@@ -28,7 +28,7 @@ async fn masked_keys_are_fetched_whole_where_the_site_tells_them() {
     let shown: Vec<_> =
         keys.iter().map(|key| (key.key.expose(), key.enabled, key.group.as_deref())).collect();
     assert_eq!(shown, [("sk-abcd0123wxyz", true, Some("default")), ("sk-efgh0123wxyz", false, None)]);
-    // Many are told in one answer; what that leaves out, by itself.
+    // Many are revealed in one answer; those that it leaves out, one by one.
     let together = r#"{"success":true,"data":{"keys":{"7":"abcd0123wxyz"}}}"#;
     let stub = Stub::start(&[
         (LIST, 200, MASKED),
@@ -42,7 +42,7 @@ async fn masked_keys_are_fetched_whole_where_the_site_tells_them() {
     let asked = stub.asked();
     assert!(asked[1].ends_with(r#"{"ids":[7,8]}"#), "{asked:?}");
     assert_eq!(asked.len(), 3, "{asked:?}");
-    // An older server does not: the mask stays one.
+    // An older server reveals none: the mask stays one.
     let stub = Stub::start(&[(LIST, 200, MASKED)]).await;
     let keys = within(stub.site_client(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
     assert!(keys.iter().all(|key| key.is_masked()), "{keys:?}");
@@ -141,7 +141,7 @@ async fn a_site_tells_its_notice_and_its_consoles_announcements() {
         assert_eq!(levels, [("Down on Sunday", NoticeLevel::Warning), ("abc", NoticeLevel::Info)]);
         assert_eq!(found[1].source_key, "notice:a9993e364706816aba3e25717850c26c9cd0d89d");
     }
-    // A session that is over still hears what is public; a site that is down is no site without news.
+    // A session that is over still reads public notices; a site that is down does not look like one without notices.
     let over = |request: &str| {
         let refused = r#"{"success":false,"message":"access token 无效"}"#.to_owned();
         request.to_ascii_lowercase().contains("authorization: ").then_some((200, refused))

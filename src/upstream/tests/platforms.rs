@@ -1,5 +1,5 @@
-//! Clients of sites that answer in literal bytes: the ways in, the shapes read, and what is left when an
-//! answer is not one.
+//! Clients of sites that answer in literal bytes: the ways to sign in, the shapes that are read, and the errors for an
+//! answer that is none of them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) async fn identify(site_client: &SiteClient) -> Result<Identity, SiteE
     site_client.identify(&client, listed).await
 }
 
-/// A site that answers by method and path; what it has no answer for is a 404 of the family.
+/// A site that answers by method and path, and with a 404 like the family's where it has no answer.
 pub(super) struct Stub {
     upstream: Upstream,
     asked: Arc<Mutex<Vec<String>>>,
@@ -35,7 +35,7 @@ impl Stub {
         Self::with(move |_| None, answers).await
     }
 
-    /// `gate` looks at each request first: what it gives is the answer.
+    /// Starts a site whose `gate` looks at each request first: what it returns is the answer.
     pub(super) async fn with(
         gate: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static,
         answers: &[(&str, u16, &str)],
@@ -76,7 +76,7 @@ impl Stub {
         SiteClient::new(platform, base, Some(Secret::from(session)))
     }
 
-    /// The calls so far, `METHOD /path` each.
+    /// Returns the calls so far, each as `METHOD /path`.
     pub(super) fn calls(&self) -> Vec<String> {
         let asked = self.asked.lock().expect("no panic there");
         asked.iter().map(|request| request.split(" HTTP/1.1").next().unwrap_or_default().to_owned()).collect()
@@ -325,7 +325,7 @@ async fn a_session_that_is_over_does_not_look_unsupported() {
     assert_eq!(error.expect_err("over").kind, SiteErrorKind::Expired);
 }
 
-/// `success` and `data` prove a session; the amount is another question.
+/// `success` and `data` prove a session, also without an amount.
 #[tokio::test]
 async fn a_user_without_an_amount_is_one_still() {
     let family = r#"{"success":true,"data":{"id":7659,"username":"ada"}}"#;
@@ -347,7 +347,7 @@ async fn a_user_without_an_amount_is_one_still() {
     assert_eq!(error.expect_err("nobody").kind, SiteErrorKind::Malformed);
 }
 
-/// A session is no cookie, or the cookie no token: what the guess is told says nothing.
+/// A session is no cookie, or the cookie no token: the answer to the wrong guess says nothing.
 #[tokio::test]
 async fn a_wrong_guess_does_not_end_a_session() {
     const UNKNOWN: &str = r#"{"success":false,"message":"unauthorized","code":"AUTH_UNAUTHORIZED"}"#;
@@ -371,7 +371,7 @@ async fn a_wrong_guess_does_not_end_a_session() {
         let error = within(site_client.check_in(&client())).await;
         assert_eq!(error.expect_err(body).kind, kind, "{status} {body}");
     }
-    // The other way round: the text is a cookie, which something kept from being heard.
+    // The other way round: the text is a cookie, and something kept it from being judged.
     for (status, body, kind) in [
         (503, "{}", SiteErrorKind::Refused),
         (200, "<html><title>Maintenance</title></html>", SiteErrorKind::Refused),

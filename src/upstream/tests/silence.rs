@@ -16,7 +16,7 @@ use crate::upstream::platforms::{
     SiteErrorKind, detect, list_models,
 };
 
-/// Reads the call and says nothing more.
+/// Reads the call and never answers.
 async fn silent() -> Upstream {
     Upstream::start(|mut stream, _| async move {
         read_request(&mut stream).await;

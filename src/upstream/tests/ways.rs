@@ -58,7 +58,7 @@ async fn secure_upstream() -> Upstream {
     .await
 }
 
-/// Takes whatever comes first for a request.
+/// Takes whatever arrives first for a request.
 async fn answers_anything(answer: &'static [u8]) -> Upstream {
     Upstream::start(move |mut stream, _| async move {
         let _ = stream.read(&mut [0; 4096]).await;
@@ -67,7 +67,7 @@ async fn answers_anything(answer: &'static [u8]) -> Upstream {
     .await
 }
 
-/// What comes back from `https://<host>:<port>`, twice on one connection.
+/// Asks `https://<host>:<port>` twice on one connection, and returns the last answer.
 async fn ask(client: &Client, url: &str, proxy: Option<&str>) -> Result<String, SendError> {
     let proxy = proxy.map(|proxy| Arc::new(OutboundProxy::parse(proxy).expect("a proxy")));
     let base = BaseUrl::parse(url, proxy).expect("a base address");
@@ -132,7 +132,7 @@ async fn a_certificate_that_is_not_good_ends_the_connection() {
     for error in [unknown.expect_err("an unknown authority"), not_tls.expect_err("no TLS")] {
         assert_eq!(error.kind(), ErrorKind::Tls, "{error}");
     }
-    // The name is checked too: through a proxy any name leads to the server, whose certificate has another.
+    // The name is checked, too: through a proxy any name leads to the server, whose certificate has another.
     let proxy = Proxy::start(ProxyKind::Connect, None).await;
     let other =
         ask(&trusting(), &format!("https://other.example:{}", upstream.port), Some(&proxy.url("http", "")))

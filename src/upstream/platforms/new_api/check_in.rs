@@ -3,7 +3,7 @@
 //! ```text
 //! Bearer   POST the fork's check-in route
 //! cookie   where the token was not understood: POST /api/user/sign_in (older forks), then that route
-//! one      has no such route: does the session still live? An expired one must not look unsupported
+//! missing  where a route is missing, asks for the user: an expired session must not look unsupported
 //! ```
 
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
 
-/// A reward beyond this is none that a site gives.
+/// The largest reward that is believed, in the site's units.
 const MOST_UNITS: f64 = 1e15;
 /// The route of older forks.
 const SIGN_IN: &str = "/api/user/sign_in";
@@ -45,7 +45,7 @@ pub(in crate::upstream::platforms) async fn check_in(
                 Ok(answer) => return read(site_client, client, fork, &answer).await,
                 Err(error) => error,
             };
-            // Only older forks have this route: that it is missing tells nothing.
+            // Only older forks have this route: its absence tells nothing.
             if *path == SIGN_IN && (error.is_missing() || error.is_page) {
                 continue;
             }
@@ -71,7 +71,7 @@ pub(in crate::upstream::platforms) async fn check_in(
     }
 }
 
-/// Whether the other way of sending the session may fare better.
+/// Whether the other way of sending the session may succeed.
 fn is_cookie_worthy(error: &SiteError) -> bool {
     error.message == reply::SPEECHLESS
         || error.kind == SiteErrorKind::Expired

@@ -1,4 +1,4 @@
-//! What the account was given, by the lines of its own log at the site.
+//! Sums up what the account was given, by the lines of its own log at the site.
 
 use serde_json::Value;
 
@@ -11,11 +11,11 @@ use crate::upstream::platforms::error::SiteError;
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
-/// Kinds of lines that are income: top-ups, and what the system says (check-ins, gifts).
+/// The kinds of lines that are income: top-ups, and what the system says (check-ins, gifts).
 const KINDS: [u8; 2] = [1, 4];
 const MAX_PAGES: u32 = 6;
 
-/// The dollars of all lines between two moments.
+/// Returns the dollars of all income lines between two moments.
 pub(in crate::upstream::platforms) async fn between(
     site_client: &SiteClient,
     client: &Client,
@@ -51,20 +51,20 @@ pub(in crate::upstream::platforms) async fn between(
     Ok(sum.rounded())
 }
 
-/// The line's units in dollars, else the first number of its text.
+/// Returns the line's units in dollars, else the first number of its text.
 fn amount(line: &Value, unit: f64) -> Option<Usd> {
     match line.get("quota").and_then(reply::number) {
         Some(units) if units > 0.0 => Some(Usd::new(units / unit)),
         _ => {
             let content = line.get("content")?.as_str()?;
             let number = first_number(content)?;
-            // Sites that show no money tell units.
+            // Sites that show no money name units instead.
             Some(Usd::new(if content.contains("点额度") { number / unit } else { number }))
         }
     }
 }
 
-/// The first number of a text, commas left out, when it is above zero. A number that is a part of a word, as in
+/// Returns the first number of a text, ignoring commas, if it is above zero. A number that is a part of a word, as in
 /// `2FA`, does not count; `USD` may stand right beside one.
 pub(super) fn first_number(text: &str) -> Option<f64> {
     const CURRENCY: &str = "usd";

@@ -1,5 +1,5 @@
-//! API keys of the account. Current new-api shows lists with masked keys and tells
-//! the whole ones on request: many in one answer, or each by itself.
+//! API keys of the account. Current new-api lists masked keys and reveals the whole ones on request: many in one
+//! answer, or each by itself.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,10 +15,10 @@ use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 const PAGE_SIZE: usize = 100;
-/// No server of the family gives fewer on a page that is not the last.
+/// The smallest page that a server of the family gives, other than the last one.
 const SMALLEST_PAGE: usize = 10;
 const MAX_PAGES: u32 = 50;
-/// The most that new-api reveals in one answer.
+/// The most keys that new-api reveals in one answer.
 const MOST_REVEALED: usize = 100;
 
 pub(in crate::upstream::platforms) async fn list(
@@ -30,14 +30,14 @@ pub(in crate::upstream::platforms) async fn list(
     let masked: Vec<i64> = keys.iter().filter(|key| key.is_masked()).filter_map(|key| key.id).collect();
     let mut whole =
         if masked.len() > 1 { reveal_many(site_client, client, &masked).await } else { HashMap::new() };
-    // What that did not tell, by itself.
+    // Keys that this did not reveal are asked for one by one.
     for id in masked {
         if whole.contains_key(&id) {
             continue;
         }
         match reveal(site_client, client, id).await {
             Ok(key) => whole.insert(id, key),
-            // An older server, or one that does not tell: the others stay masked too.
+            // An older server, or one that reveals nothing: the other keys stay masked, too.
             Err(_) => break,
         };
     }
@@ -110,8 +110,8 @@ async fn remove(
     }
 }
 
-/// All pages of the list, as the site shows it. Newer sites show their administrator the keys of all users: those of
-/// others are left out.
+/// Reads all pages of the list, as the site shows it. Newer sites show their administrator the keys of all users: those
+/// of others are left out.
 async fn listed(
     site_client: &SiteClient,
     client: &Client,
@@ -119,7 +119,7 @@ async fn listed(
 ) -> Result<Vec<SiteKey>, SiteError> {
     let mut keys: Vec<(Option<i64>, SiteKey)> = Vec::new();
     let mut seen = HashSet::new();
-    // A server that counts from 1 takes 0 for 1, and says so in the answer.
+    // A server that counts from 1 takes 0 for 1, and its answer says so.
     let mut page = if fork.page == "p" { 0 } else { fork.first_page };
     for _ in 0..MAX_PAGES {
         let path = format!("/api/token/?{}={page}&{}={PAGE_SIZE}", fork.page, fork.size);
@@ -152,7 +152,7 @@ async fn listed(
     Ok(own(keys, site_client.known_user_id()))
 }
 
-/// The keys of the user of that number, where the list says which those are.
+/// Returns the keys of the user of that number, where the list says which those are; else all keys.
 fn own(keys: Vec<(Option<i64>, SiteKey)>, user_id: Option<i64>) -> Vec<SiteKey> {
     let says_so = user_id.is_some() && keys.iter().any(|(owner, _)| *owner == user_id);
     let own = keys.into_iter().filter(|(owner, _)| !says_so || owner.is_none() || *owner == user_id);
@@ -185,7 +185,7 @@ fn read(item: &Value, number: usize) -> SiteKey {
     }
 }
 
-/// The whole keys of many, by their numbers: those that the site tells together.
+/// Returns the whole keys that the site reveals together, by their numbers.
 async fn reveal_many(site_client: &SiteClient, client: &Client, ids: &[i64]) -> HashMap<i64, Secret> {
     let mut whole = HashMap::new();
     for some in ids.chunks(MOST_REVEALED) {
@@ -212,13 +212,13 @@ async fn reveal(site_client: &SiteClient, client: &Client, id: i64) -> Result<Se
     key.ok_or_else(|| SiteError::lacks(&answer, "key"))
 }
 
-/// A revealed key; `None` when it is a mask still.
+/// Returns a revealed key; `None` when it is still a mask.
 fn whole_form(key: &str) -> Option<Secret> {
     let key = key.trim();
     (!key.is_empty() && !key.contains(['*', '•'])).then(|| shown_form(key))
 }
 
-/// Sites keep keys without the `sk-` that clients send; a mask stays as it is.
+/// Adds the `sk-` that clients send and sites do not store; a mask stays as it is.
 fn shown_form(key: &str) -> Secret {
     let is_whole = !key.is_empty() && !key.contains(['*', '•']);
     Secret::from(if is_whole && !key.starts_with("sk-") { format!("sk-{key}") } else { key.to_owned() })

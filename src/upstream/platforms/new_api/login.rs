@@ -1,5 +1,5 @@
-//! Name and password for a session. Current servers answer with a cookie, the newest
-//! generation and older forks with a token.
+//! Exchanges name and password for a session. Current servers answer with a cookie, the newest generation and older
+//! forks with a token.
 
 use hyper::http::HeaderMap;
 use hyper::http::header::SET_COOKIE;
@@ -69,13 +69,14 @@ pub(in crate::upstream::platforms) async fn login(
     })
 }
 
-/// What answered was no API: a shield's page, or one of whatever stands before the site.
+/// Builds the error for an answer that did not come from the API: a shield's page, or one of whatever stands before the
+/// site.
 fn blocked(error: SiteError) -> SiteError {
     let message = format!("shield challenge blocked login: {}", error.message);
     SiteError { kind: SiteErrorKind::Shield, message, ..error }
 }
 
-/// The token, in the places where forks put it.
+/// Returns the token, from one of the places where forks put it.
 fn token(answer: &Value) -> Option<String> {
     let data = answer.get("data");
     let names = ["token", "accessToken", "access_token"];
@@ -86,7 +87,7 @@ fn token(answer: &Value) -> Option<String> {
     texts.filter(|text| !text.is_empty()).map(str::to_owned).next()
 }
 
-/// All cookies in one line, when one of them is a session's.
+/// Joins all cookies in one line, when one of them is a session's.
 fn cookie_line(headers: &HeaderMap) -> Option<String> {
     let set = headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = set.filter_map(|cookie| {

@@ -1,4 +1,4 @@
-//! What the site tells its users: its one notice, and the announcements of its console.
+//! Reads the announcements of the site: its one notice, and those of its console.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::upstream::platforms::contract::{Announcement, NoticeLevel};
 use crate::upstream::platforms::error::SiteError;
 use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
 
-/// The title of what has none of its own.
+/// The title of an announcement that has none of its own.
 pub const GENERIC_TITLE: &str = "Site notice";
 
 pub(in crate::upstream::platforms) async fn announcements(
@@ -34,7 +34,7 @@ pub(in crate::upstream::platforms) async fn announcements(
     Ok(found)
 }
 
-/// The page is public, but some forks want a credential.
+/// Reads the notice. Its page is public, but some forks want a credential.
 async fn notice(site_client: &SiteClient, client: &Client) -> Result<Value, SiteError> {
     let call = Call::get("/api/notice");
     let refusal = match site_client.session {

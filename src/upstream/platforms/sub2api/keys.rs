@@ -1,4 +1,4 @@
-//! API keys and groups of a sub2api account. A key's group is the number of one, as text.
+//! API keys and groups of a sub2api account. The group of a key is the number of a group, as text.
 
 use std::collections::HashSet;
 
@@ -87,8 +87,8 @@ pub(in crate::upstream::platforms) async fn create(
     data(site_client, client, Call::post("/api/v1/keys").with(&body)).await.map(drop)
 }
 
-/// The number of a group, which is given so or by its name at the site. `default` is what other platforms call the
-/// group of a key that is in no other.
+/// Returns the number of a group, which is given by its number or by its name at the site. `default` is what other
+/// platforms call the group of a key that is in no other.
 async fn group_of(site_client: &SiteClient, client: &Client, group: &str) -> Result<Option<i64>, SiteError> {
     if group.is_empty() {
         return Ok(None);
@@ -138,7 +138,7 @@ pub(in crate::upstream::platforms) async fn delete(
     }
 }
 
-/// The numbers of the groups on offer, as text; else those that the keys are in.
+/// Returns the numbers of the groups on offer, as text, or else those of the groups that the keys are in.
 pub(in crate::upstream::platforms) async fn groups(
     site_client: &SiteClient,
     client: &Client,
@@ -162,7 +162,7 @@ struct Offer {
     name: String,
 }
 
-/// The groups on offer; none where the site has no such list.
+/// Returns the groups on offer; none where the site has no such list.
 async fn offered(site_client: &SiteClient, client: &Client) -> Result<Vec<Offer>, SiteError> {
     for path in ["/api/v1/groups/available", "/api/v1/groups", "/api/v1/group"] {
         match data(site_client, client, Call::get(path)).await {

@@ -1,4 +1,4 @@
-//! The subscriptions of a sub2api account: the site's own summary, else made from the active ones.
+//! The subscriptions of a sub2api account: the site's own summary, or else one made from the active subscriptions.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::upstream::platforms::contract::{Allowance, Subscription, Subscription
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
-/// `None` when the site tells nothing: a balance is worth knowing without.
+/// Reads the summary; `None` when the site tells nothing: a balance is worth knowing without it.
 pub(super) async fn summary(site_client: &SiteClient, client: &Client) -> Option<SubscriptionSummary> {
     for path in ["/api/v1/subscriptions/summary", "/api/v1/subscriptions/active"] {
         match data(site_client, client, Call::get(path)).await {
@@ -35,7 +35,7 @@ fn read(found: &Value) -> Option<SubscriptionSummary> {
     let used = |subscription: &Subscription| subscription.monthly.used_usd.unwrap_or_default();
     let total = amount(found, "total_used_usd");
     Some(SubscriptionSummary {
-        // An explicit 0 stays one.
+        // An explicit 0 is kept.
         active_count: counted.unwrap_or_else(|| i64::try_from(subscriptions.len()).unwrap_or(i64::MAX)),
         total_used_usd: total.unwrap_or_else(|| subscriptions.iter().map(used).sum::<Usd>().rounded()),
         subscriptions,

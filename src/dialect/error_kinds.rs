@@ -13,6 +13,7 @@
 //! beside it, gives the status.
 
 use super::upstream_error::UpstreamError;
+use crate::error_words::requests;
 
 /// Returns `error.type` on the OpenAI-style surfaces, by status.
 pub fn openai(status: u16) -> &'static str {
@@ -92,9 +93,14 @@ pub fn status_told(error: &UpstreamError) -> u16 {
 }
 
 /// Returns `error.code` for OpenAI-style clients. Google's is the status as a number, which is not one of their codes.
+/// Clients shorten a conversation that is too long when they see OpenAI's code for it; Anthropic and Google say so in the
+/// message only.
 pub fn openai_code(error: &UpstreamError) -> Option<&str> {
     let of_google = error.kind.as_deref().is_some_and(is_googles);
-    error.code.as_deref().filter(|code| !of_google || code.parse::<u16>().is_err())
+    let told = error.code.as_deref().filter(|code| !of_google || code.parse::<u16>().is_err());
+    told.or_else(|| {
+        requests::is_of_long_prompt(&error.message.to_lowercase()).then_some("context_length_exceeded")
+    })
 }
 
 fn of_word(word: &str) -> Option<u16> {
@@ -151,6 +157,35 @@ mod tests {
             ("insufficient_quota", 429, "insufficient_quota"),
         ] {
             assert_eq!(in_openai_words(kind, status), shown);
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_has_openais_code() {
+        let google =
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).";
+        for (kind, code, message, wanted) in [
+            ("INVALID_ARGUMENT", Some("400"), google, Some("context_length_exceeded")),
+            (
+                "invalid_request_error",
+                None,
+                "prompt is too long: 210000 tokens > 200000 maximum",
+                Some("context_length_exceeded"),
+            ),
+            (
+                "invalid_request_error",
+                Some("string_above_max_length"),
+                "prompt is too long",
+                Some("string_above_max_length"),
+            ),
+            ("INVALID_ARGUMENT", Some("400"), "Unknown name \"x\"", None),
+        ] {
+            let (kind, code) = (Some(kind.to_owned()), code.map(str::to_owned));
+            assert_eq!(
+                openai_code(&UpstreamError { kind, code, ..UpstreamError::new(message) }),
+                wanted,
+                "{message}"
+            );
         }
     }
 

@@ -32,6 +32,9 @@ const NEVER_TAKEN: [&str; 6] = [
 const NEVER_TAKEN_FROM_US: [&str; 2] = ["only the default", "organization must be verified"];
 /// Words that show that the value may be wrong, or something beside the member.
 const SOMETIMES_TAKEN: [&str; 3] = ["value", "both", "when"];
+/// Anthropic's phrases about a conversation that is too long. Google's is "The input token count (1200000) exceeds the maximum
+/// number of tokens allowed (1048576)."
+const LONG_PROMPTS: [&str; 2] = ["prompt is too long", "exceed context limit"];
 /// Phrases about anything in a request of the responses dialect that an upstream does not know. The last two stand
 /// for whatever a hub's own upstream refused.
 const UNKNOWN_TO_RESPONSES: [&str; 6] = [
@@ -65,6 +68,11 @@ const NOT_OF_THE_FORM: [&str; 4] = ["max_tokens", "must start with", "signature"
 const THINKING_BLOCKS: [&str; 3] = ["signature", "expected `thinking`", "must start with a thinking block"];
 /// Anthropic's words for the schema of the answer.
 const SCHEMAS: [&str; 4] = ["output_config", "output_format", "output format", "structured output"];
+
+/// Returns whether the conversation is longer than what the model can read.
+pub fn is_of_long_prompt(text: &str) -> bool {
+    has(text, &LONG_PROMPTS) || text.contains("input token count") && text.contains("exceeds the maximum")
+}
 
 /// Returns whether a member is refused because it is not known; any other refusal may be about its value.
 pub fn is_of_unknown_member(text: &str) -> bool {

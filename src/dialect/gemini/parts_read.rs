@@ -59,8 +59,11 @@ fn result<'a>(response: &Node<'a>) -> ToolResult<'a> {
     let mut parts = Vec::new();
     let mut is_error = false;
     if let Some(body) = response.get("response") {
-        let (name, value) = match body.members() {
-            [(name, value)] => (&**name, value),
+        // Older examples of Google's repeat the name of the function, as Vercel's provider still does.
+        let repeats_name = body.members().len() == 2 && body.text_at("name") == response.text_at("name");
+        let (name, value) = match (body.members(), body.get("content").filter(|_| repeats_name)) {
+            (_, Some(content)) => ("output", content),
+            ([(name, value)], _) => (&**name, value),
             _ => ("", body),
         };
         is_error = name == "error";

@@ -311,10 +311,17 @@ impl Part {
             BlockContent::Thinking => ShownSignature::of(signature.as_ref(), !self.open),
             _ => ShownSignature::None,
         };
-        if let ShownSignature::Beside(proof) = &proof {
-            // Thinking that is not shown has a signature all the same.
-            self.open(next_index, out);
-            put_delta(*next_index - 1, "signature_delta", "signature", proof, out);
+        match &proof {
+            ShownSignature::Beside(proof) => {
+                // Thinking that is not shown has a signature all the same.
+                self.open(next_index, out);
+                put_delta(*next_index - 1, "signature_delta", "signature", proof, out);
+            }
+            // Clients send thinking back only with a signature; some take it from this event alone.
+            _ if self.open && matches!(self.kind, BlockContent::Thinking) => {
+                put_delta(*next_index - 1, "signature_delta", "signature", "", out);
+            }
+            _ => {}
         }
         if self.open {
             match &self.kind {

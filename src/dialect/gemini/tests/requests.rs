@@ -167,6 +167,8 @@ fn a_result_is_the_text_within() {
         (json!({"result":{"a": 1}}), "{\"a\":1}", false),
         (json!({"a":1,"result":2}), "{\"a\":1,\"result\":2}", false),
         (json!({"weather":"fine"}), "{\"weather\":\"fine\"}", false),
+        (json!({"name":"f","content":"fine"}), "fine", false),
+        (json!({"name":"g","content":"fine"}), "{\"content\":\"fine\",\"name\":\"g\"}", false),
     ] {
         let body = user(json!([{"functionResponse":{"id":"c","name":"f","response":response}}]));
         read(&body, |request| {

@@ -1,5 +1,5 @@
-//! Accounts by session: proved by what their site says, kept with their keys, balance and models, renewed
-//! when the session has run out. Against the stub sites, which answer as the real programs do.
+//! Session accounts: verified at their site, stored with their keys, balance and models, and renewed when the session has
+//! expired. Tested against the stub sites, which answer as the real programs do.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::{Answer, Gateway, Program, Reply, Site, Upstream};
 
 const MODEL: &str = "model-session";
 
-/// A gateway with the stub as a site, and the site's id.
+/// Starts a gateway with the stub as a site; returns the site's id, too.
 fn with_site(site: &Site) -> (Gateway, Value) {
     let gateway = Gateway::start();
     let id = site_of(&gateway, site);
@@ -28,7 +28,7 @@ fn create(gateway: &Gateway, body: &Value) -> Answer {
     gateway.admin().post("/api/accounts", body)
 }
 
-/// An account for the stub's user, with all that follows done.
+/// Creates an account for the stub's user and waits for the work that follows.
 fn account_of_ada(gateway: &Gateway, site_id: &Value, site: &Site) -> Value {
     let body = json!({"siteId": site_id, "accessToken": site.token(), "platformUserId": 7659,
         "credentialMode": "session"});
@@ -86,7 +86,7 @@ fn a_key_is_verified_as_a_key_and_no_session() {
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("API key")), "{refused}");
 }
 
-/// The management API is at the site's own address, models are at its pool's.
+/// The management API is at the site's own address; models are at the addresses of its pool.
 #[test]
 fn a_key_is_verified_at_the_addresses_that_requests_go_to() {
     let site = Site::start(Program::NewApi, &[MODEL]);
@@ -114,7 +114,7 @@ fn a_key_is_verified_at_the_addresses_that_requests_go_to() {
 fn trouble_at_the_site_is_no_word_about_the_session() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, id) = with_site(&site);
-    // The token is no key of the site's either, and the site says so.
+    // The token is not a key of the site either, and the site says so.
     site.answer("/api/user/self", Reply::error(500, "the database is down"));
     let body = json!({"siteId": id, "accessToken": site.token(), "platformUserId": 7659,
         "credentialMode": "session"});
@@ -152,7 +152,7 @@ fn each_refusal_of_a_session_says_what_to_do() {
     }
     let often =
         || gateway.admin().post("/api/accounts/verify-token", &json!({"siteId": id, "accessToken": token}));
-    // Twenty a minute, of which four are used.
+    // The limit is twenty a minute, of which four are used.
     for _ in 4..20 {
         often().expect(200);
     }
@@ -486,18 +486,18 @@ fn the_users_number_is_kept_wherever_the_site_tells_it() {
         gateway.admin().post(&format!("/api/accounts/{made}/balance"), &json!({})).expect(200);
         number(&gateway, &made)
     };
-    // Logging in again tells it.
+    // Logging in again reveals the user id.
     forget(json!({"extraConfig": {"platformUserId": null}}));
     site.ada().cookie = "MTc2NzIyNTYwMXxiZz09fHNpZw".to_owned();
     assert_eq!(read(), 7659);
-    // And so does a name that ends in it, once the site has confirmed it.
+    // So does a user name that ends in it, once the site has confirmed it.
     forget(json!({"username": "linuxdo_7659", "extraConfig": {"platformUserId": null}}));
     let logins = site.asked_for("/api/user/login").len();
     assert_eq!(read(), 7659);
     assert_eq!(site.asked_for("/api/user/login").len(), logins);
 }
 
-/// The user's number at the site, as an account's `extraConfig` shows it.
+/// Returns the user id at the site, as in the account's `extraConfig`.
 fn number(gateway: &Gateway, id: &Value) -> Value {
     let extra = listed(gateway, id)["extraConfig"].as_str().map(serde_json::from_str::<Value>);
     extra.map_or(Value::Null, |extra| extra.expect("JSON")["platformUserId"].clone())

@@ -1,4 +1,4 @@
-//! Account tokens: the keys of session accounts, by hand and as their sites list them.
+//! Account tokens: the keys of session accounts, added by hand and synchronised with their sites.
 
 mod support;
 
@@ -7,7 +7,8 @@ use support::{Gate, Gateway, Program, Relay, Reply, Site, eventually};
 
 const MODEL: &str = "model-token";
 
-/// A gateway, the site's id and an account of the stub's user with everything brought over.
+/// Starts a gateway with an account of the stub's user, everything of which has been read; returns the site's id and the
+/// account, too.
 fn with_account(site: &Site) -> (Gateway, Value, Value) {
     let gateway = Gateway::start();
     let body = json!({"name": "Relay", "url": site.url(), "platform": site.program.platform()});
@@ -419,7 +420,7 @@ fn a_token_that_is_deleted_while_models_are_listed_fails_no_refresh() {
     let gone = tokens(&gateway).into_iter().find(|token| token["name"] == "sk-the-one-that-goes");
     let gone = gone.expect("the second token");
 
-    // Both tokens are listed another model than before, which cannot be stored of the one that is gone.
+    // New model lists come for both tokens; that of the deleted one cannot be stored.
     let list = |models: &Value| Reply::json(200, &json!({"object": "list", "data": models}));
     let models = json!([{"id": MODEL}, {"id": "model-new"}]);
     let gate = Gate::default();

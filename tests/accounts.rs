@@ -1,5 +1,5 @@
-//! Accounts in API-key mode: verified before they are stored, masked in every answer, and out of
-//! the routes as soon as they are gone.
+//! Accounts in API-key mode: verified before they are stored, masked in every answer, and removed from the routes as soon
+//! as they are deleted.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{Gate, Gateway, Reply, Request, Upstream, eventually};
 const MODEL: &str = "model-account";
 const KEY: &str = "sk-upstream-key";
 
-/// A gateway with a site for the stub, and the site's id.
+/// Starts a gateway with a site for the stub; returns the site's id, too.
 fn with_site(upstream: &Upstream) -> (Gateway, Value) {
     let gateway = Gateway::start();
     let site = gateway.create_site(&json!({"name": "site", "url": upstream.url(), "platform": "openai"}));
@@ -477,7 +477,7 @@ fn verification_input_is_checked_and_its_field_named() {
         ("platformUserId", [json!("7"), json!(-1), json!(1.5)]),
         ("credentialMode", [json!("magic"), json!(7), json!([])]),
     ] {
-        // The route takes twenty requests a minute, so every field gets its own gateway.
+        // The route allows twenty requests a minute, so every field gets its own gateway.
         let gateway = Gateway::start();
         for value in cases.1 {
             let mut body = json!({"siteId": 1, "accessToken": KEY});

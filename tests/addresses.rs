@@ -1,4 +1,4 @@
-//! Sites with a pool of addresses: which one is asked, and when the next one is.
+//! Sites with a pool of addresses: which address is asked first, and when the next one is.
 
 mod support;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use support::{Caller, Gateway, Reply, Upstream, eventually, seconds_ahead, wire};
 
 const CHAT: &str = "/v1/chat/completions";
-/// What is tested is one address after the other, not one dialect after the other.
+/// These tests are about trying one address after the other, not one dialect after the other.
 const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 
-/// A gateway with one site, whose model `m` these two addresses serve.
+/// Starts a gateway with one site, whose model `m` is served at both addresses.
 fn pool(variables: &[(&str, &str)]) -> (Gateway, Upstream, Upstream) {
     pool_of("openai", variables)
 }
@@ -24,7 +24,7 @@ fn pool_of(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream, Up
     (gateway, one, two)
 }
 
-/// The first address once it rests.
+/// Waits until the first address rests, and returns it.
 fn resting(gateway: &Gateway) -> Value {
     eventually("the pool shows it", || {
         let sites = gateway.admin().get("/api/sites").expect(200);
@@ -59,7 +59,7 @@ fn an_address_that_fails_at_a_batch_rests_and_its_channel_does_not() {
     }
     let params = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]});
     let requests = json!({"requests": [{"custom_id": "r1", "params": params}]});
-    // It may have been made all the same: nobody else is asked.
+    // The batch may have been created all the same, so no other address is asked.
     gateway.client().post(BATCHES, &requests).expect(502);
     assert_eq!(one.asked_for(BATCHES).len() + two.asked_for(BATCHES).len(), 1);
     let rests = eventually("the pool shows it", || {
@@ -122,7 +122,7 @@ fn an_address_that_breaks_an_answer_rests_and_the_channel_goes_on_with_the_next(
     for (streamed, what, reply) in broken {
         let (gateway, one, two) = pool(&[]);
         one.answer(CHAT, reply);
-        // The site may be at work on it: it does not get it again, and there is no other.
+        // The site may be working on the request, so it is not sent there again, and there is no other site.
         gateway.client().send(Caller::chat_ask("m", streamed)).expect(502);
         assert_eq!((one.asked_for(CHAT).len(), two.asked_for(CHAT).len()), (1, 0), "{what}");
         let given = gateway.client().stream(Caller::chat_ask("m", streamed)).whole();

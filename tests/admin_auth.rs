@@ -1,11 +1,11 @@
-//! Who may use the admin API: the token, the address, and the guards in front of both.
+//! Authentication of the admin API: the token, the address, and the guards in front of both.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Request};
 
-/// Protected routes of every kind, with a method each.
+/// Protected routes of every kind, each with a method.
 const PROTECTED: [(&str, &str); 10] = [
     ("GET", "/api/sites"),
     ("POST", "/api/sites"),
@@ -101,7 +101,7 @@ fn a_trusted_proxy_may_say_who_is_calling() {
     for inside in ["203.0.113.7", "2001:db8::1", "198.51.100.1, 203.0.113.7", "203.0.113.7, 127.0.0.1"] {
         assert_eq!(status(inside), 200, "{inside}");
     }
-    // The right-most address that is no proxy of ours counts: what is left of it anyone can write.
+    // The right-most address that is not a trusted proxy counts: anyone can write the entries to its left.
     for outside in ["198.51.100.1", "203.0.113.7, 198.51.100.1", "nonsense"] {
         assert_eq!(status(outside), 403, "{outside}");
     }
@@ -155,7 +155,7 @@ fn a_token_change_with_a_bad_field_is_a_bad_request_that_names_it() {
         (json!({"oldToken": ADMIN_TOKEN, "newToken": "has\ttabs"}), "newToken"),
         (json!({"oldToken": "wrong", "newToken": "long-enough"}), "oldToken"),
     ];
-    // The route takes three requests a minute, so each gateway gets a few of the cases.
+    // The route allows three requests a minute, so each gateway gets a few of the cases.
     for cases in cases.chunks(3) {
         let gateway = Gateway::start();
         for (body, field) in cases {
@@ -167,7 +167,7 @@ fn a_token_change_with_a_bad_field_is_a_bad_request_that_names_it() {
     }
 }
 
-/// Whether a message names a field, in its own spelling or in words (`oldToken`, `old token`).
+/// Returns whether a message names a field, in its own spelling or in words (`oldToken`, `old token`).
 fn names(message: &str, field: &str) -> bool {
     let squeezed: String = message.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
     squeezed.contains(&field.to_lowercase())
@@ -200,7 +200,7 @@ fn a_request_that_is_no_json_uses_up_no_guard() {
     gateway.admin().post("/api/settings/auth/change", &change).expect(200);
 }
 
-/// Also on routes that take nothing from the body: a client that sends an array by mistake hears of it.
+/// Also on routes that ignore the body: a client that sends an array by mistake is told so.
 #[test]
 fn a_body_is_an_object_or_nothing_on_every_route() {
     let gateway = Gateway::start();

@@ -1,5 +1,5 @@
-//! A conversation stays on the channel that served it last while that is a good one, and leaves it as
-//! soon as it is not.
+//! A conversation stays on the channel that served it last while that channel works well, and leaves it as soon as it does
+//! not.
 
 mod support;
 
@@ -14,7 +14,7 @@ const MODEL: &str = Pair::MODEL;
 /// A surface, headers, a body.
 type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], Value);
 
-/// A request of a conversation.
+/// Builds a request of a conversation.
 fn said(name: &str) -> Request {
     Request::post(RESPONSES).json(&json!({"model": MODEL, "input": "And then?"})).header("session_id", name)
 }
@@ -33,7 +33,7 @@ fn set_status(gateway: &Gateway, site: &str, status: &str) {
     gateway.admin().put(&format!("/api/sites/{}", site["id"]), &json!({ "status": status })).expect(200);
 }
 
-/// Lets the site that is hardly ever picked serve the conversation.
+/// Makes the site that is hardly ever selected serve the conversation.
 fn bind_to_second(pair: &Pair, name: &str) {
     set_status(&pair.gateway, "first", "disabled");
     says(&pair.gateway, name).expect(200);
@@ -142,7 +142,7 @@ fn who_goes_on_from_a_stored_answer_comes_back_to_its_channel() {
             ask(&json!({"previous_response_id": id}));
         }
         assert_eq!((count(&pair.first), count(&pair.second)), (0, 4), "streamed: {streamed}");
-        // Who begins anew goes wherever it is best.
+        // A new conversation goes to the best channel.
         ask(&json!({}));
         assert_eq!(count(&pair.first), 1);
     }

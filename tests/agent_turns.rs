@@ -1,5 +1,5 @@
-//! A turn of a coding agent from every dialect on upstreams of every other: instructions, an image, a call with its
-//! result, and an answer that thinks, speaks and calls. What becomes of each field is tested beside the dialects.
+//! A turn of a coding agent from every dialect on upstreams of every other: instructions, an image, a call with its result,
+//! and an answer that thinks, speaks and calls. The conversion of each field is tested beside the dialects.
 
 mod support;
 
@@ -11,15 +11,15 @@ const ANSWER: &str =
     "The points of track four lie straight, and the line behind them is free until the next signal.";
 const THOUGHT: &str = "Track four is free, so the points may be set.";
 
-/// A dialect as its clients and its upstreams speak it.
+/// A dialect, as its clients and upstreams use it.
 struct Dialect {
     name: &'static str,
     platform: &'static str,
-    /// Where `model` is asked, streamed or not.
+    /// Returns the path for requests to `model`, streamed or not.
     path: fn(model: &str, streamed: bool) -> String,
     ask: fn(model: &str, streamed: bool) -> Value,
     reply: fn(model: &str, streamed: bool) -> Reply,
-    /// The text of an answer, and the arguments of its call.
+    /// Returns the text of an answer, and the arguments of its call.
     read: fn(answer: &[Value], streamed: bool) -> (String, String),
 }
 
@@ -81,7 +81,7 @@ fn a_turn_of_an_agent_goes_from_every_dialect_to_every_other() {
     }
 }
 
-/// An upstream with a model that speaks this dialect only.
+/// Adds an upstream with a model that speaks only this dialect.
 fn offer(gateway: &Gateway, dialect: &'static Dialect) -> (String, Upstream) {
     let model = format!("model-{}", dialect.name);
     let upstream = Upstream::start(&[&model]);

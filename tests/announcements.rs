@@ -1,4 +1,4 @@
-//! What sites announce: new once, known for ever, and told to the operator once.
+//! Announcements of sites: each is new once, stays known, and is sent to the operator once.
 
 mod support;
 
@@ -19,7 +19,7 @@ fn list(gateway: &Gateway, query: &str) -> Vec<Value> {
     gateway.admin().get(&format!("{PATH}{query}")).expect(200).as_array().expect("rows").clone()
 }
 
-/// A gateway whose notices go to a stub, and that stub.
+/// Starts a gateway whose notices go to a stub; returns the stub, too.
 fn with_webhook() -> (Gateway, Upstream) {
     let gateway = Gateway::start();
     let hook = gateway.send_notices_to_a_webhook();
@@ -49,7 +49,7 @@ fn an_announcement_is_news_once() {
     let events = gateway.events("site_notice");
     assert_eq!((events.len(), &events[0]["relatedId"]), (1, &row["id"]));
     assert_eq!(events[0]["relatedType"], "site_announcement");
-    // The generic title is left out of what is told.
+    // The notice leaves out the generic title.
     assert_eq!(events[0]["message"], "Prices change on Monday");
     let told = || hook.asked_for("/hook").iter().map(support::ReceivedRequest::json).collect::<Vec<_>>();
     eventually("the operator is told", || {
@@ -61,13 +61,13 @@ fn an_announcement_is_news_once() {
         (&json!(0), &json!(1), &json!(0))
     );
     assert_eq!(gateway.events("site_notice").len(), 1);
-    // Cleared, it is not news again; its event stays.
+    // A cleared announcement does not become new again, and its event stays.
     gateway.admin().delete(PATH).expect(200);
     assert!(list(&gateway, "").is_empty());
     assert_eq!(sync(&gateway)["inserted"], 0);
     assert!(list(&gateway, "").is_empty());
     assert_eq!(gateway.events("site_notice").len(), 1);
-    // Another text is.
+    // Another text is new.
     relay.says("/api/notice", &json!("Maintenance on Sunday"));
     assert_eq!(sync(&gateway)["inserted"], 1);
     assert_eq!(told().iter().filter(|notice| notice["message"] == "Prices change on Monday").count(), 1);
@@ -174,6 +174,6 @@ fn a_site_with_ever_new_words_fills_no_database() {
         assert_eq!(announce(from), 200);
     }
     assert_eq!((list(&gateway, "?limit=500").len(), list(&gateway, "?limit=500&offset=500").len()), (500, 0));
-    // What it shows is what stays known.
+    // The announcements that are shown stay known.
     assert_eq!(announce(3000), 0);
 }

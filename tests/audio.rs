@@ -1,4 +1,4 @@
-//! Speech from text and text from speech: forms and sounds that pass byte for byte, in whatever form they come.
+//! Speech from text and text from speech: forms and audio that pass byte for byte, in any format.
 
 mod support;
 
@@ -10,7 +10,7 @@ const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
 const TRANSLATIONS: &str = "/v1/audio/translations";
 const MODEL: &str = "model-voice";
 const KIND: &str = "multipart/form-data; boundary=b1";
-/// Its first byte is a colon, and it is no text.
+/// Audio data that is not text, and begins with a colon like an event's comment.
 const SOUND: [&[u8]; 2] = [b":\xff\xfb\x90d\0\x01", b"data: \0\xef\xbb\xbf"];
 
 fn started() -> (Gateway, Upstream) {
@@ -21,7 +21,7 @@ fn speech(model: &str) -> Value {
     json!({"model": model, "input": "Which way?", "voice": "alloy"})
 }
 
-/// A form with a recording of any bytes.
+/// Builds a form with a recording of arbitrary bytes.
 fn recording(model: Option<&str>, more: &[(&str, &str)]) -> Vec<u8> {
     let mut body = b"--b1\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\nContent-Type: audio/mpeg\r\n\r\n".to_vec();
     body.extend(SOUND.concat());

@@ -1,4 +1,4 @@
-//! Responses that are made in the background: what they use is booked once, on the key that asked for them.
+//! Responses in the background: their usage is booked once, to the key that requested them.
 
 mod support;
 
@@ -9,7 +9,7 @@ const RESPONSES: &str = "/v1/responses";
 const ONE: &str = "/v1/responses/resp_up1";
 const MODEL: &str = "model-kept";
 const KEY: &str = "sk-team-background-0123456789";
-/// What every answer in the background has used.
+/// The usage of every answer in the background, in tokens.
 const TOKENS: u64 = 110;
 
 fn world() -> (Gateway, Upstream) {
@@ -30,7 +30,7 @@ fn done() -> Value {
     response
 }
 
-/// A key with a budget of tokens that the first answer uses up.
+/// Creates a key with a token budget that the first answer uses up.
 #[track_caller]
 fn limited(gateway: &Gateway) -> Caller {
     let budgets = json!([{"period": "day", "maxTokens": TOKENS, "models": [MODEL]}]);
@@ -45,7 +45,7 @@ fn begin(client: &Caller) {
     assert_eq!(client.post(RESPONSES, &ask).expect(200)["status"], "queued");
 }
 
-/// Tokens and requests that the key's budget counts.
+/// Returns the tokens and requests that the key's budget has counted.
 #[track_caller]
 fn used(gateway: &Gateway) -> (u64, u64) {
     let list = gateway.admin().get("/api/downstream-keys").expect(200);
@@ -70,7 +70,7 @@ fn what_a_response_in_the_background_uses_is_booked_once_on_its_key_whoever_read
     assert_eq!(used(&gateway), (TOKENS, 1));
     let refused = client.post(RESPONSES, &json!({"model": MODEL, "input": "More?"})).expect(429);
     assert_eq!(refused["error"]["code"], "key_over_budget");
-    // The row of the request and the holder's own account say so, too.
+    // The row of the request and the key holder's own usage say the same.
     let row = gateway.wait_for_logs(1)[0].clone();
     assert_eq!((&row["promptTokens"], &row["totalTokens"]), (&json!(90), &json!(TOKENS)), "{row}");
     let told = client.get("/v1/usage").expect(200);

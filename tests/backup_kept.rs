@@ -1,4 +1,4 @@
-//! Backups that the service keeps by itself: on a WebDAV server, and as files in a directory.
+//! Backups that the service makes by itself: on a WebDAV server, and as files in a directory.
 
 mod support;
 
@@ -87,7 +87,7 @@ fn a_backup_is_written_to_the_server_read_back_and_imported_from_there() {
     let first = server.file("/a/b/backup.json").expect("the missing collections were made");
     assert_eq!(names(&first), ["first"]);
     assert!(!String::from_utf8_lossy(&first).contains("pass-word"), "its own password is not in it");
-    // The former one stays beside the new one.
+    // The previous backup is kept beside the new one.
     add_site(&gateway, "second");
     assert_eq!(post(&gateway, "export", json!({"type": "accounts"})).expect(200)["exportType"], "accounts");
     assert_eq!(server.file("/a/b/backup.json.1"), Some(first));
@@ -180,7 +180,7 @@ fn the_file_on_the_server_is_written_at_its_times() {
     configured(&gateway, &server, &json!({"autoSyncEnabled": true, "autoSyncCron": "* * * * * *"}));
     let file = eventually("the file is written", || server.file("/a/b/backup.json"));
     assert_eq!(names(&file), ["first"]);
-    // A configuration that was imported is at rest.
+    // An imported configuration is disabled.
     let document = gateway.admin().get("/api/settings/backup/export").expect(200);
     let other = Gateway::start();
     other.admin().post("/api/settings/backup/import", &json!({ "data": document })).expect(200);
@@ -201,7 +201,7 @@ fn backups(home: &Home) -> Vec<PathBuf> {
 fn backups_are_written_on_a_schedule_and_the_oldest_go() {
     let home = Home::new();
     let setup = Setup::default().with("BACKUP_CRON", "* * * * * *").with("BACKUP_KEEP", "2");
-    // As a stop in the middle of one leaves it.
+    // As a stop in the middle of a backup leaves it.
     let left = home.data_dir().join("backups").join(".switchyard-backup-20260101000000.part");
     std::fs::create_dir_all(left.parent().expect("a folder")).expect("made");
     std::fs::write(&left, "half").expect("written");
@@ -308,7 +308,7 @@ fn what_an_instance_sealed_by_itself_it_opens_by_itself() {
     let refused = sent(&gateway, &other, None).expect(400);
     assert!(refused["message"].as_str().is_some_and(|why| why.contains("passphrase is wrong")), "{refused}");
 
-    // As a file on a server, too.
+    // Also as a file on a server.
     configured(&gateway, &server, &json!({}));
     add_site(&gateway, "third");
     server.store("/a/b/backup.json", &other);

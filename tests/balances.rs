@@ -1,4 +1,4 @@
-//! Balances: read from sites, stored whole or not at all.
+//! Balances: read from sites, and stored whole or not at all.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn a_balance_is_read_in_dollars_and_kept() {
     let relay = Relay::start(&["m-a"]);
     let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
     relay.has(1_500_000, 250_000);
-    // Two lines of income: a gift of 0.1 USD, and one that only its text tells.
+    // Two entries of income: a gift of 0.1 USD, and one whose amount is only in its text.
     relay.says(
         "/api/log/self",
         &json!({"items": [{"type": 4, "quota": 50_000, "content": "签到获得"}, {"type": 4, "quota": 0,
@@ -26,7 +26,7 @@ fn a_balance_is_read_in_dollars_and_kept() {
     );
     let read = refresh(&gateway, &account, 200);
     assert_eq!((&read["balance"], &read["used"], &read["quota"]), (&json!(3), &json!(0.5), &json!(3.5)));
-    // The log is asked for top-ups and for system lines; the stub says the same to both.
+    // The log is asked for top-ups and for system entries; the stub gives the same answer to both.
     assert_eq!(read["todayIncome"], 0.3);
     let shown = gateway.account(&account["id"]);
     for (field, value) in [("balance", 3.0), ("balanceUsed", 0.5), ("quota", 3.5)] {
@@ -161,7 +161,7 @@ fn the_scheduled_pass_reads_every_active_session() {
             (gateway.account(&account["id"])["balance"] == 10).then_some(())
         });
     }
-    // The models follow in the same pass.
+    // The models are read in the same pass.
     for relay in &relays {
         relay.upstream.last("/v1/models");
     }
@@ -177,7 +177,7 @@ fn a_balance_that_falls_below_the_threshold_is_told_once() {
     gateway.admin().put(runtime, &json!({"lowBalanceThreshold": -1})).expect(400);
     let saved = gateway.admin().put(runtime, &json!({"lowBalanceThreshold": "2.5"})).expect(200);
     assert_eq!(saved["lowBalanceThreshold"], 2.5);
-    // 3, 2, 1, 3 and 2 USD: it falls below twice.
+    // 3, 2, 1, 3 and 2 USD: the balance falls below the threshold twice.
     for quota in [1_500_000, 1_000_000, 500_000, 1_500_000, 1_000_000] {
         relay.has(quota, 0);
         refresh(&gateway, &account, 200);

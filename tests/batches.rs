@@ -1,4 +1,4 @@
-//! Batches: pinned to one account, under ids of ours, for the key that made them alone.
+//! Batches: bound to one account, under ids of ours, and only visible to the key that created them.
 
 mod support;
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually};
 
 const ASKED: &str = "model-asked-for";
-/// What the upstream calls it.
+/// The upstream's name of the model.
 const THERE: &str = "vendor/model-2026";
 const FILES: &str = "/v1/files";
 const BATCHES: &str = "/v1/batches";
 const ENDPOINT: &str = "/v1/chat/completions";
 const UP: &str = "/v1/batches/batch_up1";
 const MESSAGES: &str = "/v1/messages/batches";
-/// Later than a gateway that waits for nothing would have ended.
+/// Later than a gateway that does not wait would have ended.
 const LATE: Duration = Duration::from_millis(500);
 const UP_MESSAGES: &str = "/v1/messages/batches/msgbatch_up1";
 
-/// A batch object as OpenAI writes one.
+/// Builds a batch object as OpenAI writes it.
 fn openai(status: &str, output: Option<&str>) -> Value {
     json!({"id": "batch_up1", "object": "batch", "endpoint": ENDPOINT, "errors": null, "input_file_id": "file-up1",
            "completion_window": "24h", "status": status, "output_file_id": output, "error_file_id": null,
@@ -27,7 +27,7 @@ fn openai(status: &str, output: Option<&str>) -> Value {
            "metadata": {"run": "7"}})
 }
 
-/// One as Anthropic does.
+/// Builds a batch object as Anthropic writes it.
 fn anthropic(status: &str, results: Option<&str>) -> Value {
     json!({"id": "msgbatch_up1", "type": "message_batch", "processing_status": status,
            "request_counts": {"processing": 0, "succeeded": 2, "errored": 0, "canceled": 0, "expired": 0},
@@ -44,7 +44,7 @@ fn lines(model: &str) -> String {
     format!("{}\n{}\n", line(1), line(2))
 }
 
-/// Results with 11 tokens each.
+/// Builds results with 11 tokens each.
 fn results(model: &str) -> String {
     let line = |number: u32| {
         let body = json!({"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [],
@@ -84,7 +84,7 @@ fn takes_batches(upstream: &Upstream) {
     upstream.answer(UP_MESSAGES, Reply::json(200, &anthropic("in_progress", None)));
 }
 
-/// A site whose model has another name there.
+/// Starts a gateway and a site at which the model has another name.
 fn world(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let (gateway, upstream) = (Gateway::with(variables), Upstream::start(&[THERE]));
     gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
@@ -108,7 +108,7 @@ fn ask(file: &str) -> Value {
     json!({"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h", "metadata": {"run": "7"}})
 }
 
-/// A new batch: its id and its input file's.
+/// Creates a batch; returns its id and that of its input file.
 fn create(client: &Caller, model: &str) -> (String, String) {
     let file = upload(client, "batch", &lines(model));
     let batch = client.post(BATCHES, &ask(&file)).expect(200);
@@ -122,7 +122,7 @@ fn key(gateway: &Gateway, name: &str, more: &Value) -> Caller {
     gateway.add_key(&body)
 }
 
-/// A key with a budget that counts what it uses.
+/// Creates a key with a budget that counts its usage.
 fn counted(gateway: &Gateway) -> Caller {
     key(gateway, "team", &json!({"budgets": [{"period": "day", "maxTokens": 1000}]}))
 }
@@ -250,7 +250,7 @@ fn a_batch_whose_client_leaves_while_it_is_made_is_made_once_and_kept() {
         connection.write(&client.bytes(Request::post(path).json(&ask))).expect("it is sent");
         eventually("the upstream is asked", || (!upstream.asked_for(waits_at).is_empty()).then_some(()));
         drop(connection);
-        // Answered once the first client is known to be gone: there is no place for two.
+        // Answered once the first client is known to be gone, since there is only one place.
         assert_eq!(client.get(path).expect(200)["data"], json!([]), "{waits_at}");
         gate.open();
         let batch = eventually("the batch is listed", || {

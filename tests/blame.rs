@@ -1,4 +1,4 @@
-//! Whose fault a failure is: what one key's request says never changes what other keys get.
+//! Whose fault a failure is: one key's request never changes what other keys get.
 
 mod support;
 
@@ -9,7 +9,7 @@ const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 
-/// Nothing is counted against the channel, and the next request goes there first.
+/// Asserts that nothing counts against the channel, and that the next request goes there first.
 #[track_caller]
 fn is_as_before(gateway: &Gateway, model: &str, upstream: &Upstream) {
     for channel in gateway.channels(model) {
@@ -232,7 +232,7 @@ fn an_answer_longer_than_is_held_is_asked_for_once_and_rests_no_channel() {
     }
 }
 
-/// Google answers 400 to a key that it does not know; the client's own key is fine.
+/// Google answers 400 for an unknown key of the account; the client's own key is fine.
 #[test]
 fn a_refused_key_of_google_is_not_told_as_the_clients_mistake() {
     let refusal = json!({"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.",

@@ -1,4 +1,4 @@
-//! The memory that all request bodies share: who waits for it, who is refused, and when it is given back.
+//! The memory that all request bodies share: which ones wait for it, which are refused, and when it is returned.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{
 
 const MODEL: &str = "model-m";
 const CHAT: &str = "/v1/chat/completions";
-/// All the memory there is in these tests; one key may have three quarters of it.
+/// The whole memory in these tests, in bytes; one key may have three quarters of it.
 const MEMORY: usize = 1 << 20;
 
 fn gateway(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
@@ -26,12 +26,12 @@ fn gateway(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-/// A chat of about so many bytes.
+/// Builds a chat request of about this many bytes.
 fn chat(bytes: usize) -> Value {
     json!({"model": MODEL, "messages": [{"role": "user", "content": "x".repeat(bytes)}]})
 }
 
-/// A chat whose length is not told.
+/// Builds a chat request of unknown length.
 fn chunked(caller: &Caller, mut body: &[u8], chunk: usize) -> Vec<u8> {
     let head = caller.bytes(Request::post(CHAT).json_text(""));
     let head = String::from_utf8(head).expect("a head");
@@ -51,13 +51,13 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A managed key of this name.
+/// Creates a managed key with this name.
 fn key(gateway: &Gateway, name: &str) -> Caller {
     let value = format!("sk-key-of-{name}-0123456789");
     gateway.add_key(&json!({"name": name, "key": value}))
 }
 
-/// A chat whose length is told, and that does not come.
+/// Announces a chat request of this length without sending its body.
 fn announced(gateway: &Gateway, caller: &Caller, length: usize) -> TcpStream {
     let request = Request::post(CHAT).header("content-length", &length.to_string());
     let request = request.header("content-type", "application/json").header("expect", "100-continue");
@@ -67,7 +67,7 @@ fn announced(gateway: &Gateway, caller: &Caller, length: usize) -> TcpStream {
     stream
 }
 
-/// As [`announced`], once there is room for it: the gateway asks for the body then.
+/// Does what [`announced`] does, and waits until the gateway has room for the body and asks for it.
 fn begun(gateway: &Gateway, caller: &Caller, length: usize) -> TcpStream {
     let mut stream = announced(gateway, caller, length);
     let mut asked = [0; 12];
@@ -76,7 +76,7 @@ fn begun(gateway: &Gateway, caller: &Caller, length: usize) -> TcpStream {
     stream
 }
 
-/// Waits until nothing is held: a body that needs all the memory is read and answered.
+/// Waits until no memory is held: a body that needs all of it is read and answered.
 #[track_caller]
 fn all_is_given_back(gateway: &Gateway, after: &str) {
     let whole = gateway.client().post(CHAT, &chat(MEMORY));
@@ -118,7 +118,7 @@ fn a_large_request_waits_until_another_is_answered_and_a_small_one_does_not() {
 fn who_finds_no_room_in_time_is_told_so_in_the_shape_of_its_dialect() {
     let (gateway, _upstream) = gateway(&[]);
     let greedy = key(&gateway, "greedy");
-    // What is not read yet is counted: a body that is half read must not wait for another.
+    // Bytes that are still to come count as well: a body that is half read must not wait for another.
     let held = begun(&gateway, &greedy, 2 * MEMORY);
     let body = chat(MEMORY / 4);
     let large = |path: &str| Request::post(path).json(&body);
@@ -150,7 +150,7 @@ fn who_finds_no_room_in_time_is_told_so_in_the_shape_of_its_dialect() {
             let body = body.to_string();
             for (at, part) in body.as_bytes().chunks(32 << 10).enumerate() {
                 socket.frame(false, if at == 0 { TEXT } else { CONTINUED }, part);
-                // One within a message makes no room for more of it.
+                // A ping within a message does not make room for more of the message.
                 socket.frame(true, PING, b"");
             }
             socket.frame(true, CONTINUED, b"");
@@ -300,7 +300,7 @@ fn an_upload_waits_for_room_before_its_file_is_taken_in() {
         let request = Request::post("/v1/files").header("content-type", "multipart/form-data; boundary=b");
         gateway.client().send(request.body(form.clone()))
     };
-    // It takes all the memory, for as long as it comes.
+    // Each takes all the memory, for as long as it comes.
     std::thread::scope(|scope| {
         let uploads: Vec<_> = (0..4).map(|_| scope.spawn(upload)).collect();
         for upload in uploads {

@@ -1,5 +1,5 @@
-//! Streams that break after the client has begun to read: it is too late for another channel, so the
-//! client is told in its own dialect and the log knows.
+//! Streams that break after the client has begun to read: it is too late for another channel, so the client gets an error
+//! in its own dialect, and the log has it.
 
 mod support;
 
@@ -127,7 +127,7 @@ fn a_gathered_stream_that_ends_without_its_last_event_is_asked_for_elsewhere() {
     let responses = wire::response_events(Pair::MODEL);
     let said = json!([{"role": "user", "content": "x"}]);
     for (platform, asked, path, events, missing) in [
-        // Neither a reason to stop nor [DONE].
+        // Without a finish reason and without [DONE].
         ("new-api", CHAT, CHAT, &chat, 3),
         ("new-api", MESSAGES, MESSAGES, &messages, 1),
         ("new-api", RESPONSES, RESPONSES, &responses, 1),
@@ -156,7 +156,7 @@ fn an_event_of_broken_json_is_no_content() {
     let text = pair.gateway.client().chat_streamed(Pair::MODEL).text();
     assert_eq!(text, wire::chat_events(Pair::MODEL).concat(), "another channel can still answer");
 
-    // Behind content it is a hole in the answer, which no conversion hides.
+    // After content, it is a gap in the answer, which no conversion hides.
     let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
     let mut events = wire::chat_events(Pair::MODEL);
     events.insert(3, broken);

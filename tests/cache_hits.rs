@@ -1,5 +1,5 @@
-//! A coding session finds as much of its prompts in an upstream's cache when it is converted as when it is not: sessions
-//! recorded of real clients, from each dialect to each other, before upstreams that bill as providers do.
+//! A converted coding session finds as much of its prompts in an upstream's cache as an unconverted one. The sessions are
+//! recorded from real clients, and go from each dialect to each other, to upstreams that bill as providers do.
 
 mod support;
 
@@ -14,7 +14,7 @@ const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 const GEMINI: &str = ":generateContent";
 
-/// An upstream of one dialect, and a model as it offers them.
+/// An upstream of one dialect, and a model that it offers.
 #[derive(Clone, Copy)]
 struct Side {
     path: &'static str,
@@ -29,11 +29,11 @@ const fn side(path: &'static str, platform: &'static str, model: &'static str) -
 const SIDES: [Side; 7] = [
     side(CHAT, "openai", "gpt-5.2"),
     side(RESPONSES, "openai", "gpt-5.2"),
-    // One chooses how long it thinks, one is given a budget.
+    // The first model chooses how long it thinks, the second gets a budget.
     side(MESSAGES, "claude", "claude-opus-4-6"),
     side(MESSAGES, "claude", "claude-sonnet-4-5"),
     side(GEMINI, "gemini", "gemini-3-pro"),
-    // Sites that offer models of others.
+    // Sites that offer other vendors' models.
     side(CHAT, "new-api", "glm-4.6"),
     side(MESSAGES, "new-api", "glm-4.6"),
 ];
@@ -42,7 +42,7 @@ fn path_of(path: &str, model: &str) -> String {
     if path == GEMINI { format!("/v1beta/models/{model}{GEMINI}") } else { path.to_owned() }
 }
 
-/// Upstreams ask for money, and tell for how much, each in its way.
+/// Builds an answer with the usage, in the dialect's own members.
 fn reply(path: &str, model: &str, Billed { prompt, found }: Billed) -> Reply {
     let mut answer = match path {
         CHAT => wire::chat(model),
@@ -73,21 +73,21 @@ fn reply(path: &str, model: &str, Billed { prompt, found }: Billed) -> Reply {
     Reply::json(200, &answer)
 }
 
-/// What is left of a session at an upstream: its requests as they came there, and what they were billed.
+/// The record of a session at an upstream: the requests that arrived, and how they were billed.
 struct Led {
     asked: Vec<Value>,
     billed: Vec<Billed>,
 }
 
 impl Led {
-    /// Which part of all its prompts was found.
+    /// Returns the fraction of all prompts that was found.
     fn share(&self) -> f64 {
         let sum = |of: fn(&Billed) -> usize| self.billed.iter().map(of).sum::<usize>() as f64;
         sum(|billed| billed.found) / sum(|billed| billed.prompt)
     }
 }
 
-/// Leads a session with a client of one dialect before an upstream of another, a turn every twenty seconds.
+/// Plays a session of a client of one dialect to an upstream of another, with a turn every twenty seconds.
 fn lead(from: &str, session: &[Value], side: Side) -> Led {
     let Side { path, platform, model } = side;
     let upstream = Upstream::with_one_path(model, path);
@@ -132,7 +132,7 @@ fn lead(from: &str, session: &[Value], side: Side) -> Led {
     Led { asked, billed }
 }
 
-/// At least this part of what an unconverted session finds is found of a converted one.
+/// The least that a converted session must find, as a fraction of what an unconverted one finds.
 const ENOUGH: f64 = 0.95;
 
 #[track_caller]
@@ -155,7 +155,8 @@ fn a_converted_session_finds_as_much(from: &'static str, session: &[Value]) {
     }
 }
 
-/// Claude Code's session as an upstream of another dialect gets it, and so as a client of that dialect may lead it.
+/// Returns Claude Code's session as an upstream of another dialect receives it, which a client of that dialect could send,
+/// too.
 fn claude_code_in(path: &str) -> Vec<Value> {
     let side = SIDES.into_iter().find(|side| side.path == path).expect("every dialect is offered");
     lead(MESSAGES, &sessions::claude_code(), side).asked
@@ -181,7 +182,7 @@ fn a_session_over_gemini_finds_as_much_in_caches_of_other_dialects() {
     a_converted_session_finds_as_much(GEMINI, &claude_code_in(GEMINI));
 }
 
-/// The stub itself: without this, a cache that always finds all would pass.
+/// Tests the stub itself: without this test, a cache that always finds everything would pass.
 #[test]
 fn an_upstream_finds_the_beginning_of_a_prompt_for_five_minutes() {
     let words = "word ".repeat(4_000);

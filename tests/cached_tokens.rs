@@ -1,4 +1,4 @@
-//! What upstreams' caches of prompts had part in is told apart: of a request, a key, a site, a channel, and of the whole.
+//! Tokens from upstreams' prompt caches are reported separately: for a request, a key, a site, a channel, and in total.
 
 mod support;
 
@@ -9,7 +9,7 @@ const MODEL: &str = "model-cached";
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 
-/// 1,000 tokens of input, 750 of which the upstream had kept, as each dialect counts them.
+/// Builds usage of 1,000 input tokens, 750 of which came from the upstream's cache, as each dialect counts them.
 fn chat_usage() -> Value {
     json!({"prompt_tokens": 1000, "completion_tokens": 7, "total_tokens": 1007,
         "prompt_tokens_details": {"cached_tokens": 750}})
@@ -55,7 +55,7 @@ fn cached_tokens_are_told_apart_of_each_request() {
     upstream.answer(MESSAGES, Reply::events(&events));
     assert_eq!(gateway.client().stream(message_ask(true)).whole().status, 200);
 
-    // Says nothing of a cache.
+    // An answer that does not mention a cache.
     upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)));
     gateway.client().chat(MODEL).expect(200);
 
@@ -91,7 +91,7 @@ fn the_share_of_input_that_came_from_caches_is_told_of_all_that_count_it() {
     let created = admin.post("/api/downstream-keys", &json!({"name": "k", "key": "sk-of-the-cached-one"}));
     let key = created.expect(200)["item"]["id"].clone();
     let client = gateway.with_token("sk-of-the-cached-one");
-    // One upstream counts what it had kept within the input, the other beside it; one does not tell.
+    // One upstream counts cached tokens as part of the input, one beside it; one does not report them.
     upstream.answer(CHAT, Reply::json(200, &with_usage(wire::chat(MODEL), chat_usage())));
     upstream.answer(MESSAGES, Reply::json(200, &with_usage(wire::message(MODEL), message_usage())));
     client.chat(MODEL).expect(200);
@@ -123,7 +123,7 @@ fn the_share_of_input_that_came_from_caches_is_told_of_all_that_count_it() {
     let trend = admin.get(&format!("/api/downstream-keys/{key}/trend")).expect(200);
     assert_eq!(of(&trend["buckets"][0]), expected, "{trend}");
 
-    // Counts outlive the process.
+    // The counts survive a restart.
     let gateway = gateway.restart();
     assert_eq!(gateway.channels(MODEL)[0]["cacheHitRatio"], 0.75);
 }

@@ -1,4 +1,4 @@
-//! Channels that an operator adds and changes: priorities, weights, duplicates, and what rebuilds leave alone.
+//! Channels that an operator adds and changes: priorities, weights, duplicates, and what rebuilds leave unchanged.
 
 mod support;
 
@@ -116,7 +116,7 @@ fn a_channel_by_hand_serves_the_route_of_another_name_with_the_model_it_was_give
     assert_eq!(second.last(CHAT).json()["model"], "vendor-r-2025");
     assert_eq!(gateway.models(), ["model-other", "model-r", "vendor-r-2025"]);
 
-    // A mapping of the route is for the channels that have no model of their own.
+    // The route's mapping applies to channels without a model of their own.
     let route = format!("/api/routes/{}", route_id(&gateway, "model-r"));
     let mapping = json!({"modelMapping": r#"{"model-r": "model-r-large"}"#});
     gateway.admin().put(&route, &mapping).expect(200);
@@ -197,7 +197,7 @@ fn the_same_channel_is_not_added_twice() {
     assert!(errors[1].starts_with("channels[4]: Invalid tokenId"), "{errors:?}");
     let added = gateway.channels("model-x").pop().expect("the new one");
     assert_eq!((&added["accountId"], &added["manualOverride"]), (&other["id"], &json!(true)));
-    // Nor does an edit make one of another.
+    // Nor can an edit turn one into a duplicate of another.
     let edit = json!({"sourceModel": "model-z"});
     gateway.admin().put(&format!("/api/channels/{}", added["id"]), &edit).expect(200);
     gateway.admin().post(&path, &json!({"accountId": other["id"]})).expect(200);

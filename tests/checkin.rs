@@ -1,4 +1,4 @@
-//! Daily check-ins: what sites answer, what is made of it, and what the operator sees.
+//! Daily check-ins: the answers of sites, how they are interpreted, and what the operator sees.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn a_check_in_is_rewarded_logged_and_shown() {
     let site = relay.site(&gateway, "Relay A");
     let account = relay.account(&gateway, &site, "ada");
     relay.has(1_512_500, 250_000);
-    // What new-api and its family answer to a check-in that succeeds.
+    // The answer of new-api and its family to a successful check-in.
     let ended = json!({"success": true, "status": "success", "message": "签到成功", "reward": "0.025"});
     assert_eq!(check_in(&gateway, &account), ended);
     let shown = gateway.account(&account["id"]);
@@ -49,7 +49,7 @@ fn a_check_in_is_rewarded_logged_and_shown() {
         (1, &json!("info"), &account["id"])
     );
     assert_eq!(events[0]["relatedType"], "account");
-    // The user's number goes along, as the site wants it.
+    // The user id is sent along, as the site requires.
     assert_eq!(relay.upstream.last("/api/user/checkin").header("new-api-user"), Some("11"));
     let of_today = gateway.admin().get("/api/stats/dashboard?view=summary&refresh=1").expect(200);
     assert_eq!((&of_today["todayReward"], &of_today["todayCheckin"]["success"]), (&json!(0.025), &json!(1)));
@@ -99,7 +99,7 @@ fn an_answer_means_what_its_words_say() {
         assert_eq!(row["failureReason"]["code"], code);
         assert_eq!(gateway.account(&account["id"])["runtimeHealth"]["state"], health, "{message}");
     }
-    // A balance that is read keeps what is known of a missing check-in.
+    // Reading the balance keeps what is known about a missing check-in.
     relay.upstream.answer("/api/user/checkin", refusal("签到功能未启用"));
     check_in(&gateway, &account);
     gateway.admin().post(&format!("/api/accounts/{}/balance", account["id"]), &json!({})).expect(200);
@@ -158,7 +158,7 @@ fn an_expired_session_is_reported_once_and_revived_by_a_success() {
     assert_eq!(gateway.account(&account["id"])["status"], "active");
 }
 
-/// While the site is asked, somebody does something else; gives what the check-in came to.
+/// Does something else while the site is being asked; returns the result of the check-in.
 #[track_caller]
 fn meanwhile(gateway: &Gateway, relay: &Relay, account: &Value, act: impl FnOnce(&str)) -> Value {
     let expired = json!({"success": false, "message": "无权进行此操作，access token 无效"});
@@ -253,7 +253,7 @@ fn all_accounts_check_in_as_one_task_and_those_of_a_site_in_turn() {
         first["result"],
         json!({"success": true, "status": "success", "message": "签到成功", "reward": "0.025"})
     );
-    // A run of all stores no event for each.
+    // A run over all accounts does not store an event for each.
     assert!(gateway.events("checkin").is_empty());
     let of_one = gateway.admin().get(&format!("/api/checkin/logs?limit=1&accountId={}", first["accountId"]));
     assert_eq!(of_one.expect(200).as_array().expect("rows").len(), 1);

@@ -1,4 +1,4 @@
-//! Who calls is told apart by what clients say of themselves, and the log shows it.
+//! Clients are told apart by what they say of themselves, and the log shows it.
 
 mod support;
 
@@ -11,7 +11,7 @@ const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 const UUID: &str = "0190c0de-1234-4abc-8def-0123456789ab";
 
-/// A surface, headers, a body, what the log says of the client, how its message begins.
+/// A surface, headers, a body, the log's description of the client, and the beginning of the log message.
 type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], Value, [Value; 4], Option<&'c str>);
 
 fn body(path: &str) -> Value {
@@ -153,7 +153,7 @@ fn a_tier_nobody_knows_goes_to_the_vendor_alone() {
         asked["service_tier"] = json!(given);
         ask(&gateway, RESPONSES, &[], &asked);
         assert_eq!(upstream.last(RESPONSES).json()["service_tier"], wanted, "{platform} {given}");
-        // And where the site speaks chat alone.
+        // Also where the site speaks only chat.
         upstream.answer(RESPONSES, Reply::error(404, "Not found"));
         ask(&gateway, RESPONSES, &[], &asked);
         assert_eq!(upstream.last(CHAT).json()["service_tier"], wanted, "chat: {platform} {given}");

@@ -1,4 +1,4 @@
-//! Gemini's command line and Antigravity as upstreams: requests of every dialect travel in the envelope of Google's Code
+//! Gemini's command line and Antigravity as upstreams: requests of every dialect are sent in the envelope of Google's Code
 //! Assist API, with the token of a login.
 
 mod support;
@@ -17,7 +17,7 @@ fn answer(text: &str) -> Value {
         "modelVersion": "v"})
 }
 
-/// A stub that answers, streams and counts in envelopes.
+/// Starts a stub that answers, streams and counts tokens in envelopes.
 fn google() -> Upstream {
     let upstream = Upstream::start(&[]);
     upstream.answer(ANSWER, Reply::json(200, &json!({"response": answer("North."), "traceId": "t"})));
@@ -28,7 +28,7 @@ fn google() -> Upstream {
     upstream
 }
 
-/// One question in each dialect: path and body.
+/// Returns one question in each dialect: path and body.
 fn questions(model: &str, stream: bool) -> Vec<(String, Value)> {
     let words = "Which way?";
     let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
@@ -94,7 +94,7 @@ fn a_client_of_gemini_gets_the_answer_byte_for_byte_without_its_envelope() {
     let counted = json!({"request": {"model": format!("models/{MODEL}"), "contents": body["contents"],
         "generationConfig": body["generationConfig"]}});
     assert_eq!(upstream.last(COUNT).json(), counted);
-    // The command line's own envelope is opened and made anew.
+    // The command line's own envelope is opened and built anew.
     let enveloped = json!({"model": MODEL, "project": "somebody-else", "request": body});
     let reply = gateway.client().post(ANSWER, &enveloped).expect(200);
     assert_eq!(reply, json!({"response": answer("North.")}));
@@ -173,7 +173,7 @@ fn a_request_to_antigravity_names_its_agent_and_keeps_its_rules() {
     }
 }
 
-/// As the tools of Claude Code are: with names of JSON Schema that Google's has not.
+/// With tools like Claude Code's, which use keywords of JSON Schema that Google's schema lacks.
 #[test]
 fn tools_of_other_dialects_reach_antigravity_in_the_form_that_it_knows() {
     let upstream = google();
@@ -226,7 +226,7 @@ fn a_model_of_antigravity_that_only_streams_answers_those_who_want_a_whole_answe
     assert_eq!(whole.expect(200)["candidates"][0]["content"]["parts"][0]["text"], "North.");
 }
 
-/// Gives the one site of a gateway these addresses.
+/// Gives these addresses to the gateway's only site.
 fn use_pool(gateway: &Gateway, addresses: &[&Upstream]) {
     let sites = gateway.admin().get("/api/sites").expect(200);
     let pool: Vec<Value> = addresses
@@ -251,14 +251,14 @@ fn an_address_of_antigravity_without_room_passes_a_request_on() {
     first.answer_once(ANSWER, Reply::json(429, &many));
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(asked(), (1, 1));
-    // It does not rest for that; and where none has capacity, both are asked again after a moment.
+    // The address does not rest because of that; if none has capacity, both are asked again after a moment.
     first.answer_once(ANSWER, Reply::json(503, &full));
     second.answer_once(ANSWER, Reply::json(503, &full));
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(asked(), (3, 2));
     let channel = gateway.channels(MODEL).remove(0);
     assert!(channel["cooldownUntil"].is_null(), "{channel}");
-    // Who is asked too much by all of them is not asked again at once.
+    // If all addresses refuse because of too many requests, none is asked again at once.
     first.answer(ANSWER, Reply::json(429, &many));
     second.answer(ANSWER, Reply::json(429, &many));
     gateway.client().chat(MODEL).expect(429);

@@ -1,5 +1,5 @@
-//! Legacy completions: passed on where an upstream has them, bridged to chats where none has. What becomes
-//! of each field is tested beside the dialects.
+//! Legacy completions: passed on if an upstream has them, bridged to chat if none has. The conversion of each field is
+//! tested beside the dialects.
 
 mod support;
 
@@ -13,7 +13,7 @@ const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 4] = [COMPLETIONS, CHAT, RESPONSES, MESSAGES];
 
-/// An upstream that has nothing but this.
+/// Starts an upstream that offers only this path.
 fn upstream(offered: &str, refusal: &Reply) -> Upstream {
     let upstream = Upstream::start(&[MODEL]);
     for path in PATHS.into_iter().filter(|path| *path != offered) {
@@ -22,7 +22,7 @@ fn upstream(offered: &str, refusal: &Reply) -> Upstream {
     upstream
 }
 
-/// A gateway before one that has nothing but this.
+/// Starts a gateway in front of an upstream that offers only this path.
 fn narrow(offered: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::start();
@@ -41,7 +41,7 @@ fn ask(gateway: &Gateway, members: Value) -> Answer {
     gateway.client().send(Request::post(COMPLETIONS).json(&with(members)))
 }
 
-/// The chunks of a stream, which ends as it should.
+/// Returns the chunks of a stream, which must end properly.
 fn chunks(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let events = split_events(&answer.body);
@@ -86,7 +86,7 @@ fn a_completion_is_answered_by_every_upstream() {
             (&json!([]), &json!(wire::PROMPT_TOKENS))
         );
 
-        // It was asked for completions once, and is known since.
+        // The upstream was asked for completions once; since then it is known to lack them.
         let asked = [upstream.asked_for(COMPLETIONS).len(), upstream.asked_for(offered).len()];
         assert_eq!(asked, [1, 3], "{offered}");
         let sent = upstream.asked_for(offered)[0].json();
@@ -126,20 +126,20 @@ fn who_has_completions_goes_before_who_has_to_be_asked_otherwise() {
     gateway.add_as(&json!({"name": "claude", "platform": "claude"}), &claude);
     let chats = upstream(CHAT, &Reply::error(405, "Method not allowed"));
     gateway.add_as(&json!({"name": "chats", "platform": "new-api"}), &chats);
-    // It has to be found out that the second has none.
+    // The gateway has yet to find out that the second one has none.
     ask(&gateway, json!({})).expect(200);
     assert_eq!((chats.asked_for(CHAT).len(), claude.asked_for(MESSAGES).len()), (1, 0));
     gateway.add_as(&json!({"name": "native", "platform": "new-api"}), &native);
     gateway.wait_for_channels(MODEL, 3);
     let others = claude.asked_for(MESSAGES).len() + chats.asked_for(CHAT).len();
     for times in 1..=6 {
-        // What no bridge could say passes here, byte by byte.
+        // Requests that no bridge can express pass unchanged here, byte by byte.
         let answer = ask(&gateway, json!({"prompt": ["one", "two"], "best_of": 3}));
         assert_eq!(answer.expect(200), wire::completion(MODEL));
         assert_eq!(native.asked_for(COMPLETIONS).len(), times);
     }
     assert_eq!(claude.asked_for(MESSAGES).len() + chats.asked_for(CHAT).len(), others);
-    // Where it fails, the others are there.
+    // If it fails, the others are tried.
     native.answer(COMPLETIONS, Reply::error(503, "resting"));
     assert_eq!(ask(&gateway, json!({})).expect(200)["choices"][0]["text"], wire::TEXT);
 }

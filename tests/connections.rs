@@ -1,5 +1,5 @@
-//! Connections of clients: what a refusal leaves of one, how it ends, what a client may hold that never completes
-//! a request, and where one request ends and the next begins.
+//! Connections of clients: what happens to one after a refusal, how it ends, how much a client may hold that never
+//! completes a request, and where one request ends and the next begins.
 
 mod support;
 
@@ -21,13 +21,13 @@ fn serves_on(connection: &mut Connection) {
     assert_eq!(connection.exchange(HEALTH).status, 200);
 }
 
-/// A head of a POST with this line, and how the body behind it is framed.
+/// Builds the head of a POST with this line, and with the framing of its body.
 fn head(path: &str, lines: &str, framing: &str) -> Vec<u8> {
     format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{lines}{framing}\r\n")
         .into_bytes()
 }
 
-/// A body of so many bytes with the header that frames it, both ways.
+/// Builds a body of this length with the header that frames it, in both ways.
 fn framed(length: usize) -> [(String, Vec<u8>); 2] {
     let chunk = 1000.min(length);
     let mut chunked = format!("{chunk:x}\r\n{}\r\n", "x".repeat(chunk)).repeat(length / chunk);
@@ -38,14 +38,14 @@ fn framed(length: usize) -> [(String, Vec<u8>); 2] {
     ]
 }
 
-/// Requests that are refused before anybody reads their bodies: a gateway, a path, a header, the status.
+/// Returns requests that are refused before their bodies are read: a gateway, a path, a header, the status.
 fn refusals() -> Vec<(Gateway, &'static str, String, u16)> {
     let bearer = |token: &str| format!("authorization: Bearer {token}\r\n");
     let (chat, admin) = ("/v1/chat/completions", "/api/sites");
     let with_key = Gateway::start();
     let key = json!({"name": "k", "key": "sk-disabled-key", "supportedModels": ["*"], "enabled": false});
     with_key.admin().post("/api/downstream-keys", &key).expect(200);
-    // Longer than the other gateways take to start.
+    // Longer than the start of the other gateways takes.
     let window = ("REQUEST_RATE_LIMIT_WINDOW_MS", "600000");
     let asked_often = Gateway::with(&[("REQUEST_RATE_LIMIT_MAX", "1"), window]);
     asked_often.client().get("/v1/models");
@@ -131,7 +131,7 @@ fn clients_that_keep_their_connections_lose_no_request_to_a_refusal() {
                 for _ in 0..30 {
                     let ask = Request::post("/v1/chat/completions").json_text(body.clone());
                     let bytes = wrong.bytes(ask);
-                    // The head first, as clients do that make the body as they send it.
+                    // The head comes first, as from clients that produce the body while they send it.
                     let (first, second) = bytes.split_at(bytes.len() - body.len());
                     connection.write(first).expect("the connection is open");
                     connection.write(second).expect("the connection is open");
@@ -160,10 +160,10 @@ fn a_half_sent_request_does_not_hold_up_the_exit() {
         (ask("/v1/chat/completions", json, "{"), Some(503)),
         (ask("/v1/files", form, "--b\r\n"), Some(503)),
     ] {
-        // Long enough that the test would not wait for it.
+        // So long that the test would not wait for it.
         let mut gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "600"), ("CLIENT_IDLE_TIMEOUT_SEC", "600")]);
         let mut connection = gateway.anyone().connect();
-        // Once the first is answered, the second has been read.
+        // Once the first request is answered, the second has been read.
         connection.write(&[HEALTH, bytes.as_bytes()].concat()).expect("sent");
         assert_eq!(connection.read_answer(false).expect("an answer").status, 200);
         gateway.signal("TERM");
@@ -303,7 +303,7 @@ fn a_body_that_quotes_such_a_head_is_a_body() {
     let honest = format!("content-length: {}\r\n", body.len());
     let honest = [&head("/v1/chat/completions", &lines, &honest)[..], body.as_bytes()].concat();
     let mut connection = gateway.anyone().connect();
-    // It is no JSON with that behind it, which is for its reader to say; the next request is none the worse.
+    // With these bytes after it, it is not JSON, as its reader says; the next request is not affected.
     assert_eq!(connection.exchange(&quoting).status, 400);
     let answer = connection.exchange(&honest);
     assert_eq!(answer.status, 200, "{}", answer.text());

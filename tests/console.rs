@@ -1,4 +1,4 @@
-//! The console's files as they are served; what the page does is tested in a browser (`make test-console`).
+//! The console's files as they are served. The page's behaviour is tested in a browser (`make test-console`).
 
 mod support;
 
@@ -10,7 +10,7 @@ fn get(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Answer {
     gateway.anyone().send(request)
 }
 
-/// The addresses that the page names.
+/// Returns the addresses that the page names.
 fn files_of(page: &str) -> Vec<String> {
     let places = page.match_indices("\"/console/");
     places.map(|(at, _)| page[at + 1..].split('"').next().unwrap_or_default().to_owned()).collect()
@@ -120,7 +120,7 @@ fn the_console_is_at_most_288_kib_94_kib_by_brotli_and_110_kib_by_gzip() {
     assert!(sizes[0] <= 288 * 1024 && sizes[1] <= 94 * 1024 && sizes[2] <= 110 * 1024, "{sizes:?} bytes");
 }
 
-/// The names of all files but the page.
+/// Returns the names of all files but the page.
 fn console_files() -> Vec<String> {
     let folder = std::path::Path::new("src/console");
     let mut names = Vec::new();

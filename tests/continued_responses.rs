@@ -1,5 +1,5 @@
-//! A conversation of the responses dialect goes on by the id of its last answer, on upstreams that know
-//! nothing of such ids; and on those that do, for the key alone that was given the id.
+//! A conversation of the responses dialect continues by the id of its last answer: on upstreams that know no such ids, and
+//! on those that do, but only for the key that was given the id.
 
 mod support;
 
@@ -10,7 +10,7 @@ const MODEL: &str = "model-goes-on";
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
 
-/// A gateway before an upstream that speaks chat alone.
+/// Starts a gateway in front of an upstream that speaks only chat.
 fn started() -> (Gateway, Upstream) {
     let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
     for path in [RESPONSES, "/v1/messages"] {
@@ -35,7 +35,7 @@ fn says(client: &Caller, text: &str, previous: Option<&Value>, streamed: bool) -
     serde_json::from_str::<Value>(last).expect("JSON")["response"].clone()
 }
 
-/// Who said what in the chat that the upstream saw.
+/// Returns the roles and texts of the chat that the upstream received.
 fn seen(upstream: &Upstream) -> Vec<(String, String)> {
     let asked = upstream.last(CHAT).json();
     let messages = asked["messages"].as_array().expect("messages").iter();
@@ -106,7 +106,7 @@ fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
     assert_eq!(upstream.asked_for(CHAT).len(), 2);
 }
 
-/// What an agent sends as its second turn: references in place of the items that it was given.
+/// Builds an agent's second turn, with references in place of the items that it was given.
 fn refers_to(answer: &Value, more: &[Value]) -> Value {
     let output = answer["output"].as_array().expect("items").iter();
     let mut input = vec![json!({"role": "user", "content": "Look there."})];
@@ -135,12 +135,12 @@ fn items_of_an_answer_can_be_referred_to_on_a_converted_upstream() {
     assert_eq!(asked["messages"][1]["content"], "Looking.");
     assert_eq!(asked["messages"][1]["tool_calls"][0]["id"], "call_1");
 
-    // The turn after that one may be told by its id alone.
+    // The turn after that may name the previous one by its id alone.
     let body = json!({"model": MODEL, "input": "And?", "previous_response_id": second["id"]});
     client.post(RESPONSES, &body).expect(200);
     assert_eq!(upstream.last(CHAT).json()["messages"].as_array().map(Vec::len), Some(5));
 
-    // On a socket as well.
+    // Also on a socket.
     let mut socket = client.socket();
     let mut frame =
         refers_to(&first, &[json!({"type": "function_call_output", "call_id": "call_1", "output": "x"})]);
@@ -175,7 +175,7 @@ fn a_reference_to_an_item_that_is_not_stored_is_refused_with_what_to_send() {
 fn an_upstream_that_is_asked_to_store_nothing_has_its_answers_kept_for_it() {
     for platform in ["sub2api", "codex"] {
         let (gateway, upstream, path) = storing_nothing(platform);
-        // The last event repeats no output, as codex has it when nothing is stored.
+        // The last event does not repeat the output, as with codex when nothing is stored.
         let mut events = wire::response_events(MODEL);
         let mut whole = wire::response(MODEL);
         whole["output"] = json!([]);
@@ -199,7 +199,7 @@ fn an_upstream_that_is_asked_to_store_nothing_has_its_answers_kept_for_it() {
     }
 }
 
-/// A managed key and its holder.
+/// Creates a managed key; returns its id and a client that uses it.
 fn key_of(gateway: &Gateway, name: &str) -> (i64, Caller) {
     let token = format!("sk-managed-key-of-{name}");
     let key = json!({"name": name, "key": token, "supportedModels": ["*"]});
@@ -208,7 +208,7 @@ fn key_of(gateway: &Gateway, name: &str) -> (i64, Caller) {
     (id, gateway.with_token(&token))
 }
 
-/// A gateway before an upstream of a platform that is asked to store nothing, and where that is asked.
+/// Starts a gateway in front of an upstream whose platform is asked to store nothing; returns the path of requests, too.
 fn storing_nothing(platform: &str) -> (Gateway, Upstream, &'static str) {
     if platform != "codex" {
         let (gateway, upstream) = Gateway::serving_as(platform, &[MODEL]);
@@ -219,12 +219,12 @@ fn storing_nothing(platform: &str) -> (Gateway, Upstream, &'static str) {
     (gateway, upstream, "/responses")
 }
 
-/// A gateway before an upstream that stores the answers it gives.
+/// Starts a gateway in front of an upstream that stores its answers.
 fn storing() -> (Gateway, Upstream) {
     Gateway::serving(&[MODEL])
 }
 
-/// Asks for an answer that the upstream stores under this id.
+/// Requests an answer that the upstream stores under this id.
 fn given(client: &Caller, upstream: &Upstream, id: &str, streamed: bool) {
     let mut answer = wire::response(MODEL);
     answer["id"] = json!(id);
@@ -252,7 +252,7 @@ fn no_upstream_is_handed_the_answer_of_another_key() {
     given(&gateway.client(), &upstream, "resp_global", false);
     given(&ann, &upstream, "resp_twice", false);
     given(&bob, &upstream, "resp_twice", false);
-    // What was given survives a restart; an id that nobody was given here may be anybody's.
+    // Ownership of ids survives a restart; an id that was never given out here may belong to anyone.
     gateway.wait_for_logs(5);
     let gateway = gateway.restart();
     let [ann, bob] = ["ann", "bob"].map(|name| gateway.with_token(&format!("sk-managed-key-of-{name}")));
@@ -302,7 +302,7 @@ fn no_upstream_is_handed_the_conversation_of_another_key() {
     let goes_on_in = |client: &Caller, conversation: Value| {
         client.post(RESPONSES, &json!({"model": MODEL, "input": "Two", "conversation": conversation}))
     };
-    // The only key there is may have made it with the account's key.
+    // While there is only one key, its holder may have created the conversation with the account's key.
     goes_on_in(&ann, json!("conv_ann")).expect(200);
     assert_eq!(upstream.last(RESPONSES).json()["conversation"], "conv_ann");
     let (_, bob) = key_of(&gateway, "bob");
@@ -323,7 +323,7 @@ fn no_upstream_is_handed_the_conversation_of_another_key() {
         }
     }
     assert_eq!(upstream.asked_for(RESPONSES).len(), asked);
-    // What belongs to whom survives a restart.
+    // Ownership survives a restart.
     gateway.wait_for_logs(5);
     let gateway = gateway.restart();
     let [ann, bob] = ["ann", "bob"].map(|name| gateway.with_token(&format!("sk-managed-key-of-{name}")));
@@ -363,7 +363,7 @@ fn a_history_that_is_named_twice_is_refused() {
     given(&ann, &upstream, "resp_ann", false);
     given(&bob, &upstream, "resp_bob", false);
     let asked = upstream.asked_for(RESPONSES).len();
-    // Of two members of one name some read the first and some the last.
+    // If a member occurs twice, some readers take the first and some the last.
     for (param, members) in [
         ("previous_response_id", r#""previous_response_id":"resp_bob","previous_response_id":"resp_ann""#),
         ("conversation", r#""conversation":"conv_bob","conversation":{"id":"conv_ann"}"#),

@@ -1,5 +1,5 @@
-//! Clients of one dialect on upstreams of another: which is asked, what is remembered, what a client
-//! sees of it. What each conversion makes of each field is tested beside the dialects.
+//! Clients of one dialect on upstreams of another: which dialect is tried, what is remembered, what a client sees. The
+//! conversion of each field is tested beside the dialects.
 
 mod support;
 
@@ -12,7 +12,7 @@ const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 
-/// A gateway before an upstream that offers only one of the dialects.
+/// Starts a gateway in front of an upstream that offers only one of the dialects.
 fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::with(variables);
@@ -34,7 +34,7 @@ fn body(path: &str, streamed: bool) -> Value {
     body
 }
 
-/// What a complete answer says, and the tokens in and out.
+/// Returns the text of a complete answer, and its input and output tokens.
 fn said(path: &str, answer: &Value) -> (String, Value, Value) {
     let usage = &answer["usage"];
     match path {
@@ -97,13 +97,13 @@ fn a_refused_dialect_is_not_asked_again_soon() {
         gateway.client().post(MESSAGES, &body(MESSAGES, false)).expect(200);
     }
     assert_eq!((upstream.asked_for(MESSAGES).len(), upstream.asked_for(CHAT).len()), (1, 3));
-    // What carries an image is not judged by what text met.
+    // The result for text does not apply to a request with an image.
     let mut image = body(MESSAGES, false);
     image["messages"][0]["content"] = json!([{"type": "image", "source":
         {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}]);
     gateway.client().post(MESSAGES, &image).expect(200);
     assert_eq!((upstream.asked_for(MESSAGES).len(), upstream.asked_for(CHAT).len()), (2, 4));
-    // What was refused has rows of its own beside the answers.
+    // Refused attempts have log rows of their own beside the answers.
     let refused = gateway.wait_for_logs_of(MESSAGES, 2);
     assert!(refused.iter().all(|row| row["status"] == "failed" && row["httpStatus"] == 404), "{refused:?}");
     assert!(refused.iter().all(|row| row["retryCount"] == 0 && row["estimatedCost"] == 0), "{refused:?}");
@@ -164,7 +164,7 @@ fn an_ordinary_mistake_is_sent_once_and_keeps_its_code() {
     assert_eq!(error["error"]["message"], "maximum context length is 10");
     assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
 
-    // What lacks a member that clients read is put into the whole form.
+    // An error that lacks a member that clients read is rewritten in the full format.
     upstream.answer(CHAT, Reply::json(422, &json!({"error": {"message": "no such track"}})));
     let error = gateway.client().post(CHAT, &body(CHAT, false)).expect(422);
     let wanted = json!({"message": "no such track", "type": "upstream_error", "param": null, "code": null});
@@ -191,7 +191,7 @@ fn what_no_upstream_can_express_names_the_field() {
     );
     assert_eq!(upstream.asked_for(MESSAGES).len(), 0);
     assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
-    // Responses could say this one, but is not offered here.
+    // Responses could express this one, but is not offered here.
     let mut spoken = body(CHAT, false);
     spoken["messages"][0]["content"] =
         json!([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]);
@@ -232,7 +232,7 @@ fn a_thread_that_lies_elsewhere_is_asked_for_in_full() {
             assert_eq!(asked[1].json()["thread"], next["thread"]);
             continue;
         }
-        // The client keeps a copy of the conversation for this, and sends it.
+        // The client keeps a copy of the conversation for this case, and sends it.
         let error = answer.expect(404)["error"].clone();
         assert_eq!(
             (&error["type"], &error["details"]["error_code"]),
@@ -257,7 +257,7 @@ fn an_output_must_name_its_call() {
             answer.expect(200);
         } else {
             assert_eq!(answer.expect(400)["error"]["param"], "input[1].call_id", "{id}");
-            // Codex is taken at its word.
+            // A request that comes from Codex itself is passed on all the same.
             let codex = Request::post(RESPONSES).header("originator", "codex_cli_rs").json(&asked);
             assert_eq!(gateway.client().send(codex).status, 200, "{id}");
         }
@@ -369,7 +369,7 @@ fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
     }
 }
 
-/// A call of `add`, in the events of an upstream, of which one of `twice` comes a second time.
+/// Builds an upstream's events with a call of `add`, one of which comes `twice`.
 fn called(offered: &str, twice: &str) -> Vec<String> {
     let arguments = "{\"a\":5}";
     let item =
@@ -451,7 +451,7 @@ fn a_call_that_gemini_signed_comes_back_with_its_proof() {
     upstream.answer("/v1beta/models", Reply::json(200, &json!({"models": models})));
     let gateway = Gateway::start();
     gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
-    // As Google's OpenAI endpoint sends it ("Thought signatures", OpenAI compatibility).
+    // In the format of Google's OpenAI endpoint ("Thought signatures", OpenAI compatibility).
     let call = |id: &str| {
         json!({"index": 0, "id": id, "type": "function", "function": {"name": "add", "arguments": "{}"},
             "extra_content": {"google": {"thought_signature": format!("proof of {id}")}}})
@@ -473,7 +473,7 @@ fn a_call_that_gemini_signed_comes_back_with_its_proof() {
         gateway.client().post(RESPONSES, &next).expect(200);
         let sent = upstream.last(GEMINI).json();
         let proof = &sent["messages"][0]["tool_calls"][0]["extra_content"]["google"]["thought_signature"];
-        // A call that nobody signed has what Google takes instead: without it the whole loop is refused.
+        // An unsigned call gets the value that Google accepts instead: without it the whole loop is refused.
         let wanted = match id {
             "another" => "skip_thought_signature_validator".to_owned(),
             signed => format!("proof of {signed}"),
@@ -484,7 +484,7 @@ fn a_call_that_gemini_signed_comes_back_with_its_proof() {
 
 const PAGE: &str = "https://a.example/";
 
-/// A response that searched the web and names the page it found.
+/// Builds a response that searched the web and names the page it found.
 fn searched() -> Value {
     json!({"id": "resp_1", "object": "response", "status": "completed", "model": MODEL, "output": [
         {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "way",
@@ -514,7 +514,7 @@ fn what_an_upstream_found_is_shown_and_stays_with_us() {
     assert_eq!(answer["content"][2]["citations"][0]["url"], PAGE);
     assert_eq!(answer["usage"]["server_tool_use"]["web_search_requests"], 1);
 
-    // The conversation goes on at Anthropic, which knows nothing of it.
+    // The conversation continues at Anthropic, which knows nothing of the search.
     let (gateway, upstream) = narrow(MESSAGES, &[]);
     let mut next = body(MESSAGES, false);
     next["messages"].as_array_mut().unwrap().extend([
@@ -584,7 +584,7 @@ fn a_stream_of_an_upstream_that_tells_its_name_at_the_end_bears_that_name() {
             .iter()
             .filter_map(|event| event["model"].as_str().or_else(|| event["message"]["model"].as_str()))
             .collect();
-        // What it was asked for, until it has said what it is.
+        // The requested name, until the upstream has told its own.
         assert_eq!(names.first(), Some(&"vendor-narrow"), "{path}: {names:?}");
         assert_eq!(names.last() == Some(&"vendor-narrow-2026"), path == CHAT, "{path}: {names:?}");
         assert_eq!(text(&upstream.last(RESPONSES).json()["model"]), "vendor-narrow");

@@ -1,4 +1,4 @@
-//! Requests and answers of very many parts: what is still converted, and how the rest is refused.
+//! Requests and answers with very many parts: how many are still converted, and how more are refused.
 
 mod support;
 
@@ -12,7 +12,7 @@ const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 const GEMINI: &str = "/v1beta/models/model-narrow:generateContent";
 
-/// A gateway before an upstream that offers only one of the dialects.
+/// Starts a gateway in front of an upstream that offers only one of the dialects.
 fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::with(variables);
@@ -20,7 +20,7 @@ fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-/// A request of one turn with so many parts, the turn counted.
+/// Builds a request of one turn with this many parts, including the turn.
 fn request(path: &str, parts: usize) -> Value {
     let texts = |text: Value| Value::from(vec![text; parts - 1]);
     match path {
@@ -78,7 +78,7 @@ fn a_body_larger_than_the_memory_for_conversions_is_converted_alone() {
     assert_eq!(upstream.last(CHAT).json()["messages"][0]["content"], body["messages"][0]["content"]);
 }
 
-/// A stream of an upstream that begins so many calls, and ends none of them.
+/// Builds an upstream's stream that begins this many calls and ends none of them.
 fn open_calls(path: &str, calls: usize) -> Reply {
     let event = |event: Value| match path {
         CHAT => format!("data: {event}\n\n"),
@@ -122,7 +122,7 @@ fn a_stream_with_too_many_open_calls_ends_with_an_error_of_the_clients_dialect()
     }
 }
 
-/// Bodies of about twelve megabytes, of which a reader could make far more.
+/// Returns bodies of about twelve megabytes, which would take far more when parsed.
 fn dense_bodies() -> Vec<(&'static str, &'static str, u16, String)> {
     let numbers = "1,".repeat(6_000_000) + "1";
     let repeated = |part: &str, times: usize| part.repeat(times - 1) + part.trim_end_matches(',');

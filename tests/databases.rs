@@ -1,4 +1,4 @@
-//! Which database is in use, another one tried, filled and chosen; and servers, where tests run on one.
+//! The database: which one is in use, and how another is tested, filled and chosen; and servers, if tests run on one.
 
 #[path = "databases/cut_off.rs"]
 mod cut_off;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use support::{Gateway, Home, Request, ServerDatabase, Setup};
 
-/// A gateway with a site, an account and a key.
+/// Starts a gateway with a site, an account and a key.
 fn with_data(home: &Arc<Home>) -> Gateway {
     let gateway = Setup::default().start_in(home.clone());
     let admin = gateway.admin();
@@ -203,7 +203,7 @@ fn while_everything_is_copied_changes_are_refused_and_a_task_shows_how_far_it_is
     let migrate = || gateway.admin().post("/api/settings/database/migrate", &choice);
     let mut was_refused = false;
     for _ in 0..5 {
-        // The copy waits for who has the target, for some seconds.
+        // The copy waits for some seconds for whoever holds the target.
         let held = rusqlite::Connection::open(&target).expect("a database");
         held.execute_batch("BEGIN EXCLUSIVE").expect("held");
         std::thread::scope(|scope| {
@@ -241,7 +241,7 @@ fn two_factory_resets_at_once_are_both_answered() {
         let asking = [scope.spawn(reset), scope.spawn(reset)];
         asking.map(|asked| asked.join().expect("no panic"))
     });
-    // Whoever comes second may come with a token that is no longer one.
+    // The second caller may come with a token that is no longer valid.
     assert!(
         statuses.contains(&200) && statuses.iter().all(|status| [200, 403].contains(status)),
         "{statuses:?}"
@@ -296,7 +296,7 @@ fn commands_for_a_file_say_what_to_do_where_a_server_keeps_the_data() {
     assert!(looked.stdout.to_lowercase().contains("postgres"), "{}", looked.stdout);
 }
 
-/// Until `what` holds at an instance that was not told itself.
+/// Waits until `what` holds at an instance that was not told directly.
 fn soon(what: &str, mut holds: impl FnMut() -> bool) {
     support::eventually(what, || holds().then_some(()));
 }

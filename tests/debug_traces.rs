@@ -1,4 +1,4 @@
-//! Debug traces: off by default, switched on over the API, and never with a credential in them.
+//! Debug traces: off by default, switched on through the API, and never with a credential in them.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn list(gateway: &Gateway) -> Vec<Value> {
     gateway.admin().get(PATH).expect(200)["items"].as_array().expect("items").clone()
 }
 
-/// Waits for this many traces; gives the newest whole.
+/// Waits for this many traces; returns the newest in full.
 #[track_caller]
 fn newest(gateway: &Gateway, count: usize) -> Value {
     let id = eventually(&format!("there are {count} traces"), || {
@@ -38,7 +38,7 @@ fn newest(gateway: &Gateway, count: usize) -> Value {
     gateway.admin().get(&format!("{PATH}/{id}")).expect(200)
 }
 
-/// A field that holds JSON text.
+/// Parses a field that holds JSON text.
 #[track_caller]
 fn inner(object: &Value, field: &str) -> Value {
     let text = object[field].as_str().unwrap_or_else(|| panic!("{field} is no text: {object}"));

@@ -1,4 +1,4 @@
-//! Why a request would go where it goes, asked before it is sent.
+//! Explanations of where a request would go, requested before it is sent.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn decision(gateway: &Gateway, model: &str) -> Value {
     answer["decision"].clone()
 }
 
-/// The candidate at the site of this name.
+/// Returns the candidate at the site with this name.
 #[track_caller]
 fn at<'a>(decision: &'a Value, site: &str) -> &'a Value {
     let mut candidates = decision["candidates"].as_array().expect("candidates").iter();
@@ -34,7 +34,7 @@ fn route_of(gateway: &Gateway, pattern: &str) -> Value {
     found.unwrap_or_else(|| panic!("no route {pattern}")).clone()
 }
 
-/// The decision kept with a route, in both listings.
+/// Returns the decision stored with a route; both listings must show it.
 #[track_caller]
 fn kept(gateway: &Gateway, pattern: &str) -> Value {
     let route = route_of(gateway, pattern);
@@ -48,7 +48,7 @@ fn kept(gateway: &Gateway, pattern: &str) -> Value {
     route["decisionSnapshot"].clone()
 }
 
-/// Two sites with the same models; the first weighs ten thousand times the second.
+/// Starts two sites with the same models; the first weighs ten thousand times as much as the second.
 fn sites(models: &[&str]) -> (Gateway, Upstream, Upstream) {
     let gateway = Gateway::start();
     let (first, second) = (Upstream::start(models), Upstream::start(models));
@@ -137,7 +137,7 @@ fn whoever_cannot_be_picked_says_why() {
     assert_eq!(nobody["summary"][2], "None of 2 channel(s) can be selected");
 }
 
-/// The channels of a model with all that must not be lost, whatever is switched off meanwhile.
+/// Returns a model's channels with the fields that must not be lost, whatever is disabled meanwhile.
 fn kept_channels(gateway: &Gateway, model: &str) -> Vec<Value> {
     let fields = ["id", "priority", "weight", "manualOverride"];
     let channels = gateway.channels(model).into_iter();
@@ -393,7 +393,7 @@ fn fresh_prices_change_the_cost_of_a_decision() {
     }
 }
 
-/// The health of the first site and the model on it, as a decision about the model shows it.
+/// Returns the health of the first site and the model on it, as a decision about the model shows it.
 #[track_caller]
 fn health(gateway: &Gateway, model: &str) -> String {
     let decision = decision(gateway, model);
@@ -411,7 +411,7 @@ fn a_failure_of_one_model_lowers_the_share_of_its_site_until_an_operator_clears_
     gateway.client().chat("one").expect(200);
     assert_eq!(health(&gateway, "two"), "health=0.29 (site 0.29, model 1.00)");
 
-    // Half a second later it is safe from a crash.
+    // After half a second it survives a crash.
     eventually("the health is saved", || {
         let saved =
             gateway.home().files().into_iter().any(|(_, bytes)| {
@@ -431,7 +431,7 @@ fn a_failure_of_one_model_lowers_the_share_of_its_site_until_an_operator_clears_
 #[test]
 fn a_site_that_fails_thrice_in_a_row_stands_back_for_all_its_models() {
     let (gateway, first, _second) = sites(&["one", "two", "three", "four"]);
-    // Each failure lowers the share of the site, and the second is not to be drawn instead.
+    // Each failure lowers the site's share; the second site must not be drawn instead.
     for model in ["one", "two", "three"] {
         gateway.make_first_choice(model, "first");
     }

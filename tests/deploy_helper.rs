@@ -1,5 +1,5 @@
-//! `switchyard deploy-helper`: releases deployed by helm and kubectl, here programs of the test's own; asked by itself, and
-//! through the update center of a gateway.
+//! `switchyard deploy-helper`: deploys releases with helm and kubectl, here replaced by the test's own programs; called
+//! directly, and through the update center of a gateway.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::{Caller, Gateway, Home, Request, Setup, Stream, eventually, run, sp
 
 const TOKEN: &str = "the-token-of-the-helper";
 
-/// Notes its arguments, one call a line; the files `slow` and `broken` beside it decide how a rollout goes.
+/// Records its arguments, one call per line; the files `slow` and `broken` beside it decide how a rollout goes.
 const HELM: &str = r#"#!/bin/sh
 printf 'helm' >> "$PLACE/calls"
 for argument in "$@"; do printf ' [%s]' "$argument" >> "$PLACE/calls"; done
@@ -43,7 +43,7 @@ case "$1" in
 esac
 "#;
 
-/// A helper that runs, with what its programs were asked.
+/// A running helper, and the calls of its programs.
 struct Helper {
     child: Child,
     address: SocketAddr,
@@ -329,7 +329,7 @@ fn without_a_token_the_helper_does_not_start() {
     );
 }
 
-/// A gateway whose update center deploys through this helper, with this token.
+/// Starts a gateway whose update center deploys through this helper, with this token.
 fn gateway_over(helper: &Helper, token: &str) -> Gateway {
     let gateway = Setup::default().with("UPDATE_CENTER_HELPER_TOKEN", token).start();
     configure(
@@ -345,14 +345,14 @@ fn configure(gateway: &Gateway, config: Value) {
     gateway.admin().put("/api/update-center/config", &config).expect(200);
 }
 
-/// Has a change start, and follows the log of its task.
+/// Starts a change, and returns the log stream of its task.
 fn changed(gateway: &Gateway, what: &str, order: Value) -> Stream {
     let started = gateway.admin().post(&format!("/api/update-center/{what}"), &order).expect(202);
     let id = started["task"]["id"].as_str().expect("an id");
     gateway.admin().stream(Request::new("GET", &format!("/api/update-center/tasks/{id}/stream")))
 }
 
-/// The rest of a task's log, which ends with this status.
+/// Returns the rest of a task's log, which must end with this status.
 fn ends(stream: Stream, status: &str) -> String {
     let log = String::from_utf8(stream.whole().body).expect("text");
     assert!(log.ends_with(&format!("event: done\ndata: {{\"status\":\"{status}\"}}\n\n")), "{log}");

@@ -1,4 +1,4 @@
-//! Detection of a platform from an address: presets and URL hints, and the honest "do not know".
+//! Detection of a platform from an address: presets, hints in the URL, and an honest "unknown".
 
 mod support;
 
@@ -68,7 +68,7 @@ fn a_preset_answers_the_address_that_its_site_will_have() {
     ] {
         let mut found = detect(&gateway, url);
         assert_eq!(found["url"], stored);
-        // What detect says is what create takes, and what it shows again.
+        // The result of a detection can be sent to create a site, and is shown again.
         found["name"] = json!("a preset");
         let site = gateway.create_site(&found);
         for field in ["url", "platform", "initializationPresetId"] {
@@ -102,7 +102,7 @@ fn an_address_that_nobody_knows_is_said_to_be_unknown() {
     let gateway = Gateway::start();
     let found = detect(&gateway, &silent.url());
     assert_eq!(found["error"], "Could not detect platform");
-    // Creating such a site without a platform says the same, and makes nothing.
+    // Creating such a site without a platform gives the same error, and creates nothing.
     let created = gateway.admin().post("/api/sites", &json!({"name": "n", "url": silent.url()})).expect(200);
     assert!(created["error"].is_string(), "{created}");
     assert_eq!(gateway.admin().get("/api/sites").expect(200), json!([]));

@@ -1,4 +1,4 @@
-//! Detection of a platform by what its site answers: title, status, the words of sub2api and cliproxyapi.
+//! Detection of a platform by its site's answers: the title, the status, the messages of sub2api and cliproxyapi.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn every_program_is_recognised_as_it_is_installed() {
         let site = Site::start(program, &[]);
         let found = detect(&gateway, &format!("{}/v1/", site.url()));
         assert_eq!(found, json!({"url": site.url(), "platform": program.platform()}));
-        // Creating it without a platform finds the same.
+        // Creating the site without a platform detects the same one.
         let made = gateway.create_site(&json!({"name": program.platform(), "url": site.url()}));
         assert_eq!(made["platform"], program.platform());
     }
@@ -74,11 +74,11 @@ fn a_title_of_new_api_or_one_api_is_the_last_resort() {
     assert_eq!(detect(&gateway, &site.url())["platform"], "one-api");
     site.answer("/api/status", status(&json!({"system_name": "x", "checkin_enabled": true})));
     assert_eq!(detect(&gateway, &site.url())["platform"], "new-api");
-    // A status without a name is one-api's.
+    // A status without a system name means one-api.
     site.answer_faithfully();
     site.answer("/api/status", status(&json!({"version": "v0.3"})));
     assert_eq!(detect(&gateway, &site.url())["platform"], "one-api");
-    // A title counts on pages only.
+    // A title counts only on HTML pages.
     site.answer_faithfully();
     site.answer("/", Reply::bytes(200, "text/plain", "<title>New API</title>"));
     assert_eq!(detect(&gateway, &site.url())["error"], "Could not detect platform");
@@ -158,7 +158,7 @@ fn every_probe_goes_through_the_system_proxy() {
     let port = site.url().rsplit(':').next().expect("a port").to_owned();
     let settings = json!({"systemProxyUrl": proxy.url("http", "")});
     gateway.admin().put("/api/settings/runtime", &settings).expect(200);
-    // A name that only the proxy knows.
+    // A host name that only the proxy can resolve.
     let found = detect(&gateway, &format!("http://site.example:{port}"));
     assert_eq!(found["platform"], "veloera", "{found}");
     assert!(proxy.seen().iter().all(|crossing| crossing.target == format!("site.example:{port}")));

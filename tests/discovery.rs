@@ -1,4 +1,4 @@
-//! Discovery: an upstream's model list becomes routes, and a failed look changes nothing.
+//! Discovery: an upstream's model list becomes routes, and a failed request changes nothing.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::{Gateway, Program, Relay, Reply, Site, Upstream, eventually, wire};
 
-/// Changes the account's key, which asks the upstream for its models again and then rebuilds.
+/// Changes the account's key, which makes the gateway read the upstream's models again and rebuild.
 fn refresh(gateway: &Gateway, account: &Value) {
     let path = format!("/api/accounts/{}", account["id"]);
     let body = json!({"apiToken": "sk-upstream-key-renewed"});
@@ -113,7 +113,7 @@ fn a_site_that_lists_models_without_end_is_used_with_the_first_five_thousand() {
     assert_eq!(health()["state"], "degraded");
     assert_eq!(health()["reason"], "more than 5000 models are listed: the first 5000 are used");
 
-    // What is listed from now on takes the places of what goes.
+    // New models of the list replace the old ones.
     upstream.offer(&names[2000..6000]);
     refresh(&gateway, &account);
     eventually("the routes follow", || (gateway.models() == names[2000..6000]).then_some(()));
@@ -232,7 +232,7 @@ fn an_account_keeps_the_models_of_a_key_that_cannot_be_asked_for_a_while() {
     }
 }
 
-/// As an import of another program may leave it.
+/// Such a site may be left by an import from another program.
 #[test]
 fn a_site_of_an_unknown_platform_is_not_asked() {
     let (gateway, relay) = (Gateway::start(), Relay::start(&["m"]));

@@ -1,4 +1,4 @@
-//! `switchyard doctor`: what is wrong with an installation, without a change of anything.
+//! `switchyard doctor`: reports what is wrong with an installation, without changing anything.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use support::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Reply, Setup, Upstream, run};
 
-/// The findings of one run by check, and its exit code.
+/// Runs the doctor; returns its findings by check, and its exit code.
 #[track_caller]
 fn examine(setup: &Setup, home: &Home) -> (BTreeMap<String, Vec<Value>>, Option<i32>) {
     let finished = run(setup, home, &["doctor", "--json"]);
@@ -22,7 +22,7 @@ fn examine(setup: &Setup, home: &Home) -> (BTreeMap<String, Vec<Value>>, Option<
     (findings, finished.status.code())
 }
 
-/// Sites as an operator adds them, in a database that is closed again.
+/// Adds sites as an operator would, and closes the database again.
 fn closed(sites: &[(&str, &Upstream)]) -> (Setup, std::sync::Arc<Home>) {
     let mut gateway = Gateway::start();
     for (name, upstream) in sites {
@@ -131,7 +131,7 @@ fn the_database_that_the_settings_name_is_looked_at_too() {
     assert!(told.contains("DB_FALLBACK_TO_ENV"), "{told}");
     assert!(!told.contains("password-of-the-server"), "{told}");
 
-    // A copy of it is restored where that server is out of reach.
+    // A copy can be restored where that server is out of reach.
     let copy = home.path().join("copy.db");
     let copy = copy.to_str().expect("a path");
     assert!(run(&Setup::default(), &home, &["backup", copy]).status.success());
@@ -141,7 +141,7 @@ fn the_database_that_the_settings_name_is_looked_at_too() {
 
 #[test]
 fn a_database_server_that_cannot_be_used_is_a_failure_and_its_password_is_told_nobody() {
-    // Nothing listens there; a build without the driver says so.
+    // Nothing listens there; a build without the driver says so instead.
     let setup = Setup::default()
         .with("DB_TYPE", "postgres")
         .with("DB_URL", "postgres://me:password-of-the-server@127.0.0.1:1/switchyard");

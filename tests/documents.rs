@@ -1,4 +1,4 @@
-//! What the documents tell a reader to type works as it stands there, and what they point to exists.
+//! The commands in the documents work as they are printed, and their links lead somewhere.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::json;
 use support::{Gateway, PROXY_TOKEN, Upstream};
 
-/// The model that the documents ask for.
+/// The model that the documents use.
 const MODEL: &str = "gpt-4o-mini";
 
 fn root() -> &'static Path {
@@ -19,7 +19,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The README and every page of `docs/`.
+/// Returns the README and every page of `docs/`.
 fn pages() -> Vec<PathBuf> {
     let docs = std::fs::read_dir(root().join("docs")).expect("docs/");
     let mut pages: Vec<_> = docs.map(|entry| entry.expect("an entry").path()).collect();
@@ -28,7 +28,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The blocks of a page that a shell is to run: those marked `sh`. Other marks are for what cannot run here.
+/// Returns the blocks of a page that a shell can run: those marked `sh`. Other marks are for commands that cannot run here.
 fn shell_blocks(page: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block: Option<String> = None;
@@ -43,7 +43,7 @@ fn shell_blocks(page: &str) -> Vec<String> {
     blocks
 }
 
-/// Runs the `curl` commands of a page's blocks before a gateway, as a reader would in one shell.
+/// Runs the `curl` commands of a page's blocks against a gateway, as a reader would in one shell.
 #[track_caller]
 fn runs(page: &str, gateway: &Gateway, upstream: &Upstream) {
     for block in shell_blocks(page) {

@@ -1,4 +1,4 @@
-//! Managed downstream keys: who is let in, what they may use, how much, and how they are shown.
+//! Managed downstream keys: which are let in, what and how much they may use, and how they share.
 
 mod support;
 
@@ -15,7 +15,7 @@ struct World {
     account: Value,
 }
 
-/// A gateway with one upstream that serves [`MODEL`] and `other-model`.
+/// Starts a gateway with one upstream that serves [`MODEL`] and `other-model`.
 fn world() -> World {
     let upstream = Upstream::start(&[MODEL, "other-model"]);
     let gateway = Gateway::start();
@@ -25,7 +25,7 @@ fn world() -> World {
     World { gateway, upstream, site, account }
 }
 
-/// Creates the key [`KEY`] with these fields besides; gives its item.
+/// Creates the key [`KEY`] with these further fields; returns its item.
 #[track_caller]
 fn create(gateway: &Gateway, fields: &Value) -> Value {
     let mut body = json!({"name": "team-a", "key": KEY});
@@ -44,7 +44,7 @@ fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
     gateway.admin().put(&path(item, ""), fields).expect(200)["item"].clone()
 }
 
-/// The item as the list shows it.
+/// Returns the item as the list shows it.
 #[track_caller]
 fn listed(gateway: &Gateway, item: &Value) -> Value {
     let list = gateway.admin().get("/api/downstream-keys").expect(200);
@@ -166,7 +166,7 @@ fn an_allowed_route_permits_its_public_name() {
     client.chat(MODEL).expect(200);
     client.chat("other-model").expect(403);
     assert_eq!(model_ids(&client.get("/v1/models").expect(200)), [MODEL]);
-    // The same route behind an alias permits the alias, not the model behind it.
+    // With an alias, the same route permits the alias, not the model behind it.
     let alias = json!({"displayName": "alias-of-keys"});
     gateway.admin().put(&format!("/api/routes/{}", route["id"]), &alias).expect(200);
     client.chat("alias-of-keys").expect(200);
@@ -253,7 +253,7 @@ fn what_a_key_used_survives_a_stop_to_the_request() {
     for field in ["usedRequests", "usedCost", "lastUsedAt"] {
         assert_eq!(after[field], before[field], "{field}");
     }
-    // A smaller limit counts from what was used, not from what is reserved.
+    // A smaller limit counts the requests used, not those reserved.
     gateway.with_token(KEY).chat(MODEL).expect(200);
     change(&gateway, &item, &json!({"maxRequests": 5}));
     gateway.with_token(KEY).chat(MODEL).expect(200);

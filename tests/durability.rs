@@ -1,5 +1,5 @@
-//! kill -9 under load: an answered admin change is never lost, and of the log at most its last
-//! moments. `SWITCHYARD_KILL_ROUNDS=50` makes the proof longer.
+//! kill -9 under load: an answered admin change is never lost, and the log loses at most its last moments.
+//! `SWITCHYARD_KILL_ROUNDS=50` makes the test longer.
 
 mod support;
 
@@ -12,8 +12,8 @@ use support::{Caller, Gateway, Setup, eventually, run};
 
 const MODEL: &str = "model-durable";
 
-/// Telemetry younger than this may be lost when the process is killed: the writer commits every 250 ms.
-/// The rest is a margin for a busy machine: the writer lets others go first, and there may be many of them.
+/// Telemetry younger than this may be lost when the process is killed: the writer commits every 250 ms. The rest is a
+/// margin for a busy machine, since the writer yields to other threads, of which there may be many.
 const TELEMETRY_AGE: Duration = Duration::from_millis(250 + 1_750);
 
 fn rounds() -> usize {
@@ -24,7 +24,7 @@ fn rounds() -> usize {
 #[test]
 fn an_answered_admin_change_survives_a_kill() {
     let mut gateway = Gateway::start();
-    // Ids and names that were answered; deleted ones are marked.
+    // The answered ids and names; deleted ones are marked.
     let mut promised: Vec<(i64, String, bool)> = Vec::new();
     for round in 0..rounds() {
         let answered = Mutex::new(Vec::new());
@@ -66,14 +66,14 @@ fn an_answered_admin_change_survives_a_kill() {
     }
 }
 
-/// Creates a site, renames it, and deletes every third one: what was answered last holds.
-/// `None` when the process went away before the first answer.
+/// Creates a site, renames it, and deletes every third one; the last answer is what must hold. Returns `None` if the
+/// process ended before the first answer.
 fn change(admin: &Caller, name: String) -> Option<(i64, String, bool)> {
     let body = json!({"name": "new", "url": format!("https://{name}.example"), "platform": "openai"});
     let created = admin.try_send(support::Request::post("/api/sites").json(&body)).ok()?;
     let id = created.expect(200)["id"].as_i64().expect("an id");
     let path = format!("/api/sites/{id}");
-    // From here on an unanswered change may or may not have happened: ask nothing more about it.
+    // From here on, an unanswered change may or may not have happened: nothing is asserted about it.
     let renamed = admin.try_send(support::Request::new("PUT", &path).json(&json!({"name": name}))).ok()?;
     renamed.expect(200);
     if id % 3 != 0 {

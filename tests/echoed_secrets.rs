@@ -1,4 +1,4 @@
-//! An upstream that repeats everything it was sent tells nobody: no client, no log, no event, no file.
+//! An upstream that repeats everything it was sent reveals it to no client, log, event or file.
 
 mod support;
 
@@ -10,10 +10,10 @@ const KEY: &str = "site-key-of-no-usual-form";
 const GATE: &str = "gate-keeper/4711+x";
 const BASIC_PASSWORD: &str = "pass-of-the-basic-pair";
 const PROXY_PASSWORD: &str = "pass-of-the-outbound-proxy";
-/// `ada:` and the passwords, as `Basic` carries them.
+/// `ada:` and the passwords, as in a `Basic` header.
 const BASIC: &str = "YWRhOnBhc3Mtb2YtdGhlLWJhc2ljLXBhaXI=";
 const PROXY_BASIC: &str = "YWRhOnBhc3Mtb2YtdGhlLW91dGJvdW5kLXByb3h5";
-/// What is looked for: each secret as it is, in base64 and percent-encoded.
+/// The secrets to look for: each in plain text, in base64 and percent-encoded.
 const SECRETS: [&str; 11] = [
     KEY,
     GATE,
@@ -28,17 +28,17 @@ const SECRETS: [&str; 11] = [
     "gate-keeper\\/4711+x",
 ];
 
-/// Everything that came with a request, and how it may look elsewhere.
+/// Returns everything that came with a request, and other forms of the secrets.
 fn echo(asked: &ReceivedRequest) -> String {
     let mut said: Vec<&str> = asked.headers.iter().map(|(_, value)| value.as_str()).collect();
     said.extend(SECRETS);
     said.join(" ")
 }
 
-/// Answers with the text of what it was sent.
+/// A reply that contains the given text.
 type Echo = Box<dyn Fn(&str) -> Reply + Send + Sync>;
 
-/// The ways in which an upstream can repeat a text.
+/// Returns the ways in which an upstream can repeat a text.
 fn replies(dialect_error: fn(&str) -> Value) -> Vec<Echo> {
     let with_headers = |reply: Reply, said: &str| {
         [
@@ -64,7 +64,7 @@ fn replies(dialect_error: fn(&str) -> Value) -> Vec<Echo> {
         let page = |said: &str| format!("<html><title>{said}</title><h1>{said}</h1></html>");
         all.push(Box::new(move |said| with_headers(Reply::html(status, &page(said)), said)));
     }
-    // The end of a message that is too long falls into a secret.
+    // The cut of an overlong message falls inside a secret.
     for pad in [1_960, 1_975, 1_985, 1_995] {
         all.push(Box::new(move |_| {
             Reply::json(400, &dialect_error(&format!("{}{KEY}", "x ".repeat(pad / 2))))
@@ -148,12 +148,12 @@ fn nothing_that_an_upstream_repeats_of_its_request_is_told_or_kept() {
         }
     }
 
-    // The jobs: a refused listing of models, and how the account is.
+    // Background jobs: a refused model list, and the account's state.
     upstream.serve(|asked| Some(Reply::json(401, &openai_error(&echo(asked)))));
     let path = format!("/api/models/check/{}", account["id"]);
     let checked = gateway.admin().post(&path, &json!({}));
     says_nothing("a check", &checked.text());
-    // One that lists its models, and among them what it was sent.
+    // A model list that contains what the upstream was sent.
     upstream.serve(|asked| {
         let names = [MODEL.to_owned(), "model-fresh".to_owned(), KEY.to_owned(), echo(asked)];
         let models = names.map(|name| json!({"id": name.replace(['\r', '\n'], " ")}));

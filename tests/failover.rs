@@ -1,4 +1,4 @@
-//! Whatever an upstream does, the client of a model with a second one sees only success.
+//! Whatever an upstream does, the client of a model that has a second upstream sees only success.
 
 mod support;
 
@@ -9,11 +9,11 @@ use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, secon
 
 const CHAT: &str = "/v1/chat/completions";
 const COOLDOWN: i64 = 600;
-/// What is tested is one channel after the other, not one dialect after the other.
+/// These tests are about trying one channel after the other, not one dialect after the other.
 const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 
-/// Sends one chat completion while the first upstream is in trouble, and checks what follows:
-/// the client gets the second's answer, both attempts are logged, and the first channel rests.
+/// Sends one chat completion while the first upstream fails, and checks that the client gets the second's answer, both
+/// attempts are logged, and the first channel rests.
 #[track_caller]
 fn the_second_answers(pair: &Pair, streamed: bool) {
     let answer = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, streamed)).whole();
@@ -50,7 +50,7 @@ fn the_first_rests(pair: &Pair, path: &str) {
     });
 }
 
-/// As [`the_second_answers`], for each of these replies of the first.
+/// Calls [`the_second_answers`] for each of these replies of the first upstream.
 #[track_caller]
 fn survives(cases: Vec<(&str, Reply)>, streamed: bool, variables: &[(&str, &str)]) {
     for (what, reply) in cases {
@@ -61,7 +61,7 @@ fn survives(cases: Vec<(&str, Reply)>, streamed: bool, variables: &[(&str, &str)
     }
 }
 
-/// Statuses that are the channel's fault.
+/// Returns replies with statuses that are the channel's fault.
 fn statuses() -> Vec<(&'static str, Reply)> {
     vec![
         ("500", Reply::error(500, "boom")),
@@ -77,7 +77,7 @@ fn statuses() -> Vec<(&'static str, Reply)> {
     ]
 }
 
-/// A refusal whose code alone says what it is about.
+/// Builds a refusal that only its code explains.
 fn coded(status: u16, code: &str) -> Reply {
     let error = json!({"message": "No.", "type": "invalid_request_error", "param": null, "code": code});
     Reply::json(status, &json!({ "error": error }))
@@ -182,7 +182,7 @@ fn an_error_event_before_content_is_not_seen_in_any_dialect() {
 
 #[test]
 fn an_upstream_that_stalls_past_the_first_byte_timeout_is_not_seen_by_the_client() {
-    // The second upstream has to answer within it.
+    // The second upstream has to answer within this time.
     let quick = [("PROXY_FIRST_BYTE_TIMEOUT_SEC", "3")];
     survives(vec![("never answers", Reply::stall())], false, &quick);
     let silent_stream = Reply::events(wire::chat_events(Pair::MODEL)).stalls_after(0);
@@ -240,7 +240,7 @@ fn a_small_surface_fails_over_as_well() {
         ("/v1/images/generations", json!({"prompt": "x"}), wire::image()),
     ] {
         let mut troubles = vec![Reply::error(500, "boom"), Reply::html(200, "<html></html>")];
-        // A picture that may be made is not asked for again.
+        // An image that may have been created is not requested again.
         troubles.extend((!path.contains("images")).then(Reply::silence));
         for reply in troubles {
             let pair = Pair::start();
@@ -361,7 +361,7 @@ fn an_upstream_that_repeats_its_credential_tells_nobody() {
 
 // === when nobody is left ===
 
-/// A gateway with one upstream for [`Pair::MODEL`].
+/// Starts a gateway with one upstream for [`Pair::MODEL`].
 fn alone(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[Pair::MODEL]);
     let gateway = Gateway::with(&[variables, &[ONE_DIALECT]].concat());
@@ -533,7 +533,7 @@ fn a_channel_cools_for_ten_minutes_whatever_its_provider_asks_for() {
 
 #[test]
 fn a_rest_that_the_provider_asked_for_is_marked_until_it_is_forgotten() {
-    // The row of the one channel: both times, and whether the first is the provider's word.
+    // Returns the stored times of the only channel: the end of its cooldown, and that of the provider's refusal.
     let stored = |gateway: &Gateway| {
         gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
         let sql = "SELECT cooldown_until, provider_cooldown_until FROM channel_stats";

@@ -1,4 +1,4 @@
-//! Files uploaded here and named in a request reach the upstream as what they hold.
+//! Files that are uploaded here and named in a request reach the upstream as their contents.
 
 mod support;
 
@@ -19,7 +19,7 @@ fn upload(client: &Caller, filename: &str, content: &[u8]) -> String {
     client.send(ask).expect(200)["id"].as_str().expect("an id").to_owned()
 }
 
-/// A request that names a file the way its dialect does.
+/// Builds a request that names a file as its dialect does.
 fn naming(path: &str, id: &str, streamed: bool) -> Value {
     match path {
         CHAT => json!({"model": MODEL, "stream": streamed, "messages": [{"role": "user", "content": [
@@ -34,7 +34,7 @@ fn naming(path: &str, id: &str, streamed: bool) -> Value {
     }
 }
 
-/// A gateway before an upstream that offers only one of the dialects.
+/// Starts a gateway in front of an upstream that offers only one of the dialects.
 fn narrow(offered: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::start();
@@ -42,7 +42,7 @@ fn narrow(offered: &str) -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-/// The last block of the user's message.
+/// Returns the last block of the user's message.
 fn block(path: &str, body: &Value) -> Value {
     let content = match path {
         RESPONSES => &body["input"][0]["content"],
@@ -86,7 +86,7 @@ fn a_file_reaches_every_upstream_in_a_valid_form() {
                 ),
             };
             let same = |mut sent: Value, expected: &Value| {
-                // How closely to look is said where the dialect wants it said.
+                // The level of detail goes where the dialect expects it.
                 if let Some(image) = sent.as_object_mut() {
                     image.remove("detail");
                     image.remove("cache_control");
@@ -131,7 +131,7 @@ fn a_file_of_another_key_or_of_nobody_is_not_found_and_nobody_is_asked() {
     }
     let chats = upstream.asked_for(CHAT).len();
     assert_eq!(chats, 0);
-    // Who has it may use it, and a refused call was not counted.
+    // The owner may use it, and a refused call was not counted.
     other.post(CHAT, &naming(CHAT, &foreign, false)).expect(200);
     let not_mine = other.post(CHAT, &naming(CHAT, "file-sy-none", false));
     assert_eq!(not_mine.status, 404);
@@ -152,7 +152,7 @@ fn ids_of_others_stay_and_a_large_file_is_refused_before_it_is_read() {
     assert_eq!(answer.status, 413, "{}", answer.text());
     assert_eq!(upstream.asked_for(RESPONSES).len(), 1);
 
-    // Several chunks of the store, joined at places where base64 does not end.
+    // Several chunks of the store, joined at offsets where base64 does not end.
     let content: Vec<u8> = (0..1_300_001u32).map(|n| (n % 251) as u8).collect();
     let medium = upload(&client, "a.pdf", &content);
     client.post(RESPONSES, &naming(RESPONSES, &medium, false)).expect(200);

@@ -1,4 +1,4 @@
-//! The files interface: what one key uploads, it alone can list, read and delete.
+//! The files interface: only the key that uploaded a file can list, read and delete it.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{Answer, Caller, Gateway, Home, Request, Setup, eventually};
 
 const FILES: &str = "/v1/files";
 
-/// A form with a file and a purpose.
+/// Builds a form with a file and a purpose.
 fn form(filename: &str, content_type: Option<&str>, purpose: Option<&str>, content: &[u8]) -> Request {
     let mut body = Vec::new();
     let mut part = |head: &str, content: &[u8]| {
@@ -39,7 +39,7 @@ fn read(client: &Caller, file: &Value) -> Answer {
     client.get(&format!("{}/content", path(file)))
 }
 
-/// The ids of a list and whether there are more.
+/// Returns the ids of a list, and whether there are more.
 fn listed(client: &Caller, query: &str) -> (Vec<String>, bool) {
     let list = client.get(&format!("{FILES}{query}")).expect(200);
     assert_eq!(list["object"], "list");
@@ -48,7 +48,7 @@ fn listed(client: &Caller, query: &str) -> (Vec<String>, bool) {
     (ids, list["has_more"].as_bool().expect("has_more"))
 }
 
-/// The caller with a key that is there already.
+/// Returns a caller with an existing key.
 fn client_of(gateway: &Gateway, number: u32) -> Caller {
     gateway.with_token(&format!("sk-managed-key-{number}"))
 }
@@ -59,7 +59,7 @@ fn managed(gateway: &Gateway, number: u32) -> Caller {
     gateway.add_key(&body)
 }
 
-/// Bytes that repeat nowhere near.
+/// Returns bytes that do not repeat within reach of a compressor.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -73,7 +73,7 @@ fn noise(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A look into the database of a gateway that runs.
+/// Queries the database of a running gateway.
 fn number(gateway: &Gateway, sql: &str) -> i64 {
     gateway.home().database().number(sql)
 }
@@ -271,7 +271,7 @@ fn the_list_is_paged_ordered_and_filtered() {
     }
 }
 
-/// <https://docs.anthropic.com/en/api/files-list>
+/// Anthropic's formats are documented at <https://docs.anthropic.com/en/api/files-list>.
 #[test]
 fn clients_of_anthropic_see_files_as_anthropic_has_them() {
     let gateway = Gateway::start();
@@ -314,7 +314,7 @@ fn an_upload_beyond_the_limit_is_refused() {
     let gateway =
         Gateway::with(&[("FILE_UPLOAD_LIMIT_BYTES", "1048576"), ("PROXY_FILE_QUOTA_BYTES", "1500000")]);
     let client = gateway.client();
-    // The limit is the file's; the form around it does not count.
+    // The limit applies to the file; the form around it does not count.
     let whole = upload(&client, "a.txt", &noise(1_048_576));
     client.delete(&path(&whole)).expect(200);
     for beyond in [1_048_577, 1_200_000] {
@@ -324,7 +324,7 @@ fn an_upload_beyond_the_limit_is_refused() {
     let messages = client.clone().with("anthropic-version", "2023-06-01");
     let error = messages.send(form("a.txt", None, None, &noise(1_048_577))).expect(413);
     assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("request_too_large")));
-    // Chunked, so that nothing is claimed beforehand.
+    // Chunked, so that no length is announced.
     let mut connection = client.connect();
     let chunked = Request::post(FILES)
         .header("content-type", "multipart/form-data; boundary=bound")
@@ -342,7 +342,7 @@ fn an_upload_beyond_the_limit_is_refused() {
     eventually("its chunks are gone", || {
         (number(&gateway, "SELECT COUNT(*) FROM proxy_file_chunks") == 0).then_some(())
     });
-    // The quota is of one owner. The last one's room comes back a moment after its chunks went.
+    // The quota is per owner. The space of a deleted file is free a moment after its chunks are gone.
     let first = eventually("its room is free", || {
         let answer = client.send(form("b.txt", None, None, &noise(1_000_000)));
         (answer.status != 413).then(|| answer.expect(200))
@@ -386,7 +386,7 @@ fn a_large_file_passes_without_being_kept_in_memory() {
     let file = connection.read_answer(false).expect("an answer").expect(200);
     largest = largest.max(gateway.resident_kib());
     assert!(largest - before < 32 << 10, "the upload took {} KiB", largest - before);
-    // Other changes are not held up, and a reader that stops is not read ahead for.
+    // Other changes are not held up, and nothing is read ahead for a reader that stops.
     let mut stream = client.stream(Request::new("GET", &format!("{}/content", path(&file))));
     let mut read = stream.next_piece().expect("no break").expect("bytes");
     upload(&client, "meanwhile.txt", b"small");

@@ -1,5 +1,5 @@
-//! A channel whose provider asked for more than the cooldown is half-open behind it, and the channel that has cooled
-//! longest is the last resort: no channel is out of reach for long without having been tried.
+//! A channel whose provider asked for more than the cooldown is half-open after it, and the channel that has cooled the
+//! longest is the last resort: no channel is out of use for long without a test.
 
 mod support;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::{Gate, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead};
 
 const CHAT: &str = "/v1/chat/completions";
-/// What is tested is one channel after the other, not one dialect after the other.
+/// These tests are about trying one channel after the other, not one dialect after the other.
 const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 const SHORT: (&str, &str) = ("CHANNEL_FAILURE_COOLDOWN_SEC", "1");
 
@@ -27,7 +27,7 @@ fn alone(variables: &[(&str, &str)], models: &[&str]) -> (Gateway, Upstream, Val
     (gateway, upstream, account)
 }
 
-/// What the explanation says of each channel of a model.
+/// Returns what the explanation says about each channel of a model.
 fn candidates(gateway: &Gateway, model: &str) -> Vec<Value> {
     let answer = gateway.admin().get(&format!("/api/routes/decision?model={model}")).expect(200);
     answer["decision"]["candidates"].as_array().expect("candidates").clone()
@@ -80,7 +80,7 @@ fn a_full_window_limits_a_refused_channel_where_nothing_else_says_until_when() {
     pair.first.answer_once(CHAT, told);
     pair.gateway.client().chat(Pair::MODEL).expect(200);
     is_limited_for_an_hour(&pair.channel("first"));
-    // A window that was full before is known, too; the provider's own word goes before it.
+    // A window known to be full counts, too; the provider's explicit refusal takes precedence.
     let full = Reply::json(200, &support::wire::chat(Pair::MODEL))
         .header("x-ratelimit-limit-requests", "10")
         .header("x-ratelimit-remaining-requests", "0")
@@ -109,7 +109,7 @@ fn a_trial_that_fails_is_not_seen_by_the_client_and_not_repeated_soon() {
     is_limited_for_an_hour(&pair.channel("first"));
 }
 
-/// Two hundred requests at once, of which one may reach the upstream.
+/// Sends two hundred requests at once, of which one may reach the upstream.
 #[track_caller]
 fn one_of_many_is_tried(gateway: &Gateway, upstream: &Upstream) {
     const CROWD: usize = 200;
@@ -170,7 +170,7 @@ fn no_last_resort_is_taken_before_its_time_or_where_there_is_none() {
 
 #[test]
 fn a_success_on_one_channel_ends_the_limit_of_its_credential() {
-    // Long enough for the requests that are to meet it.
+    // Long enough for the requests that are to fall into it.
     let cooldown = ("CHANNEL_FAILURE_COOLDOWN_SEC", "3");
     let (gateway, upstream, _) = alone(&[cooldown], &["model-a", "model-b"]);
     upstream.answer_once(CHAT, used_up());

@@ -1,5 +1,4 @@
-//! An admin client that hangs up before its answer leaves nothing half done: what the store says is what
-//! is in force.
+//! An admin client that hangs up before its answer leaves nothing half done: what is stored is in force.
 
 mod support;
 
@@ -8,7 +7,7 @@ use support::{Caller, Gateway, Request, eventually};
 
 const ROUNDS: u64 = 40;
 
-/// Sends a request and leaves, whatever has become of it by then.
+/// Sends a request and leaves, whatever its progress.
 fn send_and_leave(caller: &Caller, ask: Request) {
     let mut connection = caller.connect();
     connection.write(&caller.bytes(ask)).expect("it is sent");

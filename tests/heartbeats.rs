@@ -1,5 +1,5 @@
-//! Heartbeats: a stream that says nothing for a while, before its output or in its middle, is kept open for who waits
-//! for it, and is no other stream for that.
+//! Heartbeats: a stream that is silent for a while, before or within its output, is kept open for its reader, and its
+//! content does not change.
 
 mod support;
 
@@ -22,11 +22,11 @@ const GEMINI: &str = "/v1beta/models/model-silent:streamGenerateContent";
 const COMMENT: &str = ": keep-alive\n\n";
 const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
 
-/// Soon enough for a test.
+/// Short enough for a test.
 const EVERY_SECOND: [(&str, &str); 2] = [("STREAM_HEARTBEAT_SEC", "1"), ("STREAM_FIRST_HEARTBEAT_SEC", "1")];
 const IN_THE_MIDDLE: [(&str, &str); 1] = [("STREAM_HEARTBEAT_SEC", "1")];
 
-/// A dialect: where its clients ask, what, and how a heartbeat looks to them.
+/// A dialect: its path, a request, and the form of its heartbeat.
 struct Surface {
     path: &'static str,
     body: Value,
@@ -79,7 +79,7 @@ fn next(stream: &mut Stream) -> String {
     stream.next_event().expect("no break").expect("not the end")
 }
 
-/// What is left of a stream, without its heartbeats.
+/// Returns the rest of a stream, without its heartbeats.
 #[track_caller]
 fn rest(stream: Stream, heartbeat: &str) -> String {
     stream.whole().text().replace(heartbeat, "")
@@ -90,7 +90,7 @@ fn a_stream_that_is_long_in_beginning_begins_with_heartbeats() {
     let gateway = Gateway::with(&EVERY_SECOND);
     let upstream = site(&gateway);
     for Surface { path, body, events, heartbeat } in surfaces(MODEL) {
-        // Before the head, and behind what is no output yet.
+        // Before the head, and after events that are not output yet.
         for held in [false, true] {
             let gate = Gate::new();
             let reply = Reply::events(&events);
@@ -157,7 +157,7 @@ fn a_stream_of_gemini_is_kept_open_in_each_of_its_forms() {
 fn failover_goes_on_behind_a_heartbeat() {
     let pair = Pair::with(&EVERY_SECOND);
     let (events, gate) = (wire::chat_events(Pair::MODEL), Gate::new());
-    // It says who speaks, and nothing more.
+    // It announces the role, and nothing more.
     pair.first.answer(CHAT, Reply::events(&events[..2]).waits_for(1, &gate).cut_after(2));
     let mut stream = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, true));
     assert_eq!(next(&mut stream), COMMENT);
@@ -244,7 +244,7 @@ fn in_the_middle_of_a_stream_heartbeats_stand_between_whole_events() {
     let gateway = Gateway::with(&IN_THE_MIDDLE);
     let upstream = site(&gateway);
     for Surface { path, body, events, heartbeat } in surfaces(MODEL) {
-        // The silence falls into an event of which the first half is here.
+        // The silence falls into an event, the first half of which has come.
         let (gate, whole) = (Gate::new(), events.concat());
         let begun: usize = events[..events.len() - 3].iter().map(String::len).sum();
         let cut = begun + events[events.len() - 3].len() / 2;
@@ -311,7 +311,7 @@ fn a_client_that_leaves_behind_a_heartbeat_frees_the_upstream() {
 
 // === behind nginx ===
 
-/// nginx as operators put it before the gateway.
+/// nginx, as operators put it in front of the gateway.
 struct Nginx {
     process: Child,
     address: SocketAddr,
@@ -319,7 +319,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// It waits so long for the next bytes of an answer: `50s`.
+    /// Starts nginx, which waits for up to `patience` (`50s`) for the next bytes of an answer.
     fn before(gateway: &Gateway, patience: &str) -> Self {
         let home = Home::new();
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -353,7 +353,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Its master ends its workers; killed, it would leave them.
+        // The master process ends its workers; if it were killed, they would stay.
         let pid = self.process.id().to_string();
         let _ = Command::new("kill").arg(pid).status();
         let _ = self.process.wait();
@@ -364,7 +364,7 @@ impl Drop for Nginx {
     }
 }
 
-/// With every setting as it is by default.
+/// With the default of every setting.
 #[test]
 #[ignore = "takes two minutes and needs nginx: make test-nginx"]
 fn a_minute_of_silence_passes_through_nginx() {
@@ -396,7 +396,7 @@ fn a_minute_of_silence_passes_through_nginx() {
     };
     thread::scope(|scope| {
         scope.spawn(|| lead("50s", true));
-        // Output has begun, and its heartbeats come more often.
+        // Once output has begun, heartbeats come more often.
         scope.spawn(|| lead("20s", false));
     });
 }

@@ -1,4 +1,4 @@
-//! Edits of images: forms that reach the upstream byte for byte but for the model's name.
+//! Edits of images: forms reach the upstream byte for byte, except for the model's name.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn field(head: &str, content: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// A form with a picture of any bytes, and perhaps a model.
+/// Builds a form with an image of arbitrary bytes, and perhaps a model.
 fn form(model: Option<&str>, more: &[(&str, &str)]) -> Vec<u8> {
     let mut body = field(
         "name=\"image[]\"; filename=\"a.png\"\r\nContent-Type: image/png",

@@ -1,4 +1,4 @@
-//! Several instances on one database: what one does for all is done once, whatever is killed or cut off. They need a
+//! Several instances on one database: work for all is done once, even if instances are killed or cut off. The tests need a
 //! server, which `make test-databases` starts.
 
 #[path = "instances/budgets.rs"]
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use support::{Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup, Upstream};
 
 const MODEL: &str = "model-shared";
-/// A lease lasts half of that, and who waits for it looks every second.
+/// Long enough for a lease, which lasts at least 30 seconds, to end, and for another instance to notice.
 const A_LEASE: Duration = Duration::from_secs(75);
 
-/// Instances on one database.
+/// Starts instances on one database.
 fn instances<const N: usize>(home: &Arc<Home>, setup: &Setup) -> [Gateway; N] {
     [(); N].map(|()| setup.clone().start_in(home.clone()))
 }
 
-/// Two of them, where there is a server that they can share.
+/// Starts two instances, if there is a server that they can share.
 fn two_instances() -> Option<[Gateway; 2]> {
     support::is_on_server().then(|| instances(&Home::new(), &Setup::default()))
 }
@@ -32,7 +32,7 @@ fn ask(gateway: &Gateway) -> Answer {
     )
 }
 
-/// Gives the account of a stub to a gateway, as a file of the CLI has it.
+/// Imports the stub's account into a gateway, from a file of the CLI.
 fn import(gateway: &Gateway, provider: &Provider) {
     provider.book().access.push("access-of-the-file".to_owned());
     provider.book().refresh.push("refresh-of-the-file".to_owned());
@@ -116,7 +116,7 @@ fn a_token_that_a_provider_gave_while_the_database_is_away_is_not_lost() {
         book.refresh = vec![refresh.to_owned()];
     }
     gate.open();
-    // More tries than a failure of another kind gets.
+    // More attempts than another kind of failure gets.
     support::eventually_within(A_LEASE, "it is tried again and again", || {
         (gateway.output().matches("is not stored yet").count() >= 7).then_some(())
     });
@@ -133,7 +133,7 @@ fn logs(gateway: &Gateway) -> Vec<Value> {
     gateway.admin().get("/api/checkin/logs").expect(200).as_array().expect("rows").clone()
 }
 
-/// Has check-ins begin in two seconds, and not again for a day.
+/// Schedules check-ins to begin in about three seconds, and not again for a day.
 fn check_in_soon(gateway: &Gateway) {
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs();
     let at = now + 3;
@@ -229,7 +229,7 @@ fn who_is_started_in_place_of_a_killed_one_frees_its_leases_and_takes_it_off_the
         let owners = home.database().texts("SELECT owner FROM job_leases WHERE expires_at > 0");
         ids.into_iter().find(|id| owners.contains(id))
     });
-    // By kill -9.
+    // With kill -9.
     let gateway = gateway.restart();
     let database = home.database();
     assert!(!database.texts("SELECT id FROM instances").contains(&killed));
@@ -241,7 +241,7 @@ fn who_is_started_in_place_of_a_killed_one_frees_its_leases_and_takes_it_off_the
 const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-shared-by-all-0123456789";
 
-/// A site whose channel for [`MODEL`] every instance has, and a key with these limits.
+/// Creates a site whose channel for [`MODEL`] every instance has, and a key with these limits.
 fn with_key<const N: usize>(gateways: &[Gateway; N], limits: &Value) -> (Upstream, Value) {
     let upstream = Upstream::start(&[MODEL]);
     gateways[0].add("site", &upstream);
@@ -281,7 +281,7 @@ fn a_cooldown_is_seen_by_all_and_so_is_its_end() {
         upstream.answer_faithfully();
         other.admin().post(&format!("/api/routes/{route}/cooldown/clear"), &json!({})).expect(200);
         support::eventually("it is cleared everywhere", || (!cooling(one)).then_some(()));
-        // What the first writes of it from now on brings nothing back.
+        // The next write of the first instance does not bring the cooldown back.
         assert_eq!(chat(one).status, 200);
         one.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
         support::eventually("it is selected at the other", || (chat(other).status == 200).then_some(()));
@@ -376,7 +376,7 @@ fn a_new_seal_key_is_used_by_all() {
         maker.admin().post("/api/downstream-keys", &json!({"name": name, "key": key})).expect(200);
         support::eventually("what one has sealed opens at the other", || opens(reader, &key).then_some(()));
     }
-    // The credential of the upstream, and the key, were sealed anew.
+    // The upstream's credential and the key were sealed anew.
     support::eventually("the other serves on", || (chat(other).status == 200).then_some(()));
     assert_eq!(chat(one).status, 200);
 }
@@ -405,7 +405,7 @@ fn a_login_may_end_at_another_instance_than_it_began_at() {
     assert_eq!(paste(&other, &login, &back), 200);
     assert_eq!((told(&one, &login), told(&other, &login)), (json!("success"), json!("success")));
     assert_eq!(paste(&one, &login, &back), 409, "a code is used once, wherever it is brought");
-    // What has come to nothing there, a person may try here.
+    // A login that failed there can be repeated here.
     let login = begin();
     let denied = format!(
         "http://localhost/cb?error=access_denied&state={}",
@@ -416,7 +416,7 @@ fn a_login_may_end_at_another_instance_than_it_began_at() {
     let back = provider.agree(login["authorizationUrl"].as_str().expect("an address"));
     assert_eq!(paste(&one, &login, &back), 200);
     assert_eq!(told(&other, &login), "success");
-    // Whoever looks into the database finds nothing to end a login with.
+    // The database holds only sealed details, so its readers cannot complete a login.
     let details = home.database().texts("SELECT details FROM oauth_sessions");
     assert!(details.len() == 2 && details.iter().all(|text| text.starts_with("enc:")), "{details:?}");
 }

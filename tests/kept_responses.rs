@@ -1,4 +1,4 @@
-//! Responses that are asked for once more, made in the background, and counted before they are made.
+//! Responses that are retrieved again, created in the background, or counted before they are created.
 
 mod support;
 
@@ -54,14 +54,14 @@ fn a_response_in_the_background_is_asked_for_at_the_account_that_makes_it() {
         let cancelled = client.post(&format!("{one}/cancel"), &json!({})).expect(200);
         assert_eq!(cancelled["status"], "cancelled");
         assert_eq!(upstream.last(&format!("{one}/cancel")).method, "POST");
-        // It is nobody else's, and an unknown one is nobody's.
+        // It belongs to no other key, and an unknown one to none.
         let other =
             if round == 0 { other.get(&one) } else { gateway.with_token("sk-client-other").get(&one) };
         assert_eq!(other.expect(404)["error"]["type"], "not_found_error");
         client.get(&format!("{RESPONSES}/resp_nobody")).expect(404);
         gateway.anyone().get(&one).expect(401);
         if round == 0 {
-            // Where it is has been written with the row of its request.
+            // Its location is written with the row of its request.
             gateway.wait_for_logs(1);
             gateway = gateway.restart();
         }
@@ -148,7 +148,7 @@ fn the_tokens_of_an_input_are_counted_or_estimated() {
         upstream.answer(COUNT, refusal);
         let answer = gateway.client().post(COUNT, &ask);
         let estimate = answer.expect(200);
-        // Four letters are about a token.
+        // About four letters make a token.
         assert_eq!(estimate, json!({"object": "response.input_tokens", "input_tokens": 5}));
         assert_eq!(answer.header("x-switchyard-estimated"), Some("1"));
     }

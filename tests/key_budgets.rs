@@ -1,4 +1,4 @@
-//! Budgets of downstream keys: so much in each window, to the request, over a kill and a change of the window.
+//! Budgets of downstream keys: limits per window, exact to the request, across a kill and a change of the window.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn world() -> (Gateway, Upstream) {
     world_in("UTC")
 }
 
-/// Where the days begin at midnight of this zone.
+/// Starts a gateway whose days begin at midnight in this time zone.
 fn world_in(zone: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL, OTHER]);
     let gateway = Setup::default().with("TZ", zone).start();
@@ -39,7 +39,7 @@ fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
     gateway.admin().put(&path(item, ""), fields).expect(200)["item"].clone()
 }
 
-/// The budgets as the list shows them.
+/// Returns the budgets as the list shows them.
 #[track_caller]
 fn budgets(gateway: &Gateway) -> Vec<Value> {
     let list = gateway.admin().get("/api/downstream-keys").expect(200);
@@ -62,7 +62,7 @@ fn over(answer: &Answer, words: &[&str]) {
     assert!(wait >= 1);
 }
 
-/// An answer of 110 tokens, 500,000 of which cost a dollar.
+/// Builds an answer of 110 tokens, 500,000 of which cost a dollar.
 fn reply(model: &str) -> Reply {
     let mut reply = wire::chat(model);
     reply["usage"] = json!({"prompt_tokens": 90, "completion_tokens": 20, "total_tokens": 110});
@@ -92,7 +92,7 @@ fn a_budget_shows_what_is_used_of_it_and_when_it_resets() {
     assert_eq!((&used[0]["used"], &used[2]["used"]), (&both, &both));
     assert_eq!(used[1]["used"], json!({"cost": 0.00022, "requests": 1, "tokens": 110}), "of its models only");
     assert!(used[1]["resetsAt"].is_string(), "its five hours have begun");
-    // What is shown may be sent back.
+    // The shown budgets may be sent back.
     let item = gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
     assert_eq!(change(&gateway, &item, &json!({"budgets": used}))["budgets"], json!(used));
     let reset = gateway.admin().post(&path(&item, "/reset-usage"), &json!({})).expect(200);
@@ -119,7 +119,7 @@ fn a_budget_of_requests_holds_to_the_request_one_at_a_time() {
         over(&gateway.with_token(KEY).chat(MODEL), &words);
         assert_eq!(upstream.asked_for(CHAT).len(), asked + 3, "{period}: no upstream is asked");
         gateway.with_token(KEY).get("/v1/models").expect(200);
-        // A refused call counts nowhere, and a larger budget counts from what was used.
+        // A refused call is not counted anywhere, and a larger budget continues from the amount used.
         assert_eq!(budgets(&gateway)[0]["used"]["requests"], 3, "{period}");
         change(&gateway, &item, &json!({"budgets": [{"period": period, "maxRequests": 4}]}));
         gateway.with_token(KEY).chat(MODEL).expect(200);
@@ -179,7 +179,7 @@ fn what_was_used_survives_a_stop_and_a_window_of_yesterday_is_over() {
 fn a_budget_of_a_day_holds_at_two_hundred_requests_at_once_over_a_kill_and_over_midnight() {
     let refused = |answer: &Answer| over(answer, &["day budget", "maxRequests of 100"]);
     let crowd = |gateway: &Gateway| gateway.served_of_crowd((KEY, MODEL), (200, 1), refused);
-    // New York's clocks are changed in March and November.
+    // New York's clocks change in March and November.
     for (zone, midnights) in [
         ("Asia/Shanghai", &["T16:00:00.000Z"][..]),
         ("America/New_York", &["T04:00:00.000Z", "T05:00:00.000Z"]),
@@ -199,7 +199,7 @@ fn a_budget_of_a_day_holds_at_two_hundred_requests_at_once_over_a_kill_and_over_
         gateway.home().database().run(yesterday);
         let gateway = gateway.restart();
         let third = crowd(&gateway);
-        // Unless a day has begun while this was asked.
+        // Unless a new day has begun meanwhile.
         if resets_at(&gateway) == today {
             assert_eq!((first, second, third), (100, 0, 100), "{zone}");
         }
@@ -222,7 +222,7 @@ fn cost_and_tokens_are_charged_when_they_are_known_and_refuse_the_next() {
     assert_eq!(budgets(&gateway)[0]["used"]["tokens"], 330);
 }
 
-/// OpenAI tells what a stream has used where it is asked to, in an event of its own.
+/// Builds a stream; OpenAI reports its usage if requested, in an event of its own.
 fn streamed(asked: &Value) -> Reply {
     let chunk = |choices: Value, usage: Value| {
         let chunk = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL,
@@ -322,7 +322,7 @@ fn a_budget_of_some_models_leaves_the_others_alone() {
     assert_eq!(budgets(&gateway)[0]["used"]["requests"], 1);
 }
 
-/// Who waits as told shall not be told to wait again then.
+/// A client that waits as told must not be told to wait again then.
 #[test]
 fn of_several_budgets_that_are_used_up_the_one_that_resets_last_is_told() {
     let (gateway, _upstream) = world();

@@ -1,4 +1,4 @@
-//! Limits of downstream keys that hold at each moment: calls at once, calls and tokens in a minute, addresses.
+//! Limits of downstream keys at any moment: concurrent calls, calls and tokens per minute, addresses.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn world() -> (Gateway, Upstream) {
     world_with(Setup::default())
 }
 
-/// Creates the key with these limits; gives its item.
+/// Creates the key with these limits; returns its item.
 #[track_caller]
 fn create(gateway: &Gateway, limits: Value) -> Value {
     let mut body = json!({"name": "team", "key": KEY});
@@ -34,7 +34,7 @@ fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
     gateway.admin().put(&format!("/api/downstream-keys/{}", item["id"]), fields).expect(200)["item"].clone()
 }
 
-/// The whole seconds after which a refused client may come again.
+/// Returns the whole seconds after which a refused client may try again.
 #[track_caller]
 fn retry_after(answer: &Answer) -> u64 {
     answer.header("retry-after").expect("Retry-After").parse().expect("whole seconds")

@@ -1,4 +1,4 @@
-//! What the holder of a key is told: what it has used, what is left, and at no cost.
+//! What the holder of a key can find out at no cost: its usage, and what is left.
 
 mod support;
 
@@ -11,7 +11,7 @@ const KEY: &str = "sk-team-usage-0123456789";
 const SUBSCRIPTION: &str = "/v1/dashboard/billing/subscription";
 const USAGE: &str = "/v1/dashboard/billing/usage";
 
-/// A gateway whose upstream answers with 100,000 tokens, which cost 0.2 dollars.
+/// Starts a gateway whose upstream answers with 100,000 tokens, which cost 0.2 dollars.
 fn world() -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Setup::default().with("TZ", "UTC").start();
@@ -76,7 +76,7 @@ fn the_billing_forms_of_chat_clients_tell_the_limit_and_what_is_used_of_it() {
         let usage = gateway.with_token(KEY).get(&format!("{}{dates}", of(USAGE))).expect(200);
         assert_eq!(usage, json!({"object": "list", "total_usage": 20}));
     }
-    // A budget may leave less than the key's limit does.
+    // A budget may leave less than the key's limit.
     let path = format!("/api/downstream-keys/{}", item["id"]);
     gateway.admin().put(&path, &json!({"budgets": [{"period": "total", "maxCost": 0.5}]})).expect(200);
     assert_eq!(gateway.with_token(KEY).get(SUBSCRIPTION).expect(200)["hard_limit_usd"], 0.7);

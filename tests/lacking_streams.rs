@@ -1,5 +1,5 @@
 //! Streams of the client's own dialect without the events that open them: the stream helpers of the SDKs fail on those, so
-//! they are written anew. All others pass as they are.
+//! they are rewritten. All others pass unchanged.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{Pair, Reply, Request, wire};
 const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 
-/// The events that a client of this surface gets when its upstream, of the same dialect, sends these.
+/// Returns the events that a client of this surface gets when its upstream, of the same dialect, sends these.
 fn streamed(path: &str, events: &[String]) -> (Vec<Value>, String) {
     let pair = Pair::on("new-api", &[]);
     pair.first.answer(path, Reply::events(events));

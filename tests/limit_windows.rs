@@ -1,4 +1,4 @@
-//! What providers tell of an account's limits with ordinary answers, as the account list shows it.
+//! The account limits that providers report with ordinary answers, as the account list shows them.
 
 mod support;
 
@@ -15,13 +15,13 @@ fn now_s() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs()
 }
 
-/// The account's windows by name, in the list as an operator gets it.
+/// Returns the account's windows by name, as an operator's list shows them.
 fn windows(gateway: &Gateway) -> Vec<Value> {
     let list = gateway.admin().get("/api/accounts").expect(200);
     list["accounts"][0]["limitWindows"].as_array().expect("windows").clone()
 }
 
-/// What an answer with these headers tells.
+/// Returns the windows after an answer with these headers.
 fn told(headers: &[(&str, &str)]) -> Vec<Value> {
     let (gateway, upstream) = Gateway::serving(&[MODEL]);
     assert!(windows(&gateway).is_empty(), "nothing is known before the first answer");
@@ -42,7 +42,7 @@ fn check(window: &Value, name: &str, percent: f64, resets_in: i64) {
 #[test]
 fn the_windows_of_a_plan_are_shown_with_the_answer_that_tells_of_them() {
     let resets = || [3_600, 86_400].map(|ahead| (now_s() + ahead).to_string());
-    // Looked at before the next gateway starts: these times are not long ago then.
+    // Checked before the next gateway starts, while these times are still in the near future.
     let are_shown = |windows: Vec<Value>| {
         let [five_hours, seven_days] = &windows[..] else { panic!("{windows:?}") };
         check(five_hours, "5h", 42.5, 3_600);

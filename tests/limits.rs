@@ -1,4 +1,4 @@
-//! Rate limits hold to the request: per socket address before authentication, per identity after it.
+//! Rate limits are exact to the request: per socket address before authentication, per identity after it.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{Answer, Gateway, Request};
 
 const AUTH_INFO: &str = "/api/settings/auth/info";
 
-/// A gateway where only the named limit is small; no window ends during a test.
+/// Starts a gateway in which only the named limit is small; no window ends during a test.
 fn limited(name: &str, max: usize) -> Gateway {
     Gateway::with(&[(name, &max.to_string()), ("REQUEST_RATE_LIMIT_WINDOW_MS", "600000")])
 }
@@ -45,7 +45,7 @@ fn is_refused_by_identity(answer: &Answer) {
     assert_eq!(answer.expect(429), body);
 }
 
-/// How many of `total` requests, 200 at a time, get another answer than 429.
+/// Returns how many of `total` requests, 200 at a time, get an answer other than 429.
 fn admitted(total: usize, ask: impl Fn() -> Answer + Sync) -> usize {
     const AT_ONCE: usize = 200;
     let (admitted, together) = (AtomicUsize::new(0), Barrier::new(AT_ONCE));
@@ -149,7 +149,7 @@ fn failed_authentication_touches_only_the_global_bucket() {
         gateway.admin().get(AUTH_INFO).expect(200);
         gateway.client().get("/v1/models").expect(200);
     }
-    // Even now a wrong token is told that it is wrong.
+    // Even now, a wrong token is told that it is wrong.
     gateway.anyone().with("x-api-key", "wrong").get("/v1/models").expect(403);
     is_refused_by_identity(&gateway.admin().get(AUTH_INFO));
     is_refused_by_identity(&gateway.client().get("/v1/models"));

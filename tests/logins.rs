@@ -1,4 +1,4 @@
-//! Requests served with logins of Codex and Claude: what they carry, and how full the limits of their accounts are.
+//! Requests served with logins of Codex and Claude: which headers they carry, and how full their accounts' limits are.
 
 mod support;
 
@@ -12,7 +12,7 @@ const CODEX: &str = "/responses";
 const MESSAGES: &str = "/v1/messages";
 const CHAT: &str = "/v1/chat/completions";
 
-/// One question in each dialect: path and body.
+/// Returns one question in each dialect: path and body.
 fn questions(stream: bool) -> Vec<(String, Value)> {
     let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
     let turns = json!([{"role": "user", "content": "Which way?"}]);
@@ -27,7 +27,7 @@ fn questions(stream: bool) -> Vec<(String, Value)> {
     ]
 }
 
-/// Asks in every dialect, streamed and not.
+/// Sends a question in every dialect, streamed and not.
 #[track_caller]
 fn ask_in_every_dialect(gateway: &Gateway) {
     for (path, body) in questions(false).into_iter().chain(questions(true)) {
@@ -38,7 +38,7 @@ fn ask_in_every_dialect(gateway: &Gateway) {
     assert!(rows.iter().all(|row| row["status"] == "success"), "{rows:#?}");
 }
 
-/// No header that only another program would send.
+/// Asserts that there is no header that only another program would send.
 #[track_caller]
 fn expect_no_disguise(asked: &ReceivedRequest) {
     assert_eq!(asked.header("authorization"), Some(&*format!("Bearer {ACCESS_TOKEN}")));
@@ -141,7 +141,7 @@ fn a_key_of_anthropic_is_no_login() {
 
 // === how full the limits are ===
 
-/// The windows of the account at a site.
+/// Returns the windows of the account at a site.
 fn windows(gateway: &Gateway, site: &str) -> Value {
     let list = gateway.admin().get("/api/accounts?refresh=1").expect(200);
     let mut accounts = list["accounts"].as_array().expect("accounts").iter();
@@ -149,7 +149,7 @@ fn windows(gateway: &Gateway, site: &str) -> Value {
     account.unwrap_or_else(|| panic!("no account at {site}: {list}"))["limitWindows"].clone()
 }
 
-/// A good answer that says how many of a hundred requests are left.
+/// Builds a good answer that reports how many of a hundred requests are left.
 fn with_left(left: &str) -> Reply {
     Reply::json(200, &wire::chat(Pair::MODEL))
         .header("x-ratelimit-limit-requests", "100")
@@ -177,7 +177,7 @@ fn an_account_near_a_limit_serves_when_no_other_can() {
     assert!(seconds_ahead(&window["observedAt"]) <= 0);
     assert_eq!(windows(&gateway, "second"), json!([]), "nothing was told");
     assert_eq!(reason(&gateway, "first"), "candidate");
-    // One more, and it is at ninety-five.
+    // One more, and the window is at ninety-five percent.
     first.answer(CHAT, with_left("5"));
     gateway.client().chat(Pair::MODEL).expect(200);
     assert_eq!((first.asked_for(CHAT).len(), second.asked_for(CHAT).len()), (2, 0));
@@ -191,7 +191,7 @@ fn an_account_near_a_limit_serves_when_no_other_can() {
     assert_eq!(windows(&gateway, "first")[0]["usedPercent"], 95);
     gateway.client().chat(Pair::MODEL).expect(200);
     assert_eq!((first.asked_for(CHAT).len(), second.asked_for(CHAT).len()), (2, 2));
-    // An order, and no exclusion: nobody else is left.
+    // It is ordered last, not excluded: no other account can serve.
     second.answer(CHAT, Reply::error(500, "out of order"));
     gateway.client().chat(Pair::MODEL).expect(200);
     assert_eq!(first.asked_for(CHAT).len(), 3);
@@ -248,7 +248,7 @@ fn a_used_up_login_of_codex_tells_its_windows_and_until_when() {
     let channels = gateway.channels(MODEL);
     let channel = channels.iter().find(|channel| channel["site"]["name"] == "first").expect("a channel");
     assert!((7000..=7200).contains(&seconds_ahead(&channel["limitedUntil"])), "{channel}");
-    // What a subscription of Claude tells is read at any site.
+    // The limits that a subscription of Claude reports are read at any site.
     let answer = Reply::events(wire::response_events(MODEL))
         .header("anthropic-ratelimit-unified-5h-utilization", "0.25")
         .header("anthropic-ratelimit-unified-5h-reset", "4102444800");

@@ -1,4 +1,4 @@
-//! The proxy log: every attempt a row, filtered, paged, summed up, and pruned.
+//! The proxy log: every attempt is a row, filtered, paged, summed up, and pruned.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Two sites; three successes on `alpha`, one failure on `beta` (the client's own mistake).
+/// Starts two sites: three successes on `alpha`, one failure on `beta` (the client's own mistake).
 fn filled() -> (Gateway, [Upstream; 2]) {
     let (one, two) = (Upstream::start(&["alpha"]), Upstream::start(&["beta_x", "betaxx"]));
     let gateway = Gateway::start();
@@ -113,7 +113,7 @@ fn the_newest_row_comes_first_and_pages_follow() {
     assert_eq!((&second["total"], &second["page"], &second["pageSize"]), (&json!(4), &json!(2), &json!(3)));
     assert_eq!(second["items"][0]["id"], ids[3]);
     assert!(items(&gateway, "?offset=10").is_empty());
-    // Out of range is brought back into it.
+    // A value out of range is brought back into it.
     assert_eq!(page(&gateway, "?limit=1000")["pageSize"], 100);
     assert_eq!(page(&gateway, "?limit=0")["pageSize"], 1);
 }
@@ -194,7 +194,7 @@ fn a_request_that_was_never_sent_upstream_is_no_attempt() {
     assert!(gateway.logs().is_empty());
 }
 
-/// Stores three rows, makes all but one of them 40 days old, and starts again with `days`.
+/// Stores three rows, makes all but one of them 40 days old, and restarts with a retention of `days`.
 fn after_forty_days(days: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&["alpha"]);
     let home = Home::new();
@@ -230,7 +230,7 @@ fn without_a_retention_nothing_is_pruned() {
     }
 }
 
-/// The next event of the live log that is no comment: its name and its data.
+/// Returns the name and data of the next event of the live log, skipping comments.
 #[track_caller]
 fn next_live(live: &mut support::Stream) -> (String, Value) {
     loop {
@@ -317,7 +317,7 @@ fn what_a_refused_row_counts_towards_is_counted() {
     for _ in 0..3 {
         gateway.client().chat("model-counted").expect(200);
     }
-    // A server says no more than that it failed: it is asked for twelve seconds.
+    // A database server only says that it failed, so the gateway retries for twelve seconds.
     eventually_within(Duration::from_secs(60), "the rows are dropped", || {
         let dropped = gateway.admin().get("/api/events").expect(200);
         dropped.to_string().contains("log row").then_some(())

@@ -1,4 +1,4 @@
-//! Starting over: the caches, or everything.
+//! Starting over: clearing the caches, or everything.
 
 mod support;
 
@@ -45,7 +45,7 @@ fn clearing_the_cache_keeps_what_an_operator_made_by_hand() {
     admin.post(&format!("/api/routes/{route}/channels"), &channel).expect(200);
     assert_eq!(gateway.models(), ["alpha", "by-hand", "typed"]);
     let answer = post(&gateway, CLEAR_CACHE);
-    // Models typed by hand and routes with a channel by hand serve all the while.
+    // Models typed by hand and routes with a channel by hand serve throughout.
     let models = gateway.models();
     assert!(models.contains(&"typed".to_owned()) && models.contains(&"by-hand".to_owned()), "{models:?}");
     assert_eq!(answer["deletedModelAvailability"], 1, "{answer}");

@@ -1,4 +1,4 @@
-//! The marketplace: which models can be had, from whom, and for how much.
+//! The marketplace: which models are available, from which sites, and at what price.
 
 mod support;
 
@@ -16,9 +16,9 @@ fn prices() -> Value {
         "group_ratio": {"default": 1, "vip": 1.5}})
 }
 
-/// A gateway with two sites: one tells its prices, the other has no price list.
+/// Starts a gateway with two sites: one publishes its prices, the other has no price list.
 fn world() -> (Gateway, Upstream, Upstream) {
-    // A failure of one dialect is to stay one.
+    // A failure in one dialect must remain a single failure.
     let gateway = Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
     let priced = Upstream::start(&["gpt-x", "draw"]);
     priced.answer("/api/pricing", Reply::json(200, &prices()));

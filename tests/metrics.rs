@@ -1,4 +1,4 @@
-//! What the service tells of its channels: `/metrics`, as Prometheus reads it.
+//! The service's metrics about its channels: `/metrics`, as Prometheus reads it.
 
 mod support;
 
@@ -10,8 +10,8 @@ use support::{Gate, Gateway, Pair, Reply, Upstream, eventually, wire};
 /// Samples by family name, suffix included, and labels.
 type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
 
-/// Reads a page as strictly as its format is described: every family has its HELP and TYPE before its samples and comes
-/// once, no sample comes twice, and histograms are whole.
+/// Parses a page as strictly as its format is described: every family has its HELP and TYPE before its samples and occurs
+/// once, no sample occurs twice, and histograms are complete.
 #[track_caller]
 fn parse(page: &str) -> Samples {
     assert!(page.ends_with('\n'), "the last line ends");
@@ -47,7 +47,7 @@ fn parse(page: &str) -> Samples {
     samples
 }
 
-/// A line as its name, its labels and its value.
+/// Parses a line into its name, its labels and its value.
 #[track_caller]
 fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').expect("a name");
@@ -84,7 +84,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     (name.to_owned(), labels, value)
 }
 
-/// The buckets of every histogram grow to its count.
+/// Checks that the buckets of every histogram grow to its count.
 #[track_caller]
 fn check_histograms(samples: &Samples) {
     let mut buckets: BTreeMap<_, Vec<(f64, f64)>> = BTreeMap::new();
@@ -111,7 +111,7 @@ fn scrape(gateway: &Gateway) -> Samples {
     parse(&gateway.admin().get("/metrics").text())
 }
 
-/// The sum of the samples that have these labels.
+/// Sums the samples that have these labels.
 fn sum(samples: &Samples, name: &str, labels: &[(&str, &str)]) -> f64 {
     let has = |all: &BTreeMap<String, String>| {
         labels.iter().all(|(label, value)| all.get(*label).is_some_and(|own| own == value))

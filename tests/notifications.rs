@@ -1,4 +1,4 @@
-//! Notifications: what each channel is sent, to the byte, and that none of them can hold anything up.
+//! Notifications: what each channel is sent, to the byte, and that none of them can hold up anything.
 
 mod support;
 
@@ -48,13 +48,13 @@ fn refused_test(gateway: &Gateway) -> String {
     answer["message"].as_str().expect("a message").to_owned()
 }
 
-/// The alerts of one kind in the operators' list.
+/// Returns the alerts of one kind in the operators' list.
 fn alerts(gateway: &Gateway) -> Vec<Value> {
     let events = gateway.admin().get("/api/events?type=proxy").expect(200);
     events.as_array().expect("events").clone()
 }
 
-/// A gateway whose only model always fails, and what its failures are called.
+/// Starts a gateway whose only model always fails.
 fn failing(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let gateway = Gateway::with(variables);
     let upstream = Upstream::start(&["model-down"]);
@@ -69,7 +69,7 @@ fn fail(gateway: &Gateway) {
     assert!(matches!(answer.status, 500 | 502 | 503), "{}", answer.text());
 }
 
-/// `YYYY-MM-DD HH:MM:SS`, and near enough to now in the zone the tests run in.
+/// Asserts that times are `YYYY-MM-DD HH:MM:SS` and close to now in the tests' time zone.
 #[track_caller]
 fn assert_times(timestamp: &str, local: &str) {
     assert!(support::seconds_ahead(&json!(timestamp)).abs() < 60, "{timestamp}");
@@ -78,7 +78,7 @@ fn assert_times(timestamp: &str, local: &str) {
     assert!(ahead.abs() < 60 && local.len() == 19, "{local}");
 }
 
-/// What the test message says below its title; the times in it are checked and gone.
+/// Returns the test message's text below its title, after checking and removing the times in it.
 #[track_caller]
 fn without_times(text: &str) -> String {
     let (text, utc) = text.rsplit_once("\nUTC Time: ").expect("a UTC time");
@@ -115,7 +115,7 @@ fn the_webhook_gets_title_message_level_and_both_times() {
     assert_eq!(body["timeZone"], "Asia/Shanghai");
     let text = |field: &str| body[field].as_str().expect("a text").to_owned();
     assert_times(&text("timestamp"), &text("localTime"));
-    // No cool-down for it.
+    // No notification cool-down applies to it.
     send_test(&gateway);
     assert_eq!(hooked(&sink).len(), 2);
 }
@@ -396,7 +396,7 @@ fn a_restart_tells_nothing_again_and_keeps_the_count() {
     let (_, note) = message.rsplit_once("\n\n").expect("a blank line before the note");
     let count = note.split(' ').next().and_then(|count| count.parse::<u32>().ok());
     assert!(count.is_some_and(|count| count > 0), "{note}");
-    // Other channels have heard of nothing yet.
+    // Other notification channels have not been sent anything yet.
     save(&gateway, json!({"webhookUrl": format!("{}?x=1", hook(&sink))}));
     let gateway = gateway.restart();
     let before = hooked(&sink).len();
@@ -417,7 +417,7 @@ fn a_model_that_nobody_offers_is_told_without_a_route() {
     assert!(message.contains("gone \"model\" X: <b>*_`[x](y)</b>"), "{message}");
     let event = &alerts(&gateway)[0];
     assert_eq!((&event["relatedType"], &event["relatedId"]), (&json!("route"), &Value::Null));
-    // Other names are the same story.
+    // Other model names belong to the same alert.
     gateway.client().chat("another-model").expect(503);
     assert_eq!(alerts(&gateway).len(), 1);
 }
@@ -446,7 +446,7 @@ fn a_request_that_is_wrong_itself_wakes_nobody() {
     let (gateway, upstream) = failing(&[]);
     upstream.answer("/v1/chat/completions", Reply::error(400, "messages: too long"));
     gateway.client().chat("model-down").expect(400);
-    // The log row comes after whatever else the request leaves behind.
+    // The log row is the last thing that the request leaves behind.
     gateway.wait_for_logs(1);
     assert!(alerts(&gateway).is_empty());
 }
@@ -499,7 +499,7 @@ fn a_background_task_that_fails_is_told() {
     save(&gateway, json!({"webhookUrl": hook(&sink)}));
     let upstream = Upstream::start(&["m"]);
     upstream.answer("/v1/models", Reply::error(500, "out of order"));
-    // The account is proved with the first list; the second one is asked for by its task.
+    // The account is verified with the first list; its task reads the second one.
     upstream.answer_once("/v1/models", Reply::json(200, &wire::model_list(&["m".to_owned()])));
     let site = gateway.create_site(&json!({"name": "s", "url": upstream.url(), "platform": "openai"}));
     let task = gateway.wait_for_task(&gateway.create_account(&site, "sk-1"));

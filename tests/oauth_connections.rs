@@ -1,4 +1,4 @@
-//! `/api/oauth/connections`: connected accounts as an operator sees and changes them.
+//! `/api/oauth/connections`: connected accounts, as an operator sees and changes them.
 
 mod support;
 
@@ -9,7 +9,7 @@ const MODEL: &str = "model-connected";
 const ACCESS: &str = "access-token-of-the-login";
 const REFRESH: &str = "refresh-token-of-the-login";
 
-/// A gateway with a connected codex account.
+/// Starts a gateway with a connected codex account.
 fn connected(provider: &Provider) -> (Gateway, Value) {
     connected_at(provider.gateway(), provider)
 }
@@ -133,7 +133,7 @@ fn a_proxy_is_stored_and_the_models_are_asked_for_through_it() {
     let cleared = patch(&json!({"proxyUrl": null})).expect(200);
     assert_eq!(cleared["proxyUrl"], json!(null));
     assert_eq!(cleared["refreshedRoutes"], true);
-    // An account that is at rest is asked, and stays at rest.
+    // A disabled account is asked, and stays disabled.
     let account = format!("/api/accounts/{}", shown["accountId"]);
     gateway.admin().put(&account, &json!({"status": "disabled"})).expect(200);
     let models = "/models";
@@ -173,7 +173,7 @@ fn a_quota_is_read_from_the_headers_of_a_small_request() {
     assert_eq!((&five["limit"], &five["message"]), (&json!(100), &json!("300 minute window")));
     assert_eq!((&seven["used"], &seven["supported"]), (&json!(12.0), &json!(true)));
     assert_eq!(list(&gateway)["items"][0]["quota"], quota);
-    // What cannot be read keeps what was.
+    // An unreadable answer keeps the previous values.
     provider.answer_once("/responses", Reply::json(400, &json!({"detail": "no such model"})));
     let failed = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();
     assert_eq!(
@@ -181,7 +181,7 @@ fn a_quota_is_read_from_the_headers_of_a_small_request() {
         (&json!("error"), &json!("HTTP 400: no such model"))
     );
     assert_eq!(failed["windows"], quota["windows"]);
-    // A refused token is renewed, and the provider asked again.
+    // A refused token is renewed, and the provider is asked again.
     provider.end_access();
     let renewed = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();
     assert_eq!(renewed["lastError"], "no rate limit headers", "{renewed}");
@@ -237,7 +237,7 @@ fn a_reached_limit_is_told_with_the_time_of_its_reset() {
     let told = list(&gateway)["items"][0]["quota"]["lastLimitResetAt"].clone();
     assert!(told.as_str().is_some_and(|time| time.ends_with(":00:00.000Z")), "{told}");
     let path = format!("/api/oauth/connections/{}/quota/refresh", shown["accountId"]);
-    // A probe is told the same way, and keeps it.
+    // A probe gets the same report, and stores it.
     provider.answer_once("/responses", reached(hour + 10_800));
     let quota = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();
     assert_eq!(

@@ -41,7 +41,7 @@ fn an_auth_file_of_the_codex_cli_serves_at_once() {
     );
     let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
     assert_eq!(gateway.client().send(Request::post("/v1/responses").json(&body)).status, 200);
-    // The same owner again is the same account.
+    // Another import for the same owner updates the same account.
     import(&gateway, &json!({"data": file}));
     assert_eq!(list(&gateway).len(), 1);
 }
@@ -53,7 +53,7 @@ fn a_file_whose_access_token_has_ended_is_imported_by_its_refresh_token() {
         let provider = Provider::start(id, &[MODEL]);
         provider.book().refresh.push("refresh-of-the-file".to_owned());
         let gateway = provider.gateway();
-        // Gemini CLI's service has models of its own.
+        // Gemini CLI's service has its own models.
         let serves = || match id {
             "gemini-cli" => assert_eq!(list(&gateway)[0]["accountStatus"], "active"),
             _ => drop(gateway.client().chat(MODEL).expect(200)),
@@ -69,7 +69,8 @@ fn a_file_whose_access_token_has_ended_is_imported_by_its_refresh_token() {
         let extra: Value = serde_json::from_str(shown["extraConfig"].as_str().expect("text")).expect("JSON");
         assert!(extra["oauth"]["tokenExpiresAt"].as_i64().is_some(), "{id}: {extra}");
 
-        // Once more, with the refresh token that the account has: what comes of it is the account's, whatever happens.
+        // Imported again with the account's present refresh token: the renewed tokens belong to the account, whatever
+        // happens.
         let current = provider.book().refresh.last().expect("a token").clone();
         provider.end_access();
         import(&gateway, &file(&current));
@@ -101,7 +102,7 @@ fn a_batch_goes_on_after_a_failure_and_disabled_accounts_stay_so() {
     assert_eq!(done["items"][2]["provider"], "gemini-cli");
     let shown = list(&gateway);
     assert!(shown.iter().all(|one| one["accountStatus"] == "disabled"), "{shown:?}");
-    // Several are stored at once, so their order is any.
+    // Several are stored at once, so their order may vary.
     let of = |email: &str| shown.iter().find(|one| one["email"] == email).expect(email);
     assert_eq!(of("two@example.com")["projectId"], "p-1");
     assert_eq!(of("one@example.com")["tokenExpiresAt"], "2030-01-01T00:00:00.000Z");
@@ -153,7 +154,7 @@ fn an_account_of_a_bundle_is_sent_through_the_proxy_that_the_bundle_names() {
     assert_eq!(proxy_of("acc"), format!("http://u%20s:****@{host}:{port}"));
     assert_eq!(proxy_of("acc-2"), json!(null), "of a proxy that is none");
     assert_eq!(proxy.seen()[0].credentials.as_deref(), Some("u s:p@ss"));
-    // What the import itself names goes before.
+    // The proxy named by the import itself takes precedence.
     let crossings = proxy.seen().len();
     import(&gateway, &json!({"items": [bundle], "proxyUrl": other.url("http", "")}));
     assert_eq!((proxy.seen().len(), other.seen().is_empty()), (crossings, false));
@@ -175,7 +176,7 @@ fn the_end_of_a_token_is_read_in_seconds_in_milliseconds_and_as_a_date() {
         named("expires_at", json!("1893456000000")),
         named("token_expires_at", json!("2030-01-01T00:00:00Z")),
         named("expiry", json!("2030-01-01T08:00:00+08:00")),
-        // The claim of a token is in seconds, and what is said beside it goes before.
+        // The claim in a token is in seconds, and the value given beside it takes precedence.
         json!({"type": "codex", "access_token": claims(&json!(1_893_456_000)), "disabled": true}),
         json!({"type": "codex", "access_token": claims(&json!(1)), "disabled": true, "expired": 1_893_456_000}),
     ]

@@ -7,12 +7,12 @@ use support::{Gateway, Provider, Reply, Request, eventually};
 
 const MODEL: &str = "model-connected";
 
-/// The access token of an account.
+/// Returns the access token of an account.
 fn token_of(number: usize) -> String {
     format!("access-token-of-account-{number}")
 }
 
-/// A gateway with so many connected codex accounts on one site.
+/// Starts a gateway with this many connected codex accounts on one site.
 fn connected(provider: &Provider, count: usize) -> (Gateway, Vec<i64>) {
     let mut gateway = provider.gateway();
     let site = gateway.create_site(&json!({"name": "codex", "platform": "codex", "url": provider.url()}));
@@ -50,7 +50,7 @@ fn ask(gateway: &Gateway) -> u16 {
     gateway.client().send(Request::post("/v1/responses").json(&body)).status
 }
 
-/// Whose tokens the requests came with, in order.
+/// Returns the tokens of the requests, in order.
 fn asked(provider: &Provider) -> Vec<String> {
     let requests = provider.asked_for("/responses");
     let bearer = |value: &str| value.trim_start_matches("Bearer ").to_owned();
@@ -104,7 +104,7 @@ fn members_share_one_channel_and_take_turns_and_have_their_own_again_afterwards(
         json!({"id": unit["id"], "name": "Pool", "strategy": "round_robin", "memberCount": 3,
             "members": ids.iter().map(member).collect::<Vec<_>>()})
     );
-    // The turns and the counters outlive the process.
+    // The turns and counters survive a restart.
     let gateway = gateway.restart();
     assert_eq!(ask(&gateway), 200);
     assert_eq!(asked(&provider).last(), Some(&token_of(0)));
@@ -127,7 +127,7 @@ fn a_member_that_fails_rests_alone_and_the_request_goes_on_to_the_next() {
     assert_eq!(asked(&provider)[2..], tokens(&[0, 1])[..]);
     assert_eq!(ask(&gateway), 200);
     assert_eq!(asked(&provider)[4..], tokens(&[1])[..], "the one that failed rests");
-    // An account that is switched off serves nobody.
+    // A disabled account serves no requests.
     let path = format!("/api/accounts/{}", ids[1]);
     gateway.admin().put(&path, &json!({"status": "disabled"})).expect(200);
     assert_eq!(ask(&gateway), 200);
@@ -172,14 +172,14 @@ fn clearing_the_cooldowns_of_an_account_reaches_it_as_a_member() {
     let cleared = format!("/api/accounts/{}/clear-cooldown", ids[1]);
     let cleared = gateway.admin().post(&cleared, &json!({})).expect(200);
     assert_eq!(cleared, json!({"success": true, "clearedChannels": 1}));
-    // The one that is used last goes on, as long as it can.
+    // The account that was used last goes on, as long as it can.
     refuse();
     assert_eq!(
         asked(&provider)[4..],
         tokens(&[2, 1]),
         "the one that was cleared serves, the first one still rests"
     );
-    // What is cleared stays so.
+    // A cleared cooldown stays cleared.
     let mut gateway = gateway;
     gateway.signal("TERM");
     gateway.wait_for_exit();
@@ -236,7 +236,7 @@ fn a_member_is_not_asked_for_a_model_that_it_does_not_have() {
         ask(OTHER);
     }
     assert_eq!(asked(&provider), tokens(&[1, 1, 1]));
-    // A model that another one gets later is served by both.
+    // A model that another account gets later is served by both.
     let models = format!("/api/accounts/{}/models/manual", ids[2]);
     gateway.admin().post(&models, &json!({"models": [OTHER]})).expect(200);
     eventually("the other one is asked for it", || {

@@ -1,4 +1,4 @@
-//! The tokens of connected accounts: renewed once for all who need it, and never lost.
+//! The tokens of connected accounts: renewed once for all requests that need it, and never lost.
 
 mod support;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
 
 const MODEL: &str = "model-connected";
-/// The tokens that the account begins with.
+/// The account's first tokens.
 const ACCESS: &str = "access-token-of-the-login";
 const REFRESH: &str = "refresh-token-of-the-login";
 const HOUR: i64 = 3600;
@@ -17,7 +17,7 @@ fn now_ms() -> i64 {
     std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_millis() as i64
 }
 
-/// A gateway with a connected codex account whose access token ends in so many seconds.
+/// Starts a gateway with a connected codex account whose access token ends in this many seconds.
 fn connected(provider: &Provider, ends_in: i64) -> Gateway {
     connected_in(Setup::default(), provider, ends_in)
 }
@@ -28,7 +28,7 @@ fn connected_in(setup: Setup, provider: &Provider, ends_in: i64) -> Gateway {
     with_login(gateway, provider, ends_in)
 }
 
-/// The gateway's account has a login from now on.
+/// Gives the gateway's account a login.
 fn with_login(mut gateway: Gateway, provider: &Provider, ends_in: i64) -> Gateway {
     provider.book().access.push(ACCESS.to_owned());
     provider.book().refresh.push(REFRESH.to_owned());
@@ -57,7 +57,7 @@ fn expiries(gateway: &Gateway) -> usize {
     told(gateway, "Session expired")
 }
 
-/// How many events have this title.
+/// Returns how many events have this title.
 fn told(gateway: &Gateway, title: &str) -> usize {
     let events = gateway.admin().get("/api/events?limit=100").expect(200);
     let events = events.as_array().expect("events").clone();
@@ -87,7 +87,7 @@ fn ten_parallel_requests_on_an_expired_token_make_one_renewal() {
 fn a_socket_for_speech_is_asked_for_again_with_a_renewed_token() {
     let provider = Provider::start("codex", &[MODEL]);
     let gateway = provider.setup(Setup::default()).start();
-    // Codex itself has no such sockets; a site of OpenAI's form before it may.
+    // Codex itself has no such sockets; a site of the OpenAI platform in front of it may have them.
     let site = json!({"name": "site", "platform": "openai", "url": provider.url()});
     let site = gateway.create_site(&site);
     let account = json!({"siteId": site["id"], "accessToken": "sk-before-the-login", "credentialMode": "apikey",
@@ -98,7 +98,7 @@ fn a_socket_for_speech_is_asked_for_again_with_a_renewed_token() {
     gateway.wait_for_channels(MODEL, 1);
     let gateway = with_login(gateway, &provider, 200 * HOUR);
     provider.end_access();
-    // The provider here opens no socket: what it is asked is enough.
+    // The stub opens no socket: the request it receives is enough.
     let ask = Caller::socket_ask(&format!("/v1/realtime?model={MODEL}"));
     assert!(gateway.client().try_socket(ask).is_err());
     let asked = provider.asked_for("/v1/realtime");
@@ -114,7 +114,7 @@ fn a_token_that_ends_soon_is_renewed_before_it_is_refused() {
     eventually("the token is renewed", || (provider.book().refreshes == 1).then_some(()));
     let first = &provider.asked_for("/token")[0];
     assert!(String::from_utf8_lossy(&first.body).contains(REFRESH));
-    // The request may come between the answer and its commit: the old token is still good then.
+    // The request may come between the answer and its commit: the old token is still valid then.
     assert_eq!(ask(&gateway).status, 200);
     // The old token ends in a minute, the new one in an hour.
     let soon = now_ms() + 600_000;
@@ -125,7 +125,7 @@ fn a_token_that_ends_soon_is_renewed_before_it_is_refused() {
     assert_eq!(provider.book().refreshes, 1, "the new token is not due");
 }
 
-/// So often as the environment says, for a longer run by hand.
+/// Repeated as often as `KILL_ROUNDS` says, for a longer run by hand.
 #[test]
 fn a_kill_between_the_answer_of_the_provider_and_the_first_use_loses_no_token() {
     let rounds = std::env::var("KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
@@ -133,7 +133,7 @@ fn a_kill_between_the_answer_of_the_provider_and_the_first_use_loses_no_token() 
     let mut gateway = connected(&provider, 200 * HOUR);
     for round in 1..=rounds {
         provider.end_access();
-        // The token endpoint answers at once; the request that would use the new token never is answered.
+        // The token endpoint answers at once; the request that would use the new token is never answered.
         let gate = Gate::new();
         let refused = Reply::json(401, &json!({"error": {"code": "token_expired", "message": "expired"}}));
         provider.answer("/responses", Reply::json(200, &json!({})).head_waits_for(&gate));
@@ -150,7 +150,7 @@ fn a_kill_between_the_answer_of_the_provider_and_the_first_use_loses_no_token() 
         provider.answer_faithfully();
         assert_eq!(ask(&gateway).status, 200);
         assert_eq!(provider.book().refreshes, round, "the token of before the kill is known");
-        // And so is the refresh token that came with it, in the next round.
+        // The next round checks the refresh token that came with it, too.
     }
 }
 
@@ -187,7 +187,7 @@ fn a_revoked_grant_expires_the_account_with_one_alert_and_is_not_tried_again() {
     thread::scope(|scope| {
         let asks: Vec<_> = (0..5).map(|_| scope.spawn(|| ask(&gateway))).collect();
         for ask in asks {
-            // The upstream's refusal, or none to ask any more.
+            // The upstream's refusal, or no channel left to ask.
             let status = ask.join().expect("no panic").status;
             assert!(matches!(status, 502 | 503), "{status}");
         }
@@ -267,7 +267,7 @@ fn a_refusal_that_names_the_token_renews_it_once() {
     provider.answer_once("/responses", Reply::json(403, &of_token));
     assert_eq!(ask(&gateway).status, 200);
     assert_eq!(provider.book().refreshes, 1);
-    // The new token is as good as any: what is refused now has another reason.
+    // The new token is valid: a further refusal has another reason.
     provider.answer_once("/responses", Reply::json(403, &of_token));
     assert_eq!(ask(&gateway).status, 502);
     assert_eq!(provider.book().refreshes, 1);

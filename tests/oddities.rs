@@ -1,4 +1,4 @@
-//! Odd but legal: names, headers and answers that nobody expects and everybody meets.
+//! Odd but legal names, headers and answers, which occur in practice.
 
 mod support;
 
@@ -141,7 +141,7 @@ fn a_reason_speaks_of_the_calls_that_were_made() {
         (piece(legacy, "function_call"), "tool_calls"),
         (piece(json!({"content": "Cut o"}), "length"), "length"),
     ] {
-        // Streamed, although nobody asked for that: gathered into one answer.
+        // Streamed although not requested: collected into one answer.
         upstream.answer_once(CHAT, Reply::events([event.as_str(), wire::DONE]));
         let answer = gateway.client().chat(MODEL).expect(200);
         assert_eq!(answer["choices"][0]["finish_reason"], wanted, "{answer}");

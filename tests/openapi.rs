@@ -1,4 +1,4 @@
-//! The description of the API: it names what the service answers, and how to be let in.
+//! The description of the API: it lists what the service answers, and how to authenticate.
 
 mod support;
 
@@ -82,7 +82,7 @@ fn the_description_stays_small_enough_to_be_read_in_a_change() {
     assert!(length < 300_000, "{length} bytes");
 }
 
-/// Each path and method of the description, asked for without a token, is known: not 404, not 405.
+/// Every described path and method, requested without a token, is known: neither 404 nor 405.
 #[test]
 fn everything_described_is_served() {
     let gateway = Gateway::start();

@@ -1,25 +1,25 @@
-//! The ways out: proxies of accounts, sites and the system, custom headers, pools of addresses; for
-//! management calls and for requests of clients alike.
+//! Outbound connections: proxies of accounts, sites and the system, custom headers, and pools of addresses; for management
+//! calls and for clients' requests alike.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{Gateway, Program, Proxy, Reply, Site, Upstream, eventually, wire};
 
-/// The address of a stub under another name.
+/// Returns the address of a stub under another host name.
 fn named(host: &str, upstream: &Upstream) -> String {
     let url = upstream.url();
     format!("http://{host}:{}", url.rsplit(':').next().expect("a port"))
 }
 
-/// A stub that ends each connection with its answer: every question needs a new one.
+/// Starts a stub that closes each connection after its answer: every request needs a new one.
 fn forgetful(model: &str) -> Upstream {
     let upstream = Upstream::start(&[model]);
     let list = Reply::json(200, &wire::model_list(&[model.to_owned()]));
     upstream.answer("/v1/models", list.header("connection", "close"));
     let chat = Reply::json(200, &wire::chat(model));
     upstream.answer("/v1/chat/completions", chat.header("connection", "close"));
-    // A price list is looked for in the background.
+    // A price list is requested in the background.
     upstream.answer("/api/pricing", Reply::error(404, "none").header("connection", "close"));
     upstream
 }
@@ -28,7 +28,7 @@ fn set_system_proxy(gateway: &Gateway, url: &str) {
     gateway.admin().put("/api/settings/runtime", &json!({"systemProxyUrl": url})).expect(200);
 }
 
-/// A site at `url` with these fields, and an account whose models are routed.
+/// Adds a site at `url` with these fields, and an account whose models are routed.
 fn add(gateway: &Gateway, url: &str, mut site: Value) -> Value {
     site["url"] = json!(url);
     site["name"] = json!(url);
@@ -112,13 +112,13 @@ fn another_system_proxy_is_taken_without_a_restart() {
     set_system_proxy(&gateway, &first.url("http", ""));
     let upstream = Upstream::start(&["m"]);
     add(&gateway, &upstream.url(), json!({"useSystemProxy": true}));
-    // The look at the price list goes this way, too, in the background.
+    // The background request for the price list goes this way, too.
     upstream.last("/api/pricing");
     gateway.client().chat("m").expect(200);
     let before = first.seen().len();
     assert!(before > 0);
     set_system_proxy(&gateway, &second.url("socks5", ""));
-    // Not even a connection that is open already goes the former way.
+    // Not even an open connection is used for the former way.
     gateway.client().chat("m").expect(200);
     assert_eq!((first.seen().len(), second.seen().len()), (before, 1));
     set_system_proxy(&gateway, "");
@@ -202,7 +202,7 @@ fn discovery_and_verification_go_through_the_pool() {
     let verify = json!({"siteId": site["id"], "accessToken": "sk-key", "credentialMode": "apikey"});
     let verdict = gateway.admin().post("/api/accounts/verify-token", &verify).expect(200);
     assert_eq!(verdict["models"], json!(["m"]), "{verdict}");
-    // The one that failed cools and is not asked again.
+    // The failed address cools and is not asked again.
     let account = gateway.create_account(&site, "sk-upstream-key");
     gateway.wait_for_task(&account);
     assert_eq!(broken.asked_for("/v1/models").len(), 1);
@@ -214,7 +214,7 @@ fn discovery_and_verification_go_through_the_pool() {
     });
     assert!(endpoints[0]["lastFailureReason"].as_str().is_some_and(|text| text.contains("maintenance")));
     assert_eq!(endpoints[1]["cooldownUntil"], Value::Null);
-    // A refused key says nothing against an address.
+    // A refused key does not count against an address.
     sound.answer("/v1/models", Reply::error(401, "bad key"));
     gateway.admin().post("/api/accounts/verify-token", &verify).expect(200);
     assert_eq!(broken.asked_for("/v1/models").len(), 1);

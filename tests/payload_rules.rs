@@ -1,4 +1,4 @@
-//! What an operator's rules make of request bodies on their way.
+//! An operator's rules for request bodies, and their effect.
 
 mod support;
 

@@ -1,30 +1,30 @@
-//! One story per platform: from an address that somebody heard of to a site that is looked after.
+//! One story per platform: from a bare address to a site that is maintained.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{Gateway, Program, Request, Site, Upstream, eventually, wire};
 
-/// What an operator and a client go through with a site with sessions.
+/// Plays through what an operator and a client do with a site with sessions.
 fn story(program: Program) {
     let site = Site::start(program, &["model-a", "model-b"]);
     let gateway = Gateway::start();
     let admin = gateway.admin();
 
-    // The operator has an address, and learns what is behind it.
+    // The operator has an address, and finds out which platform it is.
     let found = admin.post("/api/sites/detect", &json!({"url": format!("{}/", site.url())})).expect(200);
     assert_eq!(found, json!({"url": site.url(), "platform": program.platform()}));
     let made =
         gateway.create_site(&json!({"name": "Relay", "url": found["url"], "platform": found["platform"]}));
 
-    // The credential proves to be Ada's session.
+    // The credential is recognised as Ada's session.
     let credential = json!({"siteId": made["id"], "accessToken": site.token(), "platformUserId": 7659});
     let verified = admin.post("/api/accounts/verify-token", &credential).expect(200);
     assert_eq!(verified["success"], true, "{verified}");
     assert_eq!((&verified["tokenType"], &verified["balance"]), (&json!("session"), &json!(3)));
     assert_eq!(verified["userInfo"]["username"], "ada");
 
-    // It becomes an account, and its models can be asked for by the key that it has at the site.
+    // It becomes an account, and its models can be used with its key at the site.
     let account = admin.post("/api/accounts", &credential).expect(200);
     let id = &account["id"];
     assert_eq!(gateway.wait_for_task(&account)["status"], "succeeded");
@@ -34,7 +34,7 @@ fn story(program: Program) {
     let key = format!("Bearer sk-{}", site.ada().keys[0].key);
     assert_eq!(site.last("/v1/chat/completions").header("authorization"), Some(key.as_str()));
 
-    // The daily check-in, where the site has one.
+    // The daily check-in, if the site has one.
     let checked_in = admin.post(&format!("/api/checkin/trigger/{id}"), &json!({})).expect(200);
     if program.checks_in() {
         assert_eq!(checked_in["status"], "success", "{checked_in}");
@@ -44,14 +44,14 @@ fn story(program: Program) {
         assert_eq!(checked_in["status"], "skipped", "{checked_in}");
     }
 
-    // What is left, as the site counts it.
+    // The balance, as the site counts it.
     site.ada().quota = 5_000_000;
     admin.post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(200);
     let listed = admin.get("/api/accounts?refresh=1").expect(200);
     assert_eq!(listed["accounts"][0]["balance"], 10, "{listed}");
     assert_eq!(listed["accounts"][0]["status"], "active");
 
-    // What the site tells its users is told on.
+    // The site's announcements are forwarded.
     admin.post("/api/site-announcements/sync", &json!({})).expect(200);
     let heard = eventually("the announcement is there", || {
         let list = admin.get("/api/site-announcements").expect(200);

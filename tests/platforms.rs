@@ -1,11 +1,11 @@
-//! Every platform against its stub: what an operator sees of the site's answers, good and bad.
+//! Every platform with its stub: what an operator sees of the site's answers, good and bad.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{Gateway, Program, Reply, Setup, Site, StubKey};
 
-/// The guard on verifications is not what is tested here.
+/// Starts a gateway whose limit of verifications is not tested here.
 fn gateway() -> Gateway {
     Gateway::start()
 }
@@ -36,7 +36,7 @@ fn a_session_proves_itself_on_every_platform() {
         let key = format!("sk-{}", site.ada().keys[0].key);
         let verdict = verify(&gateway, &made, &key, json!({}));
         assert_eq!((verdict["tokenType"].as_str(), &verdict["models"]), (Some("apikey"), &json!(["m"])));
-        // One is not the other.
+        // One kind of credential is not accepted as the other.
         let verdict = verify(&gateway, &made, &key, json!({"credentialMode": "session"}));
         assert_eq!(verdict["success"], false, "{program:?}: {verdict}");
     }
@@ -59,7 +59,7 @@ fn a_site_that_wants_the_users_number_says_so() {
             (&json!(false), &json!(true)),
             "{verdict}"
         );
-        // Some forks do not see the number where it stands.
+        // Some forks do not recognise the user id in the usual header.
         for missing in ["missing Veloera-User", "Rix-Api-User required"] {
             let refusal = json!({"success": false, "message": missing});
             site.answer("/api/user/self", Reply::json(401, &refusal));
@@ -87,7 +87,7 @@ fn a_shield_is_reported_and_never_solved() {
     let (gateway, site) = (gateway(), Site::start(Program::NewApi, &["m"]));
     let made = make_site(&gateway, &site);
     let page = "<html><script>var arg1='B8B78DDA1D5CD2598AAEE9DD6975913AA490BAE3';</script></html>";
-    // First it stands before the users' pages only: there the token is no key of the site's.
+    // At first it shields only the users' pages; at `/v1/models` the token is refused, because it is not a key of the site.
     for path in ["/api/user/self", "/v1/models"] {
         site.answer(path, Reply::html(200, page));
         let verdict = verify(&gateway, &made, &site.token(), json!({"platformUserId": 7659}));

@@ -1,4 +1,4 @@
-//! An operator tries the proxy from the admin API.
+//! An operator tries out the proxy through the admin API.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn a_try_goes_the_proxys_way_and_uses_up_no_limit() {
     let gateway = Gateway::with(&[("AUTHENTICATED_RATE_LIMIT_MAX", "100")]);
     let upstream = Upstream::start(&[MODEL]);
     gateway.add("Relay", &upstream);
-    // As the global token, whose own limit one call would be enough for.
+    // More calls than the limit of the global token would allow.
     for _ in 0..3 {
         let answer = gateway.admin().post("/api/test/proxy", &chat(json!({ "stream": true }))).expect(200);
         assert_eq!(answer["object"], "chat.completion", "{answer}");
@@ -91,7 +91,7 @@ fn a_forced_channel_answers_alone_or_not_at_all() {
     );
     forced(&json!(999_999)).expect(503);
     assert!(first.asked_for(CHAT).is_empty(), "nobody else was asked");
-    // What fails for everybody is told as an event; this alone would be untrue.
+    // A failure for all clients becomes an event; one of a forced channel must not, because it would be untrue.
     gateway
         .client()
         .post(CHAT, &json!({ "model": "none", "messages": [{ "role": "user", "content": "x" }] }));
@@ -110,7 +110,7 @@ fn a_streamed_try_is_told_as_events() {
     assert_eq!((answer.status, answer.header("x-accel-buffering")), (200, Some("no")));
     assert!(answer.text().trim_end().ends_with("data: [DONE]"), "{}", answer.text());
     assert_eq!(upstream.last(CHAT).json()["stream"], true);
-    // A file is no stream of events: it is told as one.
+    // A file is not a stream of events: it is returned as a file.
     let file = gateway.admin().post(
         "/api/test/proxy",
         &json!({

@@ -1,4 +1,4 @@
-//! Prices: sites publish them, requests cost what they say, and a site that falters loses none.
+//! Prices: sites publish them, requests are billed by them, and a failing site does not lose them.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{Gate, Gateway, Reply, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
 
-/// A price list as new-api publishes it, with a ratio that differs from 1 in every factor of a bill.
+/// Builds a price list as new-api publishes it, with a ratio that differs from 1 in every factor of a bill.
 fn ratios() -> Value {
     json!({"success": true, "data": [
         {"model_name": MODEL, "quota_type": 0, "model_ratio": 1.25, "model_price": 0, "completion_ratio": 4,
@@ -18,7 +18,7 @@ fn ratios() -> Value {
         "group_ratio": {"default": 1, "vip": 1.5}, "usable_group": {"vip": "VIP"}})
 }
 
-/// A chat answer that used the tokens of the example.
+/// Builds a chat answer with the usage of the example.
 fn chat() -> Value {
     json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000, "model": MODEL,
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "That way."},
@@ -27,7 +27,7 @@ fn chat() -> Value {
             "prompt_tokens_details": {"cached_tokens": 8000, "cache_creation_tokens": 1000}}})
 }
 
-/// A site of this platform that offers `models` and tells these prices, known to the gateway.
+/// Adds a site of this platform that offers `models` and publishes these prices.
 fn priced(gateway: &Gateway, platform: &str, models: &[&str], prices: &[(&str, Value)]) -> (Upstream, Value) {
     let upstream = Upstream::start(models);
     for (path, answer) in prices {
@@ -158,7 +158,7 @@ fn a_site_that_tells_everybody_its_prices_needs_no_credential() {
     let gateway = Gateway::start();
     let upstream = Upstream::start(&[MODEL]);
     let refusal = json!({"success": false, "message": "无权进行此操作，access token 无效"});
-    // The one credential is refused, then nobody in particular asks.
+    // The only credential is refused; then the list is requested without one.
     upstream.answer("/api/pricing", Reply::json(200, &ratios()));
     upstream.answer_once("/api/pricing", Reply::json(200, &refusal));
     gateway.add_as(&json!({"name": "open", "platform": "new-api"}), &upstream);

@@ -1,4 +1,4 @@
-//! Which models are really served: small questions to sites, and what follows from the answers.
+//! Probes of which models are really served: small questions to sites, and the effects of their answers.
 
 mod support;
 
@@ -13,7 +13,7 @@ fn probe(gateway: &Gateway, account: &Value) -> Value {
 }
 
 fn missing(model: &str) -> Reply {
-    // As OpenAI answers for a model that it has not.
+    // OpenAI's answer for a model that it does not have.
     let error = json!({"error": {"message": format!("The model `{model}` does not exist or you do not have access to it."),
         "type": "invalid_request_error", "param": null, "code": "model_not_found"}});
     Reply::json(404, &error)
@@ -49,7 +49,7 @@ fn a_probe_finds_out_which_models_are_served() {
         json!({"totalAccounts": 1, "success": 1, "failed": 0, "skipped": 0, "scanned": 4, "supported": 1,
             "unsupported": 1, "inconclusive": 1, "skippedModels": 1, "updatedRows": 2, "rebuiltRoutes": true})
     );
-    // The route of the missing model is gone, the others stay.
+    // The route of the missing model is deleted, the others stay.
     assert!(gateway.channels("m-gone").is_empty());
     for model in ["m-good", "m-odd", "text-embedding-3-small"] {
         assert_eq!(gateway.channels(model).len(), 1, "{model}");
@@ -65,10 +65,10 @@ fn a_probe_finds_out_which_models_are_served() {
         body,
         json!({"model": "m-good", "messages": [{"role": "user", "content": "Reply with OK."}], "max_tokens": 8, "stream": false})
     );
-    // Nothing of it is a request of a client.
+    // A probe does not appear as a client's request.
     let logs = gateway.admin().get("/api/stats/proxy-logs").expect(200);
     assert_eq!(logs["total"], 0, "{logs}");
-    // Nothing changes the second time, and the missing model may come back.
+    // The second probe changes nothing, and the missing model may come back.
     let again = probe(&gateway, &account);
     assert_eq!(
         (&again["summary"]["rebuiltRoutes"], &again["summary"]["updatedRows"]),
@@ -121,7 +121,7 @@ fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
     assert_eq!(gateway.channels("m-h").len(), 3);
 }
 
-/// A hub says 503 of a model for which it has no channel, today and tomorrow.
+/// A hub keeps answering 503 for a model for which it has no channel.
 #[test]
 fn a_model_that_overloads_its_site_does_not_keep_the_others_from_being_probed() {
     let (gateway, upstream, account) = Gateway::with_account(&["m-dead", "m-gone", "m-good"]);
@@ -185,7 +185,7 @@ fn a_probe_under_way_is_joined() {
     let queued = gateway.admin().post("/api/models/probe", &body).expect(202);
     assert_eq!((&queued["queued"], &queued["reused"]), (&json!(true), &json!(false)));
     eventually("the model is asked for", || upstream.asked_for(CHAT).pop());
-    // A pass over all leaves an account out that is being probed.
+    // A pass over all accounts leaves out one that is being probed.
     let all = gateway.admin().post("/api/models/probe", &json!({"wait": true})).expect(200);
     assert_eq!(all["results"][0]["status"], "skipped");
     let again = gateway.admin().post("/api/models/probe", &body).expect(202);
@@ -212,7 +212,7 @@ fn a_check_asks_for_the_models_and_rebuilds_the_routes() {
     );
     assert_eq!(refresh["modelsPreview"], json!(["m-a", "m-b"]));
     assert_eq!(checked["rebuild"]["createdRoutes"], 1);
-    // An upstream that fails empties nothing.
+    // A failing upstream does not empty the list.
     for (reply, code) in [
         (Reply::html(502, "<html><title>Bad gateway</title></html>"), "unknown"),
         (Reply::error(401, "invalid key"), "unauthorized"),
@@ -238,7 +238,7 @@ fn a_site_may_wish_to_be_probed_after_each_discovery() {
     let gateway = Gateway::start();
     let upstream = Upstream::start(&["m-0", "m-a", "m-b", "m-c"]);
     let (site, account) = gateway.add("Relay A", &upstream);
-    // What is too busy for one model says nothing about the next.
+    // A model that is too busy says nothing about the next one.
     upstream.answer_model(CHAT, "m-0", Reply::error(429, "slow down"));
     upstream.answer_model(CHAT, "m-b", missing("m-b"));
     upstream.answer_model(CHAT, "m-c", Reply::error(400, "max_tokens is too small"));
@@ -291,7 +291,7 @@ fn a_probe_that_names_no_model_asks_for_one_that_talks() {
         gateway.admin().post(&format!("/api/sites/{}/probe-now", site["id"]), &json!({})).expect(200);
     assert_eq!((&probed["probed"], &probed["details"][0]["modelName"]), (&json!(1), &json!("m-a")));
     assert_eq!(upstream.last(CHAT).json()["model"], "m-a");
-    // A slip of the pen is no other model, which might be switched off for it.
+    // A misspelled name is not another model, which might be disabled because of it.
     let asked = upstream.asked_for(CHAT).len();
     let unknown = json!({"modelName": "m-b"});
     gateway.admin().post(&format!("/api/sites/{}/probe-now", site["id"]), &unknown).expect(422);

@@ -1,4 +1,4 @@
-//! What providers cache of a prompt is found again in the next turn, and by its conversation alone.
+//! What providers cache of a prompt is found again in the next turn, and only by its own conversation.
 
 mod support;
 
@@ -12,7 +12,7 @@ const MESSAGES: &str = "/v1/messages";
 const GEMINI: &str = "/v1beta/models/model-cached:generateContent";
 const PATHS: [&str; 4] = [CHAT, RESPONSES, MESSAGES, GEMINI];
 
-/// An upstream that offers one of the dialects.
+/// Starts an upstream that offers one of the dialects.
 fn offer(path: &str) -> (Gateway, Upstream) {
     let gateway = Gateway::start();
     if path != GEMINI {
@@ -38,7 +38,7 @@ fn offer(path: &str) -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-/// The member that holds what has been said.
+/// Returns the member that holds the conversation.
 fn said(path: &str) -> &'static str {
     match path {
         RESPONSES => "input",
@@ -47,14 +47,14 @@ fn said(path: &str) -> &'static str {
     }
 }
 
-/// The first `count` of what has been said, in a body.
+/// Cuts the conversation in a body to its first `count` entries.
 fn cut(path: &str, mut body: Value, count: usize) -> Value {
     body[said(path)].as_array_mut().expect("a list").truncate(count);
     body
 }
 
-/// The three turns of a conversation with Claude Code, as it sends them: what it was asked to remember in between,
-/// another billing header and another place of the marks in each.
+/// Returns the three turns of a conversation with Claude Code, as it sends them: with reminders in between, and with
+/// another billing header and other places of the marks in each.
 fn of_claude_code() -> Vec<Value> {
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": "/a"}});
     let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "1→fn main() {}"});
@@ -90,7 +90,7 @@ fn of_claude_code() -> Vec<Value> {
     [1, 3, 6].map(turn).into()
 }
 
-/// Three turns as Codex sends them.
+/// Returns three turns as Codex sends them.
 fn of_codex() -> Vec<Value> {
     let message = |role: &str, text: &str| {
         let kind = if role == "assistant" { "output_text" } else { "input_text" };
@@ -147,7 +147,7 @@ fn of_gemini() -> Vec<Value> {
     [1, 3, 5].map(|count| cut(GEMINI, body.clone(), count)).into()
 }
 
-/// Without marks for the cache, which may move.
+/// Removes the cache marks, which may move.
 fn unmarked(mut value: Value) -> Value {
     fn unmark(value: &mut Value) {
         match value {
@@ -163,7 +163,7 @@ fn unmarked(mut value: Value) -> Value {
     value
 }
 
-/// The pieces of what has been said, each with who said it: a message, or each block of one.
+/// Splits the conversation into pieces, each with its role: a message, or each block of one.
 fn pieces(path: &str, body: &mut Value) -> Vec<(Value, Value)> {
     let said = body.as_object_mut().expect("an object").remove(said(path)).expect("messages");
     let inner = if path == GEMINI { "parts" } else { "content" };
@@ -171,7 +171,7 @@ fn pieces(path: &str, body: &mut Value) -> Vec<(Value, Value)> {
     for message in said.as_array().expect("a list") {
         match message[inner].as_array() {
             Some(blocks) => {
-                // A lone text of the last message may be listed.
+                // The only text of the last message may be in a list.
                 let text = |block: &Value| match block["type"] == "input_text" && blocks.len() == 1 {
                     true => block["text"].clone(),
                     false => block.clone(),
@@ -210,7 +210,7 @@ fn each_turn_reaches_an_upstream_of_another_dialect_as_the_beginning_of_the_next
     }
 }
 
-/// What a client of messages asks in a session.
+/// Builds a request of a messages client in a session.
 fn asked_in(session: &str) -> Request {
     let body = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
     let ask = Request::post(MESSAGES).json(&body);
@@ -246,13 +246,13 @@ fn a_conversation_has_a_cache_key_at_openai_that_is_its_own() {
     assert!(other.is_string() && other != key);
     assert_eq!(key_of(&gateway, asked_in("")), Value::Null, "no session is known");
 
-    // Two callers that name their sessions alike have two conversations.
+    // Two callers with equal session names have separate conversations.
     let managed = json!({"name": "k", "key": "sk-managed-key-1", "supportedModels": ["*"]});
     gateway.admin().post("/api/downstream-keys", &managed).expect(200);
     let managed = asked_in("one").header("authorization", "Bearer sk-managed-key-1");
     assert!(![Value::Null, key.clone()].contains(&key_of(&gateway, managed)));
 
-    // Claude Code's user is a device with many conversations, unless it names one.
+    // Claude Code's user id is a device with many conversations, unless it names one.
     let user = format!("user_{}_account__session_", "0f".repeat(32));
     let body = |user: &str| {
         json!({"model": MODEL, "max_tokens": 9, "metadata": {"user_id": user},
@@ -271,7 +271,7 @@ fn a_conversation_has_a_cache_key_at_openai_that_is_its_own() {
     let ask = device.iter().fold(ask, |ask, (name, value)| ask.header(name, value));
     assert_eq!(key_of(&gateway, ask), Value::Null);
 
-    // Who sends one is known by it.
+    // A key that the client sends identifies the conversation.
     let mut own = body("u");
     own["prompt_cache_key"] = json!("mine");
     assert_eq!(key_of(&gateway, Request::post(MESSAGES).json(&own)), "mine");

@@ -1,4 +1,4 @@
-//! A conversation in speech: frames pass both ways, and what is counted of them.
+//! A conversation in speech: frames pass both ways, and their usage is counted.
 
 mod support;
 
@@ -17,12 +17,12 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
 const MODEL: &str = "model-speech";
 const PATH: &str = "/v1/realtime?model=model-speech";
 
-/// An upstream with a voice, or one that answers the upgrade with a status.
+/// A realtime upstream, or one that answers the upgrade with a status.
 struct Voice {
     address: SocketAddr,
-    /// The heads of the upgrades.
+    /// The heads of the upgrade requests.
     asked: Arc<Mutex<Vec<String>>>,
-    /// What its clients said.
+    /// The frames of its clients.
     heard: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -156,7 +156,7 @@ fn opened(caller: &Caller) -> Socket {
     socket
 }
 
-/// Asks for a response and hears it to its end.
+/// Requests a response and reads it to its end.
 #[track_caller]
 fn talk(socket: &mut Socket, kind: &str) {
     socket.send(&json!({"type": kind}));
@@ -229,7 +229,7 @@ fn what_cannot_be_opened_is_refused_over_http() {
     let other = with_key(&gateway, &json!({"supportedModels": ["another"]}));
     refused(&other, PATH).expect(403);
     assert_eq!(voice.asked().len(), 0);
-    // A browser has no header for its key.
+    // A browser cannot send its key in a header.
     let protocols = "realtime, openai-insecure-api-key.sk-client-none";
     let ask = ask().header("sec-websocket-protocol", protocols);
     let Err(answer) = gateway.anyone().try_socket(ask) else { panic!("a wrong key was let in") };
@@ -270,7 +270,7 @@ fn each_response_counts_against_the_limits_of_its_key() {
     let limits = json!({"maxConcurrency": 1, "budgets": [{"period": "total", "maxRequests": 2}]});
     let client = with_key(&gateway, &limits);
     let mut socket = opened(&client);
-    // Its first response is that of the opening, and has the only place.
+    // Its first response is the one of the opening, and takes the only place.
     let Err(answer) = client.try_socket(ask()) else { panic!("a second one was opened") };
     assert_eq!(answer.expect(429)["error"]["code"], "key_over_concurrency");
     talk(&mut socket, "response.create");
@@ -280,7 +280,7 @@ fn each_response_counts_against_the_limits_of_its_key() {
     assert_eq!((&refused["type"], &refused["error"]["code"]), (&json!("error"), &json!("key_over_budget")));
     assert_eq!(refused["error"]["type"], "rate_limit_error", "{refused}");
     assert_eq!(voice.heard().len(), 2, "it was not passed on");
-    // The socket is still open, until the upstream answers somebody who speaks.
+    // The socket stays open until the upstream responds to a speaker.
     socket.send(&json!({"type": "x"}));
     assert_eq!(socket.event()["type"], "echo");
     socket.send(&json!({"type": "somebody.speaks"}));
@@ -324,7 +324,7 @@ fn a_key_that_is_revoked_has_no_further_response() {
     assert_eq!((&error["code"], &error["type"]), (&json!("key_disabled"), &json!("permission_error")));
 }
 
-/// However its type is written, and although the upstream begins by itself.
+/// However its type is spelled, and although the upstream begins by itself.
 #[test]
 fn a_key_that_is_revoked_has_no_response_in_other_words() {
     let escaped = r#"{"type":"response\u002ecreate"}"#.to_owned();

@@ -1,5 +1,5 @@
-//! A request that is refused for its form is sent once more in other words, and a compaction goes to a
-//! channel that can do without one.
+//! A request that is refused for its form is sent once more in another form, and a compaction goes to a channel that works
+//! without one.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn started(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-/// As OpenAI-style upstreams refuse what they do not know.
+/// Builds a refusal as OpenAI-style upstreams answer unknown members.
 fn refusal(message: &str) -> Reply {
     Reply::json(
         400,
@@ -68,7 +68,7 @@ fn what_a_responses_upstream_does_not_know_is_left_out_step_by_step() {
         let answer =
             gateway.client().send(Request::post(RESPONSES).header("session_id", "s-1").json(&full()));
         let asked: Vec<Value> = upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()).collect();
-        // Three more at most; tools are never taken away.
+        // At most three further attempts; tools are never removed.
         assert_eq!(asked, bodies[..(refusals + 1).min(4)], "{refusals}");
         assert_eq!(answer.status, if refusals < 4 { 200 } else { 400 }, "{refusals}: {}", answer.text());
         let rows = gateway.wait_for_logs(1);
@@ -220,7 +220,7 @@ fn an_organization_that_may_not_see_summaries_is_answered_without() {
     assert_eq!(asked, [json!({"effort": "high", "summary": "auto"}), without.clone(), without]);
 }
 
-/// What Google's model is asked for when it refuses a chat client's request with these words.
+/// Returns the requests that Google's model gets when it refuses a chat client's request with this message.
 fn asked_of_google(body: &Value, message: &str) -> Vec<Value> {
     let (gateway, upstream) = Gateway::serving_as("gemini", &[MODEL]);
     let path = format!("/v1beta/models/{MODEL}:generateContent");
@@ -395,7 +395,7 @@ fn what_keeps_nothing_is_not_asked_to_go_on() {
     let error = gateway.client().post(RESPONSES, &body).expect(400);
     assert_eq!(error["error"]["code"], "previous_response_not_found", "{error}");
     assert_eq!(upstream.asked_for(RESPONSES).len(), 0);
-    // Where answers are kept the id goes on.
+    // If answers are stored, the id is passed on.
     let (gateway, upstream) = started("openai", &[]);
     gateway.client().post(RESPONSES, &body).expect(200);
     assert_eq!(upstream.last(RESPONSES).json(), body);
@@ -419,19 +419,19 @@ fn an_answer_that_the_upstream_has_forgotten_is_referred_to_no_more() {
     let asked: Vec<Value> = upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()).collect();
     assert_eq!(asked, [body.clone(), without]);
 
-    // The output of a call means nothing without it: the client is told, and sends everything.
+    // The output of a call means nothing without the call: the client gets an error, and sends everything.
     let output = json!({"type": "function_call_output", "call_id": "call_1", "output": "5"});
     let continued = json!({"model": MODEL, "previous_response_id": "resp_1", "input": [output]});
     upstream.answer(RESPONSES, forgotten());
     let refused = gateway.client().post(RESPONSES, &continued).expect(400);
     assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
     assert_eq!(upstream.asked_for(RESPONSES).len(), 3);
-    // Once is enough.
+    // It is tried again only once.
     gateway.client().post(RESPONSES, &body).expect(400);
     assert_eq!(upstream.asked_for(RESPONSES).len(), 5);
 
-    // Where other dialects could be asked, they are not: the answer is no more there than here, and the
-    // dialect is as good as it was.
+    // Other dialects, where available, are not tried: they do not have the answer either, and this dialect works as well as
+    // before.
     let (gateway, upstream) = started("new-api", &[]);
     upstream.answer(RESPONSES, forgotten());
     let refused = gateway.client().post(RESPONSES, &continued).expect(400);

@@ -1,4 +1,4 @@
-//! Answers that name the model as the client did, on every surface, in every form.
+//! Answers that name the model as the client did, on every surface and in every form.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use support::{Gateway, Reply, Request, Upstream, eventually, wire};
 
 const MODEL: &str = "model-asked-for";
-/// What the upstream calls it.
+/// The upstream's name of the model.
 const THERE: &str = "vendor/model-2026-05";
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
@@ -24,7 +24,7 @@ fn body(path: &str, stream: bool) -> Value {
     }
 }
 
-/// What the upstream answers under a name of the model.
+/// Builds the upstream's answer under a name of the model.
 fn whole(path: &str, model: &str) -> Value {
     match path {
         CHAT => wire::chat(model),
@@ -44,7 +44,7 @@ fn events(path: &str, model: &str) -> Vec<String> {
     }
 }
 
-/// A gateway that echoes, before an upstream that has a name of its own for the model.
+/// Starts a gateway that echoes the requested name, in front of an upstream with its own name for the model.
 fn started() -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::with(&[("ECHO_REQUESTED_MODEL", "true")]);
@@ -69,7 +69,7 @@ fn an_answer_names_the_model_as_the_client_did() {
         upstream
             .answer(path, Reply::bytes(200, "application/json", packed).header("content-encoding", "gzip"));
         assert_eq!(asked(&gateway, path, false), whole(path, MODEL).to_string(), "packed: {path}");
-        // Too long to be held: what can be told of its length no longer holds.
+        // Too long to be held: the announced length does not hold any more.
         let mut long = [whole(path, THERE), whole(path, MODEL)];
         long.iter_mut().for_each(|whole| whole["also"] = json!({"model": "x".repeat(3 << 20)}));
         upstream.answer(path, Reply::json(200, &long[0]));
@@ -92,7 +92,7 @@ fn every_event_that_names_the_model_names_it_so_and_all_else_stays() {
         }
         upstream.answer(path, Reply::events(bytes));
         assert_eq!(asked(&gateway, path, true), wanted, "in pieces: {path}");
-        // Who names it right is not touched, however odd the rest is written.
+        // An answer that has the right name is not touched, however oddly the rest is written.
         let odd = wanted.replace("\"model\":", "\"model\" : ").replace("data: ", "data:");
         upstream.answer(path, Reply::events([&odd]));
         assert_eq!(asked(&gateway, path, true), odd, "{path}");
@@ -137,7 +137,7 @@ fn geminis_surface_has_its_own_word_for_it() {
     let events = gateway.client().post(&format!("{stream}?alt=sse"), &ask).text();
     assert_eq!(events, wire::data(&said(MODEL)).repeat(2));
     assert_eq!(gateway.client().post(stream, &ask).expect(200), json!([said(MODEL), said(MODEL)]));
-    // Some sites answer with one array, whatever they are asked for.
+    // Some sites answer with one array, whatever is requested.
     upstream.answer(stream, Reply::json(200, &json!([said(THERE), said(THERE)])));
     for (query, named) in [("?alt=sse", MODEL), ("", MODEL)] {
         let text = gateway.client().post(&format!("{stream}{query}"), &ask).text();
@@ -169,7 +169,7 @@ fn the_setting_holds_at_once_and_is_off_at_first() {
         }
         assert_eq!(asked(&gateway, MESSAGES, false), whole(MESSAGES, wanted).to_string());
     }
-    // What the log says is what was asked, and the error of an upstream is no answer.
+    // The log has the model as requested, and an upstream's error is not an answer.
     gateway.admin().put(SETTINGS, &json!({"echoRequestedModel": true})).expect(200);
     upstream.answer(
         MESSAGES,

@@ -1,4 +1,4 @@
-//! Routes and background tasks as the operator sees them.
+//! Routes and background tasks, as the operator sees them.
 
 mod support;
 

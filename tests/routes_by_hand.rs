@@ -1,4 +1,4 @@
-//! Routes that an operator makes: patterns, aliases, mappings, groups, and what they serve.
+//! Routes that an operator creates: patterns, aliases, mappings, groups, and what they serve.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn path_of(route: &Value) -> String {
     format!("/api/routes/{}", route["id"])
 }
 
-/// The source models of a route's channels, sorted.
+/// Returns the source models of a route's channels, sorted.
 #[track_caller]
 fn sources(route: &Value) -> Vec<String> {
     let channels = route["channels"].as_array().expect("channels").iter();
@@ -38,7 +38,7 @@ fn rebuild(gateway: &Gateway) -> Value {
     gateway.admin().post("/api/routes/rebuild", &json!({"wait": true})).expect(200)["rebuild"].clone()
 }
 
-/// The model that the upstream was asked for when a client asked for this one.
+/// Returns the model that the upstream is asked for when a client asks for this one.
 #[track_caller]
 fn sent_for(gateway: &Gateway, upstream: &Upstream, model: &str) -> Value {
     gateway.client().chat(model).expect(200);
@@ -297,7 +297,7 @@ fn a_deleted_route_is_gone_for_clients_and_groups() {
     let group = gateway.routes().into_iter().find(|route| route["id"] == group["id"]).expect("the group");
     assert_eq!((&group["sourceRouteIds"], &group["channels"]), (&json!([]), &json!([])));
     gateway.client().chat("g").expect(503);
-    // What is left of it can be changed all the same; routes that are sent have to be some.
+    // The rest of the group can still be changed; but a list of routes that is sent must not be empty.
     for (change, status) in [
         (json!({"enabled": false}), 200),
         (json!({"displayName": "h"}), 200),

@@ -1,5 +1,5 @@
-//! A system that gives little: few open files, no room for a file to grow. What is served already goes on, and
-//! the log says what to raise.
+//! A system with few resources: few open files, or no room for a file to grow. Requests under way are served, and the log
+//! says which limit to raise.
 
 mod support;
 
@@ -48,7 +48,7 @@ fn clients_that_all_wait_have_an_upstream_each() {
     gateway.wait_for_output("16 clients may be connected at once");
     let caller = gateway.client();
     let mut clients: Vec<_> = (0..16).map(|_| caller.connect()).collect();
-    // What the first upstream's connections hold when they are idle is what the second one's need.
+    // The idle connections to the first upstream hold the descriptors that the second one needs.
     for (model, upstream) in models.into_iter().zip(&upstreams) {
         let gate = Gate::default();
         upstream.answer(PATH, Reply::json(200, &wire::completion(model)).head_waits_for(&gate));
@@ -72,7 +72,7 @@ fn a_file_that_may_not_grow_stops_no_request() {
     let home = gateway.home().clone();
     drop(gateway);
 
-    // A megabyte, in blocks of 512 bytes.
+    // One megabyte, in blocks of 512 bytes.
     let mut gateway = Setup::default().limited("ulimit -f 2048").start_in(home.clone());
     let key = |number: usize| json!({"name": format!("key {number}"), "key": format!("sk-scarce-{number}"), "description": "z".repeat(4000)});
     let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! What runs by itself: at the times of saved schedules, which hold as soon as they are saved.
+//! Scheduled work: at the times of saved schedules, which apply as soon as they are saved.
 
 mod support;
 
@@ -93,7 +93,7 @@ fn the_schedule_of_check_ins_can_be_set_alone() {
         assert_eq!(refused["success"], false);
         assert_eq!(refused["error"], refused["message"]);
     }
-    // No mode is cron.
+    // Without a mode, it is cron.
     assert_eq!(put(&json!({}), 200), json!({"success": true, "mode": "cron", "cron": "15 6 * * *"}));
 }
 
@@ -121,14 +121,14 @@ fn the_log_cleanup_takes_old_rows_by_its_schedule() {
     assert_eq!(left[0]["checkin_logs"]["message"], "of today");
     let events = gateway.admin().get("/api/events?limit=500").expect(200);
     assert!(events.as_array().expect("events").iter().all(|event| event["title"] != "old"));
-    // The same time of a schedule is never served twice.
+    // Runs are recorded, so that each time of a schedule is served only once.
     assert!(database.number("SELECT COUNT(*) FROM job_runs WHERE job = 'log cleanup'") >= 1);
 }
 
 #[test]
 fn the_day_is_summed_up_by_its_schedule() {
     let gateway = Gateway::start();
-    // Nobody to tell is an error in the log, and nothing else.
+    // Without a recipient it is an error in the log, and nothing else.
     save(&gateway, &json!({"dailySummaryCron": EVERY_SECOND}));
     gateway.wait_for_output("the daily summary reached nobody");
     let hook = gateway.send_notices_to_a_webhook();
@@ -137,14 +137,14 @@ fn the_day_is_summed_up_by_its_schedule() {
         told.filter(|notice| notice["title"].as_str().is_some_and(|title| title.starts_with("Daily summary")))
             .collect::<Vec<_>>()
     };
-    // No cool-down holds it back.
+    // No notification cool-down holds it back.
     eventually("two summaries are sent", || (summaries().len() >= 2).then_some(()));
     let told = summaries().remove(0);
     assert_eq!(told["level"], "info");
     let message = told["message"].as_str().expect("a text");
     assert!(message.contains("Accounts: 0 (0 active, 0 below 1 USD)"), "{message}");
     assert!(message.contains("Net: 0.000000 USD"), "{message}");
-    // An empty schedule is never.
+    // An empty schedule means never.
     save(&gateway, &json!({"dailySummaryCron": ""}));
     gateway.admin().put(RUNTIME, &json!({"dailySummaryCron": "soon"})).expect(400);
 }

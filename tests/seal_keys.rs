@@ -1,4 +1,4 @@
-//! New keys for what is stored: everything goes on working, and the former keys go.
+//! New keys for stored secrets: everything goes on working, and the former keys are removed.
 
 mod support;
 
@@ -27,13 +27,13 @@ const SEALED: [(&str, &str); 7] = [
     ("settings", "value"),
 ];
 
-/// A gateway with something in every sealed column, all of which is needed for [`World::works`].
+/// A gateway with a value in every sealed column, all of which [`World::works`] needs.
 struct World {
     gateway: Gateway,
-    /// Behind an outbound proxy, with headers of its own, known by a key.
+    /// Behind an outbound proxy, with custom headers, used with a key.
     upstream: Upstream,
     proxy: Proxy,
-    /// Known by a session, with keys.
+    /// Used with a session, with account tokens.
     site: Site,
     key_account: Value,
     session_account: Value,
@@ -65,7 +65,7 @@ impl World {
         self.gateway.with_token(CLIENT_KEY)
     }
 
-    /// Every credential does what it is there for.
+    /// Asserts that every credential works.
     #[track_caller]
     fn works(&self) {
         let crossings = self.proxy.seen().len();
@@ -89,7 +89,7 @@ impl World {
         assert_eq!(failed, None);
     }
 
-    /// With so many more accounts that replacing the seal key takes a while.
+    /// Starts one with so many further accounts that replacing the seal key takes a while.
     fn with_many_accounts() -> Self {
         let mut world = Self::start();
         world.gateway.kill();
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// `id purpose status` of every key.
+/// Returns `id purpose status` of every key.
 fn key_rows(home: &Home) -> Vec<String> {
     key_rows_of(&home.database())
 }
@@ -123,7 +123,7 @@ fn key_rows_of(database: &Database) -> Vec<String> {
     rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// How many values of each column are sealed with this key.
+/// Returns how many values of each column are sealed with this key.
 fn sealed_with(home: &Home, id: i64) -> [i64; SEALED.len()] {
     let database = home.database();
     SEALED.map(|(table, column)| {
@@ -144,7 +144,7 @@ fn finish(gateway: &Gateway, answer: &Value) -> Value {
     task["result"].clone()
 }
 
-/// Asks for the models on a connection that stays open, with the managed key.
+/// Requests the models on a connection that stays open, with the managed key.
 fn ask_again(connection: &mut Connection) -> Answer {
     let ask = format!("GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {CLIENT_KEY}\r\n\r\n");
     connection.exchange(ask.as_bytes())
@@ -224,7 +224,7 @@ fn a_replaced_index_key_still_finds_every_key_and_refuses_a_second_one() {
 fn a_rotation_that_was_killed_half_way_goes_on_by_itself() {
     let mut world = World::with_many_accounts();
     let mut former = 1;
-    // Whatever finds a rotation through already has it tried anew: this machine had other things to do than the test.
+    // If the rotation was already through, it is tried anew: the machine was busy with other work.
     loop {
         let left = |world: &World| sealed_with(world.gateway.home(), former).iter().sum::<i64>();
         let all = left(&world);
@@ -268,7 +268,7 @@ fn a_rotation_that_was_killed_half_way_goes_on_by_itself() {
     world.works();
 }
 
-/// The id of the active seal key.
+/// Returns the id of the active seal key.
 fn sealing_key(world: &World) -> i64 {
     let sql = "SELECT id FROM crypto_keys WHERE purpose = 'seal' AND status = 'active'";
     world.gateway.home().database().number(sql)
@@ -311,7 +311,7 @@ fn a_factory_reset_during_a_rotation_leaves_one_key_of_each_kind() {
     let home = world.gateway.home();
     let (database, keys) = match home.server() {
         None => (home.database(), ["2 index active", "3 seal active"]),
-        // A reset leaves a server for the default database, which has keys of its own.
+        // A reset leaves a server for the default database, which has its own keys.
         Some(_) => {
             (Database::file(home.data_dir().join("switchyard.db")), ["1 seal active", "2 index active"])
         }

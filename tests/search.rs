@@ -1,4 +1,4 @@
-//! One text over everything an operator may look for.
+//! One search over everything that an operator may look for.
 
 mod support;
 
@@ -41,7 +41,7 @@ fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {
     {
         gateway.admin().post("/api/search", &body).expect(400);
     }
-    // What nobody serves at present is not found among the models.
+    // A model that nobody serves at present is not found among the models.
     gateway
         .admin()
         .put(&format!("/api/accounts/{}", account["id"]), &json!({"status": "disabled"}))

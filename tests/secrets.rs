@@ -25,7 +25,7 @@ const SECRETS: [&str; 9] = [
     "credential-secret-of-the-tests",
 ];
 
-/// Uses every place where a credential passes, at the chattiest log level.
+/// Uses every place through which a credential passes, at the most verbose log level.
 fn busy_gateway() -> (Gateway, Upstream, Vec<Value>) {
     let upstream = Upstream::start(&[MODEL]);
     let setup = Setup::default()

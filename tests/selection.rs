@@ -1,4 +1,4 @@
-//! Which channel a request goes to, and how that can be told afterwards.
+//! Which channel a request goes to, and how the reason can be seen afterwards.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{Gateway, Pair, Reply};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// What the log says of each attempt, oldest first.
+/// Returns the logged reason of each attempt, oldest first.
 fn reasons(gateway: &Gateway, rows: usize) -> Vec<String> {
     let rows = gateway.wait_for_logs(rows);
     rows.iter().map(|row| row["decisionReason"].as_str().unwrap_or_default().to_owned()).collect()
@@ -19,7 +19,7 @@ fn the_log_says_why_a_request_went_where_it_went() {
     pair.first.answer(CHAT, Reply::error(500, "boom"));
     pair.gateway.client().chat(Pair::MODEL).expect(200);
     let reasons = reasons(&pair.gateway, 2);
-    // 100 against 0.01 of the same base.
+    // Weights of 100 and 0.01 on the same base.
     assert_eq!(
         reasons,
         ["weighted: P0, 2 available, p=100.0%", "weighted: P0, 1 available, p=100.0%"],

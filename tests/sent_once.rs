@@ -1,5 +1,5 @@
-//! What an upstream may be at work on is not asked of it again: a text goes to the next channel alone, and what would be
-//! made twice goes nowhere.
+//! A request that an upstream may be working on is not sent to it again: a text request goes only to the next channel, and
+//! one that would create something twice goes nowhere.
 
 mod support;
 
@@ -29,7 +29,7 @@ fn form_to(path: &str) -> Request {
     Request::post(path).header("content-type", "multipart/form-data; boundary=b").body(body)
 }
 
-/// Requests for a text, by path.
+/// Returns requests for a text, by path.
 fn texts() -> Vec<(&'static str, Request)> {
     let turns = json!([{"role": "user", "content": "Which way?"}]);
     vec![
@@ -39,7 +39,7 @@ fn texts() -> Vec<(&'static str, Request)> {
     ]
 }
 
-/// Requests for what costs much or stays, by path.
+/// Returns requests for things that are expensive or permanent, by path.
 fn creations() -> Vec<(&'static str, Request)> {
     vec![
         (VIDEOS, text_of(VIDEOS, json!({"prompt": "a train"}))),
@@ -50,7 +50,7 @@ fn creations() -> Vec<(&'static str, Request)> {
     ]
 }
 
-/// A pair whose first upstream has just served a request, so that a connection to it is kept.
+/// Starts a pair whose first upstream has just served a request, so that a connection to it is kept.
 fn warm() -> Pair {
     let pair = Pair::start();
     for upstream in [&pair.first, &pair.second] {
@@ -61,7 +61,7 @@ fn warm() -> Pair {
     pair
 }
 
-/// The requests to a path, but for the one that made the connection warm.
+/// Returns the requests to a path, except for the one that opened the connection.
 fn asked(upstream: &Upstream, path: &str) -> Vec<ReceivedRequest> {
     let all = upstream.asked_for(path);
     all.into_iter().skip(usize::from(path == CHAT)).collect()
@@ -77,14 +77,15 @@ fn is_told_that_it_may_be_made(answer: &Answer, status: u16, what: &str) {
     assert_eq!(answer.header("x-should-retry"), Some("false"), "{what}");
 }
 
-/// `what` of a pair's first upstream, on a new connection to it and on one that has rested.
+/// Runs `what` with a pair's first upstream, on a new connection to it and on one that has been idle.
 fn on_both_connections(
     cases: Vec<(&'static str, Request)>,
     mut what: impl FnMut(&Pair, &str, Request, bool),
 ) {
     for (path, request) in cases {
         let pairs = [false, true].map(|is_kept| (warm(), is_kept));
-        // From a second on a kept connection has rested; from a minute on it is closed, so no case waits for another.
+        // A kept connection counts as rested after a second and is closed after a minute, so the cases do not wait for each
+        // other.
         std::thread::sleep(Duration::from_millis(1100));
         for (pair, is_kept) in pairs {
             if !is_kept {
@@ -103,7 +104,7 @@ fn a_text_that_was_read_goes_to_the_next_channel_alone() {
         pair.first.answer(path, Reply::silence());
         assert_eq!(send(pair, request).status, 200, "{path}");
         assert_eq!((asked(&pair.first, path).len(), pair.second.asked_for(path).len()), (1, 1), "{path}");
-        // A rested connection may have been closed for its rest.
+        // An idle connection may have been closed because of its idleness.
         eventually("the failure is booked", || {
             (pair.channel("first")["cooldownUntil"].is_null() == is_kept).then_some(())
         });
@@ -158,7 +159,7 @@ fn a_creation_that_is_refused_or_cannot_be_sent_goes_to_the_next_channel() {
     }
 }
 
-/// A server's word that it closes a connection for its idleness.
+/// Builds a server's message that it closes a connection because it is idle.
 fn goodbye() -> Reply {
     Reply::error(408, "Request Time-out").header("connection", "close")
 }

@@ -1,5 +1,5 @@
-//! A channel whose credential is one person's login takes two sessions at a time: a further one waits,
-//! goes elsewhere, or is told to come again.
+//! A channel whose credential is one person's login serves two sessions at a time: a further one waits, goes elsewhere, or
+//! is told to try again.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn says(gateway: &Gateway, session: Option<&str>) -> Answer {
     gateway.client().send(session.into_iter().fold(ask, |ask, name| ask.header("session_id", name)))
 }
 
-/// A gateway with one account per upstream; all are turned into OAuth logins unless `api_keys`.
+/// Starts a gateway with one account per upstream; all become OAuth logins unless `api_keys`.
 fn started(upstreams: &[&Upstream], variables: &[(&str, &str)], api_keys: bool) -> Gateway {
     let home = Home::new();
     let setup = variables.iter().fold(Setup::default(), |setup, (name, value)| setup.with(name, value));
@@ -67,7 +67,7 @@ fn the_third_session_is_told_to_come_again() {
         assert_eq!(error["type"], "server_error");
         assert!(error["message"].as_str().is_some_and(|text| text.starts_with("Channel busy: ")), "{error}");
         assert_eq!(refused.header("retry-after"), Some("2"));
-        // Who names no session is not counted.
+        // A request without a session is not counted.
         let unnamed = scope.spawn(|| says(&gateway, None));
         eventually("it is at work", || (count(&upstream) == 3).then_some(()));
         gate.open();

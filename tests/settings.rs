@@ -10,7 +10,7 @@ use support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Setup, Upstream, eve
 
 const PATH: &str = "/api/settings/runtime";
 
-/// What a gateway with the tests' tokens shows.
+/// The settings of a gateway with the tests' tokens.
 const DEFAULTS: &str = r#"{
     "checkinCron": "0 8 * * *", "checkinScheduleMode": "cron", "checkinIntervalHours": 6,
     "balanceRefreshCron": "0 * * * *", "lowBalanceThreshold": 0, "dailySummaryCron": "58 23 * * *",
@@ -61,7 +61,7 @@ fn events(gateway: &Gateway) -> Vec<Value> {
     events.filter(|event| event["relatedType"] == "settings").cloned().collect()
 }
 
-/// As if a trusted proxy on this machine spoke for this client.
+/// Calls as this client, as if through a trusted proxy on this machine.
 fn from(caller: Caller, address: &str) -> Caller {
     caller.with("x-forwarded-for", address)
 }
@@ -170,7 +170,7 @@ fn a_bad_value_is_refused_by_the_name_of_its_field() {
         ("notifyCooldownSec", json!([-1])),
     ] {
         for value in values.as_array().expect("values") {
-            // A good field beside it must not be kept either.
+            // A valid field beside it must not be stored either.
             let refused =
                 gateway.admin().put(PATH, &json!({"checkinIntervalHours": 5, field: value})).expect(400);
             let message = refused["message"].as_str().unwrap_or_default();
@@ -235,7 +235,7 @@ fn a_good_value_is_stored_in_one_form_and_outlives_a_restart() {
         assert_eq!(found["payloadRules"]["overrideRaw"][0]["params"]["a"], "{}");
         assert_eq!(found["payloadRules"].as_object().map(|sections| sections.len()), Some(5));
     }
-    // Sent back as shown, the secrets stay what they are.
+    // If sent back as shown, the secrets stay unchanged.
     let echo = shown(&gateway);
     let unchanged = put(
         &gateway,
@@ -309,7 +309,7 @@ fn a_changed_list_of_models_rebuilds_the_routes() {
         (&task["type"], &task["dedupeKey"]),
         (&json!("maintenance"), &json!("refresh-models-and-rebuild-routes"))
     );
-    // The same list again is no change.
+    // Sending the same list again is not a change.
     let count = tasks["tasks"].as_array().map(Vec::len);
     put(&gateway, &json!({"globalAllowedModels": ["ALPHA"]}));
     assert_eq!(gateway.admin().get("/api/tasks").expect(200)["tasks"].as_array().map(Vec::len), count);
@@ -386,7 +386,7 @@ fn what_is_changed_in_part_at_the_same_time_all_holds() {
     });
 }
 
-/// A proxy that gives this answer for every target.
+/// Starts a proxy that gives this answer for every target; returns its address.
 fn proxy(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -435,7 +435,7 @@ fn a_proxy_is_tested_by_what_comes_through_it() {
         assert!(refused["success"] == false && message.contains(cause), "{message}");
         assert!(!message.contains("p4ssw0rd"), "{message}");
     }
-    // The saved one is tested when none is named.
+    // Without a named proxy, the saved one is tested.
     let saved = json!({"systemProxyUrl": proxy(NO_CONTENT)});
     gateway.admin().put("/api/settings/runtime", &saved).expect(200);
     gateway.admin().send(Request::post("/api/settings/system-proxy/test")).expect(200);

@@ -1,5 +1,5 @@
-//! A site with `maxConcurrency` never has more requests than that; the rest go elsewhere, wait, or are
-//! told to come again. Every slot comes back, however its request ended.
+//! A site with `maxConcurrency` never has more requests than that; the rest go elsewhere, wait, or are told to try again.
+//! Every slot is returned, however its request ended.
 
 mod support;
 
@@ -11,9 +11,9 @@ use support::{Answer, Caller, Gate, Gateway, Pair, Reply, Request, Stream, Upstr
 const CHAT: &str = "/v1/chat/completions";
 const MODEL: &str = "model-slot";
 
-/// Who finds no slot is refused at once.
+/// Requests without a slot are refused at once.
 const NO_QUEUE: &[(&str, &str)] = &[("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", "0")];
-/// Who finds no slot waits, longer than any test takes.
+/// Requests without a slot wait longer than any test takes.
 const LONG_QUEUE: &[(&str, &str)] = &[("PROXY_SITE_CONCURRENCY_QUEUE_WAIT_MS", "600000")];
 
 /// A gateway with one site that has a limit.
@@ -38,14 +38,14 @@ impl Limited {
         self.gateway.admin().put(&path, &json!({"maxConcurrency": limit})).expect(200);
     }
 
-    /// From now on answers wait for the gate.
+    /// Makes answers wait for the gate from now on.
     fn hold(&self) -> Gate {
         let gate = Gate::new();
         self.upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)).head_waits_for(&gate));
         gate
     }
 
-    /// A stream of which the client has read the beginning and the upstream holds back the end.
+    /// Opens a stream whose beginning the client has read and whose end the upstream holds back.
     fn open_stream(&self) -> Stream {
         let events = wire::chat_events(MODEL);
         self.upstream.answer_once(CHAT, Reply::events(&events).stalls_after(events.len() - 2));
@@ -55,7 +55,7 @@ impl Limited {
         stream
     }
 
-    /// A request in the background.
+    /// Sends a request in the background.
     fn chat<'s>(&'s self, scope: &'s Scope<'s, '_>) -> ScopedJoinHandle<'s, Answer> {
         scope.spawn(|| self.gateway.client().chat(MODEL))
     }
@@ -147,7 +147,7 @@ fn a_killed_upstream_frees_its_slot() {
         let waiting = limited.chat(scope);
         limited.upstream.hang_up();
         while stream.next_event().expect("the gateway ends the stream properly").is_some() {}
-        // It may have looked for a channel before the break, or after it, when the only one cools.
+        // It may have looked for a channel before the break, or after it, when the only one was cooling.
         let answer = waiting.join().expect("no panic");
         assert!(answer.status == 200 || answer.text().contains("No available channels"), "{}", answer.text());
     });

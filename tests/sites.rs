@@ -1,4 +1,4 @@
-//! Sites: what is accepted, what is stored, what follows from a change.
+//! Sites: what is accepted, what is stored, and the effects of a change.
 
 mod support;
 
@@ -11,7 +11,7 @@ fn a_site() -> Value {
     json!({"name": "Blue", "url": "https://blue.example.com", "platform": "openai"})
 }
 
-/// Every field with values it refuses.
+/// Returns every field with values that it refuses.
 fn refused() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("name", vec![json!(null), json!(""), json!("  "), json!(7), json!(true), json!([]), json!({})]),
@@ -88,7 +88,7 @@ fn refused() -> Vec<(&'static str, Vec<Value>)> {
     ]
 }
 
-/// Values that are accepted, and how they come back.
+/// Returns accepted values, and how they are returned.
 fn accepted() -> Vec<(&'static str, Value, Value)> {
     vec![
         ("name", json!("  Green "), json!("Green")),
@@ -177,7 +177,7 @@ fn a_new_site_has_every_field_with_its_default() {
     assert_eq!(list[0]["subscriptionSummary"], json!(null));
 }
 
-/// ISO 8601 in UTC with milliseconds.
+/// Asserts that a value is ISO 8601 in UTC with milliseconds.
 fn assert_is_a_time(value: &Value) {
     let text = value.as_str().unwrap_or_default();
     assert!(text.len() == 24 && text.ends_with('Z') && &text[10..11] == "T", "{value}");
@@ -241,7 +241,7 @@ fn accepted_values_come_back_in_their_stored_form() {
     }
 }
 
-/// Equal, with 1 and 1.0 taken as one number.
+/// Compares values, with 1 and 1.0 as equal numbers.
 fn same(a: &Value, b: &Value) -> bool {
     a == b || matches!((a.as_f64(), b.as_f64()), (Some(a), Some(b)) if a == b)
 }

@@ -1,4 +1,4 @@
-//! Calls beside the answers: counting tokens, compacting a conversation.
+//! Requests other than for answers: counting tokens, compacting a conversation.
 
 mod support;
 
@@ -187,7 +187,7 @@ fn documents_are_put_in_order_in_either_form() {
     let row = &gateway.wait_for_logs(1)[0];
     let told = [&row["status"], &row["totalTokens"], &row["isStream"]];
     assert_eq!(told, [&json!("success"), &json!(12), &json!(false)]);
-    // A hub that has only the first version is asked for that.
+    // A hub that has only the first version is asked for that one.
     assert_eq!(client.post("/v2/rerank", &ask).expect(200), found);
     assert_eq!(upstream.asked_for("/v2/rerank").len(), 1);
     assert_eq!(upstream.last("/v1/rerank").json(), ask);
@@ -250,7 +250,7 @@ fn codex_asks_below_its_own_base_url() {
     socket.create(&json!({"model": MODEL, "input": "x"}));
     assert_eq!(socket.turn().last().unwrap()["type"], "response.completed");
     assert_eq!(client.post("/v1/alpha/search", &json!({"query": "x"})).expect(200), json!({"data": []}));
-    // What its own tool sends has a model and commands, and no query.
+    // Its own tool sends a model and commands, but no query.
     let found = json!({"output": "The way is north.", "encrypted_output": "c2VhbGVk"});
     upstream.answer("/v1/alpha/search", Reply::json(200, &found));
     let commands = json!({"search_query": [{"q": "which way", "recency": 7}], "open": [{"ref_id": "https://a.example"}]});
@@ -298,7 +298,7 @@ fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
         "/v1/audio/speech",
     ] {
         let refusals = [
-            // Of a hub that knows the path and has not built it.
+            // The answer of a hub that knows the path but has not implemented it.
             Reply::json(
                 501,
                 &json!({"error": {"message": "API not implemented", "type": "new_api_error",
@@ -315,7 +315,7 @@ fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
         }
     }
     assert!(pair.channel("first")["cooldownUntil"].is_null());
-    // What is said of the model is for the client.
+    // An error about the model is for the client.
     pair.first.answer("/v1/embeddings", Reply::error(404, "This model has been retired"));
     let asked = pair.second.asked_for("/v1/embeddings").len();
     client.post("/v1/embeddings", &body).expect(404);
@@ -353,7 +353,7 @@ fn embeddings_are_made_by_upstreams_of_the_other_form() {
         refused["error"]["message"].as_str().is_some_and(|text| text.contains("content.parts")),
         "{refused}"
     );
-    // And OpenAI's form where only Google's is known.
+    // And OpenAI's format where only Google's is known.
     let there = "/v1beta/models/embed-google:batchEmbedContents";
     google.answer(
         there,

@@ -1,4 +1,4 @@
-//! What the log and the statistics tell, from rows written into the file: known numbers on known days.
+//! The log and the statistics, over rows written into the database file: known numbers on known days.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use support::{Gateway, Home, Setup, Upstream, eventually};
 
-/// A gateway with two sites, started again on what `rows` (SQL) put into its file.
+/// A gateway with two sites, restarted with the rows that `rows` (SQL) put into its file.
 struct Seeded {
     gateway: Gateway,
     upstreams: [Upstream; 2],
@@ -37,7 +37,7 @@ impl Seeded {
     }
 }
 
-/// Rows of the log: three clients, one of them known by its protocol only.
+/// Rows of the log: three clients, one of them known only by its protocol.
 const CLIENTS: &str =
     "INSERT INTO proxy_logs (site_id, model_requested, status, client_family, client_app_id, \
      client_app_name, client_confidence, total_tokens, estimated_cost, billing_details, created_at) VALUES
@@ -60,7 +60,7 @@ fn the_log_is_filtered_by_client() {
         ("client=app:cursor&status=failed", 1),
         ("status=failed", 2),
         ("from=2026-05-01T08:00:02Z", 2),
-        // Whole seconds: 1.5 s counts from its second on, and `to` excludes its own.
+        // Whole seconds: 1.5 s counts from its second on, and `to` excludes its own second.
         ("from=2026-05-01T08:00:01.900Z", 3),
         ("to=2026-05-01T08:00:01.900Z", 1),
         ("to=2026-05-01 08:00:03", 3),
@@ -126,7 +126,7 @@ fn clearing_the_log_says_how_much_went_and_keeps_the_sums() {
     assert_eq!(again["deletedProxyLogs"], 0);
 }
 
-/// Sums of two sites today and two days ago, hours of the first, check-ins, balances.
+/// Returns sums of two sites today and two days ago, hours of the first, check-ins and balances.
 fn used() -> String {
     const HOUR: i64 = 3_600_000;
     let now = jiff::Timestamp::now();
@@ -185,7 +185,7 @@ fn the_summary_counts_what_active_sites_have_and_did() {
     assert_eq!((&without["totalBalance"], &without["totalAccounts"]), (&json!(4), &json!(1)));
     assert_eq!((&without["totalUsed"], &without["proxy24h"]["total"]), (&json!(0.123457), &json!(0)));
     assert_eq!(without["todayCheckin"]["total"], 0);
-    // What was spent there was spent, whatever becomes of the site.
+    // Spending stays counted, even if the site is deleted.
     seeded.gateway.admin().delete("/api/sites/1").expect(200);
     let gone = seeded.get("/api/stats/dashboard?view=summary&refresh=true");
     assert_eq!((&gone["totalUsed"], &gone["totalAccounts"]), (&fresh["totalUsed"], &json!(1)));
@@ -335,7 +335,7 @@ fn clearing_the_usage_forgets_sums_counters_and_cooldowns() {
     }
     let event = &seeded.get("/api/events?limit=1")[0];
     assert_eq!((&event["type"], &event["level"]), (&json!("status"), &json!("warning")));
-    // A cooling channel serves again at once, and nothing comes back with a restart.
+    // A channel whose cooldown was ended serves at once, and a restart does not bring the cooldown back.
     seeded.upstreams[1].answer_faithfully();
     seeded.gateway.client().chat("beta").expect(200);
 }

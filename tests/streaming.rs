@@ -1,4 +1,4 @@
-//! Streams: each piece as it comes, never faster than the client reads, and gone with the client.
+//! Streams: each piece is passed on as it comes, never faster than the client reads, and they end with the client.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn streaming_with(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
 fn an_event_reaches_the_client_before_the_next_one_is_sent() {
     let (gateway, upstream) = streaming();
     let messages = json!([{"role": "user", "content": "x"}]);
-    // The events up to the first content may be held back: it decides whether the attempt is good.
+    // The events up to the first content may be held back: it decides whether the attempt succeeds.
     for (path, body, events, first_content) in [
         (CHAT, json!({"messages": messages}), wire::chat_events(MODEL), 1),
         ("/v1/responses", json!({"input": "x"}), wire::response_events(MODEL), 4),
@@ -68,7 +68,7 @@ fn a_finished_answer_does_not_wait_for_ever_for_its_usage() {
     let upstream = Upstream::with_one_path(MODEL, CHAT);
     let gateway = Gateway::with(&[]);
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
-    // Two words, the finish, and heartbeats where `[DONE]` should be.
+    // Two words, the finish, and heartbeats instead of `[DONE]`.
     let events = wire::chat_events(MODEL).into_iter().filter(|event| !event.contains("[DONE]"));
     let heartbeats = std::iter::repeat_n(": still here\n\n".to_owned(), 60);
     let upstream_says = Reply::events(events.chain(heartbeats)).paced(Duration::from_millis(250));
@@ -128,7 +128,7 @@ fn a_client_that_hangs_up_before_the_answer_frees_the_upstream() {
     }
 }
 
-/// One second is promised; the rest is for a busy machine.
+/// Asserts that the gateway hangs up soon: one second is promised, the rest is a margin for a busy machine.
 #[track_caller]
 fn hangs_up_within_a_moment(asked: &support::ReceivedRequest, leave: impl FnOnce()) {
     leave();
@@ -142,7 +142,7 @@ fn the_channel_is_not_punished(gateway: &Gateway) {
     assert_eq!(channel["failCount"], 0, "{channel}");
 }
 
-/// About `mebibytes` of chat chunks, 16 KiB each, with a proper beginning and end.
+/// Builds about `mebibytes` of chat chunks, 16 KiB each, with a proper beginning and end.
 fn long_stream(mebibytes: usize) -> (Reply, u64) {
     let events = wire::chat_events(MODEL);
     let filler = wire::chat_content(MODEL, &"x".repeat(16 << 10));
@@ -189,7 +189,7 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
     let sent = || -> Vec<u64> {
         upstream.asked_for(CHAT).iter().skip(1).map(support::ReceivedRequest::sent).collect()
     };
-    // What the kernel takes into its own buffers is not ours; it stops when both are full.
+    // The kernel's buffers are not ours; the upstream stops when they are full.
     let mut last = (sent(), Instant::now());
     eventually_within(Duration::from_secs(30), "the upstream has to wait", || {
         let now = sent();
@@ -202,7 +202,7 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
     let grown = gateway.resident_kib().saturating_sub(before);
     assert!(grown < READERS << 10, "{grown} KiB for {READERS} readers: more than 1 MiB each");
 
-    // Others are served meanwhile, and a reader that wakes up gets everything.
+    // Other clients are served meanwhile, and a reader that resumes gets everything.
     gateway.client().get("/v1/models").expect(200);
     for stream in streams.into_iter().take(1) {
         assert_eq!(stream.whole().body.len() as u64, length);

@@ -1,5 +1,5 @@
-//! The tests' own tools: what the stub upstream plays is what the client reads, so that a failure
-//! elsewhere speaks of the gateway.
+//! The tests' own tools: the client reads exactly what the stub upstream sends, so that a failure elsewhere is the
+//! gateway's.
 
 mod support;
 

@@ -9,7 +9,7 @@ use support::{Gate, Gateway, Program, Reply, Request, Site, eventually};
 
 const MODEL: &str = "model-sub2api";
 
-/// A gateway with an account whose session ends at this time.
+/// Starts a gateway with an account whose session ends at this time.
 fn with_account(site: &Site, expires_at: &str) -> (Gateway, Value) {
     let gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]);
     let body = json!({"name": "Relay", "url": site.url(), "platform": "sub2api"});
@@ -31,7 +31,7 @@ const FAR: &str = "2099-01-01T00:00:00Z";
 fn ten_requests_at_once_refresh_an_expired_session_once() {
     let site = Site::start(Program::Sub2Api, &[MODEL]);
     let (gateway, id) = with_account(&site, FAR);
-    // The site has ended the session before its time.
+    // The site has ended the session early.
     site.ada().token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
     let path = format!("/api/accounts/{id}/balance");
     thread::scope(|scope| {
@@ -80,7 +80,7 @@ fn a_kill_between_the_refresh_and_the_first_use_loses_no_token() {
     let read = gateway.admin().post(&path, &json!({})).expect(200);
     assert_eq!(read["balance"], 3);
     assert_eq!(site.ada().refreshes, 1, "the session of before the kill is still known");
-    // And so is the refresh token that came with it.
+    // The refresh token that came with it is known, too.
     site.ada().token = "eyJhbGciOiJIUzI1NiJ9.YW5vdGhlcg.c2ln".to_owned();
     gateway.admin().post(&path, &json!({})).expect(200);
     assert_eq!(site.ada().refreshes, 2);
@@ -137,7 +137,7 @@ fn a_refused_refresh_token_makes_the_account_expired_and_is_told() {
     assert_eq!(account(&gateway)["status"], "active");
 }
 
-/// The site has ended all sessions, say because somebody signed out everywhere.
+/// The site has ended all sessions, for instance because somebody signed out everywhere.
 #[test]
 fn where_the_refresh_token_is_refused_the_stored_password_brings_a_session() {
     let site = Site::start(Program::Sub2Api, &[MODEL]);
@@ -158,7 +158,7 @@ fn where_the_refresh_token_is_refused_the_stored_password_brings_a_session() {
     assert_eq!(account(&gateway)["status"], "active");
 }
 
-/// An expired account is left alone by every pass, so a moment's trouble must not make one.
+/// Every pass skips an expired account, so a brief failure must not expire one.
 #[test]
 fn a_refresh_that_meets_the_sites_trouble_is_tried_again() {
     let site = Site::start(Program::Sub2Api, &[MODEL]);

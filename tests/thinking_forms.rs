@@ -1,4 +1,4 @@
-//! A model's name may promise what the model does not take: adaptive thinking, a budget, or a schema.
+//! A model's name may suggest features that the model refuses: adaptive thinking, a budget, or a schema.
 
 mod support;
 
@@ -12,7 +12,8 @@ fn refusal(message: &str) -> Reply {
     Reply::json(400, &json!({"type":"error","error":{"type":"invalid_request_error","message":message}}))
 }
 
-/// What a chat client of `model` gets that asks to think, and the thinking that the upstream was asked for.
+/// Sends a chat request to `model` that asks for thinking. Returns the client's status, the `thinking` member of each request
+/// to the upstream, and the status of each log row.
 fn ask(model: &str, refusals: &[&str]) -> (u16, Vec<Value>, Vec<Value>) {
     let (gateway, upstream) = Gateway::serving_as("claude", &[model]);
     gateway.wait_for_channels(model, 1);
@@ -33,7 +34,7 @@ const NO_BUDGET: &str = "\"thinking.type.enabled\" is not supported for this mod
 #[test]
 fn a_refused_form_of_thinking_is_sent_once_more_in_the_other() {
     let adaptive = json!({"type":"adaptive"});
-    // Who gave a budget was shown the thinking.
+    // With a budget the thinking is shown, so the adaptive form has to ask for that.
     let shown = json!({"type":"adaptive","display":"summarized"});
     let budget = json!({"type":"enabled","budget_tokens":3200});
     for (model, refusal, forms) in [

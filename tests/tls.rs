@@ -1,5 +1,5 @@
-//! TLS towards clients, with certificates made on the spot by the `openssl` command. Where that
-//! command is missing there is nothing to test with, and the tests say so.
+//! TLS towards clients, with certificates made on the spot by the `openssl` command. Without that command nothing can be
+//! tested, and the tests say so.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{Caller, Home, SOON, Setup, TEXT, eventually, head, run};
 
 const REQUEST: &[u8] = b"GET /api/desktop/health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
-/// Writes `cert.pem` and `key.pem` for `localhost`; false without `openssl`.
+/// Writes `cert.pem` and `key.pem` for `localhost`; returns false without `openssl`.
 fn make_certificate(folder: &Path) -> bool {
     let config = "[req]\ndistinguished_name=n\nx509_extensions=e\nprompt=no\n[n]\nCN=localhost\n\
         [e]\nsubjectAltName=DNS:localhost\nbasicConstraints=critical,CA:FALSE\n";
@@ -37,7 +37,7 @@ fn setup(folder: &Path) -> Setup {
     Setup::default().with("TLS_CERT_FILE", &path("cert.pem")).with("TLS_KEY_FILE", &path("key.pem"))
 }
 
-/// A connection over TLS of a client that trusts only this certificate.
+/// Opens a TLS connection as a client that trusts only this certificate.
 fn connect(
     gateway: &support::Gateway,
     trusted: &CertificateDer<'static>,
@@ -58,7 +58,7 @@ fn connect(
     Ok(rustls::StreamOwned::new(session, socket))
 }
 
-/// One request.
+/// Sends one request.
 fn ask(gateway: &support::Gateway, trusted: &CertificateDer<'static>) -> Result<String, std::io::Error> {
     let mut stream = connect(gateway, trusted)?;
     stream.write_all(REQUEST)?;
@@ -91,7 +91,7 @@ fn a_gateway_with_a_certificate_speaks_tls_and_takes_a_new_one_without_a_restart
     eventually("the new certificate is served", || ask(&gateway, &second).ok());
     assert!(ask(&gateway, &first).is_err());
 
-    // A broken file keeps the old certificate in service.
+    // With a broken file, the old certificate stays in service.
     std::fs::write(home.path().join("cert.pem"), "nonsense").expect("written");
     gateway.signal("HUP");
     gateway.wait_for_output("TLS_CERT_FILE");
@@ -118,7 +118,7 @@ fn a_websocket_opens_over_tls_too() {
         heard.clone()
     };
     assert!(hears(&mut stream, "\r\n\r\n").starts_with("HTTP/1.1 101 "));
-    // Masked with zeros, it stands as it is.
+    // Masked with zeros, the payload is unchanged.
     let frame = br#"{"type":"response.create","model":"m","input":[],"generate":false}"#;
     let head = head(true, TEXT, frame.len(), true);
     stream.write_all(&[&head[..], &[0; 4], frame].concat()).expect("sent");

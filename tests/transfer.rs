@@ -1,4 +1,4 @@
-//! What an operator set up, out of one data directory and into another, from the command line.
+//! An operator's configuration, exported from one data directory and imported into another, from the command line.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, run, run_with};
 
-/// A gateway that has been in use, stopped.
+/// Creates a gateway that has been in use, and stops it.
 fn used() -> Arc<Home> {
     let pair = Pair::start();
     assert_eq!(pair.gateway.client().chat(Pair::MODEL).status, 200);
@@ -48,7 +48,7 @@ fn text(path: &Path) -> &str {
 
 fn document(path: &Path) -> Value {
     let mut document: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
-    // What differs between two exports of the same.
+    // The members that differ between two exports of the same data.
     document["timestamp"].take();
     document["checksum"].take();
     document
@@ -77,7 +77,7 @@ fn an_export_restored_elsewhere_exports_the_same() {
     done(&elsewhere, &["export", "--output", text(&again)]);
     assert_eq!(document(&again)["accounts"], document(&file)["accounts"]);
 
-    // Imported once more nothing is new.
+    // Imported again, nothing is new.
     let told = done(&elsewhere, &["import", text(&file), "--dry-run", "--mode", "replace"]);
     assert!(!told.contains("created sites") && !told.contains("created accounts"), "{told}");
     assert!(!told.contains("sk-team-of-the-export"), "{told}");
@@ -94,7 +94,7 @@ fn a_backup_beside_a_running_service_has_its_history() {
     assert_eq!(mode(&copy), 0o600);
     assert!(told.lines().any(|line| line.starts_with("proxy_logs") && line.ends_with('1')), "{told}");
     assert_eq!(pair.gateway.client().chat(Pair::MODEL).status, 200);
-    // Both commands that would write are sent away.
+    // Both commands that would write are refused.
     for arguments in [&["export"][..], &["import", text(&copy)]] {
         let finished = run(&Setup::default(), &home, arguments);
         assert!(!finished.status.success());
@@ -211,7 +211,7 @@ fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
     done(&restored, &["export", "-o", text(&again)]);
     assert_eq!(document(&again)["accounts"], document(&plain)["accounts"]);
 
-    // So does standard input, for one of both.
+    // Standard input works, too, for either file.
     let (piped, file) = (Home::new(), |path: &Path| File::open(path).expect("a file"));
     let imported = |arguments: &[&str], input: &Path| {
         run_with(&nothing, &piped, &[&["import"], arguments].concat(), file(input))
@@ -227,11 +227,11 @@ fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
         assert!(imported.status.success(), "{arguments:?}: {}", imported.stderr);
     }
 
-    // The variable serves as well.
+    // The environment variable works, too.
     let setup = Setup::default().with("BACKUP_PASSPHRASE", "correct hörse");
     let imported = run(&setup, &Home::new(), &["import", text(&sealed)]);
     assert!(imported.status.success(), "{}", imported.stderr);
-    // Where nobody looks on, each step is a line.
+    // Without a terminal, each step is a line.
     let steps: Vec<&str> = imported.stderr.lines().filter(|line| !line.contains("WARN")).collect();
     for expected in ["Reading", "Checking that it is whole", "Comparing with what is stored", "Writing"] {
         assert!(steps.contains(&expected), "{expected}: {steps:?}");

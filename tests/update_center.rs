@@ -1,4 +1,4 @@
-//! The update center: what is newer than what runs, told once; nothing is deployed by itself.
+//! The update center: newer releases are reported once; nothing is deployed by itself.
 
 mod support;
 
@@ -13,7 +13,7 @@ fn sha(digit: char) -> String {
     format!("sha256:{}", String::from(digit).repeat(64))
 }
 
-/// A stub of all three services, and a gateway that asks it.
+/// Starts a stub of all three services, and a gateway that uses it.
 fn world() -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[]);
     upstream.answer(RELEASES, Reply::json(200, &json!([])));
@@ -183,7 +183,7 @@ fn it_looks_by_itself_also_where_nothing_may_be_deployed() {
     assert!(upstream.asked_for(TAGS).len() > asked);
 }
 
-/// What a helper streams of a change.
+/// Builds a helper's stream about a change.
 fn streamed(result: &Value) -> Reply {
     let log = |line: &str| format!("event: log\ndata: {}\n\n", json!({"message": line}));
     let result = format!("event: result\ndata: {result}\n\n");
@@ -200,7 +200,7 @@ fn switched_on() -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-/// The events of a task's stream, to its end.
+/// Returns the events of a task's stream, to its end.
 fn log_of(gateway: &Gateway, started: &Value) -> Vec<String> {
     let path = format!("/api/update-center/tasks/{}/stream", started["task"]["id"].as_str().expect("an id"));
     let whole = gateway.admin().stream(Request::new("GET", &path)).whole();

@@ -1,5 +1,5 @@
-//! What some upstreams want of a body before they take it, and what is done for those that do not know all
-//! that a client asks.
+//! The requirements that some upstreams have of a body, and what is done for upstreams that do not know everything a client
+//! sends.
 
 mod support;
 
@@ -39,7 +39,7 @@ fn codex_gets_the_words_of_the_system_as_instructions() {
     }
 }
 
-/// What Codex itself never sends, and a client of any dialect may.
+/// Members that Codex itself never sends, but a client of any dialect may.
 #[test]
 fn codex_gets_a_list_of_items_and_nothing_that_it_refuses_by_name() {
     const OWN: &str = "/responses";

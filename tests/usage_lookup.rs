@@ -1,4 +1,4 @@
-//! Usage that an answer does not tell is read from the site's own log, once the client has its answer.
+//! Usage that an answer lacks is read from the site's own log, after the client has its answer.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn now() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs()
 }
 
-/// A chat answer with this usage.
+/// Builds a chat answer with this usage.
 fn chat(usage: Value) -> Reply {
     Reply::json(
         200,
@@ -25,7 +25,7 @@ fn chat(usage: Value) -> Reply {
     )
 }
 
-/// The log of new-api with one line: 12000 prompt tokens of which 8000 were read from the cache.
+/// Builds the log of new-api with one entry: 12000 prompt tokens, 8000 of which were read from the cache.
 fn log() -> Value {
     let other = json!({"model_ratio": 1.25, "completion_ratio": 4, "cache_ratio": 0.25, "group_ratio": 1.5,
         "cache_creation_ratio": 1.25, "cache_tokens": 8000, "cache_creation_tokens": 1000});
@@ -35,7 +35,7 @@ fn log() -> Value {
          "completion_tokens": 800, "use_time": 0, "is_stream": false, "other": other.to_string()}]}})
 }
 
-/// A gateway before a site of this platform that answers so; and a client with a managed key.
+/// Starts a gateway in front of a site of this platform with this answer; returns a client with a managed key, too.
 fn world(platform: &str, answer: Reply) -> (Gateway, Upstream, support::Caller) {
     let gateway = Gateway::start();
     let upstream = Upstream::start(&[MODEL]);
@@ -152,7 +152,7 @@ fn sites_that_told_the_usage_or_keep_no_log_are_not_asked() {
         let (gateway, upstream, client) = world(platform, chat(usage));
         client.chat(MODEL).expect(200);
         gateway.wait_for_logs(1);
-        // A question would be under way by now; the next request's answer comes after it.
+        // A look-up would be under way by now; the next request's answer comes after it.
         client.chat(MODEL).expect(200);
         gateway.wait_for_logs(2);
         assert!(upstream.asked_for(LOG).is_empty(), "{platform}");

@@ -1,5 +1,5 @@
-//! What the vendor of an upstream refuses is not sent to it: a request of another dialect is put into words that are taken,
-//! and one that is refused all the same goes once more without what was in the way.
+//! Members that an upstream's vendor refuses are not sent to it: a request of another dialect is put into an accepted form,
+//! and if it is still refused, it is sent once more without the refused part.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn generate(model: &str) -> String {
     format!("/v1beta/models/{model}:generateContent")
 }
 
-/// A gateway before an upstream that speaks one dialect, as the vendor's own site.
+/// Starts a gateway in front of an upstream that speaks one dialect, as the vendor's own site.
 fn narrow(model: &str, offered: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(model, offered);
     let platform = match offered {
@@ -39,7 +39,7 @@ fn bodies(upstream: &Upstream, path: &str) -> Vec<Value> {
     upstream.asked_for(path).iter().map(|asked| asked.json()).collect()
 }
 
-/// What arrives at an upstream of a client's request.
+/// Returns the body that arrives at an upstream for a client's request.
 fn sent(offered: &str, asked: &str, body: &Value) -> Value {
     let model = body["model"].as_str().unwrap_or(MODEL);
     let (gateway, upstream) = narrow(model, offered);
@@ -70,7 +70,7 @@ fn pictures_of_googles_clients_are_in_the_base64_that_everyone_reads() {
     let messages = sent(MESSAGES, &asked, &body);
     assert_eq!(messages["messages"][0]["content"][0]["source"]["data"], "+/+/aA==");
     assert_eq!(messages["messages"][0]["content"][1]["source"]["data"], "JVBERi0+");
-    // Google itself takes both.
+    // Google itself accepts both.
     assert_eq!(sent(&asked, &asked, &body)["contents"], body["contents"]);
 }
 
@@ -205,7 +205,7 @@ fn a_limit_above_that_of_the_model_is_lowered_to_it() {
     gateway.client().post(MESSAGES, &body).expect(200);
     let asked = bodies(&upstream, CHAT);
     assert_eq!(asked[1]["max_completion_tokens"], 16384, "{asked:?}");
-    // A client of the same dialect knows its model.
+    // A client of the same dialect is assumed to know its model.
     upstream.answer_once(CHAT, refusal(refused));
     gateway.client().post(CHAT, &body).expect(400);
 }
@@ -240,7 +240,7 @@ fn a_refused_schema_of_the_answer_is_closed_and_tells_its_limits_in_words() {
         "maximum": {"type": "array", "items": {"type": "string", "description": "maxLength: 9"}, "minItems": 1}},
         "required": ["age"], "additionalProperties": false});
     assert_eq!(asked[1]["output_config"]["format"]["schema"], fitted, "{}", asked[1]);
-    // The next one is not refused first.
+    // The next request is not refused first.
     gateway.client().post(CHAT, &body).expect(200);
     let asked = bodies(&upstream, MESSAGES);
     assert_eq!((asked.len(), &asked[2]["output_config"]["format"]["schema"]), (3, &fitted));

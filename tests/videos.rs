@@ -1,4 +1,4 @@
-//! Videos: asked for like an answer, asked after under a name of ours, by whoever asked for them alone.
+//! Videos: created like an answer, and retrieved under ids of ours, only by the key that created them.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{Answer, Caller, Gateway, Pair, ReceivedRequest, Reply, Request, Se
 const MODEL: &str = "sora-2";
 const VIDEOS: &str = "/v1/videos";
 const KIND: &str = "multipart/form-data; boundary=\"b 1\"";
-/// As the upstream of these tests writes a video, blanks and all.
+/// A video as this test's upstream writes it, including its blanks.
 const BEGUN: &str = "{ \"id\" : \"video_up/1\",\"object\":\"video\", \"model\":\"sora-2\",\n \"status\":\"queued\",\"progress\":0, \
                      \"created_at\":1790000000, \"seconds\":\"4\",\"extra\":{\"id\":\"inner\",\"n\":1.50}, \"error\":null }\n";
 const ITS_PATH: &str = "/v1/videos/video_up%2F1";
@@ -44,7 +44,7 @@ fn field(head: &str, content: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// A form with a picture of any bytes, and these models.
+/// Builds a form with an image of arbitrary bytes, and these models.
 fn form(models: &[&str]) -> Vec<u8> {
     let head = "name=\"input_reference\"; filename=\"a.png\"\r\nContent-Type: image/png";
     let mut body = field(head, b"\x89PNG\r\n\x1a\n\0\xff--b");
@@ -171,7 +171,7 @@ fn a_channel_that_refuses_gives_way_to_the_next() {
             (&json!("failed"), &json!("success")),
             "{rows:#?}"
         );
-        // It is asked after where it is made.
+        // Its state is requested where it is created.
         pair.second.answer(ITS_PATH, state("completed", 100));
         let id = video["id"].as_str().expect("an id");
         assert_eq!(pair.gateway.client().get(&path(id)).expect(200)["status"], "completed");
@@ -223,12 +223,12 @@ fn a_video_is_followed_to_its_end_and_what_is_known_of_it_kept() {
         1
     );
 
-    // One that failed says why; that is its state, not a failure of ours.
+    // A failed video says why; that is its state, not a failure of ours.
     let failed = json!({"id": "video_up/1", "status": "failed", "error": {"code": "x", "message": "no"}});
     upstream.answer(ITS_PATH, Reply::json(200, &failed));
     assert_eq!(client.get(&path(&id)).expect(200)["error"], failed["error"]);
 
-    // An upstream's refusal is told, and what was known of the video stays.
+    // An upstream's refusal is passed on, and what is known of the video stays.
     upstream.answer(ITS_PATH, Reply::error(404, "gone"));
     assert_eq!(client.get(&path(&id)).expect(404)["error"]["message"], "gone");
     upstream.answer(ITS_PATH, Reply::bytes(200, "text/html", "<html><title>Hi</title></html>"));
@@ -273,7 +273,7 @@ fn a_key_asks_for_what_it_may_and_pays_for_the_asking_alone() {
     }
     let once = managed(&gateway, "sk-managed-once", &json!({"maxRequests": 1}));
     let id = create(&once);
-    // What it has asked for is still its own, but its requests are used up.
+    // Its own videos can still be retrieved, but its requests are used up.
     assert_eq!(once.post(VIDEOS, &json!({"model": MODEL})).expect(403)["error"]["code"], "key_over_requests");
     let twice = managed(&gateway, "sk-managed-twice", &json!({"maxRequests": 2}));
     let own = create(&twice);
@@ -310,7 +310,7 @@ fn a_deleted_video_is_gone_here_and_there() {
     client.get(&path(&id)).expect(404);
     client.delete(&path(&id)).expect(404);
 
-    // Some upstreams know no deletion, and some have forgotten it.
+    // Some upstreams do not know deletion, and some have forgotten the video.
     for status in [404, 405] {
         let id = create(&client);
         upstream.answer(ITS_PATH, Reply::error(status, "no"));
@@ -319,7 +319,7 @@ fn a_deleted_video_is_gone_here_and_there() {
     }
 }
 
-/// What an upstream was asked with, newest first.
+/// Returns the credentials of an upstream's requests, newest first.
 fn keys(asked: &[ReceivedRequest]) -> Vec<String> {
     asked.iter().rev().filter_map(|asked| asked.header("authorization").map(str::to_owned)).collect()
 }
@@ -381,7 +381,7 @@ fn the_next_address_of_a_site_is_asked_when_one_fails() {
     second.answer(ITS_PATH, state("completed", 100));
     assert_eq!(client.get(&path(&id)).expect(200)["status"], "completed");
     assert_eq!((first.asked_for(ITS_PATH).len(), second.asked_for(ITS_PATH).len()), (1, 1));
-    // The first one cools: it is left alone.
+    // The first one is cooling, so it is left alone.
     client.get(&path(&id)).expect(200);
     assert_eq!((first.asked_for(ITS_PATH).len(), second.asked_for(ITS_PATH).len()), (1, 2));
     second.answer(ITS_PATH, Reply::error(400, "bad"));
@@ -419,7 +419,7 @@ fn content_passes_as_it_comes() {
         (Some("application/binary"), Some("bytes=0-"))
     );
 
-    // Piece by piece: the first one is here before the second is sent.
+    // Piece by piece: the first one arrives before the second is sent.
     let gate = support::Gate::new();
     upstream.answer(&its, Reply::events(["one", "two"]).waits_for(1, &gate));
     let mut stream = client.stream(Request::new("GET", &content));

@@ -1,4 +1,4 @@
-//! The WebSocket protocol as it is spoken at `/v1/responses`: handshake, frames, close codes, memory.
+//! The WebSocket protocol at `/v1/responses`: handshake, frames, close codes, memory.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::{
 
 const MODEL: &str = "model-socket";
 const RESPONSES: &str = "/v1/responses";
-/// What a client's message may be long.
+/// The longest message of a client, in bytes.
 const LONGEST: usize = 20 << 20;
 
 fn serving(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
@@ -99,7 +99,7 @@ fn a_handshake_that_is_none_is_refused() {
     let old = plain().header("sec-websocket-key", key).header("sec-websocket-version", "8");
     let answer = gateway.client().try_socket(old).err().expect("refused");
     assert_eq!(answer.header("sec-websocket-version"), Some("13"));
-    // Elsewhere nobody speaks it, and nobody is left hanging.
+    // Other paths do not speak it, and no client is left hanging.
     for (path, status) in [("/v1/models", 200), ("/v1/nothing", 404), ("/api/desktop/health", 200)] {
         let answer = gateway.client().try_socket(Caller::socket_ask(path)).err().expect("no socket");
         assert_eq!(answer.status, status, "{path}");
@@ -113,7 +113,7 @@ fn a_message_in_fragments_with_pings_between_them_is_one_message() {
     let (gateway, upstream) = serving(&[]);
     let mut socket = gateway.client().socket();
     let text = frame().into_bytes();
-    // Each byte its own frame: characters are cut as well.
+    // Each byte in its own frame, so that characters are cut as well.
     for (index, byte) in text.iter().enumerate() {
         socket.frame(index + 1 == text.len(), if index == 0 { TEXT } else { CONTINUED }, &[*byte]);
         if index == 20 {
@@ -192,7 +192,7 @@ fn a_message_over_the_limit_is_refused_before_it_is_read() {
     socket.write(&[0; 4]);
     assert_eq!(socket.event()["status"], 413);
     assert_eq!(socket.closed_with(), 1009);
-    // In fragments, each of which would be fine.
+    // In fragments, each of which would be short enough.
     let mut socket = gateway.client().socket();
     let piece = vec![b' '; 3 << 20];
     for index in 0..7 {
@@ -202,7 +202,7 @@ fn a_message_over_the_limit_is_refused_before_it_is_read() {
     assert_eq!(socket.closed_with(), 1009);
     let grown = gateway.resident_kib().saturating_sub(before);
     assert!(grown < 64 << 10, "memory grew by {grown} KiB");
-    // The longest there may be is taken.
+    // The longest allowed message is accepted.
     let mut socket = gateway.client().socket();
     let mut longest = json!({"type": "response.create", "model": MODEL, "input": ""});
     let room = LONGEST - longest.to_string().len() - 64;
@@ -246,7 +246,7 @@ fn a_socket_keeps_its_place_among_the_connections() {
     let (gateway, _upstream) = serving(&[("MAX_CONNECTIONS", "16")]);
     let mut sockets: Vec<Socket> = (0..15).map(|_| gateway.client().socket()).collect();
     let mut last = gateway.client().connect();
-    // One more has to wait until one leaves.
+    // One more has to wait until another leaves.
     let mut waiting = gateway.client().connect();
     let health = b"GET /api/desktop/health HTTP/1.1\r\nhost: x\r\n\r\n";
     assert_eq!(last.exchange(health).status, 200);

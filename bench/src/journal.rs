@@ -1,4 +1,5 @@
-//! The SQLite row that `bare-lazy` writes for every request: never waited for, committed in groups.
+//! The SQLite rows that `bare-lazy` writes, one per request: requests never wait for them, and they are committed in
+//! groups.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use crate::usage::Usage;
 
-/// Rows that may wait for the writer; beyond that they are dropped, a request never waits.
+/// The most rows that wait for the writer; further ones are dropped, since a request never waits.
 const CAPACITY: usize = 16 << 10;
 /// How long the first row of a group waits for others.
 const GROUP: Duration = Duration::from_millis(50);
@@ -49,7 +50,7 @@ pub struct Row {
     pub usage: Option<Usage>,
 }
 
-/// The way to the writer.
+/// The sending end of the queue to the writer.
 #[derive(Clone)]
 pub struct Journal(SyncSender<Row>);
 
@@ -69,14 +70,14 @@ impl Journal {
     }
 
     pub fn write(&self, row: Row) {
-        // A full channel drops the row: that is the rule of the product too.
+        // A full queue drops the row, as the product does.
         let _ = self.0.try_send(row);
     }
 }
 
 fn write_groups(mut file: Connection, rows: &Receiver<Row>) -> rusqlite::Result<()> {
     while let Ok(first) = rows.recv() {
-        // Asleep and not in `recv`, so that no request pays for waking this thread up.
+        // Sleeps instead of waiting in `recv`, so that no request pays for waking this thread.
         thread::sleep(GROUP);
         let transaction = file.transaction()?;
         {

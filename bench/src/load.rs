@@ -1,8 +1,8 @@
-//! The closed-loop load generator: so many connections, each sending its next request when the answer to
-//! the last one has been read to its end and found right.
+//! The closed-loop load generator: a number of connections, each of which sends its next request when the answer to the
+//! last one has been read to its end and found right.
 //!
-//! It runs on the thread that calls it. Only exchanges that end within the measured window count; the CPU
-//! time of the watched process is taken at its two edges.
+//! It runs on the thread that calls it. Only exchanges that end within the measured window count; the CPU time of the
+//! watched process is read at both ends of the window.
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,17 +19,17 @@ use crate::wire::{Connection, Expected, Timing};
 
 /// How long the last exchanges may take once the window has closed.
 const GRACE: Duration = Duration::from_secs(5);
-/// Before a connection that failed is tried again.
+/// The pause before a failed connection is opened again.
 const BACK_OFF: Duration = Duration::from_millis(10);
 
-/// What to send to whom, for how long.
+/// What to send, where, and for how long.
 #[derive(Clone)]
 pub struct Load {
     pub port: u16,
     pub request: Bytes,
     pub expected: Expected,
     pub connections: usize,
-    /// Spreads the connections' first requests over this much time, so that timers do not go off together.
+    /// The time over which the connections' first requests are spread, so that timers do not fire together.
     pub spread: Duration,
     pub warm_up: Duration,
     pub window: Duration,
@@ -37,11 +37,11 @@ pub struct Load {
     pub watch: Option<u32>,
 }
 
-/// What came of it.
+/// The results of a load.
 #[derive(Default)]
 pub struct Outcome {
     pub window: Duration,
-    /// Ascending, in seconds, one each for every exchange that counts.
+    /// The durations of whole exchanges, in seconds and ascending order, one for each exchange that counts.
     pub totals: Vec<f64>,
     pub first_bytes: Vec<f64>,
     pub first_deltas: Vec<f64>,
@@ -55,19 +55,19 @@ impl Outcome {
         self.totals.len()
     }
 
-    /// Exchanges per second.
+    /// Returns the exchanges per second.
     pub fn rate(&self) -> f64 {
         self.completed() as f64 / self.window.as_secs_f64()
     }
 
-    /// CPU seconds of the watched process per exchange.
+    /// Returns the CPU seconds of the watched process per exchange.
     pub fn cpu_each(&self) -> Option<f64> {
         let cpu = self.cpu?;
         (self.completed() > 0).then(|| cpu.as_secs_f64() / self.completed() as f64)
     }
 }
 
-/// The value below which the given part of an ascending list lies.
+/// Returns the value below which the given part of an ascending list lies.
 pub fn quantile(ascending: &[f64], part: f64) -> Option<f64> {
     let last = ascending.len().checked_sub(1)?;
     ascending.get((last as f64 * part).round() as usize).copied()

@@ -1,5 +1,5 @@
-//! Small chat requests at an even pace, from 16 clients, 2,000 a second together: what others do to them shows in how long
-//! they take.
+//! Sends small chat requests at an even pace, from 16 clients, 2,000 per second together. Their latencies show how other
+//! work affects them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,13 +14,13 @@ use crate::payload::{CLIENT_KEY, MODEL, chat_request, completion};
 use crate::wire::{Connection, request};
 
 const CLIENTS: usize = 16;
-/// Each client's.
+/// The time between two requests of each client.
 const PACE: Duration = Duration::from_millis(8);
 
-/// Sends requests until it is over; how long each took, ascending, in seconds.
+/// Sends requests until `over`; returns the seconds that each took, in ascending order.
 ///
 /// # Errors
-/// When a request is not answered as it should be.
+/// Fails when a request is not answered as it should be.
 pub fn load(port: u16, over: &Arc<AtomicBool>) -> io::Result<Vec<f64>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let clients = async {

@@ -1,7 +1,7 @@
-//! The bytes that travel: request bodies of an exact size, the stub's answer and its stream.
+//! The bytes of requests and answers: request bodies of an exact size, the stub's answer and its stream.
 //!
-//! Everything is fixed to the byte, so that the load generator can compare what arrives with what was
-//! sent instead of trusting a status code.
+//! Every byte is fixed, so that the load generator can compare the bytes that arrive with those that were sent instead of
+//! trusting a status code.
 
 use std::sync::LazyLock;
 
@@ -11,28 +11,28 @@ use crate::wire::Expected;
 
 /// The model that answers at once.
 pub const MODEL: &str = "bench-model";
-/// The model whose streams bring each chunk in a write of its own, without a pause.
+/// The model whose streams send each chunk in a write of its own, without a pause.
 pub const FLUSHED_MODEL: &str = "flushed";
-/// The model whose streams bring one chunk every 10 ms.
+/// The model whose streams send one chunk every 10 ms.
 pub const PACED_MODEL: &str = "paced";
-/// The key that clients show.
+/// The key that clients send.
 pub const CLIENT_KEY: &str = "sk-bench-proxy-token";
-/// The key that clients show where it is a managed one.
+/// The managed key that clients send.
 pub const MANAGED_KEY: &str = "sk-bench-managed-key";
-/// The key that the stub wants to see.
+/// The key that the stub expects.
 pub const UPSTREAM_KEY: &str = "sk-upstream";
-/// JSON chunks in a stream; the closing `[DONE]` comes on top.
+/// The number of JSON chunks in a stream, without the closing `[DONE]`.
 pub const STREAM_CHUNKS: usize = 100;
 
-/// Length of a message in a long conversation, before its JSON frame.
+/// The length of a message in a long conversation, before its JSON frame.
 const MESSAGE_LENGTH: usize = 600;
-/// Below this the last message takes all the room that is left.
+/// With less room left than this, in bytes, the last message fills it.
 const LAST_MESSAGE: usize = 1200;
 const SENTENCE: &str = r#"The yard master said \"hold the 7:40\", and the points stayed as they were.\n"#;
 const FILLER: &str = "steel rails on wooden sleepers ";
 
-/// A chat completion request of exactly `size` bytes (at least 200): a conversation in turns, `model` and
-/// `stream` in front, which is all the stub looks at.
+/// Builds a chat completion request of exactly `size` bytes (at least 200): a conversation in turns, with `model` and
+/// `stream` first, which is all that the stub looks at.
 pub fn chat_request(model: &str, stream: bool, size: usize) -> Bytes {
     let mut body = format!(r#"{{"model":"{model}","stream":{stream},"messages":["#);
     let turn = SENTENCE.repeat(MESSAGE_LENGTH / SENTENCE.len());
@@ -51,7 +51,7 @@ pub fn chat_request(model: &str, stream: bool, size: usize) -> Bytes {
     Bytes::from(body)
 }
 
-/// A chat request of exactly `size` bytes in a conversation that stays on its channel.
+/// Builds a chat request of exactly `size` bytes in a conversation that stays on its channel.
 pub fn bound_chat_request(model: &str, stream: bool, size: usize) -> Bytes {
     const CONVERSATION: &str = r#"{"prompt_cache_key":"bench","#;
     let plain = chat_request(model, stream, size + 1 - CONVERSATION.len());
@@ -102,7 +102,7 @@ pub static STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     events
 });
 
-/// The stub's stream in the messages dialect: as many deltas as [`STREAM`], and the events around them.
+/// The stub's stream in the messages dialect: as many text deltas as [`STREAM`], and the events around them.
 pub static MESSAGES_STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     let event = |name: &str, rest: &str| {
         Bytes::from(format!("event: {name}\ndata: {{\"type\":\"{name}\"{rest}}}\n\n"))
@@ -133,12 +133,12 @@ pub static MESSAGES_STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
 /// The whole stream as one body.
 pub static STREAM_BODY: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(STREAM.concat()));
 
-/// What comes back without streaming.
+/// Returns the expected answer without streaming.
 pub fn completion() -> Expected {
     Expected { body: &COMPLETION, first_delta: COMPLETION.len(), digits_vary: false }
 }
 
-/// What comes back as a stream.
+/// Returns the expected stream.
 pub fn stream() -> Expected {
     let first_delta = STREAM[..2].iter().map(Bytes::len).sum();
     Expected { body: &STREAM_BODY, first_delta, digits_vary: false }

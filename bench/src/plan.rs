@@ -1,7 +1,7 @@
-//! The cells of one round, and what measuring one yields.
+//! The cells of one round, and the results of measuring one.
 //!
-//! A round measures every cell, and in each cell every target, in an order that turns by one from round to
-//! round. Two targets are so never further apart than a few seconds, and none is always first.
+//! A round measures every cell, and in each cell every target, in an order that rotates by one from round to round. So two
+//! targets are never more than a few seconds apart, and none is always first.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::process::memory;
 use crate::targets::{Kind, Target, Yard};
 use crate::wire::request;
 
-/// One thing to measure of every target.
+/// One thing to measure on each target.
 #[derive(Debug)]
 pub struct Cell {
     pub id: &'static str,
@@ -25,9 +25,9 @@ pub struct Cell {
     pub kinds: &'static [Kind],
 }
 
-/// The gateway and what it is compared with.
+/// The gateway and the proxies that it is compared with.
 const PLAIN: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx];
-/// Those and the stub without anything before it.
+/// Also the stub with nothing in front.
 const AND_DIRECT: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Direct];
 const AND_MANAGED: &[Kind] =
     &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Managed, Kind::Shared];
@@ -36,23 +36,23 @@ const AND_CONVERTED: &[Kind] =
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Requests with a body of so many bytes, answered with 727.
+    /// Requests with a body of this many bytes, answered with 727.
     Requests(usize),
     /// Streams whose chunks are all ready at once.
     Burst,
-    /// Streams whose chunks come in a write each, without a pause.
+    /// Streams that send each chunk in a write of its own, without a pause.
     Flushed,
     /// Streams with a chunk every 10 ms.
     Paced,
-    /// Paced streams that are all open at once, in a fresh process: what one takes of memory.
+    /// Paced streams that are all open at once in a fresh process: the memory per stream.
     Open,
-    /// From the start of the process to its first answer.
+    /// The time from the start of the process to its first answer.
     ColdStart,
-    /// Nothing is asked of a fresh process: what it keeps of memory.
+    /// The memory of a fresh process without requests.
     Idle,
     /// Requests of 1 KB, while a fresh process with many accounts reads their balances; once in a run.
     Keeping,
-    /// What cannot be seen from outside, once in a run.
+    /// Figures that cannot be seen from outside; once in a run.
     Inside,
 }
 
@@ -77,7 +77,7 @@ const fn requests(id: &'static str, size: usize, connections: usize, kinds: &'st
     Cell { id, work: Work::Requests(size), connections, kinds }
 }
 
-/// The pseudo cell of memory, which is read before the first round and after the last, and of binaries' sizes.
+/// The pseudo-cell of memory, which is read before the first round and after the last, and of the binaries' sizes.
 pub const MEMORY: &str = "memory";
 
 /// When the memory of an idle process is read, in seconds after its start.
@@ -93,31 +93,31 @@ pub enum Measure {
     FirstByteP50,
     FirstByteP99,
     FirstDeltaP50,
-    /// Resident so many seconds after the start, when nothing was asked.
+    /// Resident memory this many seconds after the start, without requests.
     Idle(u64),
-    /// Resident after the first answer.
+    /// Resident memory after the first answer.
     FirstAnswer,
     AfterLoad,
     Peak,
-    /// Size of the binary on disk.
+    /// The size of the binary on disk.
     Size,
     ColdStart,
-    /// Memory per open stream.
+    /// The memory per open stream.
     PerStream,
-    /// A look-up with its selection among ten thousand routes.
+    /// The time of a look-up and selection among ten thousand routes.
     LookupP50,
     LookupP99,
-    /// Building what requests are routed by from the database.
+    /// The time of building the routing snapshot from the database.
     Rebuild,
-    /// A request of 1 MB from one dialect into another.
+    /// The time of converting a request of 1 MB from one dialect to another.
     Convert,
 }
 
-/// Everything measured, by round.
+/// All figures, by round.
 #[derive(Default)]
 pub struct Results {
     values: BTreeMap<(&'static str, Measure, Kind), BTreeMap<usize, f64>>,
-    /// What went wrong, a line each.
+    /// The faults, one per line.
     pub faults: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ impl Results {
         self.values.entry((cell, measure, kind)).or_default().insert(round, value);
     }
 
-    /// The figure's value in every round in which it could be had.
+    /// Returns the figure's value in every round that has one.
     pub fn get(&self, cell: &'static str, measure: Measure, kind: Kind) -> BTreeMap<usize, f64> {
         self.values.get(&(cell, measure, kind)).cloned().unwrap_or_default()
     }
@@ -215,10 +215,10 @@ pub async fn measure_round(
     Ok(())
 }
 
-/// How long streams of [`Work::Open`] have been open when memory is read; they last a second.
+/// How long the streams of [`Work::Open`] have been open when memory is read; they last a second.
 const OPEN_FOR: Duration = Duration::from_millis(700);
 
-/// What one of many open streams takes of the memory of a fresh process, in bytes.
+/// Measures the memory per open stream in a fresh process, in bytes.
 async fn open_streams(yard: &Yard, cell: &Cell, kind: Kind) -> io::Result<f64> {
     let target = yard.start(kind).await?;
     let resident = || target.memory().map_or(0, |memory| memory.resident);
@@ -235,7 +235,7 @@ async fn open_streams(yard: &Yard, cell: &Cell, kind: Kind) -> io::Result<f64> {
     }
 }
 
-/// What a fresh process keeps of memory while nothing is asked of it.
+/// Measures the memory that a fresh process keeps without requests.
 async fn stay_idle(
     yard: &Yard,
     cell: &Cell,
@@ -255,13 +255,13 @@ async fn stay_idle(
     Ok(())
 }
 
-/// How often each of the two is measured.
+/// The number of measurements of each of the two gateways.
 const TURNS: usize = 6;
-/// From the last account's creation until what follows it in the background is over.
+/// The wait after the last account's creation until its background work is over.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// What clients notice of a pass over a thousand accounts, and what it takes of memory. The plain gateway
-/// comes first, because a pass in another process would take its share of the cores all the same.
+/// Measures how a pass over a thousand accounts affects clients, and the memory it takes. The plain gateway comes first,
+/// because a pass in another process would take its share of the cores, too.
 async fn keep_accounts(
     yard: &Yard,
     cell: &Cell,
@@ -327,7 +327,7 @@ fn load(cell: &Cell, target: &Target, window: Duration) -> Load {
         Work::Flushed => {
             Load { request: chat(FLUSHED_MODEL, true, 1 << 10), expected: target.stream, ..plain }
         }
-        // A stream takes a good second: the window holds two of each connection, one in a quick run.
+        // A stream takes a good second: the window holds two per connection, one in a quick run.
         Work::Open => Load {
             request: chat(PACED_MODEL, true, 1 << 10),
             expected: target.stream,
@@ -349,7 +349,7 @@ fn load(cell: &Cell, target: &Target, window: Duration) -> Load {
     }
 }
 
-/// A chat completion request to a target, head and body.
+/// Builds a chat completion request to a target, head and body.
 fn chat(target: &Target, model: &str, stream: bool, size: usize) -> Bytes {
     let body = match target.kind {
         Kind::Managed => bound_chat_request(model, stream, size),

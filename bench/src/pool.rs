@@ -1,7 +1,7 @@
-//! The bare proxies' upstream connections: kept ones in a stack, as many as there are.
+//! The bare proxies' upstream connections: idle ones are kept in a stack without a limit.
 //!
-//! A connection goes back when its answer has been read to the end, and is closed when the answer is
-//! dropped before. A kept connection that had died is replaced once, if the request was not sent.
+//! A connection is returned when its answer has been read to the end, and closed if the answer is dropped before. If a kept
+//! connection is dead and the request was not sent, the next connection is tried.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 /// Connections to one upstream on loopback that carry request bodies of type `B`.
 pub struct Pool<B> {
     address: SocketAddr,
-    /// Last in, first out: the warmest connection is used, the coldest time out at the upstream.
+    /// Last in, first out: the most recently used connection is taken, the others time out at the upstream.
     idle: Mutex<Vec<SendRequest<B>>>,
 }
 
@@ -33,7 +33,7 @@ where
         Arc::new(Self { address: (Ipv4Addr::LOCALHOST, port).into(), idle: Mutex::default() })
     }
 
-    /// Sends the request and gives the answer as soon as its head is there.
+    /// Sends the request and returns the answer as soon as its head has come.
     pub async fn send(self: &Arc<Self>, mut request: Request<B>) -> io::Result<Response<Relayed<B>>> {
         while let Some(mut kept) = self.take() {
             if kept.ready().await.is_err() {
@@ -65,7 +65,7 @@ where
         socket.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
         tokio::spawn(async move {
-            // Its failure reaches the request that is on it; without one it concerns nobody.
+            // Its failure reaches the request on the connection; without a request, it does not matter.
             let _ = connection.await;
         });
         Ok(sender)
@@ -86,7 +86,7 @@ where
     }
 }
 
-/// An answer's body on its way through, with the connection it comes from.
+/// The body of an answer that passes through, with the connection it comes from.
 pub struct Relayed<B> {
     body: Incoming,
     lease: Option<(Arc<Pool<B>>, SendRequest<B>)>,

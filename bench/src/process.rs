@@ -1,7 +1,7 @@
-//! Child processes, and what the kernel says they cost.
+//! Child processes, and their cost according to the kernel.
 //!
-//! A [`Process`] is stopped when it is dropped. Should this process die without dropping anything, the
-//! kernel sends its children a SIGTERM (`setpriv --pdeathsig`, where Debian's util-linux is there).
+//! A [`Process`] is stopped when it is dropped. If this process dies without dropping anything, the kernel sends its
+//! children a SIGTERM (`setpriv --pdeathsig`, if Debian's util-linux is installed).
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 
 /// Clock ticks per second in `/proc/PID/stat`: USER_HZ, 100 on every Linux that Rust runs on.
 const TICKS: u64 = 100;
-/// Between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const SETPRIV: &str = "/usr/bin/setpriv";
 
-/// A program running beside us.
+/// A child process.
 pub struct Process {
     child: Child,
-    /// What it writes, for the message when it dies.
+    /// The file of its output, for the message when it dies.
     log: PathBuf,
 }
 
-/// A program to be run, without the environment of ours.
+/// A program to run, without our environment.
 pub struct Program {
     pub path: PathBuf,
     pub arguments: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it so that it does not outlive us.
+    /// Starts the program so that it does not outlive this process.
     pub fn start(&self) -> io::Result<Process> {
         if !Path::new(SETPRIV).exists() {
             return self.start_plainly();
@@ -44,7 +44,7 @@ impl Program {
         self.spawn(command)
     }
 
-    /// Starts it with nothing in between, for a cold start that is timed.
+    /// Starts the program directly, for a cold start that is timed.
     pub fn start_plainly(&self) -> io::Result<Process> {
         let mut command = self.command(&self.path)?;
         command.args(&self.arguments);
@@ -71,7 +71,7 @@ impl Process {
         self.child.id()
     }
 
-    /// An error with the end of its log if it no longer runs.
+    /// Fails with the end of its log if the process no longer runs.
     pub fn check(&mut self) -> io::Result<()> {
         let Some(status) = self.child.try_wait()? else { return Ok(()) };
         let log = fs::read_to_string(&self.log).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Drop for Process {
         while matches!(self.child.try_wait(), Ok(None)) {
             if Instant::now() > deadline {
                 signal("KILL", &family);
-                // It cannot refuse; this only takes its exit status.
+                // The process cannot refuse SIGKILL; this only reads its exit status.
                 let _ = self.child.wait();
                 return;
             }
@@ -101,14 +101,14 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal through the shell, the one way without `unsafe` that needs no crate.
+/// Sends a signal through the shell, the only way without `unsafe` that needs no crate.
 fn signal(name: &str, ids: &[u32]) {
     let ids = ids.iter().map(u32::to_string);
-    // Nothing is lost if it is gone already.
+    // It does not matter if the process is gone already.
     let _ = Command::new("sh").args(["-c", r#"kill -s "$@" 2>/dev/null"#, "sh", name]).args(ids).status();
 }
 
-/// The process and all that descend from it.
+/// Returns the process and all its descendants.
 fn family(id: u32) -> Vec<u32> {
     let mut ids = vec![id];
     let mut next = 0;
@@ -122,23 +122,23 @@ fn family(id: u32) -> Vec<u32> {
     ids
 }
 
-/// CPU time, user and kernel, of a process and its living children; in steps of 10 ms.
+/// Returns the user and kernel CPU time of a process and its living descendants, in steps of 10 ms.
 pub fn cpu_time(id: u32) -> Duration {
     family(id).into_iter().map(cpu_time_of_one).sum()
 }
 
-/// CPU time, user and kernel, of a process without its children; in steps of 10 ms.
+/// Returns the user and kernel CPU time of a process without its children, in steps of 10 ms.
 pub fn cpu_time_of_one(id: u32) -> Duration {
     let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // Fields are counted after the name, which may hold spaces: utime and stime are the 14th and 15th.
+        // Fields are counted after the name, which may contain spaces: utime and stime are the 14th and 15th.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
     };
     Duration::from_millis(ticks().unwrap_or(0) * 1000 / TICKS)
 }
 
-/// Memory of a process and its living children, in bytes.
+/// The memory of a process and its living descendants, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
     pub resident: u64,
@@ -159,12 +159,12 @@ pub fn memory(id: u32) -> Memory {
     memory
 }
 
-/// A port on loopback that nobody listens on.
+/// Returns a port on loopback that nobody listens on.
 pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// A directory that goes away with this value.
+/// A directory that is removed when this value is dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -174,7 +174,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    /// An empty directory in it.
+    /// Creates an empty directory in it.
     pub fn fresh(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.0.join(name);
         fs::create_dir(&path)?;

@@ -1,8 +1,8 @@
-//! Medians, ratios and the targets that were set, as a page of Markdown.
+//! Writes medians, ratios and targets as a page of Markdown.
 //!
-//! A ratio is the median of the ratios of single rounds, not the ratio of two medians: what slows a round
-//! down slows both sides of it. What stood under a missed figure on the last page is carried over, and so are
-//! its last words, so that explanations outlive a new run.
+//! A ratio is the median of the ratios of single rounds, not the ratio of two medians: whatever slows a round down slows
+//! both sides of it. The explanations under missed figures of the last page are carried over, and so is its final section,
+//! so that they outlive a new run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ struct Figure {
     title: &'static str,
     cell: &'static str,
     measure: Measure,
-    /// Less what the stub alone takes in the same round.
+    /// Whether the figure of the stub alone in the same round is subtracted.
     added: bool,
 }
 
@@ -76,7 +76,7 @@ const FIGURES: [Figure; 46] = [
     figure("cold start to the first answer", "cold-start", Measure::ColdStart),
 ];
 
-/// A figure of the gateway, or of a variant of it that is measured beside the plain one.
+/// A figure of the gateway, or of a variant that is measured beside the plain one.
 struct Beside {
     kind: Kind,
     figure: Figure,
@@ -135,7 +135,7 @@ const LOOKUP: &str = "look-up and selection among 10,000 routes with 50,000 chan
 const REBUILD: &str = "snapshot of 10,000 routes with 50,000 channels";
 const CONVERT: &str = "a request of 1 MB from chat to messages";
 
-/// What was promised of the gateway, or of a variant.
+/// A target for the gateway or a variant.
 struct Promise {
     kind: Kind,
     figure: Figure,
@@ -144,15 +144,15 @@ struct Promise {
 
 #[derive(Clone, Copy)]
 enum Limit {
-    /// At least so much of what the baseline does.
+    /// At least this multiple of the baseline's figure.
     AtLeast(f64, Kind),
-    /// At most so much of what the baseline takes.
+    /// At most this multiple of the baseline's figure.
     AtMost(f64, Kind),
     /// At most this, in seconds or bytes.
     Within(f64),
 }
 
-/// The stricter reading of "MB".
+/// The stricter meaning of "MB".
 const MB: f64 = 1e6;
 
 const PROMISES: [Promise; 35] = [
@@ -241,11 +241,11 @@ enum Verdict {
 }
 
 const MISSED_HEADING: &str = "## Figures missed";
-/// What is said by hand at the end of the page.
+/// The heading of the hand-written section at the end of the page.
 const LAST_HEADING: &str = "## Beside the figures";
 const UNEXPLAINED: &str = "Not yet explained: profile it and say here what costs the rest.";
 
-/// The page: `preface` says when, where and how; `last_page` is what stood there before.
+/// Writes the page: `preface` says when, where and how; `last_page` is its previous content.
 pub fn page(preface: &str, results: &Results, kinds: &[Kind], last_page: &str) -> String {
     let mut page = format!("# Bench results\n\n{}\n\n", preface.trim());
     if kinds.contains(&Kind::Gateway) {
@@ -283,7 +283,7 @@ pub fn page(preface: &str, results: &Results, kinds: &[Kind], last_page: &str) -
     page
 }
 
-/// What the last page says under a missed figure.
+/// Returns the explanation under a missed figure of the last page.
 fn explanation<'a>(last_page: &'a str, title: &str) -> Option<&'a str> {
     let (_, missed) = last_page.split_once(MISSED_HEADING)?;
     let (_, rest) = missed.split_once(&format!("\n### {title}\n"))?;
@@ -324,8 +324,8 @@ fn figures(results: &Results, kinds: &[Kind]) -> String {
     table(&rows)
 }
 
-/// What is not compared with other programs: the variants against the plain gateway, and what the gateway
-/// alone can tell.
+/// Tabulates the figures that are not compared with other programs: the variants against the plain gateway, and those that
+/// only the gateway has.
 fn others(results: &Results) -> String {
     let mut rows = vec![["figure", "measured", "gateway", "of the gateway"].map(str::to_owned).to_vec()];
     for Beside { kind, figure } in &BESIDE {
@@ -369,7 +369,7 @@ fn promises(results: &Results) -> String {
     table(&rows)
 }
 
-/// A Markdown table whose columns also line up in a terminal.
+/// Formats a Markdown table whose columns also line up in a terminal.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -444,7 +444,7 @@ impl Figure {
 // === impl Promise ===
 
 impl Promise {
-    /// The verdict, and the ratio or value that it rests on.
+    /// Returns the verdict, and the ratio or value that it is based on.
     fn judge(&self, results: &Results) -> (Verdict, Option<f64>) {
         let (measured, kept): (_, fn(f64, f64) -> bool) = match self.limit {
             Limit::AtLeast(_, base) => {

@@ -1,4 +1,4 @@
-//! The server side of the stub and of the bare proxies: hyper over accepted sockets with Nagle off.
+//! The server side of the stub and the bare proxies: hyper on accepted sockets without Nagle's algorithm.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -31,13 +31,13 @@ where
         socket.set_nodelay(true)?;
         let connection = http1::Builder::new().serve_connection(TokioIo::new(socket), service.clone());
         tokio::spawn(async move {
-            // A client that hangs up is no news to a bench; a target that does is counted by the load.
+            // A client that hangs up does not matter to a bench; the load counts a target that does.
             let _ = connection.await;
         });
     }
 }
 
-/// A body that is there as a whole, in one piece.
+/// A complete body in one piece.
 pub struct Whole(Option<Bytes>);
 
 impl From<Bytes> for Whole {
@@ -66,7 +66,7 @@ impl Body for Whole {
     }
 }
 
-/// An answer with a JSON body.
+/// Builds an answer with a JSON body.
 pub fn json<B: From<Whole>>(status: StatusCode, body: Bytes) -> Response<B> {
     let mut response = Response::new(Whole::from(body).into());
     *response.status_mut() = status;
@@ -74,13 +74,13 @@ pub fn json<B: From<Whole>>(status: StatusCode, body: Bytes) -> Response<B> {
     response
 }
 
-/// An error in the shape that clients of the chat API know.
+/// Builds an error in the format that clients of the chat API know.
 pub fn error<B: From<Whole>>(status: StatusCode, message: &str) -> Response<B> {
     let body = serde_json::json!({ "error": { "message": message, "type": "bench_error" } });
     json(status, Bytes::from(body.to_string()))
 }
 
-/// Takes away the headers that belong to one connection and not to the message (RFC 9110 §7.6.1).
+/// Removes the headers that belong to one connection and not to the message (RFC 9110 §7.6.1).
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     const HOP_BY_HOP: [HeaderName; 6] = [
         header::CONNECTION,

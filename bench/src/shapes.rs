@@ -1,14 +1,14 @@
-//! Requests that cost a gateway as much as a request can, in each dialect that clients speak.
+//! Builds requests that are as expensive for a gateway as a request can be, in each dialect that clients speak.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-/// The longest body that is taken by default.
+/// The longest body accepted by default, in bytes.
 pub const LIMIT: usize = 20 << 20;
-/// The most parts and calls of a request that is converted by default.
+/// The most parts and calls of a converted request by default.
 const PARTS: usize = 20_000;
-/// Room for what stands around the parts of a body.
+/// Room for the JSON around the parts of a body, in bytes.
 const FRAME: usize = 4096;
 
 /// A dialect of clients and upstreams.
@@ -32,7 +32,7 @@ impl Dialect {
         }
     }
 
-    /// Where a client asks for a model.
+    /// Returns the path at which a client asks for a model.
     pub fn path(self, model: &str) -> String {
         match self {
             Self::Chat => "/v1/chat/completions".to_owned(),
@@ -42,7 +42,7 @@ impl Dialect {
         }
     }
 
-    /// An upstream's short answer.
+    /// Returns an upstream's short answer.
     pub fn answer(self) -> &'static str {
         match self {
             Self::Chat => {
@@ -60,7 +60,7 @@ impl Dialect {
         }
     }
 
-    /// A whole request of these messages, items or contents, and these members besides.
+    /// Builds a request body of these messages, items or contents, and these further members.
     fn request(self, model: &str, list: &str, more: &str) -> String {
         match self {
             Self::Chat => format!(r#"{{"model":"{model}","messages":[{list}]{more}}}"#),
@@ -70,7 +70,7 @@ impl Dialect {
         }
     }
 
-    /// A short request.
+    /// Builds a short request body.
     pub fn greeting(self, model: &str) -> String {
         self.request(model, &self.turn(&self.text("x")), "")
     }
@@ -90,7 +90,7 @@ impl Dialect {
         }
     }
 
-    /// A call and its result, as what stands in the list.
+    /// Builds a call and its result, as entries of the list.
     fn call(self, id: usize, text: &str) -> String {
         match self {
             Self::Chat => format!(
@@ -108,7 +108,7 @@ impl Dialect {
         }
     }
 
-    /// The member that declares a function with this schema.
+    /// Builds the member that declares a function with this schema.
     fn tools(self, schema: &str) -> String {
         match self {
             Self::Chat => {
@@ -133,26 +133,26 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// What is large about a request.
+/// The way in which a request is expensive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// As many parts as are converted.
     Parts,
-    /// As many turns.
+    /// As many turns as are converted.
     Turns,
-    /// As many calls and results.
+    /// As many calls and results as are converted.
     Calls,
-    /// A schema of numbers without number: of all that is JSON, a tree of it takes most.
+    /// A schema of very many numbers: of all JSON, its tree takes the most memory.
     Numbers,
     /// A schema as deep as JSON may be, many times over.
     Deep,
-    /// One text of which every character is escaped.
+    /// One text in which every character is escaped.
     Escapes,
-    /// Far more turns than are converted: refused.
+    /// Far more turns than are converted; refused.
     TooMany,
     /// [`Shape::Numbers`], compressed to a few kilobytes.
     Compressed,
-    /// A compressed body of nothing.
+    /// A compressed body that decodes to nothing.
     Hollow,
     /// A body without a Content-Length.
     Chunked,
@@ -191,7 +191,7 @@ impl Shape {
         Self::ALL.into_iter().find(|shape| shape.name() == name)
     }
 
-    /// A whole request, head and body.
+    /// Builds a whole request, head and body.
     pub fn request(self, dialect: Dialect, model: &str, key: &str) -> io::Result<Vec<u8>> {
         let (body, more) = match self {
             Self::Hollow => (repeated(&gzip(b"")?, LIMIT), "content-encoding: gzip\r\n"),
@@ -227,7 +227,7 @@ impl Shape {
                 dialect.request(model, &dialect.turn(&joined(count, |_| dialect.text(&text))), "")
             }
             Self::Turns => {
-                // A turn counts, and its part.
+                // A turn counts, and so does its part.
                 let count = PARTS / 2 - 10;
                 let text = "x".repeat(room / count - dialect.turn(&dialect.text("")).len() - 1);
                 dialect.request(model, &joined(count, |_| dialect.turn(&dialect.text(&text))), "")
@@ -268,7 +268,7 @@ fn repeated(piece: &[u8], limit: usize) -> Vec<u8> {
     piece.repeat(limit / piece.len())
 }
 
-/// By the program, which every system has.
+/// Compresses with the `gzip` program, which every system has.
 fn gzip(data: &[u8]) -> io::Result<Vec<u8>> {
     let mut child =
         Command::new("gzip").args(["-9", "-n", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -1,4 +1,4 @@
-//! How each target is started, set up and stopped.
+//! Starts, sets up and stops each target.
 
 use std::fmt;
 use std::fs;
@@ -17,33 +17,32 @@ use crate::wire::{Expected, call};
 
 const ADMIN_TOKEN: &str = "bench-admin-token";
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// From the account's creation to its models being offered.
+/// The longest wait from an account's creation until its models are offered.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 const SITES: usize = 100;
 const ACCOUNTS_PER_SITE: usize = 10;
 
-/// What stands between the load and the stub.
+/// The program between the load and the stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Gateway,
     BareLazy,
     BareRaw,
     Nginx,
-    /// Nothing: what is left is the cost of load and stub.
+    /// No program: the rest is the cost of load and stub.
     Direct,
-    /// The gateway with a managed key that has limits, a limit of the site, and conversations that stay
-    /// where they are.
+    /// The gateway with a managed key that has limits, a limit of the site, and conversations that stay on their channel.
     Managed,
-    /// The gateway before a site that speaks messages only, asked by clients that speak chat.
+    /// The gateway in front of a site that speaks messages only, asked by clients that speak chat.
     Converted,
-    /// The gateway with its state in the database of a server.
+    /// The gateway with its state in a server database.
     Shared,
     /// The gateway with a thousand accounts on a hundred sites, whose balances it reads again and again.
     Keeping,
 }
 
 impl Kind {
-    /// Those that stand ready during a whole run.
+    /// The targets that stay ready during a whole run.
     pub const ALL: [Self; 7] = [
         Self::Gateway,
         Self::BareLazy,
@@ -54,7 +53,7 @@ impl Kind {
         Self::Converted,
     ];
 
-    /// A way to run the gateway, measured beside the plain one.
+    /// Returns whether this is a way to run the gateway that is measured beside the plain one.
     pub fn is_variant(self) -> bool {
         matches!(self, Self::Managed | Self::Converted | Self::Shared | Self::Keeping)
     }
@@ -81,7 +80,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What is asked first of a fresh process: path and key.
+    /// Returns the path and key of the first request to a fresh process.
     fn first_request(self) -> (&'static str, &'static str) {
         match self {
             kind if kind.is_gateway() => ("/api/desktop/health", ADMIN_TOKEN),
@@ -96,21 +95,21 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Where the programs are, and the stub that all targets stand before.
+/// The programs, and the stub in front of which all targets are started.
 pub struct Yard {
     pub scratch: Scratch,
-    /// The folder of the bench's own programs.
+    /// The directory of the bench's own programs.
     programs: PathBuf,
     /// The gateway's binary, if it is among the targets.
     gateway: Option<PathBuf>,
-    /// The address of an empty database, for the gateway that has its state there.
+    /// The address of an empty database, for the gateway that keeps its state there.
     database: Option<String>,
     stub_port: u16,
     _stub: Process,
 }
 
 impl Yard {
-    /// Makes a scratch directory and starts the stub.
+    /// Creates a scratch directory and starts the stub.
     pub async fn open(gateway: Option<PathBuf>, database: Option<String>) -> io::Result<Self> {
         let scratch = Scratch::new()?;
         let this = std::env::current_exe()?;
@@ -145,14 +144,14 @@ impl Yard {
         Ok(Target { kind, port, key, stream, process: Some(process), idle: Memory::default() })
     }
 
-    /// Starts a target with an empty directory and asks nothing of it; gives its port, too.
+    /// Starts a target with an empty directory, sends it nothing, and returns it with its port.
     pub fn launch(&self, kind: Kind) -> io::Result<(Process, u16)> {
         let port = free_port()?;
         let directory = self.scratch.fresh(&format!("{kind}-{port}"))?;
         Ok((self.program(kind, port, &directory)?.start()?, port))
     }
 
-    /// The size of a target's binary.
+    /// Returns the size of a target's binary, in bytes.
     pub fn size(&self, kind: Kind) -> Option<u64> {
         let path = match kind {
             Kind::Direct => return None,
@@ -165,7 +164,7 @@ impl Yard {
         fs::metadata(path).ok().map(|file| file.len())
     }
 
-    /// How long a fresh process takes to its first answer, with an empty directory.
+    /// Measures how long a fresh process with an empty directory takes to its first answer.
     pub fn cold_start(&self, kind: Kind, round: usize) -> io::Result<Duration> {
         let port = free_port()?;
         let directory = self.scratch.fresh(&format!("{kind}-cold-{round}"))?;
@@ -183,7 +182,7 @@ impl Yard {
         Ok(started.elapsed())
     }
 
-    /// Runs a program of the bench to its end; gives what it prints.
+    /// Runs a program of the bench to its end and returns its output.
     pub fn run(&self, name: &str) -> io::Result<String> {
         let output = Command::new(self.programs.join(name)).arg(self.scratch.fresh(name)?).output()?;
         if !output.status.success() {
@@ -236,7 +235,7 @@ impl Yard {
         Ok(program)
     }
 
-    /// One site, one account, as an operator would add them.
+    /// Adds one site and one account, as an operator would.
     async fn set_up_gateway(&self, kind: Kind, port: u16) -> io::Result<()> {
         let url = format!("http://127.0.0.1:{}", self.stub_port);
         let platform = if kind == Kind::Converted { "claude" } else { "openai" };
@@ -271,7 +270,7 @@ impl Yard {
         if kind == Kind::Keeping { self.add_many_accounts(port) } else { Ok(()) }
     }
 
-    /// Each site has an address of its own, behind all of which is the stub.
+    /// Adds many sites, each with an address of its own that leads to the stub, and their accounts.
     fn add_many_accounts(&self, port: u16) -> io::Result<()> {
         for number in 0..SITES {
             let url = format!("http://127.0.0.1:{}/sites/{number}", self.stub_port);
@@ -289,22 +288,22 @@ impl Yard {
     }
 }
 
-/// The variables of a gateway whose state is in the database of a server.
+/// Returns the environment variables of a gateway whose state is in a server database.
 pub fn on_server(url: &str) -> [(&'static str, String); 2] {
     let kind = url.split_once("://").map_or("postgres", |(kind, _)| kind);
     [("DB_TYPE", kind.to_owned()), ("DB_URL", url.to_owned())]
 }
 
-/// A target that takes requests.
+/// A running target.
 pub struct Target {
     pub kind: Kind,
     pub port: u16,
-    /// The key that it wants to see.
+    /// The key that the target expects.
     pub key: &'static str,
-    /// What comes back as a stream.
+    /// The expected stream.
     pub stream: Expected,
     process: Option<Process>,
-    /// Memory after the first answer.
+    /// The memory after the first answer.
     pub idle: Memory,
 }
 
@@ -317,7 +316,7 @@ impl Target {
         self.id().map(memory)
     }
 
-    /// An error if its process has died.
+    /// Fails if the target's process has died.
     pub fn check(&mut self) -> io::Result<()> {
         let kind = self.kind;
         let Some(process) = &mut self.process else { return Ok(()) };
@@ -325,7 +324,7 @@ impl Target {
     }
 }
 
-/// What a chat client gets of the stub's messages stream: the first one is looked at, the others are
+/// Returns the stream that a chat client gets for the stub's messages stream: the first one is checked, the others are
 /// compared with it.
 fn converted_stream(port: u16) -> io::Result<Expected> {
     let request = chat_request(MODEL, true, 1 << 10);
@@ -382,11 +381,11 @@ fn nginx_path() -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// Installs nginx on Debian if it is missing; says whether it is there afterwards.
+/// Installs nginx on Debian if it is missing; returns whether it is there afterwards.
 pub fn ensure_nginx() -> bool {
     if nginx_path().is_none() {
         eprintln!("installing nginx");
-        // Runlevel 1 keeps the package from starting a server of its own.
+        // Runlevel 1 keeps the package from starting its own server.
         let install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light || \
                        apt-get install -y -qq --no-install-recommends nginx";
         let status = Command::new("sh")
@@ -402,7 +401,8 @@ pub fn ensure_nginx() -> bool {
     nginx_path().is_some()
 }
 
-/// Answers go out unbuffered, as a gateway's streams must; requests are read whole first, into memory.
+/// Builds a configuration in which answers are unbuffered, as a gateway's streams must be; requests are first read whole,
+/// into memory.
 fn nginx_config(port: u16, stub_port: u16, directory: &Path) -> String {
     let directory = directory.display();
     format!(

@@ -1,10 +1,10 @@
-//! Token counts read beside the answer while it passes.
+//! Reads token counts beside an answer while it passes.
 
 use bytes::Bytes;
 use memchr::{memmem, memrchr};
 use serde::Deserialize;
 
-/// What the reader keeps of an answer at most; a longer one simply has no usage.
+/// The most bytes kept of an answer; a longer one has no usage.
 const KEEP: usize = 256 << 10;
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -19,21 +19,21 @@ struct Envelope {
     usage: Option<Usage>,
 }
 
-/// Looks for usage in an answer that it is shown piece by piece.
+/// Looks for usage in an answer that comes piece by piece.
 pub struct UsageReader {
     stream: bool,
-    /// A stream's unfinished line, or what has come of a whole answer.
+    /// The unfinished line of a stream, or the bytes so far of a whole answer.
     carry: Vec<u8>,
     usage: Option<Usage>,
 }
 
 impl UsageReader {
-    /// `stream` says whether the answer is made of server-sent events or is one JSON document.
+    /// Creates a reader; `stream` says whether the answer consists of server-sent events or is one JSON document.
     pub fn new(stream: bool) -> Self {
         Self { stream, carry: Vec::new(), usage: None }
     }
 
-    /// Shows the next piece; `last` when it is known that none follows.
+    /// Takes the next piece; `last` says that none is known to follow.
     pub fn feed(&mut self, piece: &Bytes, last: bool) {
         if self.stream {
             self.feed_stream(piece);
@@ -44,7 +44,7 @@ impl UsageReader {
         }
     }
 
-    /// What was found; call it when the answer has ended.
+    /// Returns the usage found; call it when the answer has ended.
     pub fn finish(&mut self) -> Option<Usage> {
         if !self.stream && self.usage.is_none() && !self.carry.is_empty() {
             self.usage = read(&self.carry);

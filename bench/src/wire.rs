@@ -1,8 +1,8 @@
-//! HTTP/1.1 answers read from the raw socket.
+//! Reads HTTP/1.1 answers from the raw socket.
 //!
-//! The load generator shares two cores with what it measures, so it does no more than it must: requests
-//! are bytes made beforehand, answers are parsed in place and compared with the bytes that should come.
-//! Plain blocking [`call`]s serve set-up and cold starts.
+//! The load generator shares two cores with what it measures, so it does only what it must: requests are bytes made
+//! beforehand, answers are parsed in place and compared with the expected bytes. Blocking [`call`]s serve set-up and cold
+//! starts.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -19,13 +19,13 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub enum Fault {
     Io(io::Error),
-    /// What came is not HTTP/1.1 as we read it.
+    /// The bytes are not HTTP/1.1 as it is parsed here.
     Malformed(&'static str),
-    /// Another status than 200, with the beginning of the body.
+    /// A status other than 200, with the beginning of the body.
     Status(u16, String),
     /// The body differs from the one sent, from this byte on.
     Altered(usize),
-    /// The body ended after so many bytes of so many.
+    /// The body ended after the first number of bytes instead of the second.
     Short(usize, usize),
 }
 
@@ -49,12 +49,12 @@ impl From<io::Error> for Fault {
 
 // === impl Answer ===
 
-/// An answer being read: fed with what the socket gives, it hands on the body without its framing.
+/// The parser of an answer: takes the socket's bytes and passes on the body without its framing.
 #[derive(Default)]
 struct Answer {
     status: u16,
     framing: Option<Framing>,
-    /// The server will close the connection after this answer.
+    /// Whether the server will close the connection after this answer.
     closes: bool,
 }
 
@@ -65,7 +65,7 @@ enum Framing {
     UntilClose,
 }
 
-/// Where the reader stands in the chunked coding (RFC 9112 §7.1).
+/// The position in the chunked coding (RFC 9112 §7.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chunk {
     Size(usize),
@@ -74,13 +74,13 @@ enum Chunk {
     Data(usize),
     /// The line end after the data.
     DataEnd,
-    /// A line after the last chunk; so many bytes of it have come.
+    /// A line after the last chunk, of which this many bytes have come.
     Trailer(usize),
     Done,
 }
 
 impl Answer {
-    /// Reads the head if all of it is there; gives its length.
+    /// Parses the head, if all of it has come, and returns its length.
     fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let mut fields = [httparse::EMPTY_HEADER; 64];
         let mut head = httparse::Response::new(&mut fields);
@@ -110,7 +110,7 @@ impl Answer {
         matches!(self.framing, Some(Framing::Length(0) | Framing::Chunked(Chunk::Done)))
     }
 
-    /// Hands the body that is in `bytes` to `sink`.
+    /// Passes the body in `bytes` to `sink`.
     fn read_body(
         &mut self,
         mut bytes: &[u8],
@@ -144,7 +144,7 @@ impl Answer {
         }
     }
 
-    /// Judges the end of the connection.
+    /// Returns whether the connection may end here.
     fn end(&self) -> Result<(), Fault> {
         match self.framing {
             Some(Framing::UntilClose) => Ok(()),
@@ -154,7 +154,7 @@ impl Answer {
 }
 
 impl Chunk {
-    /// The state after a byte that is not data.
+    /// Returns the state after a byte that is not data.
     fn after(self, byte: u8) -> Result<Self, Fault> {
         Ok(match (self, byte) {
             (Self::Size(0) | Self::SizeEnd(0), b'\n') => Self::Trailer(0),
@@ -179,19 +179,19 @@ impl Chunk {
 
 // === impl Connection ===
 
-/// A kept connection to a target.
+/// A persistent connection to a target.
 pub struct Connection {
     socket: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// The body that an exchange has to bring.
+/// The body that an exchange must return.
 #[derive(Clone, Copy)]
 pub struct Expected {
     pub body: &'static [u8],
-    /// Where in it the first content ends; for a plain answer its length.
+    /// Where the first content in it ends; for a plain answer, its length.
     pub first_delta: usize,
-    /// Any digit may stand where there is one: what is written anew says when.
+    /// Whether any digit may take the place of another: rewritten answers contain the time.
     pub digits_vary: bool,
 }
 
@@ -210,7 +210,7 @@ pub struct Timing {
     pub first_byte: Duration,
     pub first_delta: Duration,
     pub total: Duration,
-    /// The connection can carry another exchange.
+    /// Whether the connection can carry another exchange.
     pub reusable: bool,
 }
 
@@ -284,7 +284,7 @@ impl Connection {
     }
 }
 
-/// The bytes of a request on a kept connection.
+/// Builds the bytes of a request on a persistent connection.
 pub fn request(method: &str, path: &str, bearer: &str, body: &[u8]) -> Vec<u8> {
     render(method, path, bearer, body, "")
 }
@@ -301,12 +301,12 @@ fn render(method: &str, path: &str, bearer: &str, body: &[u8], more: &str) -> Ve
     bytes
 }
 
-/// One blocking exchange on a connection of its own, bounded in time: status and body.
+/// Does one blocking exchange on a connection of its own, with a time limit; returns status and body.
 pub fn call(port: u16, method: &str, path: &str, bearer: &str, body: &[u8]) -> Result<(u16, Vec<u8>), Fault> {
     call_within(CALL_TIMEOUT, port, method, path, bearer, body)
 }
 
-/// As [`call`], where nothing may come for so long.
+/// Does what [`call`] does, with another limit for silence.
 pub fn call_within(
     timeout: Duration,
     port: u16,
@@ -350,7 +350,7 @@ pub fn call_within(
 mod tests {
     use super::*;
 
-    /// Feeds an answer in pieces of `size` bytes; gives the body, and whether it is complete.
+    /// Feeds an answer in pieces of `size` bytes; returns the body, and whether it is complete.
     fn read(answer: &[u8], size: usize) -> Result<(Vec<u8>, bool), Fault> {
         let mut reader = Answer::default();
         let mut body = Vec::new();

@@ -1,4 +1,4 @@
-//! A gateway that is filled by its admin API: sites of a stub, and accounts on them.
+//! A gateway that is filled through its admin API with a stub's sites and accounts on them.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,15 +19,15 @@ use crate::serve::{Whole, serve};
 use crate::wire::{call, call_within};
 
 const ADMIN: &str = "bench-admin-token";
-/// Accounts of a site.
+/// The number of accounts per site.
 pub const PER_SITE: usize = 10;
-/// A refresh of all accounts is waited for.
+/// The longest wait for an answer, enough for a refresh of all accounts.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Starts the upstream of every site on a thread of its own; its port.
+/// Starts the upstream of every site on a thread of its own and returns its port.
 ///
 /// # Errors
-/// When no port is free.
+/// Fails when no port is free.
 pub fn upstream<F>(respond: fn(Request<Incoming>) -> F) -> io::Result<u16>
 where
     F: Future<Output = Result<Response<Whole>, Infallible>> + Send + 'static,
@@ -40,11 +40,11 @@ where
     Ok(port)
 }
 
-/// Does what another machine would do: on a thread that gives way to all others, so that what it takes of this one is not
-/// held against the gateway.
+/// Does what another machine would do, on a thread that gives way to all others, so that its share of this machine does not
+/// count against the gateway.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// Fails when the system provides no thread.
 pub fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(aside(work)).map_err(|error| io::Error::other(error.to_string()))
@@ -59,19 +59,19 @@ pub struct Yard {
     accounts: usize,
 }
 
-/// Asks a gateway's admin API.
+/// A client of a gateway's admin API.
 #[derive(Clone, Copy)]
 pub struct Admin {
     port: u16,
 }
 
 impl Yard {
-    /// Starts a gateway without sites; those it will have are below paths of the stub.
+    /// Starts a gateway without sites; its later sites are paths of the stub.
     pub fn start(path: &Path, scratch: &Scratch, stub: u16) -> io::Result<Self> {
         Self::start_in(path, &scratch.fresh("yard")?, stub, Vec::new())
     }
 
-    /// As [`Yard::start`], in a directory that may be that of an earlier one, with more variables.
+    /// Does what [`Yard::start`] does, in a directory that an earlier gateway may have used, and with further variables.
     pub fn start_in(
         path: &Path,
         directory: &Path,
@@ -107,7 +107,7 @@ impl Yard {
         Ok(yard)
     }
 
-    /// One more account, on a site of its own for every tenth; gives how long its creation took.
+    /// Adds an account, with a new site for every tenth; returns how long its creation took.
     pub fn add(&mut self) -> io::Result<Duration> {
         let (number, admin) = (self.accounts, self.admin());
         if number.is_multiple_of(PER_SITE) {
@@ -138,7 +138,7 @@ impl Yard {
         Admin { port: self.port }
     }
 
-    /// A site in the middle of all.
+    /// Returns the site in the middle of the list.
     pub fn a_site(&self) -> i64 {
         self.sites[self.sites.len() / 2]
     }
@@ -151,7 +151,7 @@ impl Yard {
         memory(self.gateway.id())
     }
 
-    /// What follows a change runs in the background.
+    /// Waits until the background work that follows a change is over.
     pub fn wait_until_idle(&self) {
         let mut before = self.cpu();
         loop {
@@ -166,14 +166,14 @@ impl Yard {
 }
 
 impl Admin {
-    /// The time that an exchange took, and its answer.
+    /// Sends a request; returns the time it took, and the answer.
     pub fn ask(self, method: &str, path: &str, body: &Value) -> io::Result<(Duration, Value)> {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let (took, text) = self.send(method, path, &body)?;
         Ok((took, serde_json::from_slice(&text)?))
     }
 
-    /// The time that an exchange took, and its answer as it came.
+    /// Sends a request; returns the time it took, and the answer unparsed.
     pub fn send(self, method: &str, path: &str, body: &[u8]) -> io::Result<(Duration, Vec<u8>)> {
         let began = Instant::now();
         let (status, text) = call_within(PATIENCE, self.port, method, path, ADMIN, body)
@@ -186,7 +186,7 @@ impl Admin {
         Ok((took, text))
     }
 
-    /// Gives a site another name; the time that it took.
+    /// Renames a site; returns the time it took.
     pub fn rename(self, site: i64, number: usize) -> io::Result<Duration> {
         let name = json!({ "name": format!("renamed {number}") });
         self.ask("PUT", &format!("/api/sites/{site}"), &name).map(|(took, _)| took)
@@ -202,8 +202,8 @@ pub fn ms(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
-/// By how many percent what was busy is behind what was quiet, in each round: both were measured under the same conditions,
-/// and what slows a round down slows both. The median is what counts.
+/// Returns by how many percent the busy figures exceed the quiet ones, as the median and for each round. Both were measured
+/// under the same conditions, and whatever slows a round down slows both.
 pub fn behind(quiet: &[f64], busy: &[f64]) -> (f64, Vec<f64>) {
     let rounds: Vec<f64> = quiet.iter().zip(busy).map(|(quiet, busy)| 100.0 * (busy / quiet - 1.0)).collect();
     let mut ascending = rounds.clone();
@@ -211,7 +211,7 @@ pub fn behind(quiet: &[f64], busy: &[f64]) -> (f64, Vec<f64>) {
     (quantile(&ascending, 0.5).unwrap_or_default(), rounds)
 }
 
-/// A line of a list of targets.
+/// Formats a line of the list of targets.
 pub fn verdict(target: &str, limit: f64, measured: f64) -> String {
     let word = if measured <= limit { "met" } else { "missed" };
     format!("- {word}: {target}: {measured:.1}")

@@ -1,4 +1,4 @@
-//! Who is calling. The socket's peer, unless that peer is a trusted proxy: then the right-most
+//! Finds the address of the client: the socket's peer, unless that peer is a trusted proxy; then the right-most
 //! `X-Forwarded-For` entry that is not itself a trusted proxy.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::config::is_in;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The client's address, in one form.
+/// Returns the client's address, IPv4-mapped IPv6 as IPv4.
 pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let peer = canonical(peer);
     if !is_in(peer, trusted) {
@@ -25,8 +25,7 @@ pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr
         .flat_map(|value| value.split(','))
         .collect();
     for entry in entries.iter().rev() {
-        // An entry that is no address ends the chain: what stands left of it was not written by
-        // anyone we trust.
+        // An entry that is not an address ends the chain: the entries to its left were not written by anyone we trust.
         let Some(address) = parse_entry(entry) else { break };
         client = address;
         if !is_in(address, trusted) {
@@ -36,13 +35,13 @@ pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr
     client
 }
 
-/// Whether a request comes from this machine: by its socket's peer, and by what a proxy in front says. A
-/// forwarded request from elsewhere is not local, although its peer is.
+/// Returns whether a request comes from this machine, judged by its socket's peer and by the client address that trusted
+/// proxies report. A forwarded request from elsewhere is not local, although its peer is.
 pub fn is_local(peer: IpAddr, client: IpAddr) -> bool {
     [peer, client].iter().all(|address| address.to_canonical().is_loopback())
 }
 
-/// `1.2.3.4`, `1.2.3.4:5678`, `::1`, `[::1]`, `[::1]:5678`.
+/// Parses an entry: `1.2.3.4`, `1.2.3.4:5678`, `::1`, `[::1]`, `[::1]:5678`.
 fn parse_entry(entry: &str) -> Option<IpAddr> {
     let entry = entry.trim();
     let address = entry
@@ -53,7 +52,7 @@ fn parse_entry(entry: &str) -> Option<IpAddr> {
     Some(canonical(address))
 }
 
-/// IPv4-mapped IPv6 counts as IPv4, and so does this machine: it calls itself by either.
+/// Converts IPv4-mapped IPv6 and `::1` to IPv4, so that each client and this machine have one address only.
 fn canonical(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(Ipv6Addr::LOCALHOST) => IpAddr::V4(Ipv4Addr::LOCALHOST),

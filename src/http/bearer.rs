@@ -1,4 +1,4 @@
-//! The token of an `Authorization` header (RFC 6750 §2.1), and the last one that a connection has shown.
+//! The token of an `Authorization` header (RFC 6750 §2.1), and the last token that a connection has sent.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,11 +6,12 @@ use subtle::ConstantTimeEq;
 
 use crate::sync::lock;
 
-/// Longer tokens are digested each time, so that a connection holds no more than this of a stranger's.
+/// The longest token kept, in bytes. Longer ones are digested each time, so that strangers cannot make a connection hold
+/// more.
 const LONGEST_KEPT: usize = 256;
 
-/// The last token that came over a connection, with its digest: the HMAC by which a key is found costs more than the
-/// rest of its check, and the requests of a connection nearly always show the same token.
+/// The last token sent over a connection, with its digest. The HMAC by which a downstream key is found costs more than the
+/// rest of its check, and the requests of a connection nearly always send the same token.
 #[derive(Clone, Default)]
 pub struct LastToken(Arc<Mutex<Option<DigestedToken>>>);
 
@@ -19,12 +20,12 @@ struct DigestedToken {
     digest: Digest,
 }
 
-/// What `keys` looks tokens up by.
+/// The digest by which `keys` looks up tokens.
 type Digest = [u8; 32];
 
 impl LastToken {
-    /// The digest of `token`, computed by `digest` where it is not the last one. Compared in constant time, since others
-    /// may speak over the same connection.
+    /// Returns the digest of `token`, calling `digest` if it is not the last token. Tokens are compared in constant time,
+    /// since several callers may share the connection.
     pub fn digest(&self, token: &[u8], digest: impl FnOnce(&[u8]) -> Digest) -> Digest {
         let mut last = lock(&self.0);
         if let Some(last) = &*last
@@ -38,7 +39,7 @@ impl LastToken {
     }
 }
 
-/// The token of `Bearer <token>`, the scheme in any case, or of a header that is the bare token.
+/// Returns the token of `Bearer <token>`, whatever the case of the scheme, or the whole header if it has no such scheme.
 pub fn token(header: &[u8]) -> &[u8] {
     let header = header.trim_ascii();
     match header.split_at_checked(6) {

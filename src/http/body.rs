@@ -1,4 +1,4 @@
-//! Bodies in both directions: request bodies read into one bounded buffer, answers as one enum.
+//! Bodies in both directions: request bodies, read into one bounded buffer, and answers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,25 +14,25 @@ use super::coded::CodedBody;
 use super::wire_body::WireBody;
 use crate::limits::{FREE_BODY, HeldMemory};
 
-/// The most that is set aside on the word of a Content-Length; beyond it the buffer grows as bytes come.
+/// The most memory allocated on the word of a Content-Length, in bytes; beyond it the buffer grows as bytes come.
 const FIRST_ALLOCATION: usize = 256 * 1024;
-/// A body whose length is not known gets room for so many times what there is of it.
+/// A body of unknown length reserves this many times the bytes that have come so far.
 const STEP: usize = 4;
-/// To decode a body takes a window beside it, which may be as long.
+/// A compressed body reserves this many times its length, because decoding needs a window that may be as long.
 const DECODED: usize = 2;
 
 /// The body of a request.
 pub enum RequestBody {
-    /// Read off a client's connection.
+    /// Read from a client's connection.
     Wire(WireBody),
-    /// Read off a client's connection, and compressed.
+    /// Read from a client's connection, and compressed.
     Coded(Box<CodedBody>),
     /// Made by the service itself; taken when read.
     Own(Option<Bytes>),
 }
 
 impl RequestBody {
-    /// The body of a request with these headers.
+    /// Builds the body of a request with these headers.
     pub fn of(headers: &mut HeaderMap, wire: WireBody) -> Self {
         if !headers.contains_key(CONTENT_ENCODING) || wire.is_end_stream() {
             return Self::Wire(wire);
@@ -40,15 +40,15 @@ impl RequestBody {
         CodedBody::new(headers, wire).map_or_else(Self::Wire, |coded| Self::Coded(Box::new(coded)))
     }
 
-    /// Bounds what a compressed body may have on the wire, and between its codings. What is given out is counted by who
-    /// reads it, here and everywhere.
+    /// Limits a compressed body on the wire and between its codings, in bytes. Whoever reads the decoded bytes counts them,
+    /// here and everywhere.
     pub fn bound(&mut self, bytes: usize) {
         if let Self::Coded(coded) = self {
             coded.bound(bytes);
         }
     }
 
-    /// Whether it may turn out to be longer than what every body may have.
+    /// Returns whether the body may turn out longer than `FREE_BODY`.
     pub fn may_be_long(&self) -> bool {
         match self {
             Self::Wire(wire) => wire.size_hint().exact().is_none_or(|length| length > FREE_BODY as u64),
@@ -57,7 +57,7 @@ impl RequestBody {
         }
     }
 
-    /// The length, as sent, that the client has told.
+    /// Returns the length, as sent, that the client has announced.
     fn claimed(&self, headers: &HeaderMap) -> Option<usize> {
         match self {
             Self::Coded(coded) => coded.announced(),
@@ -90,8 +90,8 @@ impl Body for RequestBody {
     }
 }
 
-/// Reads a whole body of at most `limit` bytes into one buffer. A body that came in one piece is handed on without a copy.
-/// What is longer than [`FREE_BODY`] has its place in memory first, where bodies are counted.
+/// Reads a whole body of at most `limit` bytes into one buffer. A body that came in one piece is passed on without a copy.
+/// If `memory` is given, a body longer than [`FREE_BODY`] reserves memory before it is read on.
 pub async fn collect(
     body: &mut RequestBody,
     headers: &HeaderMap,
@@ -103,11 +103,11 @@ pub async fn collect(
         return Err(BodyError::TooLarge { limit });
     }
     body.bound(limit);
-    let claimed = claimed.filter(|_| !matches!(body, RequestBody::Coded(_))); // its length unfolded is not known
+    let claimed = claimed.filter(|_| !matches!(body, RequestBody::Coded(_))); // its decoded length is not known
     if claimed.is_some_and(|length| length > FREE_BODY)
         && let Some(memory) = memory.take()
     {
-        // Boxed, so that the future of a short body has no room for it.
+        // Boxed, so that it does not enlarge the future of a short body.
         return Box::pin(collect_long(body, (claimed, limit), BytesMut::new(), memory)).await;
     }
     let Some(first) = next_data(body).await? else { return Ok(Bytes::new()) };
@@ -128,7 +128,7 @@ pub async fn collect(
     Ok(buffer.freeze())
 }
 
-/// Reads on within what the body has of the memory, and has no more of it in the end than the body is long.
+/// Reads on within the memory reserved for the body, and in the end keeps no more of it than the body's length.
 async fn collect_long(
     body: &mut RequestBody,
     (claimed, limit): (Option<usize>, usize),
@@ -160,8 +160,8 @@ fn append(
         return Err(BodyError::TooLarge { limit });
     }
     if length > buffer.capacity() {
-        // The first allocation is full of real bytes: now the client's claim is worth the rest of
-        // it in one step, which doubling would overshoot.
+        // The first allocation is full of real bytes, so now the client's claim is trusted for the rest in one step;
+        // doubling would overshoot it.
         let room = if buffer.capacity() == 0 {
             first_capacity(claimed, length)
         } else {
@@ -173,12 +173,13 @@ fn append(
     Ok(())
 }
 
-/// What to set aside when `read` bytes are there: the claim, but no more than a stranger's word is worth.
+/// Returns the capacity to allocate once `read` bytes have come: the claimed length, but no more than `FIRST_ALLOCATION` on
+/// the client's word alone.
 fn first_capacity(claimed: Option<usize>, read: usize) -> usize {
     claimed.unwrap_or(0).min(FIRST_ALLOCATION).max(read)
 }
 
-/// The next piece of data; trailers are dropped. How long it may take, the connection knows (`stream`).
+/// Returns the next piece of data; trailers are dropped. The connection limits the wait (`stream`).
 pub(super) async fn next_data(body: &mut RequestBody) -> Result<Option<Bytes>, BodyError> {
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame?.into_data() {

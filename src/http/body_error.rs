@@ -1,4 +1,4 @@
-//! Why a request body could not be read, and what its client is told.
+//! Why a request body could not be read, and the message for its client.
 
 use std::io;
 
@@ -11,17 +11,17 @@ use crate::limits::NoRoom;
 pub enum BodyError {
     /// Over the limit, in bytes.
     TooLarge { limit: usize },
-    /// It has so many names and values that reading them would take many times the memory of the body.
+    /// Names and values so many that their tree would take many times the memory of the body.
     TooManyValues { most: usize },
-    /// The rest of it was not waited for.
+    /// The rest of the body was not waited for.
     Slow(SlowBody),
-    /// Other bodies take all the memory there is for them.
+    /// Other bodies take all the shared memory.
     NoRoom,
     /// The framing was broken or the client went away.
     Broken(String),
-    /// It cannot be decoded.
+    /// The body cannot be decoded.
     Coding(CodingError),
-    /// Not JSON; says where.
+    /// Not JSON; holds the parser's message, which names the place.
     NotJson(String),
     /// JSON, but not an object.
     NotAnObject,
@@ -62,7 +62,7 @@ impl BodyError {
         slow.map_or_else(|| Self::Broken(error.to_string()), |slow| Self::Slow(*slow))
     }
 
-    /// The status that says it (RFC 9110 §15.5).
+    /// Returns the matching status (RFC 9110 §15.5).
     pub fn status(&self) -> hyper::StatusCode {
         match self {
             Self::TooLarge { .. } | Self::TooManyValues { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
@@ -79,7 +79,7 @@ impl BodyError {
 }
 
 impl BodyError {
-    /// After how many seconds it is worth another try, where that is known.
+    /// Returns the seconds until another try is worthwhile, if known.
     pub fn retry_after_secs(&self) -> Option<u32> {
         (*self == Self::NoRoom).then_some(NoRoom::RETRY_AFTER_SECS)
     }

@@ -1,9 +1,9 @@
-//! Request bodies that come compressed: decoded while they are read, so that every limit counts what they
-//! unfold to, and a small body that unfolds into gigabytes is too large long before. The limit holds for what each
-//! coding gives, and for what comes over the wire, too: neither need show in what is given out in the end.
+//! Compressed request bodies: decoded while they are read, so that every limit counts the decoded bytes and a small body
+//! that would unfold into gigabytes is refused long before. The limit also applies to the bytes on the wire and to the
+//! output of each coding, since neither need show in the final output.
 //!
-//! What takes more than one turn of its decoder waits for the next in line with all others: however many bodies are
-//! decoded at once, a thread that serves connections meets one of them at most between two that it serves.
+//! Decoding that takes more than one turn waits in line for the next one: however many bodies are decoded at once, a thread
+//! that serves connections meets at most one of them between two connections.
 
 use std::pin::Pin;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ use super::body_error::BodyError;
 use super::wire_body::WireBody;
 use crate::codings::{Decoder, Pulled, Sender};
 
-/// Those that may be decoded at one time, as far as they take more than one turn: half of the cores are left to others.
+/// Permits for bodies whose decoding takes more than one turn: half of the cores are left to others.
 static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Semaphore::new((cores / 2).max(1))
@@ -30,17 +30,17 @@ pub struct CodedBody {
     wire: WireBody,
     reading: Reading,
     turn: Turn,
-    /// How much came over the wire.
+    /// The bytes received over the wire.
     received: usize,
-    /// How much that may be, and what any of its codings gives.
+    /// The most bytes to receive, and the most that any coding may produce.
     limit: usize,
 }
 
 /// Whether a body may be decoded now.
 enum Turn {
-    /// It has just begun.
+    /// The body's first turn, which needs no permit.
     First,
-    /// It waits in line.
+    /// The body waits for a permit.
     Next(Pin<Box<dyn Future<Output = Option<SemaphorePermit<'static>>> + Send + Sync>>),
     Now {
         _turn: Option<SemaphorePermit<'static>>,
@@ -54,11 +54,11 @@ enum Reading {
 
 impl Turn {
     fn next() -> Self {
-        // Never closed.
+        // The semaphore is never closed.
         Self::Next(Box::pin(async { TURNS.acquire().await.ok() }))
     }
 
-    /// Nobody waits in line for this body's client, or for who reads it.
+    /// Returns the permit: waiting for the client, or for the body's reader, must not keep others in line.
     fn end(&mut self) {
         if let Self::Now { .. } = self {
             *self = Self::next();
@@ -67,8 +67,8 @@ impl Turn {
 }
 
 impl CodedBody {
-    /// The body, if its codings change anything; else it is given back. The headers of one that is decoded do not
-    /// speak of the codings any more.
+    /// Decodes a body, unless its codings change nothing; then the body is returned as the error. Removes the headers that
+    /// describe the coding and the encoded length.
     pub(super) fn new(headers: &mut HeaderMap, wire: WireBody) -> Result<Self, WireBody> {
         let codings = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
         let reading = match Decoder::new(Sender::Client, codings) {
@@ -83,12 +83,12 @@ impl CodedBody {
         Ok(Self { wire, reading, turn: Turn::First, received: 0, limit: usize::MAX })
     }
 
-    /// Nothing beyond this is read, or unfolded.
+    /// Limits the bytes received and the bytes of each coding's output.
     pub(super) fn bound(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// How much is still to come, if the client has said so.
+    /// Returns how many encoded bytes are still to come, if the client has announced it.
     pub(super) fn announced(&self) -> Option<usize> {
         usize::try_from(self.wire.size_hint().exact()?).ok()
     }

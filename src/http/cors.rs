@@ -1,5 +1,5 @@
-//! Cross-origin rules: no credentials, requested headers echoed. Where nothing is configured, pages of any origin may read
-//! the answers of the proxy interface, for the token is theirs to have; those of the admin interface only its own.
+//! Cross-origin rules: no credentials, requested headers are echoed. By default, pages of any origin may read answers of
+//! the proxy interface, since they hold its token; answers of the admin interface may only be read by its own origin.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -12,17 +12,17 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 );
 const REQUESTED_HEADERS: HeaderName = header::ACCESS_CONTROL_REQUEST_HEADERS;
 
-/// Which origins may read answers.
+/// The origins that may read answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cors {
-    /// Any those of the proxy interface, its own those of the admin interface.
+    /// Any origin for the proxy interface, its own origin for the admin interface.
     #[default]
     ByInterface,
     Any,
     These(Vec<String>),
 }
 
-/// Who asks, as far as the answer's headers depend on it.
+/// The origin of a request, as far as the answer's headers depend on it.
 pub struct Asker {
     origin: Option<HeaderValue>,
     is_own: bool,
@@ -36,7 +36,7 @@ impl Asker {
 }
 
 impl Cors {
-    /// By the origins that an operator names, `*` for any.
+    /// Builds the rule from the origins that an operator has configured; `*` means any.
     pub fn new(allowed: Vec<String>) -> Self {
         match allowed.is_empty() {
             true => Self::ByInterface,
@@ -45,7 +45,7 @@ impl Cors {
         }
     }
 
-    /// The answer to an OPTIONS request, which ends here: 204 for a preflight, else 400.
+    /// Answers an OPTIONS request, which goes no further: 204 for a preflight, else 400.
     pub fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
         if method != Method::OPTIONS {
             return None;
@@ -67,7 +67,7 @@ impl Cors {
         Some(response)
     }
 
-    /// The headers of every answer, by who has asked which interface.
+    /// Sets the cross-origin headers of an answer, depending on the requesting origin and the interface.
     pub fn stamp(&self, asker: &Asker, is_admin: bool, response: &mut Response) {
         let out = response.headers_mut();
         let is_allowed = match self {

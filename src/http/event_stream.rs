@@ -1,4 +1,4 @@
-//! An answer of server-sent events, as whoever makes them hands them over.
+//! An answer of server-sent events, fed through a channel.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,21 +11,21 @@ use tokio::sync::mpsc;
 use super::body::Truncated;
 use super::{Response, ResponseBody};
 
-/// Events as they come.
+/// The events as they come.
 struct Events(mpsc::Receiver<Bytes>);
 
-/// The answer whose body are these events; it ends when the other side of the channel is gone.
+/// Builds the answer whose body is these events; it ends when the channel's sender is dropped.
 pub fn response(events: mpsc::Receiver<Bytes>) -> Response {
     let mut response = Response::new(ResponseBody::stream(Events(events)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // nginx would hold events back.
+    // Otherwise nginx would hold events back.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
-/// One event of this name with data of one line, as JSON is.
+/// Formats one event with this name and a single line of data, such as JSON.
 pub fn event(name: &str, data: &impl std::fmt::Display) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }

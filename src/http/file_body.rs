@@ -1,7 +1,8 @@
-//! An answer that stands in a file.
+//! An answer whose body is a file.
 //!
-//! A file is always ready, and so is a client on the same machine: whoever reads for the answer would do nothing else. So the
-//! file is read at the lowest priority ([`aside`]), and goes out as fast as others leave room for it.
+//! A file can always be read, and a client on the same machine can always receive, so a task that reads for such an answer
+//! would do nothing else. So the file is read at the lowest priority ([`aside`]), and sent as fast as other work leaves
+//! room for it.
 
 use std::fs::File;
 use std::io;
@@ -19,12 +20,12 @@ use super::body::Truncated;
 use super::{Response, ResponseBody};
 use crate::aside::{NoThread, aside, give_way};
 
-/// What is read at once: a file that has just been written is in memory still.
+/// The bytes read at once: a file that has just been written is still in memory.
 const PIECE: u64 = 64 * 1024;
-/// Pieces that are read before the one ahead of them is sent.
+/// The number of pieces read ahead of the one being sent.
 const AHEAD: usize = 2;
 
-/// A whole file as an answer of this media type, sent with its length.
+/// Answers with a whole file of this media type, sent with its length.
 pub fn file(status: StatusCode, kind: &'static str, file: File) -> io::Result<Response> {
     let left = file.metadata()?.len();
     let (pieces, read) = mpsc::channel(AHEAD);
@@ -38,16 +39,16 @@ pub fn file(status: StatusCode, kind: &'static str, file: File) -> io::Result<Re
 type Reader = Pin<Box<dyn Future<Output = Result<(), NoThread>> + Send>>;
 
 struct FileBody {
-    /// The thread that reads; `None` once it is done.
+    /// The reading thread; `None` once it is done.
     reader: Option<Reader>,
     read: mpsc::Receiver<io::Result<Bytes>>,
-    /// Bytes that are not sent yet.
+    /// The bytes that are not sent yet.
     left: u64,
-    /// Other connections of this worker have had their turn since the last piece.
+    /// Whether other connections of this worker have had their turn since the last piece.
     is_rested: bool,
 }
 
-/// Reads until nobody listens any more.
+/// Reads the file in pieces until its end, or until the receiver is gone.
 fn read_all(file: &File, length: u64, pieces: &mpsc::Sender<io::Result<Bytes>>) {
     let mut at = 0;
     while at < length {

@@ -1,9 +1,9 @@
-//! A `multipart/form-data` body that is here whole: its fields, and where in it they stand, so that one of
-//! them can be replaced and every other byte goes on as it came.
+//! A `multipart/form-data` body that is held whole: its fields and their places in it, so that one of them can be replaced
+//! and every other byte passed on as it came.
 //!
-//! Forms that are too long to be held are read by [`multipart`](super::multipart), where it also stands why so much is
-//! refused. Here the boundary may stand nowhere but on its own lines: there are parsers that take it for one in the midst
-//! of a content, or behind the end.
+//! Forms that are too long to be held are read by [`multipart`](super::multipart), which also explains why so much is
+//! refused. Here the boundary may occur nowhere but on its own lines: some parsers accept it inside a content, or after the
+//! end.
 
 use std::ops::Range;
 
@@ -11,30 +11,30 @@ use memchr::memmem::Finder;
 
 use super::multipart::{HEAD_TOO_LONG, MAX_HEAD, Malformed, PartHead, UNENDED, boundary};
 
-/// More fields than any form has that is meant well.
+/// The most fields of a form; no honest form has more.
 const MAX_FIELDS: usize = 1000;
 
-/// A form.
+/// A parsed form.
 #[derive(Debug)]
 pub struct Form {
     pub fields: Vec<Field>,
-    /// Where another field would begin: at the line end before the last boundary.
+    /// Where another field would be inserted: at the line end before the last boundary.
     pub end: usize,
     pub boundary: String,
 }
 
-/// One of its fields.
+/// A field of a form.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Field {
     pub head: PartHead,
-    /// Where its head stands in the body, the line end before it included.
+    /// The place of its head in the body, including the line end before it.
     pub lines: Range<usize>,
-    /// Where its content stands in the body.
+    /// The place of its content in the body.
     pub content: Range<usize>,
 }
 
 impl Form {
-    /// Reads a body of this `Content-Type`.
+    /// Parses a body with this `Content-Type`.
     pub fn read(content_type: &str, body: &[u8]) -> Result<Self, Malformed> {
         const CUT: Malformed = Malformed("the form ended before its last boundary");
         const STRAY: Malformed = Malformed("the boundary stands in the midst of a content");
@@ -81,7 +81,7 @@ impl Form {
         }
     }
 
-    /// The first field of a name.
+    /// Returns the first field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.head.name == name)
     }

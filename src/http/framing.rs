@@ -1,57 +1,57 @@
-//! Where in its requests a client is, followed byte by byte as they come (RFC 9112 §5 to §7).
+//! Follows a client's requests byte by byte, to know where in a request it is (RFC 9112 §5 to §7).
 //!
 //! ```text
 //! Head ─ empty line ─▶ Length(n) ─ n bytes ─────────────▶ Head …
 //!                 └──▶ Chunked ─ size ⇄ data, trailers ─▶ Head …
 //! ```
 //!
-//! hyper reads the requests. This looks on, because hyper does not tell what the edge has to know: it removes a
-//! Content-Length that stands beside Transfer-Encoding before anyone can see it, and it does not say how much of a head
-//! or of a body is there. Both must agree on where a request ends. What hyper refuses may be read in any way here, for
-//! hyper closes the connection; what is not understood here is a fault of the head that follows, whatever hyper reads in it.
+//! hyper parses the requests. This only follows, because hyper does not tell the edge all it must know: hyper removes a
+//! Content-Length beside Transfer-Encoding before anyone can see it, and does not say how much of a head or a body has
+//! come. Both must agree on where a request ends. Requests that hyper refuses may be followed in any way, since hyper
+//! closes the connection. Bytes that cannot be followed here are a fault of the next head, whatever hyper reads in it.
 //!
-//! Nothing is kept of the bytes but the beginning of a line that may name a length.
+//! It keeps none of the bytes, except the beginning of a line that may name a length.
 
 use memchr::{memchr, memchr2};
 
-/// The longest head of a request, its request line included. Many servers take no more, so clients keep to it.
+/// The longest head of a request including its request line, in bytes. Many servers accept no more, so clients keep to it.
 pub(super) const MAX_HEAD: usize = 16 * 1024;
 /// The most digits of a length.
 const MAX_DIGITS: usize = 20;
-/// The most that is kept of a line that is not complete: a name, a length, and a blank to each side.
+/// The most bytes kept of an incomplete line: a name, a length, and a blank on each side.
 const MAX_LINE: usize = 48;
 
 const CONTENT_LENGTH: &[u8] = b"content-length:";
 const TRANSFER_ENCODING: &[u8] = b"transfer-encoding:";
 
-/// What is wrong with a head that hyper may take for a good one.
+/// Why a head must not be served although hyper may accept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadFault {
-    /// It names two ways of telling where its body ends.
+    /// The head has both Content-Length and Transfer-Encoding.
     TwoLengths,
-    /// Where it begins is not certain.
+    /// The place where the head begins is not certain.
     Unfollowed,
     TargetTooLong,
     TooLong,
 }
 
-/// One client's requests so far.
+/// The state of one client's requests.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     place: RequestPlace,
     head: Head,
-    /// How many heads have come to their end.
+    /// The number of complete heads.
     heads: u64,
-    /// The first head with a fault, counted from 1. No other matters: the connection ends with it.
+    /// The first head with a fault, counted from 1. Later ones do not matter: the connection ends with it.
     fault: Option<(u64, HeadFault)>,
 }
 
 #[derive(Debug, Default)]
 enum RequestPlace {
-    /// In a head, or before one.
+    /// The client is in a head, or before one.
     #[default]
     Head,
-    /// In a body of which so many bytes are to come.
+    /// The client is in a body, of which this many bytes are still to come.
     Length(u64),
     Chunked(Chunked),
     Lost,
@@ -61,11 +61,11 @@ enum RequestPlace {
 #[derive(Debug, Default)]
 struct Head {
     bytes: usize,
-    /// Where the request line ends, if it has.
+    /// Where the request line ends, once it has.
     request_line: Option<usize>,
-    /// The beginning of a line of which the end has not come, if it may name a length. Small letters, blanks joined.
+    /// The beginning of an incomplete line, if it may name a length. In lower case, runs of blanks joined.
     line: Vec<u8>,
-    /// The rest of the line means nothing here.
+    /// Whether the rest of the line is irrelevant.
     skips_line: bool,
     length: Option<u64>,
     is_chunked: bool,
@@ -77,7 +77,7 @@ struct Head {
 enum Chunked {
     Start,
     Size(u64),
-    /// Blanks behind the size.
+    /// In the blanks after the size.
     Padding(u64),
     Extension(u64),
     SizeEnd(u64),
@@ -94,7 +94,7 @@ enum Chunked {
 // === impl Framing ===
 
 impl Framing {
-    /// Takes what was read next.
+    /// Follows the bytes that were read next.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             bytes = match &mut self.place {
@@ -126,22 +126,22 @@ impl Framing {
         }
     }
 
-    /// The number of the first head that must not be served, and why.
+    /// Returns the number of the first head that must not be served, and why.
     pub fn fault(&self) -> Option<(u64, HeadFault)> {
         self.fault
     }
 
-    /// How many heads have come to their end.
+    /// Returns the number of complete heads.
     pub fn heads(&self) -> u64 {
         self.heads
     }
 
-    /// How much of a head is there that has not come to its end; 0 between two requests.
+    /// Returns the bytes of an incomplete head; 0 between two requests.
     pub fn unfinished_head(&self) -> usize {
         if matches!(self.place, RequestPlace::Head) { self.head.bytes } else { 0 }
     }
 
-    /// Why a head that has not come to its end never will.
+    /// Returns the fault of an incomplete head that is already too long.
     pub fn overlong_head(&self) -> Option<HeadFault> {
         (self.unfinished_head() > MAX_HEAD).then(|| self.head.too_long())
     }
@@ -150,7 +150,7 @@ impl Framing {
         matches!(self.place, RequestPlace::Length(_) | RequestPlace::Chunked(_))
     }
 
-    /// Whether more is to come of a request that has begun.
+    /// Returns whether a request has begun and is not complete.
     pub fn is_in_request(&self) -> bool {
         !matches!(self.place, RequestPlace::Head) || self.head.bytes > 0
     }
@@ -211,7 +211,7 @@ impl Head {
         if is_for_headers { HeadFault::TooLong } else { HeadFault::TargetTooLong }
     }
 
-    /// Keeps what may matter of a line that goes on; false if it is a length that no body has.
+    /// Keeps the relevant bytes of an incomplete line; false if it holds an impossible length.
     fn begin_line(&mut self, bytes: &[u8]) -> bool {
         for &byte in bytes {
             if self.skips_line || self.line == TRANSFER_ENCODING {
@@ -231,7 +231,7 @@ impl Head {
             self.line.push(byte.to_ascii_lowercase());
             let may_name_length =
                 CONTENT_LENGTH.starts_with(&self.line) || TRANSFER_ENCODING.starts_with(&self.line);
-            // With nothing behind it the line is an empty one.
+            // If nothing else follows before the line feed, the line is empty.
             let may_be_empty = self.line == b"\r";
             if !(may_be_empty || self.request_line.is_some() && may_name_length) {
                 (self.skips_line, self.line) = (true, Vec::new());
@@ -240,7 +240,7 @@ impl Head {
         true
     }
 
-    /// Takes the last piece of a line, without its line feed; `None` if it is a length that no body has.
+    /// Takes the last piece of a line, without its line feed; `None` if it holds an impossible length.
     fn end_line(&mut self, piece: &[u8]) -> Option<HeadEnd> {
         let kept;
         let mut line = piece;
@@ -266,10 +266,10 @@ impl Head {
             self.names_length = true;
             let digits = line[CONTENT_LENGTH.len()..].trim_ascii();
             let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() <= MAX_DIGITS)?;
-            // Where two differ, hyper refuses them.
+            // If two lengths differ, hyper refuses them.
             self.length.get_or_insert(digits.parse().ok()?);
         } else if starts_with(line, TRANSFER_ENCODING) {
-            // Where it does not end in `chunked`, hyper refuses it.
+            // If it does not end in `chunked`, hyper refuses it.
             self.is_chunked = true;
         }
         Some(HeadEnd::No)
@@ -283,7 +283,8 @@ fn starts_with(line: &[u8], name: &[u8]) -> bool {
 // === impl Chunked ===
 
 impl Chunked {
-    /// Reads on. Gives the next state, none behind the body, and what it has left; `None` where hyper refuses the body.
+    /// Follows some bytes. Returns the next state (`None` after the body's end) and the bytes left; `None` for a body that
+    /// hyper refuses.
     fn read(self, bytes: &[u8]) -> Option<(Option<Self>, &[u8])> {
         let (&first, rest) = bytes.split_first()?;
         let next = match (self, first) {

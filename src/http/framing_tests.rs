@@ -6,7 +6,7 @@ const CHUNKED: &str = "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
 const BOTH: &str = "POST /b HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
 const PLAIN: &str = "GET /c HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// What is seen of some bytes: how many heads, the first fault, and whether more is to come.
+/// The expected result: the number of heads, the first fault, and whether more of a request is to come.
 type Seen = (u64, Option<(u64, HeadFault)>, bool);
 
 fn seen<'b>(pieces: impl IntoIterator<Item = &'b [u8]>) -> Seen {
@@ -29,7 +29,7 @@ fn cases() -> Vec<(String, Seen)> {
         (format!("\r\n\n{PLAIN}\r\n"), (1, None, true)),
         ("GET /c HTTP/1.1\nHost: x\n\n".into(), (1, None, false)),
         (PLAIN[..PLAIN.len() - 1].into(), (0, None, true)),
-        // The length in either order, in the second of two requests, behind a body.
+        // The length in either order, in the second of two requests, after a body.
         (BOTH.into(), (1, Some((1, TwoLengths)), true)),
         (
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n".into(),
@@ -38,7 +38,7 @@ fn cases() -> Vec<(String, Seen)> {
         (format!("{PLAIN}{BOTH}"), (2, Some((2, TwoLengths)), true)),
         (format!("{}{BOTH}", sized("hello")), (2, Some((2, TwoLengths)), true)),
         (format!("{}{BOTH}", in_chunk("hello")), (2, Some((2, TwoLengths)), true)),
-        // A body that quotes such a head is a body.
+        // A body that quotes such a head is still a body.
         (sized(BOTH), (1, None, false)),
         (format!("{}{PLAIN}", in_chunk(BOTH)), (2, None, false)),
         (
@@ -50,14 +50,14 @@ fn cases() -> Vec<(String, Seen)> {
         ),
         (CHUNKED.into(), (1, None, true)),
         (format!("{CHUNKED}a\r\n0123456789\r\n0\r\n"), (1, None, true)),
-        // Names that only begin or end like those.
+        // Names that only begin or end like these.
         ("POST / HTTP/1.1\r\nContent-Lengths: 5\r\nX-Content-Length: 6\r\n\r\n".into(), (1, None, false)),
         (
             format!("POST / HTTP/1.1\r\nContent-Length:{}\t0 \r\n\r\n{PLAIN}", " ".repeat(99)),
             (2, None, false),
         ),
         ("POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc".into(), (1, None, false)),
-        // What hyper refuses is not followed.
+        // Bodies that hyper refuses are not followed.
         (format!("{CHUNKED}zz\r\n{PLAIN}"), (1, Some((2, Unfollowed)), true)),
         (format!("{CHUNKED}1\r\nabc{PLAIN}"), (1, Some((2, Unfollowed)), true)),
         (format!("{CHUNKED}fffffffffffffffff\r\n"), (1, Some((2, Unfollowed)), true)),

@@ -1,8 +1,8 @@
-//! What all heads hold together that have begun and not come to their end.
+//! Limits the memory held by the incomplete heads of all connections.
 //!
-//! Nothing is known of who sends them. Each is bounded, and so is the number of connections, but their product is more
-//! than a small machine has. Beyond the bound the oldest is given up: the head of a client that means well is complete
-//! within moments, so those that are held to fill the memory are older than any of its.
+//! Their senders are unknown. Each head is bounded, and so is the number of connections, but their product is more than the
+//! memory of a small machine. Beyond the limit, the oldest head is given up: an honest client completes its head within
+//! moments, so heads that are held open to fill the memory are older than any of its.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use std::task::Waker;
 
 use crate::sync::lock;
 
-/// The most that is held of them, in bytes.
+/// The most memory that incomplete heads may hold together, in bytes.
 const MOST: usize = 4 * 1024 * 1024;
 
-/// The heads of all connections of a server.
+/// The incomplete heads of all connections of a server.
 pub(super) struct UnfinishedHeads {
     most: usize,
     held: Mutex<Held>,
@@ -23,7 +23,7 @@ pub(super) struct UnfinishedHeads {
 #[derive(Default)]
 struct Held {
     bytes: usize,
-    /// By their age: the number that the next one gets is greater.
+    /// The heads by number, which orders them by age: later ones have greater numbers.
     heads: BTreeMap<u64, Entry>,
     next: u64,
 }
@@ -34,7 +34,7 @@ struct Entry {
     is_displaced: Arc<AtomicBool>,
 }
 
-/// One of them; dropped when it has come to its end.
+/// The guard of one incomplete head; dropped when the head is complete.
 pub(super) struct HeldHead {
     all: Arc<UnfinishedHeads>,
     number: u64,
@@ -48,7 +48,7 @@ impl Default for UnfinishedHeads {
 }
 
 impl UnfinishedHeads {
-    /// Holds the beginning of another head. `waker` wakes its connection when it is given up.
+    /// Registers the beginning of another head. `waker` wakes its connection when the head is given up.
     pub fn hold(self: &Arc<Self>, bytes: usize, waker: &Waker) -> HeldHead {
         let is_displaced = Arc::new(AtomicBool::new(false));
         let entry = Entry { bytes, waker: waker.clone(), is_displaced: is_displaced.clone() };
@@ -75,7 +75,7 @@ impl Held {
 }
 
 impl HeldHead {
-    /// There is more of it.
+    /// Updates the size of the head after more of it has come.
     pub fn grow(&self, bytes: usize, waker: &Waker) {
         let mut held = lock(&self.all.held);
         let Some(entry) = held.heads.get_mut(&self.number) else { return };

@@ -1,16 +1,21 @@
-//! The edge: HTTP/1.1 towards clients. It knows no business.
+//! The edge: HTTP/1.1 towards clients. It has no business logic.
 //!
-//! | module | what it is for |
+//! | module | purpose |
 //! |---|---|
 //! | `server`, `tls` | the accept loop with its limits and its drain; certificates and their reload |
-//! | `stream`, `framing`, `pace`, `heads` | the guards of a socket: where a client is in its requests, how slowly a body may come, what unfinished heads hold |
-//! | `strict`, `timer` | heads that hyper lets through and we refuse; timers that are used again |
-//! | `router`, `route`, `request`, `address` | paths to handlers; a line of a table of routes; what a handler is given; the address of the client |
-//! | `body`, `body_error`, `response` | request and response bodies; why a body cannot be read; answers in one line |
-//! | `coded`, `form`, `multipart`, `file_body` | compressed requests; forms held whole; forms read as they come; answers that stand in a file |
-//! | `wire`, `wire_body`, `unread`, `upgrade` | what a stream and the requests on it tell each other; a body on its connection; what a handler has left of it; another protocol after the answer |
+//! | `stream`, `framing` | the guards of a socket; where a client is in its requests |
+//! | `pace`, `heads` | how slowly a body may come; how much memory incomplete heads take |
+//! | `strict`, `timer` | heads that hyper accepts and we refuse; reusable timers |
+//! | `router`, `route` | paths to handlers; an entry of a route table |
+//! | `request`, `address` | a handler's input; the client's address |
+//! | `body`, `body_error`, `response` | request and response bodies; why a body cannot be read; JSON and text answers |
+//! | `coded`, `form`, `multipart` | compressed requests; forms held whole; forms read as they come |
+//! | `event_stream`, `file_body` | answers of server-sent events; answers from files |
+//! | `wire`, `wire_body` | state shared by a stream and its requests; a body on its connection |
+//! | `unread`, `upgrade` | the unread rest of a body; another protocol after the answer |
 //! | `too_many` | the refusals of rate limits, alike on every surface |
-//! | `bearer`, `origin`, `cors`, `websocket` | tokens in headers; whose page asks; cross-origin rules; the protocol a connection may go on with |
+//! | `bearer`, `origin`, `cors` | tokens in headers; the origin of a browser's request; cross-origin rules |
+//! | `websocket` | WebSockets |
 
 pub mod address;
 pub mod bearer;

@@ -1,47 +1,47 @@
-//! `multipart/form-data` read as it comes (RFC 7578, RFC 2046 §5.1.1): pieces in, parts out, nothing kept
-//! but what may still be a delimiter or a part's head.
+//! Parses `multipart/form-data` as it comes (RFC 7578, RFC 2046 §5.1.1): takes pieces, returns parts, and keeps nothing but
+//! a possible delimiter or a part's head.
 //!
 //! ```text
 //! preamble ─▶ --boundary ─▶ head ─▶ data … ─▶ --boundary ─▶ head … ─▶ --boundary--
 //! ```
 //!
-//! Who reads a form before another does must read it as the other will: a field that only one of them sees is how a
-//! rule about it is passed by. So what parsers are known to read in more than one way is refused: parameters named
-//! twice or in pieces (`name*=`, `name*0=`), escapes, lines that are folded or end in a bare line feed, headers given
-//! twice, contents that are encoded, blanks behind a boundary. It knows no business: what a part is for, the caller says.
+//! A form that is read here before another parser reads it must be read in the same way: a field that only one of them sees
+//! bypasses the rules about it. So everything that known parsers read differently is refused: parameters given twice or in
+//! pieces (`name*=`, `name*0=`), escapes, lines that are folded or end in a bare line feed, headers given twice, encoded
+//! contents, blanks after a boundary. The parser has no business logic: its caller decides what a part is for.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem;
 
-/// The longest head of a part.
+/// The longest head of a part, in bytes.
 pub(super) const MAX_HEAD: usize = 8 * 1024;
-/// The longest boundary (RFC 2046 §5.1.1).
+/// The longest boundary, in characters (RFC 2046 §5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
-/// What comes next in a body.
+/// The next event of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A part begins.
     Part(PartHead),
-    /// Some of its content, never empty.
+    /// A piece of its content, never empty.
     Data(Bytes),
     /// The part is complete.
     PartEnd,
-    /// The last boundary: whatever follows means nothing.
+    /// The last boundary has come; anything after it is ignored.
     End,
 }
 
 /// The headers of a part.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PartHead {
-    /// The field of the form.
+    /// The name of the form's field.
     pub name: String,
-    /// Present where the part is a file, and then perhaps empty.
+    /// Present if the part is a file, and then perhaps empty.
     pub filename: Option<String>,
     pub content_type: Option<String>,
 }
 
-/// Why a body is no `multipart/form-data`; a text for the client.
+/// Why a body is not valid `multipart/form-data`, as a message for the client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -49,10 +49,10 @@ pub(super) const UNENDED: Malformed =
     Malformed("a boundary is followed by something else than the end of its line");
 pub(super) const HEAD_TOO_LONG: Malformed = Malformed("the head of a part is longer than 8 KiB");
 
-/// The state of reading one body.
+/// The parser of one body.
 #[derive(Debug)]
 pub struct Reader {
-    /// Finds the line end, the two hyphens and the boundary.
+    /// Finds the line end, two hyphens and boundary.
     delimiter: memmem::Finder<'static>,
     buffer: BytesMut,
     state: ReadState,
@@ -61,17 +61,17 @@ pub struct Reader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadState {
     Preamble,
-    /// Right behind a delimiter.
+    /// Right after a delimiter.
     Delimiter,
     /// In a head, which begins with the line end of its delimiter.
     Head,
     Data,
-    /// Behind the data, its delimiter taken.
+    /// After the data and its delimiter.
     DataEnded,
     Ended,
 }
 
-/// The boundary that a `Content-Type` of `multipart/form-data` names.
+/// Returns the boundary in a `Content-Type` of `multipart/form-data`.
 pub(super) fn boundary(content_type: &str) -> Result<String, Malformed> {
     let (essence, rest) = content_type.split_once(';').unwrap_or((content_type, ""));
     if !essence.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -91,22 +91,22 @@ pub(super) fn boundary(content_type: &str) -> Result<String, Malformed> {
 // === impl Reader ===
 
 impl Reader {
-    /// For a `Content-Type` of `multipart/form-data`.
+    /// Creates the parser for a `Content-Type` of `multipart/form-data`.
     pub fn new(content_type: &str) -> Result<Self, Malformed> {
         let boundary = boundary(content_type)?;
         let delimiter = memmem::Finder::new(&format!("\r\n--{boundary}")).into_owned();
-        // The first boundary needs no line end before it: it begins a line all the same.
+        // The first boundary begins a line, but needs no line end before it.
         Ok(Self { delimiter, buffer: BytesMut::from("\r\n"), state: ReadState::Preamble })
     }
 
-    /// Takes the next piece of the body. Ask for its [`Self::event`]s until there is none.
+    /// Takes the next piece of the body. Call [`Self::event`] until it returns none.
     pub fn feed(&mut self, piece: &[u8]) {
         if self.state != ReadState::Ended {
             self.buffer.extend_from_slice(piece);
         }
     }
 
-    /// The next event; `None` when it takes more of the body to tell.
+    /// Returns the next event; `None` when more of the body is needed.
     pub fn event(&mut self) -> Result<Option<Event>, Malformed> {
         loop {
             match self.state {
@@ -160,17 +160,17 @@ impl Reader {
         }
     }
 
-    /// Whether the body came to its proper end.
+    /// Returns whether the body came to its proper end.
     pub fn is_ended(&self) -> bool {
         self.state == ReadState::Ended
     }
 
-    /// How many bytes of the buffer cannot be the beginning of a delimiter that is still to come.
+    /// Returns how many bytes of the buffer cannot be the beginning of an incomplete delimiter.
     fn settled(&self) -> usize {
         self.buffer.len().saturating_sub(self.delimiter.needle().len() - 1)
     }
 
-    /// Two hyphens end the body; else the line ends, and a head begins.
+    /// Returns the state after a delimiter: two hyphens end the body; otherwise the line ends and a head begins.
     fn behind_delimiter(&mut self) -> Result<Option<ReadState>, Malformed> {
         match &self.buffer[..] {
             [b'-', b'-', ..] => Ok(Some(ReadState::Ended)),
@@ -197,7 +197,7 @@ impl PartHead {
             let Some((name, value)) = line.split_once(':') else {
                 return Err(Malformed("a line in the head of a part has no colon"));
             };
-            // Blanks around it would make it the end of the line before for some.
+            // Some parsers would take a line with blanks around its name for a continuation of the line before.
             if !is_token(name) {
                 return Err(Malformed("a line in the head of a part begins with no name"));
             }
@@ -224,7 +224,7 @@ impl PartHead {
         Ok(parsed)
     }
 
-    /// Takes what a `Content-Disposition` says (RFC 7578 §4.2, RFC 2183).
+    /// Reads a `Content-Disposition` (RFC 7578 §4.2, RFC 2183).
     fn dispose(&mut self, value: &str) -> Result<(), Malformed> {
         let (kind, rest) = value.split_once(';').unwrap_or((value, ""));
         if !kind.trim().eq_ignore_ascii_case("form-data") {
@@ -246,12 +246,12 @@ impl PartHead {
     }
 }
 
-/// The parameters of a header's value, by their names in small letters.
+/// The parameters of a header's value, by lower-cased name.
 struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads what stands behind the first semicolon. A quoted text has no escapes: a backslash is what it says, as in
-    /// `C:\dir\file` of some clients, and before a quote, where others take it for an escape, it is refused.
+    /// Parses the text after the first semicolon. Quoted text has no escapes: a backslash is literal, as some clients send
+    /// `C:\dir\file`; before a quote, where other parsers take it for an escape, it is refused.
     fn read(text: &str) -> Result<Self, Malformed> {
         const ODD: Malformed = Malformed("a parameter of a header is not `name=value` or `name=\"value\"`");
         let mut found: Vec<(String, String)> = Vec::new();
@@ -298,12 +298,12 @@ impl Parameters {
     }
 }
 
-/// A name of a header or of a parameter (RFC 9110 §5.6.2).
+/// Returns whether the text is a valid name of a header or parameter (RFC 9110 §5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
-/// `UTF-8''caf%C3%A9.pdf` (RFC 8187).
+/// Decodes an extended value such as `UTF-8''caf%C3%A9.pdf` (RFC 8187).
 fn extended(value: &str) -> Option<String> {
     let (charset, rest) = value.split_once('\'')?;
     let (_language, text) = rest.split_once('\'')?;

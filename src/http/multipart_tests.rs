@@ -4,10 +4,10 @@ use super::*;
 
 const TYPE: &str = "multipart/form-data; boundary=XbX";
 
-/// A part as a test sees it: its field, its file name, its type, its content.
+/// A parsed part: its field, file name, type and content.
 type Part = (String, Option<String>, Option<String>, Vec<u8>);
 
-/// Feeds the pieces and gathers the parts.
+/// Feeds the pieces and collects the parts.
 fn read<'p>(
     content_type: &str,
     pieces: impl IntoIterator<Item = &'p [u8]>,
@@ -43,7 +43,7 @@ fn part(name: &str, filename: Option<&str>, content_type: Option<&str>, content:
     (name.to_owned(), filename.map(str::to_owned), content_type.map(str::to_owned), content.to_vec())
 }
 
-/// A form whose content looks like its delimiter wherever it can.
+/// Builds a form whose content looks like its delimiter wherever it can.
 fn tricky() -> (Vec<u8>, Vec<Part>) {
     let content = b"\r\n--Xb\r\n--XbY\r\r\n-\r\n--X\r\n";
     let mut body =
@@ -135,7 +135,7 @@ fn what_is_no_form_is_refused() {
 fn what_two_parsers_could_read_in_two_ways_is_refused() {
     let disposition = "Content-Disposition: form-data; ";
     for head in [
-        // Names that some put together, decode or unescape.
+        // Names that some parsers join, decode or unescape.
         "name=a; name=model",
         "name=a; NAME=model",
         "name=a; name*=UTF-8''model",
@@ -154,11 +154,11 @@ fn what_two_parsers_could_read_in_two_ways_is_refused() {
         "name",
         "filename=x",
         "",
-        // Names of files that end where an escaped quote does not.
+        // File names that end where an escaped quote does not.
         "name=a; filename=\"x\\\"; name=model; y=\"",
         "name=a; filename=x; filename=y",
         "name=a; filename*0=x",
-        // Headers twice, folded, with other line ends, or that encode what follows.
+        // Headers given twice, folded, with other line ends, or that encode the content.
         "name=a\r\nContent-Disposition: form-data; name=model",
         "name=a;\r\n name=model",
         "name=a\nContent-Disposition: form-data; name=model",

@@ -1,8 +1,8 @@
-//! Whose page a browser asks for, as its headers tell (RFC 9110 §7.2, RFC 6454, Fetch Metadata).
+//! Which page a browser's request comes from, judged by its headers (RFC 9110 §7.2, RFC 6454, Fetch Metadata).
 //!
-//! A page of any site may send requests to a service on the reader's own machine, and a name that is resolved to another
-//! address after the page was loaded (DNS rebinding) makes them requests of one origin. Neither can hide its name: the
-//! browser writes `Host` and `Origin`.
+//! A page of any site may send requests to a service on the reader's own machine. If its host name is resolved to another
+//! address after the page was loaded (DNS rebinding), they even count as same-origin. Neither can hide its name: the
+//! browser sets `Host` and `Origin`.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,19 +10,19 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether a request speaks to this machine by one of its own names, and for no page from elsewhere.
+/// Returns whether a request addresses this machine by one of its own names, and not on behalf of a page from elsewhere.
 pub fn is_of_this_machine(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let is_own_host = text(header::HOST).is_none_or(is_own_name);
     let is_own_page = match text(header::ORIGIN) {
         Some(origin) => origin.split_once("://").is_some_and(|(_, host)| is_own_name(host)),
-        // Links and pictures come without an origin.
+        // Links and images are requested without an origin.
         None => text(SEC_FETCH_SITE).is_none_or(|site| !site.eq_ignore_ascii_case("cross-site")),
     };
     is_own_host && is_own_page
 }
 
-/// Whether an origin is the one that the request is sent to.
+/// Returns whether an origin is the one that the request is sent to.
 pub(super) fn is_own(origin: &HeaderValue, headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let origin = origin.as_bytes();
@@ -30,7 +30,7 @@ pub(super) fn is_own(origin: &HeaderValue, headers: &HeaderMap) -> bool {
     authority.is_some() && authority.zip(host).is_some_and(|(own, host)| own.eq_ignore_ascii_case(host))
 }
 
-/// `localhost` and the names below it, and loopback addresses, with any port.
+/// Accepts `localhost`, names below it, and loopback addresses, with any port.
 fn is_own_name(authority: &str) -> bool {
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     if let Some((address, port)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

@@ -1,14 +1,14 @@
-//! How slowly a body may come: a KiB for each second that is spent waiting for it, on average.
+//! How slowly a body may come: at least 1 KiB per second of waiting for it, on average.
 //!
-//! A body begins with some patience. Waiting uses it up, bytes give it back, and it never grows beyond what the average
-//! is taken over: who has sent a lot at once may be silent for that long and no longer. Only the wait for the client
-//! counts, not what the service does with the bytes meanwhile.
+//! A body begins with some patience. Waiting uses it up and bytes restore it, up to the time over which the average is
+//! taken: a client that has sent a lot at once may be silent for that long and no longer. Only the wait for the client
+//! counts, not the time in which the service handles the bytes.
 
 use std::time::Duration;
 
-/// How long nobody asks how fast a body comes.
+/// The patience at the beginning of a body.
 const FIRST: Duration = Duration::from_secs(10);
-/// The time over which the average is taken.
+/// The time over which the average is taken, and the most patience.
 const SPAN: Duration = Duration::from_secs(30);
 const BYTES_A_SECOND: u32 = 1024;
 
@@ -19,10 +19,10 @@ pub(super) struct Pace(Duration);
 /// Why the rest of a body is not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowBody {
-    /// Nothing came for this long.
+    /// No bytes came for this long.
     Silent(Duration),
     TooSlow,
-    /// The service stops.
+    /// The service is stopping.
     Stopping,
 }
 
@@ -42,7 +42,7 @@ impl Pace {
         self.0 = self.0.saturating_sub(time);
     }
 
-    /// How much longer to wait for more.
+    /// Returns how much longer to wait for more.
     pub fn left(&self) -> Duration {
         self.0
     }
@@ -68,7 +68,7 @@ impl std::error::Error for SlowBody {}
 mod tests {
     use super::*;
 
-    /// The seconds after which a body is given up that brings so many bytes every so many seconds.
+    /// Returns the seconds after which a body is given up that brings this many bytes every `every` seconds.
     fn given_up_after(bytes: usize, every: u64) -> Option<u64> {
         let mut pace = Pace::default();
         let mut clock = 0;
@@ -93,7 +93,7 @@ mod tests {
             (1024, 1, None),
             (8 * 1024, 8, None),
             (1 << 20, 9, None),
-            // A burst does not pay for more than the average is taken over.
+            // A burst earns no more patience than the average's time span.
             (1 << 20, 31, Some(10)),
         ] {
             assert_eq!(given_up_after(bytes, every), expected, "{bytes} bytes every {every} s");

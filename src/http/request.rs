@@ -1,4 +1,4 @@
-//! What a handler is given: the parsed head, who is calling, and a body that is read on demand.
+//! A handler's input: the parsed head, the caller's addresses, and a body that is read on demand.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -20,92 +20,95 @@ use crate::ids::{ChannelId, Id};
 use crate::limits::HeldMemory;
 use crate::request_id::RequestId;
 
-/// A body of this length is read away from the connections that the thread serves.
+/// A body longer than this, in bytes, is parsed outside the thread's async work, so that other connections go on.
 const LONG: usize = 1024 * 1024;
-/// The longest body that is read into a tree whatever it is made of: the tree takes up to sixteen times its length.
+/// The longest body that is parsed into a tree regardless of its contents, in bytes: the tree takes up to sixteen times as
+/// much.
 const MAX_TREE: usize = 2 * 1024 * 1024;
-/// The most names and values of a longer body. Its tree takes a hundred bytes or so for each, beside the texts.
+/// The most names and values of a longer body. Its tree takes about a hundred bytes for each, besides the texts.
 const MAX_VALUES: usize = 200_000;
 
-/// Some editors and shells put it before a text.
+/// The byte order mark, which some editors and shells put before a text.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
 pub struct Request(Box<Parts>);
 
-/// A request that came over no connection: an operator tries the proxy from the admin API.
+/// Marks a request that came over no connection: an operator tries out the proxy from the admin API.
 #[derive(Clone, Copy, Debug)]
 pub struct Internal {
     /// The only channel that may answer.
     pub forced_channel: Option<ChannelId>,
 }
 
-/// What a [`Request`] gives.
+/// The contents of a [`Request`].
 pub struct Parts {
     pub method: Method,
-    /// The target as sent, its path not decoded.
+    /// The target as sent; its path is not decoded.
     pub uri: Uri,
     pub params: Params,
     pub query: Query,
     pub headers: HeaderMap,
     /// The socket's peer.
     pub peer: SocketAddr,
-    /// The client as far as trusted proxies tell, else the peer; IPv4 when mapped.
+    /// The client's address according to trusted proxies, else the peer's; an IPv4-mapped one as IPv4.
     pub client_ip: IpAddr,
     pub id: RequestId,
     pub body: RequestBody,
-    /// The most bytes of a body that is held whole.
+    /// The longest body held whole, in bytes.
     pub body_limit: usize,
-    /// What the body has of the memory that all bodies share; `None` for one that needs none.
+    /// The body's part of the memory that all bodies share; `None` if it needs none.
     pub memory: Option<HeldMemory>,
-    /// Set when the service itself asks.
+    /// Set when the service itself makes the request.
     pub internal: Option<Internal>,
-    /// The connection's, for what its handler waits for; one wait at a time.
+    /// The connection's timer for its handler's waits, one at a time.
     pub timer: ReusableTimer,
-    /// The connection's, for the wait for the first output, which goes on beside the handler's.
+    /// The connection's timer for the first output, which runs beside the handler's waits.
     pub first_output_timer: ReusableTimer,
-    /// The connection's, for the check of the caller.
+    /// The last token sent over the connection, for the check of the caller.
     pub last_token: LastToken,
-    /// Set when it asks for another protocol.
+    /// Set when the request asks for another protocol.
     pub upgrade: Option<Upgrade>,
 }
 
 impl Request {
-    /// The whole body as bytes, at most as long as the configured limit.
+    /// Reads the whole body, at most as long as the configured limit.
     pub async fn bytes(&mut self) -> Result<Bytes, BodyError> {
         let Parts { body, headers, body_limit, memory, .. } = &mut *self.0;
         body::collect(body, headers, *body_limit, memory.as_mut()).await
     }
 
-    /// Bounds what a compressed body that is read in pieces may have on the wire.
+    /// Limits the bytes on the wire of a compressed body that is read in pieces.
     pub fn bound_pieces(&mut self, bytes: usize) {
         self.body.bound(bytes);
     }
 
-    /// The next piece of the body, for who does not keep it whole; `None` at its end.
+    /// Returns the next piece of the body, for readers that do not keep it whole; `None` at its end.
     pub async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
         body::next_data(&mut self.body).await
     }
 
-    /// The body as a JSON object; an absent body is `{}`. A body over 2 MiB may be long for its texts, not for what is
-    /// many in it.
+    /// Reads the body as a JSON object; an absent body is `{}`. A body over 2 MiB may be long because of its texts, but not
+    /// because of many values.
     ///
     /// # Errors
-    /// As [`BodyError`] says: too long, too many values, a media type other than JSON, broken JSON, anything but an object.
+    /// Fails as [`BodyError`] says: too long, too many values, a media type other than JSON, broken JSON, anything but an
+    /// object.
     pub async fn json_object(&mut self) -> Result<Map<String, Value>, BodyError> {
         let bytes = self.json_bytes().await?;
         let read = || match bytes.len() > MAX_TREE && has_more_values(&bytes, MAX_VALUES) {
             true => Err(BodyError::TooManyValues { most: MAX_VALUES }),
             false => object(&bytes),
         };
-        // Others need this thread meanwhile.
+        // Other tasks need this thread meanwhile.
         if bytes.len() > LONG { block_in_place(read) } else { read() }
     }
 
-    /// The whole body, which is JSON as far as its headers say, without a byte order mark; empty when there is none.
+    /// Reads the whole body, which must be JSON according to its headers, without a byte order mark; empty when there is
+    /// none.
     ///
     /// # Errors
-    /// As [`BodyError`] says: too long, a media type other than JSON.
+    /// Fails as [`BodyError`] says: too long, a media type other than JSON.
     pub async fn json_bytes(&mut self) -> Result<Bytes, BodyError> {
         let bytes = self.bytes().await?;
         if !bytes.is_empty() {
@@ -114,7 +117,7 @@ impl Request {
         Ok(if bytes.starts_with(BYTE_ORDER_MARK) { bytes.slice(BYTE_ORDER_MARK.len()..) } else { bytes })
     }
 
-    /// Refuses a body that is something else than JSON, as far as its headers say.
+    /// Refuses a body whose headers do not say that it is JSON.
     pub fn expect_json(&self) -> Result<(), BodyError> {
         if let Some(found) = self.headers.get(CONTENT_TYPE) {
             let found = found.to_str().unwrap_or_default();
@@ -129,7 +132,7 @@ impl Request {
     }
 }
 
-/// A body as a JSON object; an absent one is `{}`. The tree takes up to sixteen times its length.
+/// Parses a body as a JSON object; an absent body is `{}`. The tree takes up to sixteen times the body's length.
 pub fn object(body: &[u8]) -> Result<Map<String, Value>, BodyError> {
     if body.is_empty() {
         return Ok(Map::new());
@@ -141,8 +144,7 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, BodyError> {
     }
 }
 
-/// Whether a text of JSON has more than `most` names and values: each but the first stands behind a comma, a colon or a
-/// bracket.
+/// Returns whether JSON text has more than `most` names and values, counting its commas, colons and opening brackets.
 fn has_more_values(body: &[u8], most: usize) -> bool {
     let (mut count, mut is_text, mut is_escaped) = (1, false, false);
     for &byte in body {
@@ -187,12 +189,12 @@ impl DerefMut for Request {
 pub struct Params(pub(super) Vec<(&'static str, String)>);
 
 impl Params {
-    /// The text of a parameter; empty when the route has none of that name.
+    /// Returns the text of a parameter; empty when the route has none of that name.
     pub fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// A strict positive integer id, else what to tell the client.
+    /// Returns a strictly positive integer id, else the message for the client.
     pub fn id<I: Id>(&self, name: &str) -> Result<I, String> {
         let text = self.get(name);
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -203,7 +205,7 @@ impl Params {
     }
 }
 
-/// The query string, decoded on look-up: `+` is a blank, the first of equal names counts.
+/// The query string, decoded on look-up: `+` means a blank, and the first of equal names counts.
 #[derive(Debug, Default)]
 pub struct Query(pub(super) String);
 
@@ -216,17 +218,17 @@ impl Query {
         self.pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
     }
 
-    /// Whether a switch is on: `1`, `true` or `yes`.
+    /// Returns whether a switch is on: `1`, `true` or `yes`.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes"))
     }
 
-    /// The query as sent, without the question mark.
+    /// Returns the query as sent, without the question mark.
     pub fn raw(&self) -> &str {
         &self.0
     }
 
-    /// Every name with its value, in order.
+    /// Returns every name with its value, in order.
     pub fn pairs(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         self.0.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -1,4 +1,4 @@
-//! Answers in one line: JSON, or plain text.
+//! Builds answers in one line: JSON or plain text.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::ResponseBody;
 
-/// An answer on its way out.
+/// The answer to a request.
 pub type Response = hyper::Response<ResponseBody>;
 
-/// A JSON answer. A value that cannot be serialised is a programming error and answers 500.
+/// Builds a JSON answer. A value that cannot be serialised is a programming error and answers 500.
 pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(bytes) => json_bytes(status, Bytes::from(bytes)),
@@ -24,17 +24,17 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-/// An answer whose body is JSON already.
+/// Builds an answer whose body is JSON already.
 pub fn json_bytes(status: StatusCode, body: Bytes) -> Response {
     with_type(status, body, "application/json; charset=utf-8")
 }
 
-/// Whether a body is a stream of server-sent events, by the `Content-Type` that this service writes.
+/// Returns whether a body is a stream of server-sent events, by the `Content-Type` that this service writes.
 pub fn is_event_stream(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// A plain-text answer.
+/// Builds a plain-text answer.
 pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Response {
     with_type(status, body.into(), "text/plain; charset=utf-8")
 }

@@ -1,7 +1,7 @@
-//! One line of a table of routes: a method and a path, who is let in, and the handler.
+//! An entry of a route table: a method and a path, the authentication, and the handler.
 //!
-//! A face states its table as values, and is itself the `S` that its handlers are given. What describes the interface
-//! needs no handlers: it is given the [`Endpoint`]s.
+//! Each interface states its table as values, and is itself the `S` that its handlers get. A description of the interface
+//! needs no handlers: it uses the [`Endpoint`]s.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use super::router::Router;
 use super::{Request, Response};
 use crate::metrics::Surface;
 
-/// Which authentication a route asks for.
+/// The authentication that a route asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Public,
     /// The admin token, after the address allow-list.
     Admin,
-    /// A downstream key; checked by the route itself, which knows the shape of its errors.
+    /// A downstream key; checked by the route itself, which knows the format of its errors.
     Proxy,
 }
 
-/// A handler at work on a request.
+/// The future of a handler's answer.
 pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 type Handler<S> = Box<dyn Fn(Arc<S>, Request) -> Answer + Send + Sync>;
 
-/// What is asked for where, by whom.
+/// A method and path, with their authentication and surface.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub method: Method,
@@ -37,7 +37,7 @@ pub struct Endpoint {
     pub surface: Surface,
 }
 
-/// An endpoint and what answers there.
+/// An endpoint and its handler.
 pub struct Route<S> {
     endpoint: Endpoint,
     handler: Handler<S>,
@@ -57,14 +57,14 @@ impl<S> Route<S> {
         &self.endpoint
     }
 
-    /// Hands a request to the handler, past what the service does before.
+    /// Passes a request to the handler, without the steps that the service does before.
     pub fn answer(&self, state: Arc<S>, request: Request) -> Answer {
         (self.handler)(state, request)
     }
 }
 
 impl<S> Router<Route<S>> {
-    /// A router of these routes.
+    /// Builds a router of these routes.
     pub fn of(routes: Vec<Route<S>>) -> Self {
         let mut router = Self::default();
         for route in routes {
@@ -73,7 +73,7 @@ impl<S> Router<Route<S>> {
         router
     }
 
-    /// What is asked for where.
+    /// Returns the endpoints of all routes.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.values().map(Route::endpoint)
     }

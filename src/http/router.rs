@@ -1,13 +1,13 @@
-//! Paths to handlers.
+//! Finds the handler for a path.
 //!
-//! A route is a method and a path of segments: literal text, `{name}` for one segment, or
-//! `{*name}` for the rest. A request's path is cut at its slashes first and each segment decoded
-//! then, so an encoded slash stays inside its segment and `/%61pi/sites` is `/api/sites` here as
-//! everywhere. Nothing else is normalised: a dot segment or a doubled slash matches no literal.
+//! A route is a method and a path of segments: literal text, `{name}` for one segment, or `{*name}` for the rest. A
+//! request's path is first split at its slashes and then each segment is decoded, so an encoded slash stays inside its
+//! segment and `/%61pi/sites` is `/api/sites` here as everywhere. Nothing else is normalised: a dot segment or a doubled
+//! slash matches no literal.
 //!
-//! Paths without a percent sign that match a literal route take one hash look-up. The others are
-//! compared one by one: there are about a hundred, and they are not on the hot path. Literal routes win
-//! over parameters; among parameters the one added first wins.
+//! Paths without a percent sign that match a literal route take one hash look-up. The others are compared one by one: there
+//! are about a hundred, and they are not on the hot path. Literal routes win over parameters; among parameters, the route
+//! added first wins.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use percent_encoding::percent_decode_str;
 use super::request::Params;
 use crate::fast_map::FastMap;
 
-/// Routes to values of `T`.
+/// Maps routes to values of `T`.
 pub struct Router<T> {
     literal: FastMap<&'static str, usize>,
     paths: Vec<Path<T>>,
@@ -34,10 +34,10 @@ enum Segment {
     Rest(&'static str),
 }
 
-/// What a path and a method lead to.
+/// The result of looking up a path and a method.
 pub enum Found<T> {
     Route(T, Params),
-    /// The path exists, the method does not; the value of `Allow`.
+    /// The path exists, but not with this method; holds the value of `Allow`.
     OtherMethods(String),
     Nothing,
 }
@@ -96,7 +96,7 @@ impl<T> Router<T> {
         }
     }
 
-    /// Every value, in the order of the paths.
+    /// Returns every value, in the order of the paths.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.paths.iter().flat_map(|path| path.methods.iter().map(|(_, value)| value))
     }
@@ -153,7 +153,7 @@ fn segment(text: &'static str) -> Segment {
     }
 }
 
-/// None when a segment is not UTF-8 after decoding.
+/// Splits a path into decoded segments; `None` when a segment is not UTF-8 after decoding.
 fn decode_segments(raw_path: &str) -> Option<Vec<Cow<'_, str>>> {
     raw_path
         .strip_prefix('/')?

@@ -1,11 +1,11 @@
-//! The accept loop: one task per connection, a bound on their number, time limits, and a drain.
+//! The accept loop: one task per connection, a limit on their number, time limits, and a drain.
 //!
-//! Stopping has three steps. The listener is dropped, so new connections are refused. Every open
-//! connection is asked to finish: idle ones close at once, busy ones after the answer they are
-//! sending. What is still open after the grace period is dropped with its tasks.
+//! Stopping has three steps. The listener is dropped, so new connections are refused. Every open connection is asked to
+//! finish: idle ones close at once, busy ones after the answer they are sending. Connections still open after the grace
+//! period are dropped with their tasks.
 //!
-//! A connection that was given to another protocol (`websocket`) goes on in the same task: it holds its
-//! place among the connections, and the drain waits for it.
+//! A connection that was handed to another protocol (`websocket`) goes on in the same task: it keeps its place among the
+//! connections, and the drain waits for it.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -41,14 +41,14 @@ use crate::logging::Complaint;
 use crate::open_files;
 use crate::wake_flag::{InnerFlag, WakeFlag};
 
-/// Longest TLS handshake.
+/// The longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of a request or an answer is buffered per connection.
+/// The most bytes of a request or an answer that are buffered per connection.
 const BUFFER: usize = 256 * 1024;
-/// Pause after an accept that failed for want of descriptors or memory.
+/// The pause after an accept that failed for lack of descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// What the edge needs to know; see `config` for the meaning of each.
+/// The server's options; see `config` for their meaning.
 #[derive(Clone)]
 pub struct ServerOptions {
     pub max_connections: usize,
@@ -58,13 +58,13 @@ pub struct ServerOptions {
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Where a request came from.
+/// The connection that a request came over.
 #[derive(Clone)]
 pub struct Connection {
     pub peer: SocketAddr,
-    /// For what its handlers wait for, one after the other.
+    /// The timer for the waits of its handlers, one after the other.
     pub timer: ReusableTimer,
-    /// For the wait for an answer's first output, which goes on beside what the handlers wait for.
+    /// The timer for the wait for an answer's first output, which runs beside the handlers' waits.
     pub first_output_timer: ReusableTimer,
     pub last_token: LastToken,
     wire: Arc<Wire>,
@@ -72,28 +72,28 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What a request asks for with `Upgrade`.
+    /// Returns the other protocol's connection, if the request asks for it with `Upgrade`.
     pub fn upgrade(self, extensions: &mut Extensions) -> Option<Upgrade> {
         extensions.remove::<OnUpgrade>().map(|socket| Upgrade { socket, upgrade_slot: self.upgrade_slot })
     }
 
-    /// Why a request must not be served whose head hyper has taken. To be asked once for each request.
+    /// Returns why a request must not be served although hyper accepted its head. Must be called once per request.
     pub fn head_fault(&self) -> Option<HeadFault> {
         self.wire.head_fault()
     }
 }
 
-/// What answers the requests of a connection to a listener that is seldom asked: of one type, so that the code of a
-/// connection is compiled once for all such listeners.
+/// The handler of a connection to a listener that gets few requests: one type for all of these, so that the code of a
+/// connection is compiled once.
 pub type BoxedHandler = Box<
     dyn Fn(hyper::Request<WireBody>, Connection) -> Pin<Box<dyn Future<Output = Response> + Send>>
         + Send
         + Sync,
 >;
 
-/// Serves until `stop` turns true, from when on no connection is taken, and every connection has ended or the grace period is
-/// over. `handler_for` a peer answers the requests of one connection of it. `before_cut` is called before connections are cut
-/// off; returns how many were.
+/// Serves until `stop` turns true; then accepts no more connections and returns when every connection has ended or the
+/// grace period is over. `handler_for(peer)` returns the handler for one connection. `before_cut` is called before
+/// connections are cut off; returns how many were.
 pub async fn serve<H, F>(
     listener: impl Borrow<TcpListener>,
     options: ServerOptions,
@@ -105,7 +105,7 @@ where
     H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    // Each open connection holds one permit, so all permits being back means that all have ended.
+    // Each open connection holds one permit, so when all permits are back, all connections have ended.
     let slots = Arc::new(Semaphore::new(options.max_connections));
     let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
     let heads = Arc::new(UnfinishedHeads::default());
@@ -175,7 +175,7 @@ where
     H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    // Without it the last small write of an answer waits for the client's delayed acknowledgement.
+    // Without it, the last small write of an answer waits for the client's delayed acknowledgement.
     socket.set_nodelay(true)?;
     match &options.tls {
         None => speak(socket, peer, &options, handler, stop, heads).await,
@@ -245,13 +245,13 @@ where
     ended.map_err(io::Error::other)
 }
 
-/// The answer of a handler, which says so if the connection ends with it: what the handler has left of its request
-/// stands before the next one.
+/// Waits for a handler's answer and adds `Connection: close` if the connection must end with it: the unread rest of this
+/// request's body comes before the next request.
 async fn answered(answer: impl Future<Output = Response>, wire: Arc<Wire>) -> Response {
     let mut response = answer.await;
     if let Some(unread) = wire.take_unread() {
         let closes = response.headers().contains_key(header::CONNECTION);
-        // Boxed, because it is rare: every request's future would have room for it.
+        // Boxed, because it is rare and would enlarge every request's future.
         if closes || !Box::pin(unread.read_over()).await {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -259,10 +259,10 @@ async fn answered(answer: impl Future<Output = Response>, wire: Arc<Wire>) -> Re
     response
 }
 
-/// How many polls in a row a connection gets that was woken in the middle of one, before others get their turn.
+/// How many polls in a row a connection gets if it is woken during one, before others get their turn.
 const POLLS_IN_A_ROW: usize = 2;
 
-/// Drives a connection to its end, which the server's stop brings about as soon as may be: `finish` tells it.
+/// Drives a connection to its end. When the server stops, calls `finish` so that it ends as soon as possible.
 async fn until_ended<C: Future<Output = hyper::Result<()>>>(
     mut serving: Pin<&mut C>,
     finish: impl Fn(Pin<&mut C>),
@@ -274,8 +274,8 @@ async fn until_ended<C: Future<Output = hyper::Result<()>>>(
     let mut stopped = pin!(stopped(&mut stop_signal));
     let (mut is_listening, mut is_stopping) = (false, false);
     std::future::poll_fn(|context| {
-        // Once is enough to be woken, for the task's waker stays the same: another look would take a lock that all
-        // connections share.
+        // Polling once is enough to be woken, since the task's waker stays the same: polling again would take a lock that
+        // all connections share.
         if !is_stopping && (!is_listening || stop.has_changed().unwrap_or(true)) {
             is_listening = true;
             if stopped.as_mut().poll(context).is_ready() {

@@ -1,12 +1,12 @@
-//! The client's socket with the guards that hyper does not have.
+//! The client's socket, with the guards that hyper lacks.
 //!
-//! | who | is told apart by | and then |
+//! | case | recognised by | consequence |
 //! |---|---|---|
 //! | a client that stops reading | a write that the kernel refuses for the idle limit | cut off |
-//! | a body that comes too slowly, or not at all | [`Pace`], while hyper waits for more of it | its reader hears why |
-//! | a head that is too long, or older than all may be together | [`Framing`], [`UnfinishedHeads`] | a short answer, the end |
+//! | a body that comes too slowly, or not at all | [`Pace`], while hyper waits for more of it | its reader gets the reason |
+//! | a head that is too long, or the oldest of too many | [`Framing`], [`UnfinishedHeads`] | a short answer, then the end |
 //! | half a request while the service stops | [`Framing`] | a head ends at once, a body once it is silent |
-//! | a head that hyper would take and must not | [`Framing`] | refused when it is served (`strict`) |
+//! | a head that hyper would accept and must not | [`Framing`] | refused when it is served (`strict`) |
 //!
 //! No timer is armed unless hyper waits for more of a body, or for a client to take its answer.
 
@@ -28,8 +28,8 @@ use crate::time::{http_date, now_ms};
 
 /// How long a body may be silent while the service stops.
 const SILENCE_AT_STOP: Duration = Duration::from_secs(1);
-/// What is read of a client that still sends when it has been answered for good, and for how long: closed before, the
-/// connection would be reset, and the answer lost on its way (RFC 9112 §9.6).
+/// How many bytes, and for how long, to read from a client that still sends after its last answer. If the connection were
+/// closed earlier it would be reset, and the answer lost on its way (RFC 9112 §9.6).
 const DRAINED: usize = 128 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 const DRAIN_SILENCE: Duration = Duration::from_secs(1);
@@ -41,14 +41,14 @@ pub(super) struct ClientStream<S> {
     wire: Arc<Wire>,
     framing: Framing,
     pace: Pace,
-    /// Since when hyper has been waiting for more of a body, and what ends the wait.
+    /// Since when hyper has been waiting for more of a body; `patience` ends the wait.
     waiting: Option<Instant>,
     patience: Option<Pin<Box<Sleep>>>,
     heads: Arc<UnfinishedHeads>,
     held: Option<HeldHead>,
-    /// Why the head that is being sent is not waited for.
+    /// Why the incomplete head is not waited for.
     ended: Option<HeadEnded>,
-    /// Nothing can be read or written any more.
+    /// Whether nothing can be read or written any more.
     is_gone: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct ClientStream<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeadEnded {
     Fault(HeadFault),
-    /// Too much is held of other clients' heads, and this one is the oldest.
+    /// The heads of all clients take too much memory, and this one is the oldest.
     Displaced,
     Stopping,
 }
@@ -81,13 +81,13 @@ impl<S> ClientStream<S> {
         }
     }
 
-    /// Keeps the time of a write that cannot go on.
+    /// Limits the time of a write that cannot go on.
     fn watch<T>(&mut self, context: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match &write {
             Poll::Ready(written) => {
                 self.is_gone |= written.is_err();
                 if self.blocked.take().is_some() && self.framing.unfinished_head() > 0 {
-                    // What an unfinished head has come to was put off until the answer before it is sent.
+                    // The decision about an incomplete head was put off until the answer before it is sent.
                     context.waker().wake_by_ref();
                 }
                 return write;
@@ -105,8 +105,8 @@ impl<S> ClientStream<S> {
         }
     }
 
-    /// Whether the head that hyper waits for will never be served. hyper asks for more of a head only once nothing else
-    /// is under way on the connection.
+    /// Returns why the head that hyper waits for will never be served, if so. hyper asks for more of a head only when
+    /// nothing else is under way on the connection.
     fn end_of_head(&self) -> Option<HeadEnded> {
         if self.framing.unfinished_head() == 0 || self.blocked.is_some() {
             return None;
@@ -120,7 +120,7 @@ impl<S> ClientStream<S> {
         self.held.as_ref().is_some_and(HeldHead::is_displaced).then_some(HeadEnded::Displaced)
     }
 
-    /// Takes note of what was read.
+    /// Records the bytes that were read.
     fn follow(&mut self, bytes: &[u8], context: &Context<'_>) {
         let heads = self.framing.heads();
         if let Some(since) = self.waiting.take() {
@@ -163,8 +163,8 @@ impl<S> ClientStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
-    /// Ends a connection that hyper is through with: says why where nothing was answered, and closes in the order that
-    /// lets the client read its last answer, whatever it still sends. `is_answered` when there may be one.
+    /// Ends a connection that hyper is done with: sends the reason if nothing was answered, and closes so that the client
+    /// can read its last answer, whatever it still sends. `is_answered` says that there may be such an answer.
     pub(super) async fn end(mut self, is_answered: bool, has_unread: bool) {
         let words = self.ended.and_then(HeadEnded::words);
         if self.is_gone || !is_answered && words.is_none() {
@@ -188,13 +188,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
             }
             Ok::<_, io::Error>(())
         };
-        // Out of time is out of bounds, and a client that is gone needs no more.
+        // The time limit is a bound like `DRAINED`, and a client that is gone needs nothing more.
         drop(tokio::time::timeout(DRAIN_TIME, closing).await);
     }
 }
 
 impl HeadEnded {
-    /// The answer to who cannot be told by a handler.
+    /// Builds the answer for a client that no handler can tell the reason.
     fn words(self) -> Option<String> {
         let status = match self {
             Self::Fault(HeadFault::TargetTooLong) => "414 URI Too Long",

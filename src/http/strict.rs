@@ -1,7 +1,7 @@
-//! What hyper lets through and we do not (RFC 9112 §3.2, §6.1; RFC 9110 §10.1.1).
+//! Checks for heads that hyper accepts and we refuse (RFC 9112 §3.2, §6.1; RFC 9110 §10.1.1).
 //!
-//! Two readers that disagree about where a request ends or whom it is for are how requests are
-//! smuggled past a proxy, so anything ambiguous is refused before it is routed.
+//! When two parsers disagree about where a request ends or whom it is for, requests can be smuggled past a proxy, so
+//! anything ambiguous is refused before it is routed.
 
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode, Uri, Version};
@@ -10,13 +10,13 @@ use super::framing::HeadFault;
 
 const TWO_LENGTHS: &str = "Content-Length and Transfer-Encoding exclude each other";
 
-/// A request head that is refused: the status and what to tell the client.
+/// The refusal of a request head: the status and the message for the client.
 pub struct HeadRefusal {
     pub status: StatusCode,
     pub message: &'static str,
 }
 
-/// Checks one head. `fault` is what was seen of it on the socket (see `framing`).
+/// Checks one head. `fault` is what was wrong with it on the socket (see `framing`).
 pub fn check(
     method: &Method,
     uri: &Uri,

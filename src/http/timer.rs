@@ -1,9 +1,9 @@
-//! Timers that are used again.
+//! Reusable timers.
 //!
-//! A timer goes into the runtime's wheel and out again, both under a lock that all threads share. A connection waits for
-//! every head and for every answer, and nearly never as long as it may: it keeps a [`ReusableTimer`] for each of the two.
-//! Moving one to a later time takes no lock, and when it goes off for a wait that ended long ago, the connection is
-//! polled once in vain.
+//! Arming and dropping a timer both take a lock of the runtime that all threads share. A connection waits for every head
+//! and for every answer, but nearly never for as long as it may, so it keeps a [`ReusableTimer`] for each of the two.
+//! Moving a timer to a later time takes no lock; when it fires for a wait that ended long ago, the connection is polled
+//! once in vain.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::sync::lock;
 
-/// For one task, which waits for one thing at a time: the wait polled last is the one that counts.
+/// A timer for one task that waits for one thing at a time: only the wait polled last counts.
 #[derive(Clone, Default)]
 pub struct ReusableTimer(Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>);
 
 impl ReusableTimer {
-    /// Ready once `deadline` has come; until then the task is woken for it, unless another wait follows.
+    /// Returns ready once `deadline` has come; until then the task is woken for it, unless another wait follows.
     pub fn poll_until(&self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
         let mut timer = lock(&self.0);
         let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
@@ -31,11 +31,11 @@ impl ReusableTimer {
     }
 }
 
-/// As hyper asks for a timer for every head that it waits for, and drops it once the head is there.
+/// The timer of heads: hyper requests a timer for every head that it waits for, and drops it once the head has come.
 #[derive(Default)]
 pub(super) struct HeadTimer(ReusableTimer);
 
-/// One wait for a head.
+/// The wait for one head.
 struct HeadWait {
     timer: ReusableTimer,
     deadline: Instant,

@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::TlsFiles;
 
-/// The certificate in use, and where it came from.
+/// The certificate in use, and the files it came from.
 pub struct Tls {
     files: TlsFiles,
     current: ArcSwap<ServerConfig>,
@@ -20,14 +20,13 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// Says which file cannot be used and why.
+    /// Fails with a message that says which file cannot be used and why.
     pub fn load(files: TlsFiles) -> Result<Self, String> {
         let current = ArcSwap::from_pointee(read(&files)?);
         Ok(Self { files, current })
     }
 
-    /// Reads the files again; connections made from now on use them. On an error the old
-    /// certificate stays.
+    /// Reads the files again; new connections use them. On an error the old certificate stays.
     pub fn reload(&self) -> Result<(), String> {
         self.current.store(Arc::new(read(&self.files)?));
         Ok(())

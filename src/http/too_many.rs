@@ -1,4 +1,4 @@
-//! The refusals of rate limits, alike on every surface.
+//! Builds the refusals of rate limits, alike on every surface.
 
 use hyper::{StatusCode, header};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::Response;
 use crate::limits::RetryAfterSeconds;
 
-/// The refusal of a peer that asks too often, whoever it is.
+/// Builds the refusal of a peer that sends too many requests, whatever its identity.
 pub fn too_many_of_peer(wait: RetryAfterSeconds) -> Response {
     too_many(wait, &json!({ "statusCode": 429, "error": "Too many requests", "retryAfter": wait.0 }))
 }
 
-/// The refusal of an authenticated identity, on `/api` and `/v1` alike.
+/// Builds the refusal of an authenticated identity, on `/api` and `/v1` alike.
 pub fn too_many_of_identity(wait: RetryAfterSeconds) -> Response {
     too_many(wait, &json!({ "success": false, "message": "Too many requests, please try again later" }))
 }

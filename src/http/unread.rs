@@ -1,7 +1,7 @@
-//! What a handler has left of the body of its request.
+//! The part of a request's body that its handler did not read.
 //!
-//! The next request of a client begins where this one's body ends. A rest that is small is read over, and the connection
-//! goes on; otherwise it cannot, and the answer has to say so: a client that took the connection for a good one would lose
+//! A client's next request begins where this body ends. A small rest is read and discarded, and the connection goes on.
+//! Otherwise it cannot go on, and the answer has to say so: a client that believed the connection to be usable would lose
 //! its next request on it.
 
 use std::time::Duration;
@@ -11,19 +11,19 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-/// The most of a body that is read over, and for how long.
+/// The most of a body that is discarded, in bytes, and the time for it.
 const SMALL: usize = 64 * 1024;
 const SMALL_TIME: Duration = Duration::from_secs(2);
 
 /// The rest of a body.
 pub(super) enum Unread {
     Rest(Incoming),
-    /// It may never come, or cannot be found.
+    /// The rest may never come, or its place is unknown.
     Lost,
 }
 
 impl Unread {
-    /// Reads it over if it is small; false if it is not, or does not come.
+    /// Reads and discards the rest if it is small; false if it is not, or does not come.
     pub async fn read_over(self) -> bool {
         let Self::Rest(mut incoming) = self else { return false };
         let is_small = |length: Option<u64>| length.is_none_or(|length| length <= SMALL as u64);

@@ -1,4 +1,4 @@
-//! A connection that may go on in another protocol, and the service's stop, which ends it.
+//! Connections that may go on in another protocol, and the service's stop, which ends them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ pub struct Upgrade {
     pub(super) upgrade_slot: UpgradeSlot,
 }
 
-/// What a connection does once its last answer has been sent: the task of another protocol, when a handler
-/// has set one, and the signal that ends it.
+/// What a connection does after its last answer: runs the task of another protocol, if a handler has set one, until the
+/// stop signal ends it.
 #[derive(Clone)]
 pub(super) struct UpgradeSlot(Arc<UpgradeState>);
 
@@ -37,7 +37,7 @@ impl UpgradeSlot {
         self.0.stop.clone()
     }
 
-    /// Goes on with `task` when the answer has been sent.
+    /// Sets the `task` that goes on once the answer has been sent.
     pub(super) fn set(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.wire.upgrade();
         *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(task));

@@ -1,14 +1,13 @@
-//! WebSocket (RFC 6455): the handshake, and the socket that is left of the connection after it.
+//! WebSocket (RFC 6455): the handshake, and the socket that the connection becomes.
 //!
 //! ```text
 //! request ─ Upgrade ─▶ Handshake ─ accept ─▶ 101 ─▶ WebSocket ─ split ─▶ Sender, Receiver ─▶ close
 //! ```
 //!
-//! What both ends share is in [`crate::websocket`]. Pings are answered, and a close frame is echoed, while the receiver is
-//! being read; so it always should be. A long message has its place in the memory that all bodies share while it comes, and
-//! is not read on before.
-//! Whoever writes faster than the client reads waits for it, and a client that stops reading for good is
-//! cut by the connection's own guard (`stream`).
+//! The code shared with the upstream side is in [`crate::websocket`]. Pings are answered and close frames echoed only while
+//! the receiver is being read, so it should always be read. A long message reserves memory out of what all bodies share
+//! while it comes, and is not read further before. A writer that is faster than the client waits for it; a client that
+//! stops reading for good is cut off by the connection's own guard (`stream`).
 
 use std::future::poll_fn;
 use std::io;
@@ -43,23 +42,23 @@ use crate::limits::{FREE_BODY, HeldMemory, NoRoom};
 use crate::sync::lock;
 use crate::websocket::{self, BUFFER, VERSION, accept};
 
-/// A long message gets room for so many times what there is of it.
+/// A long message reserves this many times the bytes that have come so far.
 const STEP: usize = 4;
-/// Bytes of a client's control frame before what it says, RFC 6455 §5.2.
+/// The bytes of a client's control frame before its payload (RFC 6455 §5.2).
 const CONTROL_HEAD: usize = 6;
-/// How long a client may take to see a socket closed.
+/// How long a client may take to close a socket.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// A request for a WebSocket that can be granted.
+/// A valid request for a WebSocket.
 pub struct Handshake {
     upgrade: Upgrade,
     accept: HeaderValue,
 }
 
-/// Why a request for a WebSocket cannot be granted.
+/// Why a request for a WebSocket is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadHandshake {
-    /// No upgrade, or to something else.
+    /// No upgrade, or to another protocol.
     NotAsked,
     Method,
     Version,
@@ -67,22 +66,22 @@ pub enum BadHandshake {
     Body,
 }
 
-/// The bytes below: a client's connection, or a pipe of a test.
+/// The byte stream below: a client's connection, or a pipe in a test.
 trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
 type Stream = WebSocketStream<Metered>;
 
-/// A transport that reads no further than there is room for.
+/// A transport that reads only as long as there is room.
 struct Metered {
     transport: Box<dyn Transport>,
     meter: Arc<Meter>,
 }
 
-/// What has been read since the last whole message, and the room there is for it.
+/// Counts the bytes read since the last whole message, and the room reserved for the next one.
 struct Meter {
-    /// The longest message.
+    /// The longest message, in bytes.
     longest: usize,
     state: Mutex<MeterState>,
 }
@@ -90,9 +89,9 @@ struct Meter {
 struct MeterState {
     read: usize,
     room: usize,
-    /// Who reads, and waits for room.
+    /// The reading task while it waits for room.
     reader: Option<Waker>,
-    /// Who makes room.
+    /// The task that makes room.
     receiver: Option<Waker>,
 }
 
@@ -103,29 +102,29 @@ pub struct WebSocket {
     stop: watch::Receiver<bool>,
 }
 
-/// Where frames for the client go.
+/// The sending half, for frames to the client.
 pub struct Sender(SplitSink<Stream, Message>);
 
-/// Where frames of the client come from.
+/// The receiving half, for frames of the client.
 pub struct Receiver {
     stream: SplitStream<Stream>,
     meter: Arc<Meter>,
 }
 
-/// Turns true when the service stops.
+/// The stop signal of the service.
 pub struct Stopping(watch::Receiver<bool>);
 
 /// A message or a control frame of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// UTF-8, whole, however many fragments it came in.
+    /// A whole UTF-8 message, however many fragments it came in.
     Text(Bytes),
     Binary(Bytes),
-    /// A ping or a pong: it is there.
+    /// A ping or a pong: the client is alive.
     Alive,
 }
 
-/// How a socket ends (RFC 6455 §7.4).
+/// Why a socket ends (RFC 6455 §7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
     /// The client closed it, or is gone.
@@ -139,18 +138,18 @@ pub enum CloseReason {
     TooBig,
     /// There is no memory for a long message.
     NoRoom,
-    /// What it was opened for cannot go on.
+    /// The task that the socket was opened for failed.
     Failed(&'static str),
 }
 
-/// The client is gone.
+/// The error of writing to a client that is gone.
 #[derive(Debug)]
 pub struct ClientGone;
 
 // === impl Handshake ===
 
 impl Handshake {
-    /// Whether a request asks for a WebSocket at all, however badly.
+    /// Returns whether a request asks for a WebSocket at all, even incorrectly.
     pub fn is_asked(request: &Request) -> bool {
         request.upgrade.is_some() && names(&request.headers, header::UPGRADE, "websocket")
     }
@@ -177,8 +176,8 @@ impl Handshake {
         Ok(Self { upgrade, accept })
     }
 
-    /// The answer that grants it. With the socket `serve` goes on once the answer is sent; a message of
-    /// the client may be up to `max_message` bytes long, one to it up to `max_sent`.
+    /// Builds the answer that grants the request. `serve` runs with the socket once the answer is sent. A message of the
+    /// client may be up to `max_message` bytes long, one to it up to `max_sent`.
     pub fn accept<F>(
         self,
         max_message: usize,
@@ -209,7 +208,7 @@ impl Handshake {
     }
 }
 
-/// Whether a header that is a list of tokens has this one.
+/// Returns whether a header that lists tokens contains this one.
 fn names(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
     headers.get_all(name).iter().any(|value| {
         let value = value.to_str().unwrap_or_default();
@@ -237,7 +236,7 @@ impl BadHandshake {
         }
     }
 
-    /// Tells the client in a header what its next try should say (RFC 6455 §4.4).
+    /// Adds the header that tells the client what to send on its next try (RFC 6455 §4.4).
     pub fn advise(self, headers: &mut HeaderMap) {
         if self == Self::Version {
             headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
@@ -261,7 +260,7 @@ impl WebSocket {
         Self { stream, meter, stop }
     }
 
-    /// The gateway's end of a pipe.
+    /// Creates the gateway's end of a pipe.
     #[cfg(test)]
     pub async fn on(pipe: tokio::io::DuplexStream, stop: watch::Receiver<bool>) -> Self {
         Self::new(Box::new(pipe), 1 << 20, 1 << 20, stop).await
@@ -281,19 +280,19 @@ impl Meter {
         Self { longest, state: Mutex::new(state) }
     }
 
-    /// The next message begins, or what has been read of it.
+    /// Starts counting anew, for the next message or the rest of one.
     fn begin(&self) {
         let mut state = lock(&self.state);
         (state.read, state.room) = (0, FREE_BODY);
     }
 
-    /// So much of what has been read was no part of the message.
+    /// Subtracts bytes that turned out not to belong to the message.
     fn pass(&self, bytes: usize) {
         let mut state = lock(&self.state);
         state.read = state.read.saturating_sub(bytes);
     }
 
-    /// Waits until all the room is taken; how much has been read by then.
+    /// Waits until all the room is taken; returns how much has been read by then.
     async fn is_full(&self) -> usize {
         poll_fn(|context| {
             let mut state = lock(&self.state);
@@ -376,7 +375,7 @@ impl Sender {
         self.0.flush().await.map_err(gone)
     }
 
-    /// Sends bytes that are no text, and waits until the connection has taken them.
+    /// Sends binary data, and waits until the connection has taken it.
     pub async fn binary(&mut self, bytes: Bytes) -> Result<(), ClientGone> {
         self.0.send(Message::Binary(bytes)).await.map_err(gone)
     }
@@ -394,8 +393,8 @@ fn gone(error: Error) -> ClientGone {
 // === impl Receiver ===
 
 impl Receiver {
-    /// What comes next, or how the socket ends. A message longer than every body may be has what it takes of `memory`
-    /// by then.
+    /// Returns the next message or control frame, or why the socket ends. A message longer than `FREE_BODY` reserves its
+    /// space in `memory` while it comes.
     pub async fn next(&mut self, memory: &mut HeldMemory) -> Result<Received, CloseReason> {
         loop {
             let Self { stream, meter } = self;
@@ -411,7 +410,7 @@ impl Receiver {
                 }
                 read = meter.is_full() => {
                     let room = read.saturating_mul(STEP).min(meter.longest).max(read + BUFFER);
-                    // Boxed, so that a socket that waits for a message has no room for the wait.
+                    // Boxed, so that the wait for memory does not enlarge the future of every idle socket.
                     Box::pin(memory.grow_to(room)).await.map_err(|NoRoom| CloseReason::NoRoom)?;
                     meter.make_room(room);
                 }
@@ -459,9 +458,9 @@ impl CloseReason {
     }
 }
 
-/// Closes a socket: says so when the client has not, and gives it a moment to see it. What it still sends
-/// is read and thrown away, because a connection that is closed over unread bytes is reset, and the close
-/// frame lost with it.
+/// Closes a socket: sends a close frame if the client has not, and gives the client a moment to see it. Whatever the client
+/// still sends is read and discarded, because closing a connection with unread bytes resets it, and the close frame would
+/// be lost.
 pub async fn close(sender: Sender, receiver: Receiver, reason: CloseReason) {
     let mut sink = sender.0;
     receiver.meter.make_room(usize::MAX);

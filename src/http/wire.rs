@@ -1,4 +1,4 @@
-//! What a client's stream, its connection and the requests on it tell each other.
+//! State that a client's stream, its connection and the requests on it share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -7,15 +7,15 @@ use super::framing::HeadFault;
 use super::unread::Unread;
 use crate::sync::lock;
 
-/// Shared by the stream, the connection and the requests on it.
+/// The state shared by the stream, the connection and the requests on it.
 #[derive(Default)]
 pub(super) struct Wire {
-    /// The first head that must not be served, counted from 1.
+    /// The first head that must not be served, counted from 1, and why.
     pub(super) fault: OnceLock<(u64, HeadFault)>,
-    /// How many heads have been served.
+    /// The number of heads served.
     served: AtomicU64,
     pub(super) is_stopping: AtomicBool,
-    /// Another protocol is spoken from now on.
+    /// Whether the connection has switched to another protocol.
     pub(super) is_upgraded: AtomicBool,
     /// The rest of the last request's body, which its handler did not read.
     unread: Mutex<Option<Unread>>,
@@ -24,7 +24,7 @@ pub(super) struct Wire {
 // === impl Wire ===
 
 impl Wire {
-    /// Why the request whose head was read last must not be served. To be asked once for each.
+    /// Returns why the request whose head was read last must not be served. Must be called once per request.
     pub fn head_fault(&self) -> Option<HeadFault> {
         let number = self.served.fetch_add(1, Ordering::Relaxed) + 1;
         self.fault.get().filter(|(first, _)| number >= *first).map(|(_, fault)| *fault)

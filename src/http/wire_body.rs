@@ -13,12 +13,12 @@ use hyper::header::EXPECT;
 use super::unread::Unread;
 use super::wire::Wire;
 
-/// The body of a request on its connection, to which its end, or what is left of it, comes back.
+/// The body of a request on its connection. When dropped, it hands its unread rest back to the connection.
 pub struct WireBody {
-    /// Until it is given back.
+    /// `None` once it is handed back.
     incoming: Option<Incoming>,
     wire: Arc<Wire>,
-    /// The client sends it when it is asked for it, and that has not happened.
+    /// Whether the client waits to be asked for the body, and has not been.
     is_unasked: bool,
     is_broken: bool,
     is_ended: bool,

@@ -1,16 +1,16 @@
-//! Which channel served a conversation last.
+//! Remembers which channel served a conversation last.
 //!
 //! ```text
-//! first attempt ── lookup ──▶ the bound channel, when it may be picked now; else any
-//! success ──────── bind ────▶ here from now on, for the whole time again
-//! its failure ──── unbind ──▶ nowhere, unless a success has moved it meanwhile
+//! first attempt ── lookup ──▶ the bound channel, if it may be picked now; else any
+//! success ──────── bind ────▶ the channel that succeeded, with a new expiry
+//! its failure ──── unbind ──▶ nothing, unless a success has moved the binding meanwhile
 //! ```
 //!
-//! An answer of the responses dialect that its upstream stores binds those who go on from it in the same way.
+//! An answer of the responses dialect that its upstream stores binds the requests that continue it in the same way.
 //!
-//! A preference, never a pin: it keeps an upstream's prompt cache warm, and nothing breaks when it is
-//! forgotten. So a conversation is kept as a keyed 64-bit hash (a collision costs one cold cache), and
-//! a full shard forgets what would expire first. Each shard has a lock of its own, held for one look-up.
+//! A binding is a preference, never a pin: it keeps an upstream's prompt cache warm, and nothing breaks when it is
+//! forgotten. So a conversation is kept as a keyed 64-bit hash (a collision costs one cold cache), and a full shard forgets
+//! the bindings that would expire first. Each shard has a lock of its own, held for one look-up.
 
 use std::array;
 use std::collections::HashSet;
@@ -27,10 +27,10 @@ use crate::sync::lock;
 use crate::time::Millis;
 
 const SHARDS: usize = 64;
-/// Conversations that are remembered, over all shards.
+/// The most conversations remembered, over all shards.
 const MAX_CONVERSATIONS: usize = 65_536;
 
-/// A conversation of one caller about one model.
+/// A conversation of one caller about one model, as a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conversation(u64);
 
@@ -56,25 +56,25 @@ struct Binding {
 // === impl Affinity ===
 
 impl Affinity {
-    /// The conversation that is known by `name`.
+    /// Returns the conversation with this `name`.
     pub fn conversation(&self, name: impl Hash) -> Conversation {
         Conversation(self.keys.hash_one(name))
     }
 
-    /// The channel a conversation is bound to.
+    /// Returns the channel that a conversation is bound to.
     pub fn lookup(&self, conversation: Conversation, now: Millis) -> Option<ServedBy> {
         let binding = *self.shard(conversation).get(&conversation)?;
         (binding.expires > now).then_some(binding.channel)
     }
 
-    /// The channel served the conversation: it stays there until `expires`, or moves with a later success.
+    /// Binds the conversation to the channel that served it, until `expires` or until a later success moves it.
     pub fn bind(&self, conversation: Conversation, channel: ServedBy, expires: Millis) {
         let mut shard = self.shard(conversation);
         make_room(&mut shard, &conversation, MAX_CONVERSATIONS / SHARDS, |binding| binding.expires);
         shard.insert(conversation, Binding { channel, expires });
     }
 
-    /// The channel failed the conversation: forgets the binding if it still points there.
+    /// Removes the binding of a conversation whose channel failed, if it still points there.
     pub fn unbind(&self, conversation: Conversation, channel: ServedBy) {
         let mut shard = self.shard(conversation);
         if shard.get(&conversation).is_some_and(|binding| binding.channel == channel) {

@@ -1,15 +1,15 @@
-//! Which brands a model belongs to, and whether one of them is blocked.
+//! Finds the brands of a model by its name, and whether one of them is blocked.
 //!
-//! A name may carry several brands: of the vendor, and of an aggregator before it. Blocking any of
-//! them blocks the model.
+//! A name may carry several brands: the vendor's, and that of an aggregator in front of it. Blocking any of them blocks the
+//! model.
 
-/// A brand and the words that give it away.
+/// A brand and the keywords that reveal it.
 struct Brand {
     name: &'static str,
-    /// Another spelling under which it may be blocked.
+    /// Another spelling by which the brand may be blocked.
     alias: &'static str,
-    /// Separated by blanks. As it is: anywhere in the name. After `^`: at the start of the name or of
-    /// a segment. After `=`: a whole segment. After `~`: a word of its own.
+    /// Keywords separated by blanks. A plain keyword matches anywhere in the name; `^` stands for the start of the name or
+    /// of a segment, `=` for a whole segment, `~` for a separate word.
     keywords: &'static str,
 }
 
@@ -17,7 +17,7 @@ const fn brand(name: &'static str, alias: &'static str, keywords: &'static str) 
     Brand { name, alias, keywords }
 }
 
-/// In the order in which they are shown.
+/// All brands, in the order of display.
 #[rustfmt::skip]
 static BRANDS: [Brand; 68] = [
     brand("OpenAI", "", "^gpt ^chatgpt ^dall-e ^whisper ^text-embedding ^text-moderation ^davinci ^babbage ^codex-mini ^o1 ^o3 ^o4 ^tts"),
@@ -90,24 +90,24 @@ static BRANDS: [Brand; 68] = [
     brand("Qiniu", "七牛云", "qiniu"),
 ];
 
-/// The brands an operator blocked.
+/// The brands that an operator has blocked.
 #[derive(Default)]
 pub struct BlockedBrands(Vec<&'static Brand>);
 
-/// Every brand's name, in the order in which they are shown.
+/// Returns every brand's name, in the order of display.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BRANDS.iter().map(|brand| brand.name)
 }
 
 impl BlockedBrands {
-    /// The brands of these names, whatever their case and blanks; unknown names block nothing.
+    /// Finds the brands with these names, ignoring case and extra blanks; unknown names block nothing.
     pub fn of(names: &[String]) -> Self {
         let blocked: Vec<String> = names.iter().map(|name| folded(name)).collect();
         let is_blocked = |name: &str| !name.is_empty() && blocked.contains(&folded(name));
         Self(BRANDS.iter().filter(|brand| is_blocked(brand.name) || is_blocked(brand.alias)).collect())
     }
 
-    /// Whether the model is of one of them.
+    /// Returns whether the model is of a blocked brand.
     pub fn block(&self, model: &str) -> bool {
         if self.0.is_empty() {
             return false;
@@ -117,12 +117,12 @@ impl BlockedBrands {
     }
 }
 
-/// A model's name as brands are looked for in it.
+/// A model's name, prepared for the search for brands.
 struct ModelName {
-    /// In lower case.
+    /// The name in lower case.
     whole: String,
-    /// What stands between `/`, `:`, `,` and blanks, without wrappers and pattern marks; and the name
-    /// without those at its own start.
+    /// The name with and without its wrappers and pattern marks, and its parts between `/`, `:`, `,` and blanks without
+    /// theirs.
     segments: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ impl Brand {
     }
 }
 
-/// Without what stands before a name: `re:`, `^`, `[relay]`, `【relay】`; and without a `$` after it.
+/// Removes what may stand before a name (`re:`, `^`, `[relay]`, `【relay】`) and a `$` after it.
 fn unwrapped(name: &str) -> &str {
     let mut bare = name.trim();
     loop {
@@ -172,7 +172,7 @@ fn unwrapped(name: &str) -> &str {
     }
 }
 
-/// Whether `word` stands in `text` with the ends or a separator on both sides.
+/// Returns whether `word` occurs in `text` with an end or a separator on both sides.
 fn has_word(text: &str, word: &str, is_separator: impl Fn(char) -> bool) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -181,7 +181,7 @@ fn has_word(text: &str, word: &str, is_separator: impl Fn(char) -> bool) -> bool
     })
 }
 
-/// In lower case, trimmed, inner blanks collapsed.
+/// Converts to lower case, trims, and collapses inner blanks.
 fn folded(name: &str) -> String {
     name.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }

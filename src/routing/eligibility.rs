@@ -1,8 +1,7 @@
 //! Why a channel may not be picked now.
 //!
-//! A selection asks for the first obstacle, an explanation for all of them: both walk [`CHECKS`], which
-//! has the cheap and the frequent first and the rest last, so that a channel whose first obstacle is that it
-//! rests has no other.
+//! A selection asks for the first obstacle, an explanation for all of them: both walk [`CHECKS`]. Cheap and frequent checks
+//! come first and the check for rest comes last, so that a channel whose first obstacle is that it rests has no other.
 
 use std::sync::Arc;
 
@@ -18,26 +17,26 @@ use super::turn::next_member;
 use crate::ids::ServedBy;
 use crate::time::Millis;
 
-/// What a request wants of a selection.
+/// The request that a selection is made for.
 #[derive(Clone, Copy)]
 pub struct SelectionQuery<'a> {
     /// The model as the client named it.
     pub model: &'a str,
     pub policy: &'a Policy,
-    /// Channels this request has tried already.
+    /// The channels that this request has tried already.
     pub tried: &'a [ServedBy],
     pub now: Millis,
     /// Whether a channel's upstream can answer on the surface of this request.
     pub surface: &'a dyn Fn(&Channel) -> bool,
-    /// The factor by which the requests under way lower a channel's share: 1 when it is idle.
+    /// The factor by which the requests under way lower a channel's share; 1 when it is idle.
     pub load: &'a dyn Fn(&Channel) -> f64,
-    /// The operator's cap on how long failures keep a channel back.
+    /// The operator's cap on how long failures keep a channel behind others, in milliseconds.
     pub max_avoidance: Millis,
-    /// How long a cooling channel is not asked before it may be a last resort; None for never.
+    /// How long a cooling channel is left alone before it may be a last resort, in milliseconds; `None` for never.
     pub last_resort: Option<Millis>,
-    /// How full a limit of an account is, in percent, when others go first; None for never.
+    /// The usage of an account's limit, in percent, from which other accounts come first; `None` for never.
     pub limit_avoid: Option<f64>,
-    /// Whose turn it is, for `stable_first`; None for a question without a past.
+    /// The memory of turns for `stable_first`; `None` for a query that has none.
     pub rotations: Option<&'a Rotations>,
 }
 
@@ -45,23 +44,23 @@ pub struct SelectionQuery<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     Disabled,
-    /// Tried before in the same request.
+    /// Tried before by the same request.
     AlreadyTried,
     AccountStatus(AccountStatus),
     SiteDisabled,
-    /// Serves another model than the one asked for.
+    /// The channel serves another model than the one asked for.
     SourceModel,
-    /// Its upstream cannot answer on the request's surface.
+    /// The channel's upstream cannot answer on the request's surface.
     Surface,
-    /// The key excludes the site.
+    /// The downstream key excludes the site.
     SiteExcluded,
-    /// The key excludes the credential.
+    /// The downstream key excludes the credential.
     CredentialExcluded,
     NoCredential,
     Cooling {
         until: Millis,
     },
-    /// Only for a trial, and when no other channel can serve.
+    /// The channel may serve only as a trial, or when no other can.
     HalfOpen {
         until: Millis,
     },
@@ -71,7 +70,7 @@ pub enum Obstacle {
 pub struct RouteRequest<'a> {
     pub query: SelectionQuery<'a>,
     pub by_display_name: bool,
-    /// The route is that of one model.
+    /// Whether the route serves exactly one model.
     is_exact: bool,
     /// The requested model after the route's mapping.
     pub mapped: &'a str,
@@ -82,7 +81,7 @@ type Check = fn(&RouteRequest<'_>, &Channel) -> Option<Obstacle>;
 const CHECKS: [Check; 10] = [
     |_, channel| (!channel.enabled).then_some(Obstacle::Disabled),
     |request, channel| request.query.tried.contains(&channel.key()).then_some(Obstacle::AlreadyTried),
-    // Before its account, which goes off with it.
+    // Checked before the account, which is disabled along with its site.
     |_, channel| (!channel.account.site.active).then_some(Obstacle::SiteDisabled),
     |_, channel| account_obstacle(channel),
     |request, channel| (!request.fits_source_model(channel)).then_some(Obstacle::SourceModel),
@@ -105,7 +104,7 @@ const CHECKS: [Check; 10] = [
 // === impl SelectionQuery ===
 
 impl<'a> SelectionQuery<'a> {
-    /// A first attempt on any surface.
+    /// Creates the query of a first attempt on any surface.
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
         let max_avoidance = failure::LONGEST_REST_MS;
         let (surface, load) = (&|_: &Channel| true, &|_: &Channel| 1.0);
@@ -131,8 +130,8 @@ impl<'a> RouteRequest<'a> {
         Self { query: *query, by_display_name, is_exact: route.is_exact(), mapped: route.mapped(query.model) }
     }
 
-    /// What keeps the channel from being picked, if anything does; of a unit, what keeps its first member, where no other
-    /// can serve.
+    /// Returns what keeps the channel from being picked, if anything does. For a unit whose members all have obstacles,
+    /// returns the first member's.
     pub fn obstacle(&self, channel: &Channel) -> Option<Obstacle> {
         if !channel.unit.is_whole() {
             return CHECKS.iter().find_map(|check| check(self, channel));
@@ -144,8 +143,8 @@ impl<'a> RouteRequest<'a> {
         first.or(Some(Obstacle::NoCredential))
     }
 
-    /// Everything that keeps the channel from being picked; of a unit, what keeps its first member, where no other can
-    /// serve.
+    /// Returns everything that keeps the channel from being picked. For a unit whose members all have obstacles, returns
+    /// the first member's.
     pub fn obstacles<'c>(&'c self, channel: &'c Channel) -> impl Iterator<Item = Obstacle> + 'c {
         let all = |channel: &'c Channel| CHECKS.iter().filter_map(move |check| check(self, channel));
         let is_served = channel.unit.is_whole() && self.obstacle(channel).is_none();
@@ -153,13 +152,13 @@ impl<'a> RouteRequest<'a> {
         all(looked_at).filter(move |_| !is_served)
     }
 
-    /// Whether somebody serves for the channel who is not near a limit.
+    /// Returns whether the channel, or some member of its unit, can serve and is not near a usage limit.
     pub fn has_room(&self, channel: &Arc<Channel>) -> bool {
         serving(channel).iter().any(|one| self.obstacle(one).is_none() && !self.is_near_limit(one))
     }
 
-    /// The channel itself, or the member of its unit whose turn it is: one that has not failed recently, as long as there
-    /// is one.
+    /// Returns the channel itself, or the member of its unit whose turn it is. Members near a limit or with recent failures
+    /// are passed over while others remain.
     pub fn member<'c>(&self, channel: &'c Arc<Channel>) -> &'c Arc<Channel> {
         let UnitRole::Whole { strategy, members } = &channel.unit else { return channel };
         let mut eligible: Vec<_> = members.iter().filter(|member| self.obstacle(member).is_none()).collect();
@@ -172,39 +171,38 @@ impl<'a> RouteRequest<'a> {
         next_member(*strategy, eligible).unwrap_or(channel)
     }
 
-    /// The model that a channel's cost and health are about: the one it serves instead of the requested one, else
-    /// the mapped one.
+    /// Returns the model that counts for the channel's cost and health: its stand-in, else the mapped one.
     pub fn model_of<'c>(&'c self, channel: &'c Channel) -> &'c str {
         self.stand_in(channel).unwrap_or(self.mapped)
     }
 
-    /// The model that a channel serves whatever the request calls it: behind an alias the one it has, and on the
-    /// route of one model the other one that an operator gave it.
+    /// Returns the model that the channel serves instead of the requested one, if any: behind an alias its source model,
+    /// and on the route of one model a different source model that an operator gave it.
     pub fn stand_in<'c>(&self, channel: &'c Channel) -> Option<&'c str> {
         let source = channel.source_model.as_ref()?;
-        // What reads as a pattern that does not match is a name, too.
+        // A source model that looks like a pattern but does not match is a name, too.
         let is_other = || self.is_exact && !source.matches(self.query.model);
         (self.by_display_name || is_other()).then(|| source.as_str())
     }
 
-    /// The site, or the model on it, has failed so much recently that others go first.
+    /// Returns whether the site, or the model on it, has failed so much recently that others come first.
     pub fn is_behind_breaker(&self, channel: &Channel) -> bool {
         channel.account.site.health.is_open(self.model_of(channel), self.query.now)
     }
 
-    /// A limit of its account is so nearly used up that others go first.
+    /// Returns whether a limit of the channel's account is so nearly used up that others come first.
     pub fn is_near_limit(&self, channel: &Channel) -> bool {
         self.query.limit_avoid.is_some_and(|percent| channel.account.limits.reach(percent, self.query.now))
     }
 
-    /// The channel itself has failed so recently that others go first.
+    /// Returns whether the channel itself has failed so recently that others come first.
     pub fn failed_recently(&self, channel: &Channel) -> bool {
         let totals = channel.live.totals();
         let SelectionQuery { now, max_avoidance, .. } = self.query;
         failure::is_recent(totals.consecutive_fail, totals.last_fail, now, max_avoidance)
     }
 
-    /// What changes a channel's share from minute to minute.
+    /// Returns the factors that change a channel's share from minute to minute.
     pub fn conditions(&self, channel: &Channel) -> Conditions {
         Conditions {
             health: channel.account.site.health.multiplier(self.model_of(channel), self.query.now),
@@ -212,7 +210,7 @@ impl<'a> RouteRequest<'a> {
         }
     }
 
-    /// Does the channel serve the requested or the mapped model, or one in its stead?
+    /// Returns whether the channel serves the requested or the mapped model, or a stand-in for it.
     fn fits_source_model(&self, channel: &Channel) -> bool {
         let Some(source) = &channel.source_model else {
             return true;
@@ -224,8 +222,8 @@ impl<'a> RouteRequest<'a> {
     }
 }
 
-/// An expired session does not stop the tokens made with it; an account's own credential needs it active. Of an unhealthy
-/// account nothing is used.
+/// Returns the obstacle in the account's status. An expired session does not invalidate tokens made with it, but the
+/// account's own credential needs it active. Nothing of an unhealthy account is used.
 fn account_obstacle(channel: &Channel) -> Option<Obstacle> {
     let status = channel.account.status;
     let usable = match channel.token_id {

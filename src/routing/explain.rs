@@ -1,6 +1,5 @@
-//! Why a selection would give what it gives : the same steps as [`select`](super::select()),
-//! with everything that it passes over kept. Writes nothing, throws no dice: where a selection draws,
-//! this names the most probable.
+//! Explains a selection: the same steps as [`select`](super::select()), but everything it passes over is kept. Writes
+//! nothing and draws no random numbers: where a selection draws, this names the most probable channel.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,16 +15,16 @@ use super::snapshot::Match;
 use super::stable::{self, RankedSite};
 use crate::ids::{ChannelId, RouteId};
 
-/// What a selection looks at.
+/// What a selection sees and would pick.
 #[derive(Debug)]
 pub struct Explanation<'r> {
     /// Every channel of the route, by ascending id.
     pub assessments: Vec<Assessment<'r>>,
-    /// Where the channel is that would be picked, most probably,
+    /// The index of the channel that would most probably be picked.
     pub picked: Option<usize>,
-    /// and who would serve for it: the channel itself, or a member of its unit.
+    /// The channel that would serve for it: the channel itself, or a member of its unit.
     pub serving: Option<&'r Arc<Channel>>,
-    /// What that channel's upstream would be asked for; the mapped model when there is none.
+    /// The model that this channel's upstream would be asked for; the mapped model when no channel would be picked.
     pub upstream_model: &'r str,
 }
 
@@ -33,20 +32,20 @@ pub struct Explanation<'r> {
 #[derive(Debug)]
 pub struct Assessment<'r> {
     pub channel: &'r Arc<Channel>,
-    /// Empty when it is eligible.
+    /// Empty when the channel is eligible.
     pub obstacles: Vec<Obstacle>,
-    /// Why it is avoided as long as others remain; without effect where channels take turns.
+    /// Whether recent failures put the channel behind others; always false where channels take turns.
     pub recently_failed: bool,
     pub place: Place,
-    /// Its part of the requests right now, from 0 to 1.
+    /// The channel's present share of the requests, from 0 to 1.
     pub share: f64,
 }
 
-/// How far a channel comes.
+/// How far a channel gets in the selection.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     NotEligible,
-    /// Channels of a more preferred priority are there.
+    /// Channels of a more preferred priority are eligible.
     LaterPriority,
     /// A limit of its account is nearly used up.
     NearLimit,
@@ -56,11 +55,11 @@ pub enum Place {
         score: Score,
         health: HealthParts,
     },
-    /// It takes turns with the others.
+    /// The channel takes turns with the others.
     InTurn,
     Stable {
         pool: Pool,
-        /// The expected rate of success of its site.
+        /// The expected success rate of its site.
         effective: f64,
         site_channels: usize,
         conditions: Conditions,
@@ -114,7 +113,7 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
 struct AssessmentTable<'r> {
     assessments: Vec<Assessment<'r>>,
     lines: HashMap<ChannelId, usize>,
-    /// By the strategy's own rule; else the channel with the largest share.
+    /// The channel that the strategy's own rule picks; if `None`, the one with the largest share is.
     picked: Option<ChannelId>,
 }
 
@@ -128,7 +127,7 @@ impl<'r> AssessmentTable<'r> {
         self.assessments.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.channel)
     }
 
-    /// Who rests and has no other obstacle.
+    /// Collects the resting channels that have no other obstacle.
     fn reserve(&self, request: &RouteRequest<'_>) -> Reserve<'r> {
         let mut reserve = Reserve::default();
         for one in self.assessments.iter().flat_map(|one| serving(one.channel)) {
@@ -201,14 +200,14 @@ impl<'r> AssessmentTable<'r> {
         self.picked = turn.map(|turn| turn.leaders[turn.next].id);
     }
 
-    /// The channel that the strategy gives, most probably.
+    /// Returns the channel that the strategy would most probably pick.
     fn given(&self) -> Option<&'r Arc<Channel>> {
         let line = match self.picked {
             Some(id) => self.lines.get(&id).copied(),
             None => {
                 let shares = self.assessments.iter().map(|one| one.share).enumerate();
                 let sharing = shares.filter(|(_, share)| *share > 0.0);
-                // Backwards, since of equals the last is the greatest.
+                // Backwards, since `max_by` returns the last of several equals.
                 let largest = sharing.rev().max_by(|(_, one), (_, other)| one.total_cmp(other));
                 largest.map(|(line, _)| line)
             }
@@ -226,7 +225,7 @@ impl<'r> AssessmentTable<'r> {
             }
             None => reserve.last(&request.query).map(|(channel, _)| channel),
         };
-        // A member has the number of its unit's channel.
+        // A member has the id of its unit's channel.
         let picked = serving.and_then(|channel| self.lines.get(&channel.id).copied());
         let upstream_model = serving.map_or(request.mapped, |channel| upstream_model(channel, request));
         Explanation { assessments: self.assessments, picked, serving, upstream_model }

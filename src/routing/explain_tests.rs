@@ -1,4 +1,4 @@
-//! What an explanation says agrees with what a selection does.
+//! An explanation agrees with the selection that it explains.
 
 use super::*;
 use crate::ids::{RouteId, SiteId};
@@ -10,7 +10,7 @@ use crate::routing::{
 
 const NOW: i64 = 1_777_622_400_000;
 
-/// The share of each channel, in percent with two decimals.
+/// Returns the share of each channel, in percent with two decimals.
 fn percents(explanation: &Explanation<'_>) -> Vec<f64> {
     explanation.assessments.iter().map(|one| (one.share * 10_000.0).round() / 100.0).collect()
 }

@@ -1,15 +1,14 @@
-//! What an upstream's failure means: whose fault it is, whether another channel may do better, and how long
-//! this one rests.
+//! What an upstream's failure means: whose fault it is, whether to try another channel, and how long this one rests.
 //!
-//! | what the upstream gives | blame | another channel |
+//! | the upstream's answer | blame | another channel |
 //! |---|---|---|
 //! | 401, 402, 403, 408, 409, 425, 429, 5xx, a redirect | the channel's | is tried |
-//! | a `code` or `type` of [`OF_CHANNEL`] | the channel's | is tried |
-//! | one of [`OF_MODEL`] | the channel's, if it claims to have the model | is tried |
-//! | words that speak of the channel ([`ErrorText`]) | nobody's | is tried |
+//! | a `code` or `type` in [`OF_CHANNEL`] | the channel's | is tried |
+//! | a `code` or `type` in [`OF_MODEL`] | the channel's, if it claims to have the model | is tried |
+//! | text about the channel ([`ErrorText`]) | nobody's | is tried |
 //! | anything else | nobody's | is not tried |
 //!
-//! Words alone never blame: an upstream quotes its client, and one key's bad request must not switch off what
+//! Error text alone never blames a channel: upstreams quote the client, and one key's bad request must not switch off what
 //! other keys use.
 //!
 //! ```text
@@ -18,32 +17,33 @@
 //!    └──────── a trial fails ───────┘      └── a trial succeeds ──▶ as before, with all of its credential
 //! ```
 //!
-//! When the rest is over, a channel that failed often in a row still stands behind the others for a while.
+//! For a while after its rest, a channel that failed several times in a row still comes after the others.
 
 use serde_json::Value;
 
 use crate::error_words::ErrorText;
 use crate::time::Millis;
 
-/// No hint of a provider is heeded, and no cap of an operator reaches, for longer.
+/// The longest rest, in milliseconds: longer hints of providers are cut to it, and an operator's cap cannot exceed it.
 pub const LONGEST_REST_MS: Millis = 30 * 24 * 60 * 60 * 1000;
-/// A failure further ahead than this was noted before the clock was set back.
+/// The tolerance for clock changes, in milliseconds: a failure further in the future than this was recorded before the
+/// clock was set back.
 pub(super) const SET_BACK: Millis = 60_000;
 
-/// How long a failed channel rests.
+/// The configured length of a failed channel's rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cooldown {
     pub base_ms: Millis,
-    /// The operator's cap on the base.
+    /// The operator's cap on `base_ms`.
     pub max_ms: Millis,
 }
 
-/// Codes and types by which upstreams say that a channel does not serve, whatever is asked: its credential, its
-/// balance, its limits, its own trouble. Names that also stand for a client's mistake (`invalid_request_error`,
-/// `upstream_error`, `bad_response_status_code`) are left out. OpenRouter has numbers in place of names, which count as
-/// statuses. From these references and sources, read in small letters:
+/// Error codes and types by which upstreams report that a channel cannot serve any request: because of its credential, its
+/// balance, its limits or trouble of its own. Names that also stand for a client's mistake (`invalid_request_error`,
+/// `upstream_error`, `bad_response_status_code`) are left out. OpenRouter sends numbers instead of names; those count as
+/// statuses. The names, in lower case, are from these references and sources:
 ///
-/// | whose | where |
+/// | vendor | source |
 /// |---|---|
 /// | OpenAI | <https://developers.openai.com/api/docs/guides/error-codes>, <https://help.openai.com/en/articles/6614457> |
 /// | ChatGPT's backend | <https://github.com/openai/codex> (`codex-rs/codex-api`) |
@@ -56,7 +56,7 @@ pub struct Cooldown {
 /// | Alibaba | <https://help.aliyun.com/en/model-studio/error-code> |
 /// | Volcengine | <https://www.volcengine.com/docs/82379/1299023> |
 /// | OpenRouter | <https://openrouter.ai/docs/api/reference/errors-and-debugging> |
-/// | one-api, new-api | <https://github.com/songquanpeng/one-api>, <https://github.com/QuantumNous/new-api> (`types/error.go`) |
+/// | one-api/new-api | <https://github.com/songquanpeng/one-api>, <https://github.com/QuantumNous/new-api> (`types/error.go`) |
 /// | sub2api | <https://github.com/Wei-Shaw/sub2api> (`backend/internal/server/middleware/api_key_auth.go`) |
 const OF_CHANNEL: &[&str] = &[
     // credential and account
@@ -127,7 +127,7 @@ const OF_CHANNEL: &[&str] = &[
     "token_concurrency_limit_reached",
     "usage_limit_exceeded",
     "usage_limit_reached",
-    // its own trouble, or that of what it asks
+    // trouble of the upstream itself, or of the upstream behind it
     "channel:aws_client_error",
     "channel:header_override_invalid",
     "channel:invalid_key",
@@ -148,7 +148,8 @@ const OF_CHANNEL: &[&str] = &[
     "slow_down",
     "unavailable",
 ];
-/// As [`OF_CHANNEL`], of an error told within a good answer. Beside a 400 some hubs use them for any error at all.
+/// Names that blame the channel, like [`OF_CHANNEL`], but only when the error comes inside an answer with a good status.
+/// With a 400, some hubs use them for any error.
 const OF_TROUBLE: &[&str] = &[
     "api_error",
     "deadline_exceeded",
@@ -161,7 +162,7 @@ const OF_TROUBLE: &[&str] = &[
     "server_error",
     "timeout_error",
 ];
-/// Codes by which upstreams say that they do not have the model.
+/// Error codes by which upstreams report that they do not have the model.
 const OF_MODEL: &[&str] = &[
     "deployment_not_found",
     "deploymentnotfound",
@@ -178,19 +179,20 @@ const OF_MODEL: &[&str] = &[
     "modelnotopen",
 ];
 
-/// Whose fault a failure is.
+/// The party at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// It is counted against the channel, which cools.
+    /// The failure counts against the channel, which cools.
     Channel,
-    /// The channel lacks the model. Its own fault, unless it takes any name that a client makes up.
+    /// The channel lacks the model. That is its own fault, unless it accepts any name that a client makes up.
     Model,
-    /// The client's, or nobody knows: it is told and logged, and nothing else.
+    /// The client, or an unknown party: the failure is reported and logged, nothing else.
     Nobody,
 }
 
-/// Whose fault is an answer of this status, or, of an error told with a good one, of these names?
-/// Network errors, time-outs and broken streams have neither, and are the channel's.
+/// Decides whose fault an answer is, by its status and the codes and types of its error. An error inside an answer with a
+/// good status is judged by the names alone. Network errors, time-outs and broken streams have neither, and are the
+/// channel's fault.
 pub fn blame<'n>(status: u16, names: impl Iterator<Item = &'n str> + Clone) -> Blame {
     let is_one_of =
         |list: &[&str]| names.clone().any(|name| list.iter().any(|known| known.eq_ignore_ascii_case(name)));
@@ -206,14 +208,14 @@ pub fn blame<'n>(status: u16, names: impl Iterator<Item = &'n str> + Clone) -> B
     }
 }
 
-/// The status that an error told within a good answer would have had, where its names say one: some hubs put
-/// the number into `code`.
+/// Returns the status that one of an error's names spells as a number (400 to 599): some hubs put it into `code` of an
+/// error inside an answer with a good status.
 pub fn status_named<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<u16> {
     names.find_map(|name| name.parse().ok().filter(|status| (400..600).contains(status)))
 }
 
-/// 402 speaks of our account's balance, never of the client. A redirect is no answer: the address of the channel
-/// is wrong. A good status says nothing.
+/// Returns whether the status alone blames the channel. 402 is about our account's balance, never about the client. A
+/// redirect is not an answer: the channel's address is wrong. A good status blames nobody.
 fn is_status_of_channel(status: u16) -> bool {
     !is_good(status) && !(400..500).contains(&status) || matches!(status, 401..=403 | 408 | 409 | 425 | 429)
 }
@@ -222,7 +224,7 @@ fn is_good(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// Might another channel answer what this one refused with `status` and `text`, where nobody is to blame?
+/// Returns whether another channel might answer what this one refused with `status` and `text`, when nobody is to blame.
 pub fn should_retry(status: u16, text: &ErrorText) -> bool {
     if is_status_of_channel(status) || text.sends_model_elsewhere() {
         return true;
@@ -234,21 +236,21 @@ pub fn should_retry(status: u16, text: &ErrorText) -> bool {
             || text.is_transient())
 }
 
-/// Has the credential used up what its provider grants, so that every channel with it is to cool?
+/// Returns whether the credential has used up what its provider grants, so that every channel that uses it must cool.
 pub fn is_usage_limit(status: u16, text: &ErrorText) -> bool {
     status == 429 && text.is_used_up()
 }
 
-/// How long a channel that failed is left alone.
+/// How long a failed channel rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// Until then it cools: nothing is asked of it, except as a last resort.
+    /// The end of the cooldown; until then the channel is asked only as a last resort.
     pub cooldown_until: Millis,
-    /// Until then it is half-open, where its provider said that it would refuse for longer.
+    /// The end of the half-open time that follows, where the provider announced that it would refuse for longer.
     pub limited_until: Option<Millis>,
 }
 
-/// The rest of a channel that failed at `now`. A provider's hint does not lengthen the cooldown: limits are lifted
+/// Computes the rest of a channel that failed at `now`. A provider's hint does not lengthen the cooldown: limits are lifted
 /// early, hints are wrong, and the channel may be the only one.
 pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> Rest {
     let cooldown_until = now.saturating_add(cooldown.base_ms.min(cooldown.max_ms));
@@ -256,14 +258,14 @@ pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> Rest {
     Rest { cooldown_until, limited_until: hint.filter(|hint| *hint > cooldown_until) }
 }
 
-/// When the provider itself says the channel can be used again: the reset time in the body of a reached
-/// usage limit, else `Retry-After`, in seconds or as a date. A time in the past is no hint.
+/// Reads when the provider says that the channel can be used again: the reset time in the body of a reached usage limit,
+/// else `Retry-After`, in seconds or as a date. A time in the past is ignored.
 pub fn provider_hint(status: u16, retry_after: Option<&str>, body: &[u8], now: Millis) -> Option<Millis> {
     let reset = if status == 429 { usage_limit_reset(body, now) } else { None };
     reset.or_else(|| retry_after_time(retry_after?.trim(), now)).filter(|until| *until > now)
 }
 
-/// When the usage limit is reset that the body of a 429 says was reached.
+/// Reads when the usage limit resets that the body of a 429 reports as reached.
 pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;
@@ -285,14 +287,14 @@ fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
     Some(date.as_millisecond())
 }
 
-/// Has this channel failed so recently, for how often it failed in a row, that others go first? The pause
-/// grows by Fibonacci from 15 s up to the operator's cap.
+/// Returns whether the channel's last failure is so recent, given how often it failed in a row, that other channels come
+/// first. The pause grows as the Fibonacci numbers do, from 15 s up to the operator's cap.
 pub fn is_recent(consecutive_fail: u64, last_fail: Option<Millis>, now: Millis, max_ms: Millis) -> bool {
     let Some(last_fail) = last_fail.filter(|_| consecutive_fail > 0) else { return false };
     (-SET_BACK..avoidance_ms(consecutive_fail).min(max_ms)).contains(&(now - last_fail))
 }
 
-/// 15, 15, 30, 45, 75, 120 … seconds for the first, second, … failure in a row.
+/// Returns the pause in milliseconds: 15, 15, 30, 45, 75, 120 … seconds after the first, second, … failure in a row.
 fn avoidance_ms(consecutive_fail: u64) -> Millis {
     let (mut current, mut next): (Millis, Millis) = (15_000, 15_000);
     for _ in 1..consecutive_fail.min(60) {

@@ -1,4 +1,4 @@
-//! Small sites, channels and routes for the tests of this room.
+//! Builds small sites, channels and routes for the tests of this module.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,7 +42,7 @@ pub fn account(id: i64, site: Site) -> Account {
     }
 }
 
-/// An eligible channel on a site and account of its own number.
+/// Builds an eligible channel on a site and an account of the same id.
 pub fn channel(id: i64) -> Channel {
     channel_of(id, account(id, site(id)))
 }
@@ -65,12 +65,12 @@ pub fn channel_of(id: i64, account: Account) -> Channel {
     }
 }
 
-/// What tells such a channel from others.
+/// Returns the key under which `channel(id)` is told from other channels.
 pub fn key(id: i64) -> ServedBy {
     ChannelId::new(id).into()
 }
 
-/// The channel with these counters.
+/// Replaces the channel's counters.
 pub fn with(channel: Channel, totals: ChannelTotals) -> Channel {
     Channel { live: Arc::new(ChannelLive::new(channel.id, totals)), ..channel }
 }

@@ -3,13 +3,13 @@
 //! ```text
 //! failure ─▶ penalty, halved every 10 min ─┐
 //! success ─▶ latency, smoothed            ─┼─▶ multiplier of the channel's share
-//! transient failures in a row ─▶ breaker  ─┘        └─▶ while open: others go first
+//! transient failures in a row ─▶ breaker  ─┘        └─▶ while open: others are preferred
 //! outcomes, halved every 30 min ─▶ recent success rate (stable_first)
 //! ```
 //!
-//! [`Health`] is one such record, a value that its events change; [`SiteHealth`] holds those of a site
-//! and its models for many requests at once; [`saved`] is how they outlive the process. Health only
-//! demotes: nothing here keeps a channel from being picked when it is the only one.
+//! [`Health`] is one such record, a value that events change; [`SiteHealth`] holds the records of a site and its models for
+//! many requests at once; [`saved`] carries them over a restart. Health only demotes: it never keeps a channel from being
+//! picked when it is the only one.
 
 pub mod saved;
 mod site;
@@ -23,21 +23,21 @@ pub use site::SiteHealth;
 const MINUTE: Millis = 60 * 1000;
 const PENALTY_HALF_LIFE: Millis = 10 * MINUTE;
 const RECENT_HALF_LIFE: Millis = 30 * MINUTE;
-/// Transient failures further apart than this are not in a row.
+/// Transient failures further apart than this do not count as in a row, in milliseconds.
 const STREAK_WINDOW: Millis = 5 * MINUTE;
-/// This many transient failures in a row open the breaker.
+/// The number of transient failures in a row that opens the breaker.
 const STREAK: u32 = 3;
-/// How long it stays open, the first, second and any further time.
+/// How long the breaker stays open the first, the second and any further time, in milliseconds.
 const BREAKER_MS: [Millis; 3] = [MINUTE, 5 * MINUTE, 30 * MINUTE];
-/// The least that is left of a share.
+/// The lowest multiplier.
 const LEAST: f64 = 0.08;
-/// A penalty below this is nothing: it would take hours to halve away altogether.
+/// A penalty below this counts as none: it would take hours to fade completely.
 const NO_PENALTY: f64 = 1e-3;
 
-/// The record of one site, or of one model on one site.
+/// The health record of one site, or of one model on one site.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Health {
-    /// When penalty and counts were last brought up to date; every event does.
+    /// When penalty and counts were last brought up to date, which every event does.
     at: Millis,
     penalty: f64,
     latency_ema: Option<f64>,
@@ -51,7 +51,7 @@ pub struct Health {
     last_failure: Option<Millis>,
 }
 
-/// What a failure weighs, and whether it counts towards the breaker.
+/// The penalty of a failure, and whether it counts towards the breaker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FailureWeight {
     pub penalty: f64,
@@ -68,7 +68,7 @@ pub struct Recent {
 // === impl FailureWeight ===
 
 impl FailureWeight {
-    /// Weighs a failure with this status (0 without one) and these words of the upstream.
+    /// Weighs a failure with this status (0 without one) and this error text of the upstream.
     pub fn of(status: u16, text: &ErrorText) -> Self {
         let lasting = |penalty| Self { penalty, transient: false };
         if failure::is_usage_limit(status, text) {
@@ -96,7 +96,7 @@ impl FailureWeight {
 // === impl Health ===
 
 impl Health {
-    /// Notes a success and how long it took to begin.
+    /// Records a success and how long its answer took to begin, in milliseconds.
     pub fn succeed(&mut self, latency_ms: u64, now: Millis) {
         self.age(now);
         self.penalty = (self.penalty * 0.2 - 0.3).max(0.0);
@@ -107,7 +107,7 @@ impl Health {
         self.last_success = Some(now);
     }
 
-    /// Notes a failure; several transient ones in a row open the breaker.
+    /// Records a failure; several transient ones in a row open the breaker.
     pub fn fail(&mut self, weight: FailureWeight, now: Millis) {
         self.age(now);
         self.penalty += weight.penalty;
@@ -127,7 +127,7 @@ impl Health {
         }
     }
 
-    /// What is left of a share: 1 when all is well, [`LEAST`] at the worst and behind an open breaker.
+    /// Returns the factor for a channel's share: 1 when all is well, [`LEAST`] at the worst and while the breaker is open.
     pub fn multiplier(&self, now: Millis) -> f64 {
         if self.is_open(now) {
             return LEAST;
@@ -136,36 +136,36 @@ impl Health {
         ((1.0 - 0.35 * slowness) / (1.0 + self.penalty_at(now))).clamp(LEAST, 1.0)
     }
 
-    /// Behind an open breaker others go first.
+    /// Returns whether the breaker is open, so that other channels are preferred.
     pub fn is_open(&self, now: Millis) -> bool {
         self.breaker_until.is_some_and(|until| now < until)
     }
 
-    /// The recent outcomes, faded to `now`.
+    /// Returns the recent outcomes, faded to `now`.
     pub fn recent(&self, now: Millis) -> Recent {
         let left = halved(now - self.at, RECENT_HALF_LIFE);
         Recent { successes: self.successes * left, failures: self.failures * left }
     }
 
-    /// Whether a selection can tell it from a record without anything in it. What is notable may
-    /// stop being so with time; the next event notices.
+    /// Returns whether this record can affect a selection, unlike an empty one. That may end as time passes; the next event
+    /// notices.
     fn is_notable(&self) -> bool {
         self.penalty > 0.0
             || self.breaker_until.is_some()
             || self.latency_ema.is_some_and(|ema| ema > 2_500.0)
     }
 
-    /// The moment of the last event.
+    /// Returns the time of the last event.
     fn last_event(&self) -> Millis {
         self.at
     }
 
     fn penalty_at(&self, now: Millis) -> f64 {
-        // Nearly always there is none, and a power is not cheap.
+        // There is nearly always no penalty, and computing a power is not cheap.
         if self.penalty > 0.0 { self.penalty * halved(now - self.at, PENALTY_HALF_LIFE) } else { 0.0 }
     }
 
-    /// Brings what fades up to date. A clock that stepped back changes nothing.
+    /// Brings the fading values up to date. Does nothing when the clock has stepped back.
     fn age(&mut self, now: Millis) {
         self.penalty = self.penalty_at(now);
         if self.penalty < NO_PENALTY {
@@ -177,7 +177,7 @@ impl Health {
     }
 }
 
-/// The part of 1 that is left after `elapsed`.
+/// Returns the fraction that is left after `elapsed`.
 fn halved(elapsed: Millis, half_life: Millis) -> f64 {
     if elapsed <= 0 {
         return 1.0;
@@ -188,7 +188,7 @@ fn halved(elapsed: Millis, half_life: Millis) -> f64 {
 // === impl Recent ===
 
 impl Recent {
-    /// The outcomes of a site and of a model on it together; the model counts more once anything is known of it.
+    /// Blends the outcomes of a site with those of a model on it; the model counts more, if anything is known of it.
     pub fn blended(site: Self, model: Self) -> Self {
         if model.samples() <= 0.0 {
             return site;
@@ -199,17 +199,17 @@ impl Recent {
         }
     }
 
-    /// How many outcomes it stands for.
+    /// Returns the number of outcomes, faded ones in part.
     pub fn samples(self) -> f64 {
         self.successes + self.failures
     }
 
-    /// The share of successes, as if one of two more had been one.
+    /// Returns the success rate, computed with one more success and one more failure.
     pub fn rate(self) -> f64 {
         (self.successes + 1.0) / (self.samples() + 2.0)
     }
 
-    /// How much the rate is to be believed: all from twelve outcomes on.
+    /// Returns how far to trust the rate, from 0 to 1 (from twelve outcomes on).
     pub fn confidence(self) -> f64 {
         (self.samples() / 12.0).min(1.0)
     }

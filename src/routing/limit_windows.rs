@@ -1,14 +1,14 @@
-//! How much of its limits an account has used, as its provider tells with every answer.
+//! How much of its usage limits an account has used, as its provider reports with every answer.
 //!
 //! | headers of | windows |
 //! |---|---|
 //! | Codex (`x-codex-primary-…`, `x-codex-secondary-…`) | `5h`, `7d` |
-//! | Anthropic, of a subscription (`anthropic-ratelimit-unified-5h-…`, `-7d-…`) | `5h`, `7d` |
-//! | Anthropic, of a key (`anthropic-ratelimit-{requests,tokens,…}-…`) | `requests`, `tokens`, `input-tokens`, `output-tokens` |
-//! | OpenAI and who is asked like it (`x-ratelimit-{limit,remaining,reset}-…`) | `requests`, `tokens` |
+//! | Anthropic subscriptions (`anthropic-ratelimit-unified-5h-…`, `-7d-…`) | `5h`, `7d` |
+//! | Anthropic keys (`anthropic-ratelimit-{requests,tokens,…}-…`) | `requests`, `tokens`, `input-tokens`, `output-tokens` |
+//! | OpenAI and compatible upstreams (`x-ratelimit-{limit,remaining,reset}-…`) | `requests`, `tokens` |
 //!
-//! [`read()`] and [`told()`] only read. What was read is kept per account in [`LimitWindows`], in memory; it is saved with
-//! the health of sites. A window whose reset has passed says nothing any more.
+//! [`read()`] and [`told()`] only parse. [`LimitWindows`] keeps the result per account, in memory; it is saved with the
+//! health of sites. A window whose reset has passed is ignored.
 
 mod read;
 
@@ -25,16 +25,16 @@ pub use read::{read, told};
 /// The names of the two windows of a plan.
 pub const FIVE_HOURS: &str = "5h";
 pub const SEVEN_DAYS: &str = "7d";
-/// The most windows that are kept of an account.
+/// The most windows kept per account.
 pub const MAX_WINDOWS: usize = 8;
-/// How long a window says something that names no reset.
+/// How long a window without a reset time counts, in milliseconds.
 const WITHOUT_RESET: Millis = 10 * 60 * 1000;
-/// The longest name of a window.
+/// The longest name of a window, in bytes.
 const MAX_NAME: usize = 32;
-/// The latest reset of a reached limit that is believed, from now.
+/// The latest reset of a reached limit that is believed, in milliseconds from now.
 const LATEST_RESET: Millis = 366 * 24 * 60 * 60 * 1000;
 
-/// One limit of an account.
+/// One usage limit of an account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitWindow {
@@ -47,7 +47,7 @@ pub struct LimitWindow {
     pub remaining: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<Millis>,
-    /// How long the window is, where the provider tells.
+    /// The length of the window in minutes, if the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minutes: Option<i64>,
     pub source: WindowSource,
@@ -58,33 +58,33 @@ pub struct LimitWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowSource {
-    /// In the headers of an answer to a request.
+    /// Read from the headers of an answer to a request.
     Headers,
-    /// In the answer to a question about the quota.
+    /// Read from the answer to a query of the quota.
     Quota,
 }
 
-/// The limits of one account, as last seen.
+/// The usage limits of one account, as last seen.
 #[derive(Debug, Default)]
 pub struct LimitWindows {
     windows: Mutex<Vec<LimitWindow>>,
-    /// The fullest of them in whole percent: mostly a selection need look no further.
+    /// The highest `used_percent` among the windows, rounded up; a selection mostly need not look further.
     fullest: AtomicU32,
-    /// When the limit that was reached last is reset, 0 for none.
+    /// The reset time of the limit that was reached last; 0 for none.
     last_reset: AtomicI64,
-    /// How often something was noted: who keeps a view of the windows sees by it whether that still holds.
+    /// The number of calls to `note`; a cached view of the windows is stale once it changes.
     notes: AtomicU64,
 }
 
 // === impl LimitWindow ===
 
 impl LimitWindow {
-    /// Whether it still says something.
+    /// Returns whether the window still counts.
     pub fn is_in_force(&self, now: Millis) -> bool {
         now < self.reset_at.unwrap_or(self.observed_at.saturating_add(WITHOUT_RESET))
     }
 
-    /// As it may be kept, whatever a file or an upstream says.
+    /// Returns the window with sound values, whatever a file or an upstream said; `None` if it cannot be kept.
     fn sound(mut self) -> Option<Self> {
         let amount = |value: f64| value.is_finite().then(|| value.clamp(0.0, 1e15));
         self.used_percent = amount(self.used_percent)?;
@@ -98,7 +98,7 @@ impl LimitWindow {
 // === impl LimitWindows ===
 
 impl LimitWindows {
-    /// Takes in what was just seen; a window of the same name is replaced.
+    /// Adds the windows just seen; each replaces the one of the same name.
     pub fn note(&self, seen: Vec<LimitWindow>) {
         let mut windows = lock(&self.windows);
         for window in seen.into_iter().filter_map(LimitWindow::sound) {
@@ -115,30 +115,30 @@ impl LimitWindows {
         self.notes.fetch_add(1, Relaxed);
     }
 
-    /// How often something was noted, and how many windows are in force.
+    /// Returns how often windows were recorded, and how many are in force.
     pub fn state(&self, now: Millis) -> (u64, usize) {
         let in_force = lock(&self.windows).iter().filter(|window| window.is_in_force(now)).count();
         (self.notes.load(Relaxed), in_force)
     }
 
-    /// When the last of the full windows that name their reset is reset.
+    /// Returns the latest reset among the full windows that have a reset time.
     pub fn full_until(&self, now: Millis) -> Option<Millis> {
         let windows = lock(&self.windows);
         let full = windows.iter().filter(|window| window.used_percent >= 100.0 && window.is_in_force(now));
         full.filter_map(|window| window.reset_at).max()
     }
 
-    /// A limit was reached that is reset at this time.
+    /// Records that a limit was reached which resets at this time.
     pub fn note_reached(&self, reset_at: Millis, now: Millis) {
         self.last_reset.store(reset_at.min(now.saturating_add(LATEST_RESET)), Relaxed);
     }
 
-    /// When the limit that was reached last is reset, or was.
+    /// Returns the reset time of the limit that was reached last; it may be in the past.
     pub fn last_reset(&self) -> Option<Millis> {
         Some(self.last_reset.load(Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Those in force, by name.
+    /// Returns the windows in force, sorted by name.
     pub fn in_force(&self, now: Millis) -> Vec<LimitWindow> {
         let mut windows: Vec<_> =
             lock(&self.windows).iter().filter(|window| window.is_in_force(now)).cloned().collect();
@@ -146,7 +146,7 @@ impl LimitWindows {
         windows
     }
 
-    /// Whether one in force is used to so many percent.
+    /// Returns whether a window in force is used to at least this percentage.
     pub fn reach(&self, percent: f64, now: Millis) -> bool {
         f64::from(self.fullest.load(Relaxed)) >= percent
             && lock(&self.windows)

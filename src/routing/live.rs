@@ -1,14 +1,13 @@
-//! What requests change while they run: a channel's counters and rest, an address's health.
+//! The state that requests change while they run: a channel's counters and rest, an address's health.
 //!
-//! Snapshots come and go with every admin change; these values outlive them, one [`Arc`] per channel or
-//! endpoint, found by id in the [`LiveTable`]. Every field is an atomic of its own: a reader may see a
-//! success counted whose latency is not added yet, which only blurs a weight for an instant, and nobody
-//! ever waits. Of times, 0 means "none".
+//! Every admin change makes a new snapshot; these values outlive it, one [`Arc`] per channel or endpoint, found by id in
+//! the [`LiveTable`]. Every field is an atomic of its own: a reader may see a success counted whose latency is not added
+//! yet, which only blurs a weight for an instant, and nobody ever waits. A time of 0 means "none".
 //!
-//! Persistence is write-behind. Counters travel as increments, so that several processes can share a
-//! database; the rest as its present value. The `dirty` flag makes sure that a channel is handed to the
-//! writer once per round: the thread that raises it hands over, [`ChannelLive::take_delta`] lowers it before it
-//! reads, so a change during the read raises it again.
+//! Persistence is write-behind. Counters are written as increments, so that several processes can share a database; the
+//! rest is written as its present value. The `dirty` flag makes sure that a channel is handed to the writer once per round:
+//! the thread that raises it hands the channel over, [`ChannelLive::take_delta`] lowers it before it reads, so a change
+//! during the read raises it again.
 
 mod channel;
 mod endpoint;
@@ -28,43 +27,44 @@ use crate::time::Millis;
 pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, CountersOf, Resting, StoredRest, Trial};
 pub use endpoint::{EndpointLive, EndpointState};
 
-/// All live values by id. Locked only while a snapshot is built, but for `rotations`.
+/// All live values by id. Clients' requests lock only `rotations`; the rest is locked by builds of snapshots, jobs and the
+/// admin API.
 #[derive(Debug, Default)]
 pub struct LiveTable {
     channels: Mutex<HashMap<ChannelId, Arc<ChannelLive>>>,
-    /// By the member's own number.
+    /// The live values of route units' members, by the member's own id.
     members: Mutex<HashMap<MemberId, Arc<ChannelLive>>>,
     endpoints: Mutex<HashMap<EndpointId, Arc<EndpointLive>>>,
-    /// By account.
+    /// The price lists, by account.
     prices: Mutex<HashMap<AccountId, Arc<PriceList>>>,
-    /// By account.
+    /// The usage limits, by account.
     limits: Mutex<HashMap<AccountId, Arc<LimitWindows>>>,
     sites: Mutex<HashMap<SiteId, Arc<SiteHealth>>>,
-    /// Whose turn it is on routes that go round the stable sites.
+    /// The turns of routes that rotate among their stable sites.
     pub rotations: Rotations,
 }
 
 // === impl LiveTable ===
 
 impl LiveTable {
-    /// The channel's live value; the first call for an id starts it from what the store has.
+    /// Returns the channel's live value; the first call for an id creates it from the stored totals.
     pub fn channel(&self, id: ChannelId, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
         let mut channels = lock(&self.channels);
         channels.entry(id).or_insert_with(|| Arc::new(ChannelLive::new(id, stored()))).clone()
     }
 
-    /// The live value of a member of a route unit; the first call for an id starts it from what the store has.
+    /// Returns the live value of a route unit's member; the first call for an id creates it from the stored totals.
     pub fn member(&self, id: MemberId, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
         let mut members = lock(&self.members);
         members.entry(id).or_insert_with(|| Arc::new(ChannelLive::of_member(id, stored()))).clone()
     }
 
-    /// The channel's live value, where there is one.
+    /// Returns the channel's live value, if there is one.
     pub fn known_channel(&self, id: ChannelId) -> Option<Arc<ChannelLive>> {
         lock(&self.channels).get(&id).cloned()
     }
 
-    /// The live value of a member, where there is one.
+    /// Returns the live value of a route unit's member, if there is one.
     pub fn known_member(&self, id: MemberId) -> Option<Arc<ChannelLive>> {
         lock(&self.members).get(&id).cloned()
     }
@@ -74,18 +74,18 @@ impl LiveTable {
         lock(&self.members).retain(|id, _| ids.contains(id));
     }
 
-    /// The endpoint's live value; the first call for an id starts it from what the store has.
+    /// Returns the endpoint's live value; the first call for an id creates it from the stored state.
     pub fn endpoint(&self, id: EndpointId, stored: impl FnOnce() -> EndpointState) -> Arc<EndpointLive> {
         let mut endpoints = lock(&self.endpoints);
         endpoints.entry(id).or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored()))).clone()
     }
 
-    /// The live value of an endpoint, where there is one.
+    /// Returns the endpoint's live value, if there is one.
     pub fn known_endpoint(&self, id: EndpointId) -> Option<Arc<EndpointLive>> {
         lock(&self.endpoints).get(&id).cloned()
     }
 
-    /// The account's price list; empty until its site was asked.
+    /// Returns the account's price list, which is empty until its site's prices have been read.
     pub fn prices(&self, account: AccountId) -> Arc<PriceList> {
         lock(&self.prices).entry(account).or_default().clone()
     }
@@ -95,12 +95,12 @@ impl LiveTable {
         lock(&self.prices).retain(|account, _| accounts.contains(account));
     }
 
-    /// What is known of the limits of an account.
+    /// Returns what is known of the account's usage limits.
     pub fn limits(&self, account: AccountId) -> Arc<LimitWindows> {
         lock(&self.limits).entry(account).or_default().clone()
     }
 
-    /// Changes with every limit that is noted and every window that is over, on any account.
+    /// Returns a value that changes whenever a limit is recorded or a window ends, on any account.
     pub fn limits_state(&self, now: Millis) -> (u64, usize) {
         let all: Vec<_> = lock(&self.limits).values().cloned().collect();
         let states = all.iter().map(|limits| limits.state(now));
@@ -112,29 +112,29 @@ impl LiveTable {
         lock(&self.limits).retain(|account, _| accounts.contains(account));
     }
 
-    /// The site's health, shared by every form a site has (an account's own way out makes another).
+    /// Returns the site's health, shared by all variants of the site (an account with its own proxy makes another variant).
     pub fn site(&self, id: SiteId) -> Arc<SiteHealth> {
         lock(&self.sites).entry(id).or_default().clone()
     }
 
-    /// The health of all sites, and the limits of all accounts, as text for the store.
+    /// Serializes the health of all sites and the limits of all accounts for the store.
     pub fn saved_health(&self, now: Millis) -> String {
         let sites: Vec<_> = lock(&self.sites).iter().map(|(id, site)| (*id, site.clone())).collect();
         let limits: Vec<_> = lock(&self.limits).iter().map(|(id, limits)| (*id, limits.clone())).collect();
         saved::write(&sites, &limits, now)
     }
 
-    /// The moment of the last attempt whose outcome is known, on any site.
+    /// Returns the time of the last attempt whose outcome is known, on any site.
     pub fn last_health_event(&self) -> Millis {
         lock(&self.sites).values().map(|site| site.last_event()).max().unwrap_or(0)
     }
 
-    /// Takes over what [`Self::saved_health`] gave.
+    /// Restores what [`Self::saved_health`] wrote.
     pub fn restore_health(&self, text: &str) {
         saved::read(text, |id| self.site(id), |id| self.limits(id));
     }
 
-    /// How many channels, addresses, sites and accounts it knows.
+    /// Returns the numbers of known channels, addresses, sites and accounts.
     #[cfg(test)]
     pub fn sizes(&self) -> [usize; 4] {
         let (channels, endpoints) = (lock(&self.channels).len(), lock(&self.endpoints).len());
@@ -179,7 +179,7 @@ impl LiveTable {
     }
 }
 
-/// Moves a moment on to `now`. Many requests come in one millisecond, and all but the first only look.
+/// Moves a time forward to `now`. Of the many requests in one millisecond, all but the first only read.
 fn advance(moment: &AtomicI64, now: Millis) {
     if moment.load(Relaxed) < now {
         moment.fetch_max(now, Relaxed);

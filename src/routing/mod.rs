@@ -1,4 +1,4 @@
-//! Which upstream channel serves a model: the data of that decision and its rules.
+//! Chooses the upstream channel that serves a model: the data of that decision and its rules.
 //!
 //! ```text
 //! snapshot     all routes and sites as one immutable value; look-up by model name
@@ -7,28 +7,28 @@
 //!   ├─ pattern   how a route, a key or a mapping rule names models
 //!   └─ origin    where connections go: addresses, outbound proxies
 //! live         what requests change: counters, cooldowns; atomics beside the snapshot
-//! health       how well sites and models have worked recently; breakers
-//! policy       what the calling key may use
+//! health how well sites and models have worked recently; circuit breakers
+//! policy       what the calling downstream key may use
 //! eligibility  why a channel may not be picked now
 //! score        how good a channel is among its equals
-//! pricing      what models cost at a site, and what a request amounts to
-//! stable       whose turn it is among the sites that work best; rotation: what it remembers
-//! shortlist    the channels to choose from; those that are avoided
-//! select       one channel out of those that may be picked; selection_reason: what it went by
-//! reserve      who may be tried although it rests
+//! pricing      what models cost at a site, and the cost of a request
+//! stable       which of the sites that work best comes next; rotation: its memory of past turns
+//! shortlist    the channels to choose from, and those that are avoided
+//! select       picks one of the eligible channels; selection_reason: why that one
+//! reserve      which resting channels may be tried all the same
 //! limit_windows  how much of its limits an account has used
-//! explain      why a selection would give what it gives
+//! explain      explains what a selection would pick, and why
 //! affinity     which channel served a conversation last
-//! pool         in which order the addresses of a site are tried
+//! pool         the order in which the addresses of a site are tried
 //! failure      what an upstream's failure means: whose fault? try another channel? cool this one, until when?
 //! rebuild      which routes and channels should exist, given what accounts offer
 //! unit         several accounts that serve as one channel
-//! brands       whose a model is, by its name
+//! brands       the maker of a model, by the model's name
 //! ```
 //!
-//! The model: an operator's change makes a new [`Snapshot`], which requests read without a lock; what
-//! requests change lives in atomics that every snapshot shares. Nothing here does I/O, reads a clock or
-//! throws dice: time and randomness are arguments, so that every number can be a test.
+//! The model: an operator's change makes a new [`Snapshot`], which requests read without a lock; what requests change lives
+//! in atomics that every snapshot shares. Nothing here does I/O, reads a clock or draws random numbers: time and randomness
+//! are arguments, so that a test can set both.
 
 pub mod affinity;
 pub mod brands;

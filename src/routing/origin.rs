@@ -1,9 +1,9 @@
-//! Where connections go: upstream base addresses, the origin inside them, and outbound proxies.
+//! Where connections go: upstream base addresses, their origins, and outbound proxies.
 //!
-//! [`Origin`] is the key of the connection pool: two requests may share a connection exactly when their
-//! origins are equal, and the proxy is part of that. Addresses are read strictly, because a reading that
-//! differs from the operator's would send credentials elsewhere: no user information, no blanks or
-//! backslashes, host names in ASCII (the punycode form is the operator's to write).
+//! [`Origin`] is the key of the connection pool: two requests may share a connection exactly when their origins are equal,
+//! and the proxy is part of that. Addresses are parsed strictly, because a reading that differs from the operator's would
+//! send credentials elsewhere: no user information, no blanks or backslashes, host names only in ASCII (operators write the
+//! punycode form themselves).
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use crate::mask::Mask;
 
-/// What may not stand in a request target as it is: see [`is_unsafe`], which is the quick test for it.
+/// Characters that must be percent-encoded in a request target; [`is_unsafe`] is the quick test for them.
 const UNSAFE: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -31,14 +31,14 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Characters that a path segment holds only percent-encoded (RFC 3986 §3.3), and `;`, behind which some
-/// servers read parameters.
+/// Characters that must be percent-encoded in a path segment (RFC 3986 §3.3), and `;`, after which some servers read
+/// parameters.
 const NOT_IN_SEGMENT: &AsciiSet = &UNSAFE.add(b'%').add(b'/').add(b'?').add(b'[').add(b']').add(b';');
 
-/// A name as the last segments of a path: what is between its slashes is data, whatever it looks like.
+/// Encodes a name as the last segments of a path. Only its slashes keep their meaning; everything between them is data.
 ///
 /// # Errors
-/// A part that would lead elsewhere, or nowhere: `.`, `..` or nothing.
+/// Fails on a part that would change the path: `.`, `..` or an empty one.
 pub fn path_segments(name: &str) -> Result<String, String> {
     if let Some(part) = name.split('/').find(|part| matches!(*part, "" | "." | "..")) {
         return Err(format!("`{part}` cannot be a part of a name in a path"));
@@ -48,17 +48,17 @@ pub fn path_segments(name: &str) -> Result<String, String> {
     Ok(encoded.join("/"))
 }
 
-/// The other end of a connection and the way to it.
+/// The other end of a connection, and the proxy on the way to it.
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub tls: bool,
-    /// Lower case; an IPv6 address stands without brackets.
+    /// The host in lower case; an IPv6 address has no brackets.
     pub host: String,
     pub port: u16,
     pub proxy: Option<Arc<OutboundProxy>>,
-    /// The `Host` header: with the port only where it is not the scheme's own.
+    /// The `Host` header: with the port only if it is not the scheme's default.
     pub authority: String,
-    /// Hash of proxy, host and port, computed once: the pool looks origins up on every request.
+    /// A hash of TLS, proxy, host and port, computed once: the pool looks up origins on every request.
     hash: u64,
 }
 
@@ -67,13 +67,13 @@ pub struct Origin {
 pub enum ProxyScheme {
     Http,
     Https,
-    /// Names are resolved here.
+    /// Host names are resolved locally.
     Socks4,
-    /// Names are resolved at the proxy.
+    /// Host names are resolved by the proxy.
     Socks4a,
-    /// Names are resolved here.
+    /// Host names are resolved locally.
     Socks5,
-    /// Names are resolved at the proxy; also what the bare `socks://` means.
+    /// Host names are resolved by the proxy; also the meaning of `socks://`.
     Socks5h,
 }
 
@@ -81,7 +81,7 @@ pub enum ProxyScheme {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OutboundProxy {
     pub scheme: ProxyScheme,
-    /// Lower case; an IPv6 address stands without brackets.
+    /// The host in lower case; an IPv6 address has no brackets.
     pub host: String,
     pub port: u16,
     /// User name and password, decoded.
@@ -94,15 +94,15 @@ pub struct BaseUrl {
     pub origin: Arc<Origin>,
     /// Empty, or with a leading and without a trailing slash.
     pub path: String,
-    /// Goes to the end of every joined target; may hold a key, so it is kept out of `Debug`.
+    /// Appended to every joined target. It may hold a key, so it is kept out of `Debug`.
     pub query: Option<String>,
-    /// The path ends in `/v1`, `/v4`, `/v1beta`, …: a joined `/v1` would double the version.
+    /// Whether the path ends in `/v1`, `/v4`, `/v1beta`, …: joining another `/v1` would double the version.
     names_version: bool,
-    /// The targets joined so far, by what was joined: every request would come to the same few.
+    /// The targets joined so far, by path: all requests join the same few.
     joined: [OnceLock<(&'static str, PathAndQuery)>; JOINED],
 }
 
-/// How many targets an address remembers; a site is asked in two or three dialects.
+/// The number of targets that an address remembers; a site is asked in two or three dialects.
 const JOINED: usize = 4;
 
 // === impl Origin ===
@@ -117,8 +117,8 @@ impl Origin {
         Self { tls, port, proxy, authority, hash: hasher.finish(), host }
     }
 
-    /// The proxy that passes each request on, where there is one: requests in clear through a proxy that speaks HTTP
-    /// need no tunnel, and many proxies give one to port 443 alone.
+    /// Returns the proxy that forwards each request instead of tunnelling it, if there is one: unencrypted requests through
+    /// an HTTP proxy need no tunnel, and many proxies allow tunnels to port 443 only.
     pub fn forwarder(&self) -> Option<&OutboundProxy> {
         let speaks_http =
             |proxy: &&OutboundProxy| matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https);
@@ -154,13 +154,13 @@ impl fmt::Display for Origin {
 // === impl OutboundProxy ===
 
 impl OutboundProxy {
-    /// The value of `Proxy-Authorization` (RFC 7617).
+    /// Returns the value of `Proxy-Authorization` (RFC 7617).
     pub fn authorization(&self) -> Option<String> {
         let (user, password) = self.credentials.as_ref()?;
         Some(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))
     }
 
-    /// Reads `scheme://[user[:password]@]host[:port]`.
+    /// Parses `scheme://[user[:password]@]host[:port]`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = split_scheme(text)?;
         let (scheme, default_port) = match scheme.as_str() {
@@ -206,7 +206,7 @@ impl fmt::Debug for OutboundProxy {
 // === impl BaseUrl ===
 
 impl BaseUrl {
-    /// Adds what a request to this address carries beside its credential and headers.
+    /// Adds the secrets that a request to this address carries besides its credential and headers.
     pub fn add_secrets(&self, mask: &mut Mask) {
         let proxy = self.origin.proxy.as_ref().and_then(|proxy| proxy.credentials.as_ref());
         if let Some((name, password)) = proxy {
@@ -215,7 +215,7 @@ impl BaseUrl {
         mask.add_query(self.query.as_deref().unwrap_or_default());
     }
 
-    /// Reads an `http` or `https` address. The error says what to change in it.
+    /// Parses an `http` or `https` address. The error says what to change in it.
     pub fn parse(url: &str, proxy: Option<Arc<OutboundProxy>>) -> Result<Self, String> {
         let (scheme, rest) = split_scheme(url)?;
         let tls = match scheme.as_str() {
@@ -253,13 +253,13 @@ impl BaseUrl {
         })
     }
 
-    /// The address as a text that [`parse`](Self::parse) reads. May hold a key.
+    /// Returns the address as text that [`parse`](Self::parse) accepts. It may hold a key.
     pub fn url(&self) -> String {
         let query = self.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
         format!("{}{}{query}", self.origin, self.path)
     }
 
-    /// This address without the first of these endings that its path has.
+    /// Removes the first of these endings that the path has.
     pub fn without(self, endings: &[&str]) -> Self {
         match endings.iter().find_map(|ending| self.path.strip_suffix(ending)) {
             Some(path) => Self {
@@ -272,10 +272,10 @@ impl BaseUrl {
         }
     }
 
-    /// As [`join`](Self::join), for one of the few paths that requests are sent to.
+    /// Does what [`join`](Self::join) does, for one of the few paths that requests are sent to; remembers the target.
     pub fn join_known(&self, path: &'static str) -> PathAndQuery {
         let join = || match self.join(path) {
-            // Static bytes are shared without being counted.
+            // Static bytes are shared without a reference count.
             target if target.as_str() == path => PathAndQuery::from_static(path),
             target => target,
         };
@@ -283,24 +283,24 @@ impl BaseUrl {
         joined.find(|(known, _)| *known == path).map_or_else(join, |(_, target)| target.clone())
     }
 
-    /// Whether the path ends in an API version.
+    /// Returns whether the path ends in an API version.
     pub fn names_version(&self) -> bool {
         self.names_version
     }
 
-    /// Whether what lies below gemini's `/v1beta` lies below this address as it is.
+    /// Returns whether this address's own path takes the place of gemini's `/v1beta` before `rest`.
     fn keeps_version(&self, rest: &str) -> bool {
         self.path.ends_with("/v1beta")
             || (self.names_version && (rest.starts_with("/models") || rest.starts_with("/tunedModels")))
     }
 
-    /// The target for a path such as `/v1/chat/completions`: behind the base's own path, without doubling a
-    /// version the base ends in, with the base's query at the end.
+    /// Builds the target for a path such as `/v1/chat/completions`: after the base's own path, without doubling a version
+    /// that the base ends in, with the base's query at the end.
     pub fn join(&self, path: &str) -> PathAndQuery {
-        // Google's OpenAI surface lies below a version of its own.
+        // Google's OpenAI surface has a version in front of `/openai`.
         let path =
             path.strip_prefix("/v1beta/openai").filter(|_| self.path.contains("/openai")).unwrap_or(path);
-        // A Gemini address that ends in a version keeps that one, too.
+        // A Gemini address that ends in a version keeps that version, too.
         let path = path.strip_prefix("/v1beta").filter(|rest| self.keeps_version(rest)).unwrap_or(path);
         let path = match path.strip_prefix("/v1") {
             Some(rest) if self.names_version && (rest.is_empty() || rest.starts_with(['/', '?'])) => rest,
@@ -346,7 +346,7 @@ fn split_scheme(text: &str) -> Result<(String, &str), String> {
     Ok((scheme.to_ascii_lowercase(), rest))
 }
 
-/// Host (lower case, without brackets) and port, if there is one.
+/// Splits an authority into its host (lower case, without brackets) and its port, if there is one.
 fn split_authority(authority: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
         let (literal, behind) = rest.split_once(']').ok_or("the IPv6 address lacks its closing bracket")?;
@@ -394,7 +394,7 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(text.into_owned())
 }
 
-/// Does the path end in an API version: `/v1`, `/v4`, `/v1.1`, `/v1beta`, `/v1alpha`?
+/// Returns whether the path ends in an API version such as `/v1`, `/v4`, `/v1.1`, `/v1beta`, `/v1alpha`.
 fn names_version(path: &str) -> bool {
     let Some((_, last)) = path.rsplit_once('/') else {
         return false;
@@ -406,7 +406,7 @@ fn names_version(path: &str) -> bool {
     number.split('.').all(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A host as it stands in an address: IPv6 in brackets.
+/// A host in its form within an address: IPv6 in brackets.
 struct Bracketed<'a>(&'a str);
 
 impl fmt::Display for Bracketed<'_> {

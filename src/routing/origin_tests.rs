@@ -1,4 +1,4 @@
-//! Tables of addresses: what they mean, and why others are refused.
+//! Tables of addresses: how they are parsed, and why others are refused.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn paths_join_the_base_without_doubling_its_version() {
         ("https://a.example.com", "/v1/models/ü", "/v1/models/%C3%BC"),
     ] {
         let joined = base(url).join(path);
-        // The path's letters may travel as they are or percent-encoded; both name the same resource.
+        // The path's letters may be sent as they are or percent-encoded; both name the same resource.
         let plain = percent_decode_str(joined.as_str()).decode_utf8_lossy();
         assert_eq!(plain, percent_decode_str(target).decode_utf8_lossy(), "{url} + {path}");
     }

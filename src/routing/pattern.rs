@@ -6,7 +6,7 @@
 //! | glob | with `*` or `?` | `*` any run including `/`, `?` one character; the whole name, case-sensitive |
 //! | regex | `re:…` | anywhere in the name unless anchored by `^` or `$`, case-sensitive |
 //!
-//! A pattern is compiled once. Its engine is linear-time, so what an operator writes cannot stall requests.
+//! A pattern is compiled once. The regex engine runs in linear time, so that no operator's pattern can stall requests.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +15,9 @@ use regex_lite::{Regex, RegexBuilder};
 
 /// Longest accepted regular expression, in characters.
 const MAX_REGEX: usize = 256;
-/// Compiled size that bounds what matching one name can cost, for bodies like `(a{50}){50}`.
+/// The largest compiled regex, in bytes. Bounds the cost of matching one name, for bodies like `(a{50}){50}`.
 const MAX_COMPILED: usize = 256 * 1024;
-/// A longer name is no model's: it is compared exactly and never run through a glob or a regex.
+/// The longest name of a model, in bytes. A longer one is only compared exactly, never matched by a glob or a regex.
 const MAX_NAME: usize = 1024;
 
 /// A compiled pattern; blanks around its text are not part of it.
@@ -31,9 +31,9 @@ pub struct ModelPattern {
 enum PatternKind {
     Exact,
     Glob,
-    /// In a box, because every channel has a pattern and few are regexes: beside it the others would have its room.
+    /// Boxed, because every channel has a pattern and few are regexes: unboxed, it would enlarge them all.
     Regex(Box<Regex>),
-    /// A stored regex that does not compile: it matches only its own text.
+    /// A stored regex that does not compile; it matches only its own text.
     Unusable,
 }
 
@@ -44,7 +44,7 @@ pub struct PatternError(String);
 // === impl ModelPattern ===
 
 impl ModelPattern {
-    /// Reads a pattern that somebody is about to save: an unusable one is refused.
+    /// Parses a pattern that is about to be saved; refuses an unusable one.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let text = text.trim();
         if text.is_empty() {
@@ -58,7 +58,7 @@ impl ModelPattern {
         Ok(Self { text: text.into(), kind })
     }
 
-    /// Reads a pattern that was saved or imported: an unusable regex is kept and never matches.
+    /// Parses a pattern that was saved or imported; keeps an unusable regex, which matches only its own text.
     pub fn stored(text: &str) -> Self {
         Self::parse(text).unwrap_or_else(|_| Self { text: text.trim().into(), kind: PatternKind::Unusable })
     }
@@ -67,12 +67,12 @@ impl ModelPattern {
         &self.text
     }
 
-    /// Does this name one model, by its exact bytes?
+    /// Returns whether the pattern names exactly one model, byte for byte.
     pub fn is_exact(&self) -> bool {
         matches!(self.kind, PatternKind::Exact)
     }
 
-    /// Whether it names the model.
+    /// Returns whether the pattern matches the model.
     pub fn matches(&self, model: &str) -> bool {
         if *self.text == *model {
             return true;
@@ -132,26 +132,26 @@ fn compile(body: &str) -> Result<Regex, PatternError> {
             .build()
             .map_err(|error| PatternError(format!("the regular expression is not usable: {error}")))
     };
-    // Anchors at the ends hold for the whole body: `^a|b$` is `a` or `b` and nothing longer.
+    // Anchors at the ends apply to the whole body: `^a|b$` matches `a` or `b` and nothing longer.
     let (start, rest) = body.strip_prefix('^').map_or(("", body), |rest| ("^", rest));
     let (rest, end) = match rest.strip_suffix('$') {
         Some(kept) if !ends_in_escape(kept) => (kept, "$"),
         _ => (rest, ""),
     };
-    // Compiled on its own first: `a)|(b` would become valid by being wrapped.
+    // The body is compiled on its own first: wrapping would make `a)|(b` valid.
     let bare = build(rest)?;
     if start.is_empty() && end.is_empty() { Ok(bare) } else { build(&format!("{start}(?:{rest}){end}")) }
 }
 
-/// Would the next character be escaped?
+/// Returns whether the text ends in an unfinished escape.
 fn ends_in_escape(text: &str) -> bool {
     text.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
-/// Walks both texts once, coming back only to the last `*`.
+/// Matches a glob in one walk over both texts, backtracking only to the last `*`.
 fn glob_matches(pattern: &str, name: &str) -> bool {
     let (mut rest, mut left) = (pattern, name);
-    // After the last `*`: the pattern behind it, and the name from where the star's run may grow.
+    // After the last `*`: the pattern behind it, and the part of the name that the star may still consume.
     let mut star: Option<(&str, &str)> = None;
     loop {
         let mut wanted = rest.chars();
@@ -185,7 +185,8 @@ fn glob_matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Two spellings of one model: equal after trimming, lower-casing and dropping everything up to the last `/`.
+/// Returns whether both are spellings of one model: equal after trimming, lower-casing and dropping everything up to the
+/// last `/`.
 pub fn alias_equal(one: &str, other: &str) -> bool {
     if one == other {
         return !one.trim().is_empty();
@@ -200,12 +201,12 @@ pub fn alias_equal(one: &str, other: &str) -> bool {
     one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
 }
 
-/// The name under which two spellings of one model meet.
+/// Returns the normalised name, which all spellings of one model share.
 pub fn norm(model: &str) -> Cow<'_, str> {
     lower_case(bare_name(model))
 }
 
-/// A name in lower case, which most are written in.
+/// Converts a name to lower case; borrows it if it already is, as most are.
 pub fn lower_case(name: &str) -> Cow<'_, str> {
     let is_lower = name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
     if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }

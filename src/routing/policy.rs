@@ -1,4 +1,4 @@
-//! What the calling key may use. The default is no restriction: the global key.
+//! What a downstream key may use. The default restricts nothing: it is the policy of the global key.
 
 use std::collections::HashMap;
 
@@ -6,20 +6,21 @@ use super::pattern::ModelPattern;
 use super::route::Channel;
 use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 
-/// The routing side of a downstream key.
+/// The restrictions of a downstream key, as routing sees them.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// A managed key with both lists below empty may use nothing; the global key everything.
+    /// Whether this is a managed key. With `supported_models` and `allowed_route_ids` both empty, a managed key may use
+    /// nothing, the global key everything.
     pub managed: bool,
     pub supported_models: Vec<ModelPattern>,
     pub allowed_route_ids: Vec<RouteId>,
-    /// By site id; numbers > 0.
+    /// Weight factors by site id, each greater than 0.
     pub site_weight_multipliers: HashMap<SiteId, f64>,
     pub excluded_site_ids: Vec<SiteId>,
     pub excluded_credentials: Vec<CredentialRef>,
 }
 
-/// A credential that a key must not use.
+/// A credential that a downstream key must not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialRef {
     AccountToken {
@@ -35,12 +36,12 @@ pub enum CredentialRef {
 // === impl Policy ===
 
 impl Policy {
-    /// Do the patterns of this key name the model?
+    /// Returns whether this key's model patterns match the model.
     pub fn supports(&self, model: &str) -> bool {
         self.supported_models.iter().any(|pattern| pattern.matches(model))
     }
 
-    /// The only routes a look-up of this model may use; `None` when all may be used.
+    /// Returns the only routes that a look-up of this model may use; `None` when it may use all.
     pub(super) fn routes_for(&self, model: &str) -> Option<&[RouteId]> {
         (!self.allowed_route_ids.is_empty() && !self.supports(model))
             .then_some(self.allowed_route_ids.as_slice())
@@ -54,7 +55,7 @@ impl Policy {
         self.excluded_site_ids.contains(&site_id)
     }
 
-    /// Whether a key may use some channel of the site, as far as its lists tell.
+    /// Returns whether the key may use some channel of the site, judging by its lists.
     pub fn may_reach_site(&self, site_id: SiteId) -> bool {
         let uses_nothing = self.managed && self.lists_nothing();
         !uses_nothing && !self.excludes_site(site_id)
@@ -65,7 +66,7 @@ impl Policy {
             (CredentialRef::AccountToken { account_id, token_id }, Some(used)) => {
                 channel.account.id == account_id && used == token_id
             }
-            // A channel without a token uses an OAuth account's access token, anybody else's API key.
+            // Without a token, a channel uses the access token of an OAuth account, or else the account's API key.
             (CredentialRef::DefaultApiKey { account_id }, None) => {
                 channel.account.id == account_id && !channel.account.oauth
             }
@@ -73,7 +74,7 @@ impl Policy {
         })
     }
 
-    /// The key's own weight for a site; 1 unless a positive one is set.
+    /// Returns the key's weight factor for a site; 1 unless a positive one is set.
     pub(super) fn site_multiplier(&self, site_id: SiteId) -> f64 {
         positive_or_one(self.site_weight_multipliers.get(&site_id).copied().unwrap_or(1.0))
     }

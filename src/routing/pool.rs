@@ -1,21 +1,21 @@
-//! In which order the addresses of a site are tried.
+//! The order in which the addresses of a site are tried.
 
 use std::sync::Arc;
 
 use super::site::Endpoint;
 use crate::time::Millis;
 
-/// How long an address cools after a failure that rotates.
+/// How long an address cools after a failure for which another address is tried, in milliseconds.
 pub const COOLDOWN_MS: Millis = 5 * 60 * 1000;
 
-/// Does this status speak against the address, so that it cools and the next is tried? A network error
-/// and a time-out do as well; a refusal of the request or of the credential would be the same anywhere.
+/// Returns whether this status speaks against the address, so that the address cools and the next one is tried. Network
+/// errors and time-outs rotate too; a refusal of the request or of the credential would be the same at any address.
 pub fn rotates(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// The addresses in the order to try them: by sort order, least recently selected, id; without the
-/// cooling ones. When all cool, the one that recovers soonest.
+/// Returns the addresses that are not cooling, in the order to try them: by sort order, then least recently selected, then
+/// id. When all are cooling, returns only the one that recovers soonest.
 pub fn order(endpoints: &[Arc<Endpoint>], now: Millis) -> Order<'_> {
     if let [only] = endpoints {
         return Order::One(Some(only));
@@ -28,7 +28,7 @@ pub fn order(endpoints: &[Arc<Endpoint>], now: Millis) -> Order<'_> {
     Order::Several(usable.into_iter())
 }
 
-/// What [`order`] gives; a site with one address, the usual case, costs no allocation.
+/// The addresses that [`order`] returns. A site with one address, the usual case, costs no allocation.
 #[derive(Clone, Debug)]
 pub enum Order<'a> {
     One(Option<&'a Arc<Endpoint>>),

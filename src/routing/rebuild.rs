@@ -1,15 +1,14 @@
-//! Which routes and channels should exist, given what accounts offer.
+//! Plans which routes and channels should exist, given what accounts offer.
 //!
 //! ```text
 //! available models ─ of accounts and usable tokens ─ minus what filters drop ─→ offers
 //! offers × routes × channels ─→ Plan: an exact route per model, a channel per credential that offers it
 //! ```
 //!
-//! The plan only adds and removes what is automatic. A channel that an operator touched stays, and so
-//! does a route that an operator shaped, even while nobody offers its model. What is off for now (a disabled
-//! site or account, an expired session) gets no new channels but keeps those it has, with their priorities,
-//! weights and counters: they go when the account does, or its models. A glob or regex route is filled with the
-//! offers it matches.
+//! The plan only adds and removes automatic channels and routes. A channel that an operator touched stays, and so does a
+//! route that an operator shaped, even while nobody offers its model. Whatever is temporarily off (a disabled site or
+//! account, an expired session) gets no new channels but keeps its old ones, with their priorities, weights and counters,
+//! until its account or its models are gone. A glob or regex route is filled with the offers that it matches.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -19,32 +18,33 @@ use super::pattern::ModelPattern;
 use super::site::AccountStatus;
 use crate::ids::{AccountId, ChannelId, RouteId, SiteId, TokenId, UnitId};
 
-/// Everything a rebuild looks at: of all accounts, or of some with the routes that concern them.
+/// Everything that a rebuild looks at: all accounts, or some of them with the routes that concern them.
 #[derive(Clone, Copy)]
 pub struct Inventory<'a> {
     pub accounts: &'a [AccountRow],
     pub tokens: &'a [TokenRow],
     /// Available models of accounts.
     pub account_models: &'a [(AccountId, &'a str)],
-    /// Those of accounts that an operator typed: an account that serves by its tokens serves them by the preferred one.
+    /// The models of accounts that an operator typed in. An account that serves by its tokens serves these by the preferred
+    /// token.
     pub typed_models: &'a [(AccountId, &'a str)],
     /// Available models of tokens.
     pub token_models: &'a [(TokenId, &'a str)],
-    /// Models switched off, by site.
+    /// Disabled models, by site.
     pub disabled_models: &'a [(SiteId, &'a str)],
     /// The global allow-list; empty allows all.
     pub allowed_models: &'a [String],
-    /// Is the model of a blocked brand?
+    /// Whether a model is of a blocked brand.
     pub is_blocked: &'a dyn Fn(&str) -> bool,
     pub routes: &'a [RouteRow],
     pub channels: &'a [ChannelRow],
-    /// Routes that have channels of accounts that are not looked at: these stay.
+    /// Routes that have channels of accounts outside this inventory; they are kept.
     pub served_elsewhere: &'a HashSet<RouteId>,
-    /// Called between the steps of a plan, each of which takes microseconds: a plan for everything takes long.
+    /// Called between the steps of a plan, which take microseconds each; a plan for everything takes long.
     pub between_steps: &'a dyn Fn(),
 }
 
-/// An account, as far as a rebuild looks at it.
+/// An account, as a rebuild sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountRow {
     pub id: AccountId,
@@ -52,11 +52,11 @@ pub struct AccountRow {
     pub site_active: bool,
     pub status: AccountStatus,
     pub serves_by: ServesBy,
-    /// The route unit that it serves in.
+    /// The route unit that the account belongs to.
     pub unit: Option<UnitRef>,
 }
 
-/// A route unit, and the account that its channels are stored with.
+/// A route unit, and the account under which its channels are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitRef {
     pub id: UnitId,
@@ -66,9 +66,9 @@ pub struct UnitRef {
 /// Which credentials of an account make channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServesBy {
-    /// The account's own: one channel without a token.
+    /// The account's own credential: one channel without a token.
     Account,
-    /// Its managed tokens: a channel each.
+    /// The account's managed tokens: one channel each.
     Tokens,
     Nothing,
 }
@@ -78,24 +78,24 @@ pub enum ServesBy {
 pub struct TokenRow {
     pub id: TokenId,
     pub account_id: AccountId,
-    /// Enabled, and its whole value is known.
+    /// Whether the token is enabled and its whole value is known.
     pub usable: bool,
     pub is_default: bool,
 }
 
-/// A route there is.
+/// An existing route.
 #[derive(Clone, Debug)]
 pub struct RouteRow {
     pub id: RouteId,
     pub pattern: ModelPattern,
-    /// The sources of a group; None for a route with channels of its own.
+    /// The sources of a group; `None` for a route with channels of its own.
     pub sources: Option<Vec<RouteId>>,
-    /// An operator made it, it has an alias, an icon, a mapping or a strategy of its own, is switched off, or a key
-    /// names it: a new route of another number would not serve that key.
+    /// Whether the route must stay: an operator made it, it has an alias, an icon, a mapping or a strategy of its own, it
+    /// is disabled, or a downstream key lists it (a new route would have another id and not serve that key).
     pub is_shaped: bool,
 }
 
-/// A channel there is.
+/// An existing channel.
 #[derive(Clone, Debug)]
 pub struct ChannelRow {
     pub id: ChannelId,
@@ -104,21 +104,21 @@ pub struct ChannelRow {
     pub token_id: Option<TokenId>,
     pub unit_id: Option<UnitId>,
     pub source_model: Option<Arc<str>>,
-    /// Added or edited by hand.
+    /// Whether the channel was added or edited by hand.
     pub manual: bool,
 }
 
-/// What to do, to be carried out in one transaction.
+/// The changes to make, in one transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Offered models after the filters.
+    /// The number of offered models after the filters.
     pub models: usize,
     pub create_routes: Vec<NewRoute>,
     pub create_channels: Vec<NewChannel>,
     /// Channels without a token that get one.
     pub rebind_channels: Vec<Rebinding>,
     pub delete_channels: Vec<ChannelId>,
-    /// The channels of these routes go with them.
+    /// Routes to delete, together with their channels.
     pub delete_routes: Vec<RouteId>,
 }
 
@@ -144,8 +144,8 @@ pub struct Rebinding {
     pub token_id: TokenId,
 }
 
-/// What a channel authenticates with: a token, or None for the account's own credential; or the members of a unit, which
-/// the account is one of.
+/// What a channel authenticates with: a token; the account's own credential, if both options are `None`; or the members of
+/// a unit, under the account that its channels are stored with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Credential {
     pub account_id: AccountId,
@@ -153,12 +153,11 @@ pub struct Credential {
     pub unit_id: Option<UnitId>,
 }
 
-/// Who offers a model: true for those that may get a new channel, false for those that are off for now and only
-/// keep theirs.
+/// The credentials that offer a model. True for those that may get a new channel; false for those that are temporarily off
+/// and only keep theirs.
 type Offers = BTreeMap<Credential, bool>;
 
-/// Computes the plan. The same inventory gives the same plan; an inventory in which it was carried out
-/// gives an empty one.
+/// Computes the plan. The same inventory always yields the same plan; once it has been carried out, the plan is empty.
 pub fn plan(inventory: &Inventory<'_>) -> Plan {
     let preferred = inventory.preferred_tokens();
     let offered = inventory.offered(&preferred);
@@ -203,7 +202,7 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
     plan
 }
 
-/// Every model with each credential that may get a channel for it.
+/// Returns every model with each credential that may get a channel for it.
 pub fn offers<'a>(inventory: &Inventory<'a>) -> Vec<(&'a str, Credential)> {
     let offered = inventory.offered(&inventory.preferred_tokens());
     let each = offered.iter().flat_map(|(model, offers)| offers.iter().map(move |offer| (*model, offer)));
@@ -247,12 +246,12 @@ fn is_firm(offers: &Offers) -> bool {
 // === impl Plan ===
 
 impl Plan {
-    /// Whether there is nothing to carry out.
+    /// Returns whether there is nothing to carry out.
     pub fn changes_nothing(&self) -> bool {
         *self == Self { models: self.models, ..Self::default() }
     }
 
-    /// New channels on old and new routes.
+    /// Returns the number of new channels, on old and new routes.
     pub fn created_channels(&self) -> usize {
         self.create_channels.len()
             + self.create_routes.iter().map(|route| route.channels.len()).sum::<usize>()
@@ -262,8 +261,8 @@ impl Plan {
 // === impl ServesBy ===
 
 impl ServesBy {
-    /// By the kind of account and the credentials it has. `mode` is the stored credential mode, where
-    /// anything but `apikey` and `session` leaves it to what is there.
+    /// Decides by the kind of account and the credentials it has. `mode` is the stored credential mode; any mode but
+    /// `apikey` and `session` leaves the decision to the credentials that exist.
     pub fn of(oauth: bool, mode: &str, has_access_token: bool, has_api_token: bool) -> Self {
         let own = |present| if present { Self::Account } else { Self::Nothing };
         match mode {
@@ -279,7 +278,7 @@ impl ServesBy {
 // === impl Inventory ===
 
 impl<'a> Inventory<'a> {
-    /// Every model with those who offer it, after the filters.
+    /// Returns every model with the credentials that offer it, after the filters.
     fn offered(&self, preferred: &HashMap<AccountId, TokenId>) -> BTreeMap<&'a str, Offers> {
         let accounts: HashMap<AccountId, &AccountRow> =
             self.accounts.iter().map(|account| (account.id, account)).collect();
@@ -309,7 +308,7 @@ impl<'a> Inventory<'a> {
                 && (allowed.is_empty() || allowed.contains(&folded(model)))
                 && !(self.is_blocked)(model)
         };
-        // Many accounts offer one name: it is judged once. `None` is one that nobody gets.
+        // Many accounts offer the same model, so each name is judged once. `None` marks a rejected one.
         let mut judged: HashMap<&str, Option<Offers>> = HashMap::new();
         for (account, token_id, model) in of_accounts.chain(of_tokens).chain(typed) {
             let model = model.trim();
@@ -326,7 +325,7 @@ impl<'a> Inventory<'a> {
                 None => Credential { account_id: account.id, token_id, unit_id: None },
             };
             let is_on = account.site_active && account.status == AccountStatus::Active;
-            // A unit offers what one of its members does.
+            // A unit's offer is firm if one of its members makes it.
             *offers.entry(credential).or_insert(false) |= is_on;
             (self.between_steps)();
         }
@@ -334,7 +333,7 @@ impl<'a> Inventory<'a> {
         offered.filter(|(_, offers)| !offers.is_empty()).collect()
     }
 
-    /// Brings the automatic channels of a glob or regex route in line with all offers it matches.
+    /// Brings the automatic channels of a glob or regex route in line with all offers that it matches.
     fn fill(
         &self,
         route: &RouteRow,
@@ -350,7 +349,7 @@ impl<'a> Inventory<'a> {
         let mut backed: HashSet<(Credential, String)> = HashSet::new();
         for (model, offers) in offered.iter().filter(|(model, _)| route.pattern.matches(model)) {
             for (credential, firm) in offers {
-                // A channel without a source model takes any of the route's models.
+                // A channel without a source model serves any of the route's models.
                 backed.insert((*credential, String::new()));
                 backed.insert((*credential, folded(model)));
                 if *firm && present.insert((*credential, folded(model))) {
@@ -372,7 +371,7 @@ impl<'a> Inventory<'a> {
         }
     }
 
-    /// The token that an account's channel without one would get: its default, else its first usable.
+    /// Returns the token for each account's channels without one: its default token, else its first usable one.
     fn preferred_tokens(&self) -> HashMap<AccountId, TokenId> {
         let mut preferred: HashMap<AccountId, &TokenRow> = HashMap::new();
         for token in self.tokens.iter().filter(|token| token.usable) {

@@ -7,8 +7,8 @@ use crate::routing::fixture::pattern;
 const ALICE: AccountId = AccountId::new(1);
 const BOB: AccountId = AccountId::new(2);
 
-/// The tables of a small instance: Alice has an API key, Bob a session with tokens 20 and 21; each on
-/// a site of the same number.
+/// The tables of a small instance: Alice has an API key, Bob a session with tokens 20 and 21; each is on a site of the same
+/// id.
 struct Tables {
     accounts: Vec<AccountRow>,
     tokens: Vec<TokenRow>,
@@ -66,7 +66,7 @@ impl Tables {
         })
     }
 
-    /// The plan that looks at one account alone, and at routes that may have lost their last channel.
+    /// Plans for one account alone, and for routes that may have lost their last channel.
     fn plan_of(&self, account: AccountId, routes: &HashSet<RouteId>) -> Plan {
         let (own, others): (Vec<ChannelRow>, Vec<ChannelRow>) =
             self.channels.iter().cloned().partition(|channel| channel.account_id == account);
@@ -126,7 +126,7 @@ impl Tables {
 
 const NAMES: &[&str] = &["m0", "m1", "m2", "m3", "m4", "blocked"];
 
-/// The names at the bits that are set.
+/// Returns the names whose bits are set.
 fn named<I: Copy>(id: I, bits: u8) -> impl Iterator<Item = (I, &'static str)> {
     NAMES.iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1).map(move |(_, name)| (id, *name))
 }

@@ -1,13 +1,13 @@
-//! Who may be tried although it rests, so that no channel is out of reach for long without having been tried.
+//! Decides which resting channels may be tried, so that none stays out of use for long without a test.
 //!
-//! | a channel | is tried |
+//! | channel | when it is tried |
 //! |---|---|
-//! | half-open | by one request in a quarter of an hour, while others can serve |
+//! | half-open | once in a quarter of an hour, while others can serve |
 //! | half-open | when no other can serve |
-//! | that cooled longest | when all that could serve cool, after a pause |
+//! | cooling the longest | after a pause, when every channel that could serve is cooling |
 //!
-//! Each by one request at a time: whoever takes what is offered here begins a
-//! [`Trial`](super::live::Trial) first, and selects again when somebody else was faster.
+//! Each is tried by one request at a time: the request that takes a channel from here begins a
+//! [`Trial`](super::live::Trial) first, and selects again when another request was faster.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::time::Millis;
 #[derive(Default)]
 pub(super) struct Reserve<'r> {
     half_open: Vec<&'r Arc<Channel>>,
-    /// The one that has cooled longest: all cool for the same time.
+    /// The channel whose cooldown ends first, and that time. All cool for the same time, so it has cooled longest.
     coolest: Option<(Millis, &'r Arc<Channel>)>,
 }
 
 // === impl Reserve ===
 
 impl<'r> Reserve<'r> {
-    /// Takes a channel in whose only obstacle is that it rests.
+    /// Adds a channel whose only obstacle is that it rests.
     pub(super) fn note(&mut self, channel: &'r Arc<Channel>, obstacle: Obstacle) {
         match obstacle {
             Obstacle::HalfOpen { .. } => self.half_open.push(channel),
@@ -38,7 +38,7 @@ impl<'r> Reserve<'r> {
         }
     }
 
-    /// The half-open channel that is due to be tried instead of a channel of this priority. A request that has
+    /// Returns the half-open channel that is due to be tried instead of a channel of this priority. A request that has
     /// failed once is not put at risk again.
     pub(super) fn trial(&self, query: &SelectionQuery<'_>, priority: i64) -> Option<&'r Arc<Channel>> {
         let due = self.half_open.iter().copied().filter(|channel| {
@@ -48,7 +48,7 @@ impl<'r> Reserve<'r> {
         due.filter(|_| query.tried.is_empty()).min_by_key(|channel| (channel.live.last_trial(), channel.id))
     }
 
-    /// Who is tried when no other channel can serve.
+    /// Returns the channel to try when no other can serve.
     pub(super) fn last(&self, query: &SelectionQuery<'_>) -> Option<(&'r Arc<Channel>, SelectionReason)> {
         if !self.half_open.is_empty() {
             let free = self.half_open.iter().copied().filter(|channel| !channel.live.is_on_trial());
@@ -61,7 +61,7 @@ impl<'r> Reserve<'r> {
         may.then_some((channel, SelectionReason::LastResort))
     }
 
-    /// When the first of them comes back, or may be free.
+    /// Returns when the first of these channels ends its cooldown; `now` if one is half-open.
     pub(super) fn earliest(&self, now: Millis) -> Option<Millis> {
         if self.half_open.is_empty() { self.coolest.map(|(until, _)| until) } else { Some(now) }
     }

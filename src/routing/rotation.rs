@@ -1,9 +1,8 @@
-//! What `stable_first` remembers of each route and model: which site of each pool was
-//! used last, how many requests the primary pool has had since one went to look how the others do, and
-//! when each of those was last looked at.
+//! The memory of `stable_first` for each route and model: which site of each pool was used last, how many requests the
+//! primary pool has had since the last observation, and when each observed site was last observed.
 //!
-//! In memory only, and of bounded size whatever model names clients make up: what was used longest ago
-//! is forgotten, and then that route begins its turns anew.
+//! It is kept in memory only and bounded in size, whatever model names clients make up: the entry that was used longest ago
+//! is forgotten, and its route begins its turns anew.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -15,22 +14,22 @@ use crate::ids::{RouteId, SiteId};
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// One request in so many goes to the observation pool, when somebody there is due.
+/// One of this many requests goes to the observation pool, if a site there is due.
 pub const OBSERVE_EVERY: u32 = 24;
-/// A site that was observed is not due again for so long.
+/// The time until an observed site is due again, in milliseconds.
 pub const OBSERVED_FOR: Millis = 30 * 60 * 1000;
-/// Routes and models remembered.
+/// The most pairs of route and model remembered.
 const MAX_KEYS: usize = 1024;
-/// Observed sites remembered, of all keys together.
+/// The most observed sites remembered, over all pairs of route and model.
 const MAX_STAMPS: usize = 4096;
 
-/// The memory of all routes.
+/// The rotation memory of all routes.
 #[derive(Debug, Default)]
 pub struct Rotations {
     keys: Mutex<HashMap<String, Turns>>,
 }
 
-/// The memory of one route and model.
+/// The rotation memory of one route and model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
     last_primary: Option<SiteId>,
@@ -43,7 +42,7 @@ pub struct Turns {
 // === impl Turns ===
 
 impl Turns {
-    /// The site of this pool that was used last.
+    /// Returns the site of this pool that was used last.
     pub fn last(&self, pool: Pool) -> Option<SiteId> {
         match pool {
             Pool::Primary => self.last_primary,
@@ -51,12 +50,12 @@ impl Turns {
         }
     }
 
-    /// Has the primary pool had its share of requests?
+    /// Returns whether the primary pool has had its share of requests.
     pub fn may_observe(&self) -> bool {
         self.since_observation.saturating_add(1) >= OBSERVE_EVERY
     }
 
-    /// Was the site not observed recently?
+    /// Returns whether the site was not observed recently.
     pub fn is_due(&self, site: SiteId, now: Millis) -> bool {
         !self.observed.iter().any(|(observed, at)| *observed == site && now - at < OBSERVED_FOR)
     }
@@ -65,12 +64,12 @@ impl Turns {
 // === impl Rotations ===
 
 impl Rotations {
-    /// What is remembered of a route and model.
+    /// Returns the memory of a route and model.
     pub fn turns(&self, route_id: RouteId, model: &str) -> Turns {
         self.keys().get(&key(route_id, model)).cloned().unwrap_or_default()
     }
 
-    /// A selection is dispatched. Only those of `stable_first` are remembered.
+    /// Records a dispatched selection. Only those of `stable_first` are remembered.
     pub fn record(&self, reason: &SelectionReason, model: &str, site: SiteId, now: Millis) {
         let SelectionReason::StableFirst { route_id, pool, .. } = *reason else { return };
         let mut keys = self.keys();
@@ -100,13 +99,13 @@ impl Rotations {
     }
 }
 
-/// Forgets the oldest observation when there is one too many. Observations are rare, so that looking
-/// through all of them is cheap enough.
+/// Forgets the oldest observation when there is one too many. Observations are rare, so looking through all of them is
+/// cheap enough.
 fn limit_stamps(keys: &mut HashMap<String, Turns>) {
     if keys.values().map(|turns| turns.observed.len()).sum::<usize>() <= MAX_STAMPS {
         return;
     }
-    // Each key's are in the order of their times.
+    // The observations of each entry are in the order of their times.
     let oldest = keys.values_mut().filter(|turns| !turns.observed.is_empty());
     if let Some(turns) = oldest.min_by_key(|turns| turns.observed[0].1) {
         turns.observed.remove(0);

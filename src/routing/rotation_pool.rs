@@ -1,10 +1,10 @@
-//! The two kinds of sites behind a route.
+//! The two pools of sites behind a stable-first route.
 
-/// The two kinds of sites behind a route.
+/// One of the two pools of sites behind a stable-first route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// The sites that work best: they have all but one of [`OBSERVE_EVERY`](super::rotation::OBSERVE_EVERY) requests.
+    /// The sites that work best; they serve all but one of [`OBSERVE_EVERY`](super::rotation::OBSERVE_EVERY) requests.
     Primary,
-    /// The others, which get a request now and then so that they can show themselves.
+    /// The other sites; they serve an occasional request, so that it is seen how well they work.
     Observation,
 }

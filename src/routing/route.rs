@@ -1,4 +1,4 @@
-//! Routes and their channels: which models there are, and who serves each.
+//! Routes and their channels: which models exist, and what serves each.
 //!
 //! ```text
 //! Route ──< Channel ── Account ── Site ──< Endpoint
@@ -18,77 +18,77 @@ use crate::time::Millis;
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub id: ChannelId,
-    /// The route that owns it; groups use the channels of other routes.
+    /// The route that owns the channel; groups use the channels of other routes.
     pub route_id: RouteId,
     pub account: Arc<Account>,
     pub token_id: Option<TokenId>,
     pub token_name: Option<String>,
-    /// The model's name at this upstream. Without one of its own, a channel of an exact route has the
-    /// route's pattern here ([`Snapshot`](super::Snapshot) sees to it).
+    /// The model's name at this upstream. A channel of an exact route that has none of its own gets the route's pattern
+    /// ([`Snapshot`](super::Snapshot) sees to it).
     pub source_model: Option<ModelPattern>,
-    /// Lower is preferred.
+    /// The priority; lower is preferred.
     pub priority: i64,
     pub weight: i64,
     pub enabled: bool,
-    /// None when the stored one is missing or unusable.
+    /// `None` when the stored credential is missing or unusable.
     pub credential: Option<Credential>,
     pub live: Arc<ChannelLive>,
-    /// What it has to do with a route unit.
+    /// The channel's role in a route unit.
     pub unit: UnitRole,
 }
 
-/// What a channel has to do with a route unit.
+/// A channel's role in a route unit.
 #[derive(Clone, Debug, Default)]
 pub enum UnitRole {
     #[default]
     Nothing,
-    /// It stands for the unit; without members it serves nobody.
+    /// The channel stands for the unit; without members it cannot serve.
     Whole { strategy: UnitStrategy, members: Vec<Arc<Channel>> },
-    /// It serves for the whole, whose counters these are.
+    /// The channel serves for a unit.
     Member { whole: Arc<ChannelLive> },
 }
 
-/// Whose channels a route uses.
+/// Where a route's channels come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteMode {
-    /// Owns its channels.
+    /// The route owns its channels.
     Pattern,
-    /// Uses the channels of its enabled, exact source routes.
+    /// The route uses the channels of its enabled, exact source routes.
     ExplicitGroup { sources: Vec<RouteId> },
 }
 
-/// How one of the eligible channels is picked.
+/// How a route picks one of its eligible channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Drawn, by weights.
+    /// Drawn at random, by weights.
     #[default]
     Weighted,
-    /// Whoever has waited longest.
+    /// The channel that was selected longest ago.
     RoundRobin,
     /// The sites that work best take turns; the others are observed now and then.
     StableFirst,
 }
 
-/// Models by name or pattern, and the channels that serve them.
+/// A model name or pattern, and the channels that serve it.
 #[derive(Clone, Debug)]
 pub struct Route {
     pub id: RouteId,
     pub pattern: ModelPattern,
-    /// A public alias; the name of a group.
+    /// A public alias; for a group, its name.
     pub display_name: Option<String>,
     pub mode: RouteMode,
-    /// Requested model or pattern → model sent upstream, in the operator's order.
+    /// Rules from a requested model or pattern to the model sent upstream, in the operator's order.
     pub mapping: Vec<(ModelPattern, String)>,
     pub strategy: Strategy,
     pub enabled: bool,
-    /// By ascending id. A group is given without any and filled by [`Snapshot`](super::Snapshot).
+    /// The channels, by ascending id. A group is passed in without channels and filled by [`Snapshot`](super::Snapshot).
     pub channels: Vec<Arc<Channel>>,
 }
 
 // === impl UnitRole ===
 
 impl UnitRole {
-    /// The members of a whole.
+    /// Returns the members of a unit; empty for any other role.
     pub fn members(&self) -> &[Arc<Channel>] {
         match self {
             Self::Whole { members, .. } => members,
@@ -104,7 +104,7 @@ impl UnitRole {
 // === impl Channel ===
 
 impl Channel {
-    /// Tells it from every other channel, also from the other members of its unit.
+    /// Returns the key that tells this channel from every other one, including the other members of its unit.
     pub fn key(&self) -> ServedBy {
         match self.unit {
             UnitRole::Member { .. } => ServedBy::Member(self.account.id),
@@ -112,7 +112,7 @@ impl Channel {
         }
     }
 
-    /// The counters of the unit that it serves for.
+    /// Returns the counters of the unit that this member serves for.
     pub fn whole(&self) -> Option<&Arc<ChannelLive>> {
         match &self.unit {
             UnitRole::Member { whole } => Some(whole),
@@ -121,7 +121,7 @@ impl Channel {
     }
 }
 
-/// Who serves for a channel: the members of a unit, else the channel itself.
+/// Returns the channels that serve for a channel: the members of a unit, else the channel itself.
 pub fn serving(channel: &Arc<Channel>) -> &[Arc<Channel>] {
     match &channel.unit {
         UnitRole::Whole { members, .. } => members,
@@ -129,7 +129,8 @@ pub fn serving(channel: &Arc<Channel>) -> &[Arc<Channel>] {
     }
 }
 
-/// Until when the channel is left alone: a unit for as long as all its members are, until the first of them is back.
+/// Returns the end of a channel's cooldown, if it is cooling. A unit is cooling while all its members are, until the first
+/// of them is back.
 pub fn cooling_until(channel: &Arc<Channel>, now: Millis) -> Option<Millis> {
     let ends =
         serving(channel).iter().map(|one| one.live.cooldown_until().filter(|_| one.live.is_cooling(now)));
@@ -139,7 +140,7 @@ pub fn cooling_until(channel: &Arc<Channel>, now: Millis) -> Option<Millis> {
 // === impl Strategy ===
 
 impl Strategy {
-    /// The strategy of this name; any other name means the default.
+    /// Parses a strategy's name; any other name means the default.
     pub fn parse(name: &str) -> Self {
         match name.trim() {
             "round_robin" => Self::RoundRobin,
@@ -148,7 +149,7 @@ impl Strategy {
         }
     }
 
-    /// Its name in the store and in answers.
+    /// Returns the name used in the store and in API answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Weighted => "weighted",
@@ -165,12 +166,12 @@ impl Route {
         matches!(self.mode, RouteMode::ExplicitGroup { .. })
     }
 
-    /// Owns the channels of exactly one model name.
+    /// Returns whether the route owns the channels of exactly one model name.
     pub fn is_exact(&self) -> bool {
         !self.is_group() && self.pattern.is_exact()
     }
 
-    /// A copy of the route with these channels.
+    /// Returns a copy of the route with these channels.
     pub fn with_channels(&self, channels: Vec<Arc<Channel>>) -> Self {
         Self {
             id: self.id,
@@ -184,7 +185,7 @@ impl Route {
         }
     }
 
-    /// What clients call it: its alias, else its pattern.
+    /// Returns the name that clients use: the alias, else the pattern.
     pub fn public_name(&self) -> &str {
         self.alias().unwrap_or(self.pattern.as_str())
     }
@@ -193,8 +194,8 @@ impl Route {
         self.display_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The model this route sends upstream for a requested one: by a mapping rule whose
-    /// key is the very name, else by the first whose key matches, else the name itself.
+    /// Returns the model that this route sends upstream for a requested one: by the mapping rule whose key equals the name,
+    /// else by the first whose key matches, else the name itself.
     pub fn mapped<'r>(&'r self, model: &'r str) -> &'r str {
         let rules = || self.mapping.iter().filter(|(_, upstream)| !upstream.is_empty());
         rules()

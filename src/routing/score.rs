@@ -1,4 +1,4 @@
-//! How good a channel is among the candidates of its priority.
+//! Rates a channel among the candidates of its priority.
 //!
 //! ```text
 //! value   = cheap + funded + little used        weights: cost, balance, usage
@@ -14,7 +14,7 @@ use super::route::Channel;
 use crate::ids::SiteId;
 use crate::money::Usd;
 
-/// No cost counts as less: a free upstream must not weigh infinitely.
+/// The lowest cost counted, so that a free upstream does not weigh infinitely.
 const LEAST_COST: f64 = 1e-6;
 
 /// The operator's weights of cost, balance and use.
@@ -25,50 +25,51 @@ pub struct Weights {
     pub cost_weight: f64,
     pub balance_weight: f64,
     pub usage_weight: f64,
-    /// Assumed cost of a channel of which none is known.
+    /// The cost assumed for a channel with no known cost.
     pub fallback_unit_cost: f64,
 }
 
-/// Where a channel's cost comes from.
+/// The source of a channel's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostTier {
-    /// What its answered requests cost on average.
+    /// The average cost of the channel's answered requests.
     Observed,
     /// The account's configured unit cost.
     Configured,
-    /// What the site's price list says.
+    /// The site's price list.
     Catalog,
     Fallback,
 }
 
-/// A candidate's score with the parts that explain it.
+/// A candidate's score, with the parts that explain it.
 #[derive(Clone, Copy, Debug)]
 pub struct Score {
     pub cost: f64,
     pub tier: CostTier,
     pub value: f64,
-    /// Value on a scale from the worst candidate (0) to the best (1).
+    /// The value on a scale from 0 to 1, where 1 is the best candidate's value and 0 is no value (or the worst, if below
+    /// zero).
     pub normalised: f64,
     pub base: f64,
-    /// Candidates on the same site, which share its weight.
+    /// The number of candidates on the same site, which share its weight.
     pub site_channels: u32,
     pub site_weight: f64,
     pub history: f64,
     pub conditions: Conditions,
-    /// Its share of the requests is this over the sum.
+    /// The product of all parts. The candidate's share of the requests is this divided by the sum over all candidates.
     pub contribution: f64,
 }
 
-/// What multiplies a share from minute to minute; 1 where nothing is known.
+/// Factors that change a share from minute to minute; 1 where nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// How well site and model have worked recently.
+    /// How well the site and the model have worked recently.
     pub health: f64,
-    /// How far the requests under way lower the share.
+    /// How much the requests under way lower the share.
     pub load: f64,
 }
 
-/// What the candidates of one site have done together.
+/// The combined counters of one site's candidates.
 #[derive(Clone, Copy, Default)]
 struct SiteRecord {
     channels: u32,
@@ -90,7 +91,7 @@ impl Default for Weights {
     }
 }
 
-/// Scores the candidates of one layer. `model` is what a channel's upstream calls the model.
+/// Scores the candidates of one priority. `model` returns the model's name at a channel's upstream.
 pub fn scores<'m>(
     candidates: &[&'m Arc<Channel>],
     weights: &Weights,
@@ -167,7 +168,7 @@ fn cost<'m>(
 // === impl Score ===
 
 impl Score {
-    /// The product of the other parts.
+    /// Multiplies the other parts.
     fn combined(&self) -> f64 {
         let mut contribution = self.base / f64::from(self.site_channels)
             * self.site_weight
@@ -176,7 +177,7 @@ impl Score {
         if self.tier == CostTier::Fallback {
             contribution /= self.cost.max(1.0);
         }
-        // Whatever an operator or an upstream wrote as a weight or a balance, a share is a number.
+        // Whatever weight or balance an operator or an upstream supplied, a share is a finite number.
         if contribution.is_finite() && contribution > 0.0 { contribution } else { 0.0 }
     }
 }
@@ -190,7 +191,7 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Both factors in one.
+    /// Returns the product of both factors.
     pub fn product(self) -> f64 {
         self.health * self.load
     }
@@ -199,7 +200,8 @@ impl Conditions {
 // === impl SiteRecord ===
 
 impl SiteRecord {
-    /// Between 0.45 and 1: failures and slowness lower it, the more so the more is known (fully from 24 requests).
+    /// Returns a factor from 0.45 to 1. Failures and slowness lower it, more so the more requests are known (in full from
+    /// 24).
     fn history(self) -> f64 {
         let uses = self.success + self.fail;
         if uses == 0 {

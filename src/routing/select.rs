@@ -1,13 +1,13 @@
-//! One channel out of those that may be picked.
+//! Picks one of the channels that may be picked.
 //!
 //! A selection writes nothing: the caller records it once it dispatches
 //! ([`ChannelLive::record_selection`](super::ChannelLive::record_selection)). It walks the channels of
 //! one route once, and allocates only when there is a choice to weigh.
 //!
-//! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes
-//! the channel that waited longest, whatever its priority; `stable_first` rotates over the sites that work best.
-//! Whoever is near a limit of its account comes behind all others, whatever the strategy.
-//! What may be asked of channels that rest, [`reserve`](super::reserve) says.
+//! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes the channel that
+//! was selected longest ago, whatever its priority; `stable_first` rotates over the sites that work best. With every
+//! strategy, channels near a limit of their account come after all others. [`reserve`](super::reserve) decides when resting
+//! channels are tried.
 
 use std::sync::Arc;
 
@@ -24,34 +24,34 @@ use super::turn::turn;
 use crate::ids::{RouteId, ServedBy};
 use crate::time::Millis;
 
-/// What a selection gives.
+/// The outcome of a selection.
 #[derive(Clone, Copy, Debug)]
 pub enum Selection<'r> {
     Channel {
         channel: &'r Arc<Channel>,
-        /// The model's name for this upstream.
+        /// The model's name at this upstream.
         upstream_model: &'r str,
         reason: SelectionReason,
     },
     NoneEligible {
-        /// When the first of those that only rest comes back; None when waiting would not help.
+        /// When the first of the resting channels comes back; `None` when waiting would not help.
         earliest_cooldown: Option<Millis>,
-        /// Who may be tried all the same.
+        /// The resting channel that may be tried all the same.
         reserve: Option<ReservePick<'r>>,
     },
 }
 
-/// A channel that rests, and may be tried by one request at a time.
+/// A resting channel that may be tried, by one request at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct ReservePick<'r> {
     pub channel: &'r Arc<Channel>,
-    /// The model's name for this upstream.
+    /// The model's name at this upstream.
     pub upstream_model: &'r str,
     pub reason: SelectionReason,
 }
 
-/// Picks a channel of the matched route. `random` gives numbers in [0, 1) and is asked only when there
-/// are several candidates.
+/// Picks a channel of the matched route. `random` returns numbers in [0, 1) and is called only when there are several
+/// candidates.
 pub fn select<'r>(
     found: &Match<'r>,
     query: &SelectionQuery<'r>,
@@ -77,7 +77,7 @@ pub fn select<'r>(
         is_free
     });
     let picked = pick(found, eligible, &request, random);
-    // Whoever is near a limit serves when no other can.
+    // Channels near a limit serve when no other can.
     let picked = picked.or_else(|| pick(found, near_limit.into_iter(), &request, random));
     let Some((channel, reason)) = picked else {
         let last = reserve.last(query).map(|(channel, reason)| {
@@ -86,7 +86,7 @@ pub fn select<'r>(
         });
         return Selection::NoneEligible { earliest_cooldown: reserve.earliest(query.now), reserve: last };
     };
-    // Where channels take turns no priority counts.
+    // Priorities do not count where channels take turns.
     let by_priority = found.route.strategy == Strategy::Weighted;
     let trial = reserve.trial(query, if by_priority { channel.priority } else { i64::MAX });
     let (channel, reason) = match trial {
@@ -96,7 +96,7 @@ pub fn select<'r>(
     Selection::Channel { channel, upstream_model: upstream_model(channel, &request), reason }
 }
 
-/// Picks one of the eligible by the strategy of the route.
+/// Picks one of the eligible channels by the route's strategy.
 fn pick<'r>(
     found: &Match<'r>,
     eligible: impl Iterator<Item = &'r Arc<Channel>>,
@@ -114,8 +114,8 @@ fn pick<'r>(
     }
 }
 
-/// The channel of this key, which a conversation is bound to, whatever its priority, when it may be picked now and
-/// nothing says that it should be avoided.
+/// Selects the channel with this key, to which a conversation is bound, if it may be picked now and is not to be avoided.
+/// Its priority does not matter.
 pub fn select_bound<'r>(
     found: &Match<'r>,
     query: &SelectionQuery<'r>,
@@ -142,7 +142,7 @@ pub fn select_bound<'r>(
     })
 }
 
-/// Draws one of several of the same priority, without those that are avoided.
+/// Draws one of several channels of the same priority, without those to be avoided.
 fn draw<'r>(
     channels: Vec<&'r Arc<Channel>>,
     request: &RouteRequest<'_>,
@@ -161,7 +161,7 @@ fn draw<'r>(
     (channel, weighted(channel, count, list.avoided(), share))
 }
 
-/// The candidates' scores as this request sees them.
+/// Scores the candidates for this request.
 pub(super) fn weigh(
     candidates: &[&Arc<Channel>],
     request: &RouteRequest<'_>,
@@ -181,7 +181,7 @@ fn weighted(channel: &Channel, candidates: usize, avoided: usize, share: f64) ->
     SelectionReason::Weighted { priority: channel.priority, candidates, avoided, share }
 }
 
-/// Whoever waited longest; behind an open breaker only when all are.
+/// Picks the channel that was selected longest ago; one with an open breaker only when all are open.
 pub(super) fn next_in_turn<'r>(
     eligible: impl Iterator<Item = &'r Arc<Channel>>,
     request: &RouteRequest<'_>,
@@ -199,7 +199,7 @@ pub(super) fn next_in_turn<'r>(
     Some((channel, SelectionReason::RoundRobin { candidates: all - avoided, avoided }))
 }
 
-/// The next of the sites that work best, or one of the others that is due to be looked at.
+/// Picks the next of the sites that work best, or one of the others that is due for observation.
 fn next_stable<'r>(
     eligible: Vec<&'r Arc<Channel>>,
     request: &RouteRequest<'_>,
@@ -218,14 +218,14 @@ fn next_stable<'r>(
     Some((turn.leaders[turn.next], reason))
 }
 
-/// The part of the requests that each candidate gets; equal parts when no candidate has a score.
+/// Returns each candidate's share of the requests; equal shares when no candidate has a score.
 pub(super) fn shares(scores: &[Score]) -> impl Iterator<Item = f64> {
     let sum: f64 = scores.iter().map(|score| score.contribution).sum();
     let equal = 1.0 / scores.len() as f64;
     scores.iter().map(move |score| if sum > 0.0 { score.contribution / sum } else { equal })
 }
 
-/// Walks the shares until `u` of their sum is used up. Where nobody has a share, all have the same.
+/// Walks the shares until `u` of their sum is used up. If no candidate has a share, all count equally.
 fn drawn(scores: &[Score], u: f64) -> usize {
     let last = scores.len() - 1;
     let sum: f64 = scores.iter().map(|score| score.contribution).sum();
@@ -240,8 +240,8 @@ fn drawn(scores: &[Score], u: f64) -> usize {
     reached.unwrap_or(last)
 }
 
-/// The model as this upstream calls it: the one that the channel serves in the requested one's stead; else the
-/// mapped name, in the channel's spelling where the two name one model.
+/// Returns the model's name at this upstream: the channel's stand-in for the requested model, else the mapped name, in the
+/// channel's spelling if both name one model.
 pub(super) fn upstream_model<'r>(channel: &'r Channel, request: &RouteRequest<'r>) -> &'r str {
     let spelled = || channel.source_model.as_ref().map(|source| source.as_str());
     request

@@ -1,4 +1,4 @@
-//! Channels that cool, are half-open, fail often or stand behind an open breaker: when they are picked all the same.
+//! When channels are picked although they cool, are half-open, fail often or have an open breaker.
 
 use super::tests::{picked, sick};
 use super::*;
@@ -33,7 +33,7 @@ fn a_cooling_channel_is_not_selected_until_its_time_is_up() {
     ));
 }
 
-/// A channel whose cooldown is over at 600,000, and whose provider refuses it until 9,000,000.
+/// Makes a channel whose cooldown ends at 600,000 and whose provider refuses until 9,000,000.
 fn limited(channel: Channel) -> Channel {
     let totals = ChannelTotals {
         cooldown_until: Some(600_000),
@@ -106,7 +106,7 @@ fn a_hint_of_thirty_days_never_keeps_a_lone_channel_from_being_tried_ten_minutes
         assert!(!is_tried(now + TEN_MINUTES - 1), "{now}");
         now += TEN_MINUTES;
         assert!(is_tried(now), "{now}");
-        // It is refused again, with the hint.
+        // The provider refuses it again, with the hint.
         drop(live.begin_trial(now, |_| true));
         let _ = live.record_failure(now, now + TEN_MINUTES);
         let _ = live.record_limit(THIRTY_DAYS);

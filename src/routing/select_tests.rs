@@ -1,4 +1,4 @@
-//! Shares worked out by hand, priorities, rotation, and obstacles by name.
+//! Shares computed by hand, priorities, rotation, and obstacles by name.
 
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
@@ -15,7 +15,7 @@ use crate::routing::{
     Weights,
 };
 
-/// The channels whose shares are worked out by hand, and the key that asks.
+/// Builds the channels whose shares are computed by hand, and the policy of the asking key.
 fn worked_example() -> (Vec<Channel>, Policy) {
     let heavy = || Site { global_weight: 3.0, ..site(2) };
     let channels = vec![
@@ -37,7 +37,7 @@ fn scored(
     scores(&channels.iter().collect::<Vec<_>>(), weights, policy, |_| "m", conditions)
 }
 
-/// Shares in percent with two decimals.
+/// Returns the shares in percent with two decimals.
 fn percents(scores: &[Score]) -> Vec<f64> {
     let sum: f64 = scores.iter().map(|score| score.contribution).sum();
     scores.iter().map(|score| (score.contribution / sum * 10_000.0).round() / 100.0).collect()
@@ -334,7 +334,7 @@ pub(super) fn sick(channel: &Channel, times: usize, model: &str) {
 #[test]
 fn an_ailing_site_gets_the_printed_shares() {
     let (channels, policy) = worked_example();
-    // One 5xx of another model: the site's state alone, as the example has it.
+    // One 5xx for another model changes the site's state alone, as in the example.
     sick(&channels[0], 1, "other");
     let route = route(1, "m", channels);
     let snapshot = snapshot(vec![route]);

@@ -1,55 +1,55 @@
-//! Why a channel was selected, small enough to travel with every request to its log row.
+//! Why a channel was selected: a small value that travels with every request to its log row.
 //!
-//! It holds numbers only; the text is made where it is shown, off the request's path.
+//! It holds numbers only; its text is built where it is displayed, off the request's path.
 
 use std::fmt;
 
 use super::rotation_pool::Pool;
 use crate::ids::RouteId;
 
-/// Why this channel was picked.
+/// Why a channel was selected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SelectionReason {
-    /// Drawn by its share among the candidates of the most preferred priority.
+    /// Drawn at random by its share among the candidates of the most preferred priority.
     Weighted {
         priority: i64,
         candidates: u32,
         avoided: u32,
-        /// From 0 to 1.
+        /// The probability of the draw, from 0 to 1.
         share: f64,
     },
-    /// It waited longest.
+    /// The candidate that was selected longest ago.
     RoundRobin { candidates: u32, avoided: u32 },
-    /// It was its site's turn.
+    /// The next site in the rotation.
     StableFirst {
-        /// The route that was asked, of a group the group: its turns are remembered.
+        /// The requested route, whose rotation this is; for a group, the group.
         route_id: RouteId,
         pool: Pool,
-        /// How many sites take turns.
+        /// The number of sites that take turns.
         leaders: u32,
         candidates: u32,
         avoided: u32,
     },
-    /// It served the conversation last.
+    /// The channel that served the conversation last.
     Bound {
-        /// Its route picks by when channels were picked last.
+        /// Whether the route's strategy depends on when channels were selected last.
         by_turns: bool,
     },
-    /// It is half-open, and was not tried for a while.
+    /// Half-open, and not tried for a while.
     Trial,
-    /// It is half-open, and no other channel can serve.
+    /// Half-open, while no other channel can serve.
     HalfOpen,
-    /// All cool, and it does for the longest time.
+    /// All channels are cooling, this one for the longest time.
     LastResort,
 }
 
 impl SelectionReason {
-    /// Whether the pick is the channel's turn, to be remembered.
+    /// Returns whether this selection counts as the channel's turn and is recorded as such.
     pub fn takes_a_turn(&self) -> bool {
         !matches!(self, Self::Bound { by_turns: false })
     }
 
-    /// Whether the channel rests, so that one request at a time is tried on it.
+    /// Returns whether the channel is resting, so that only one request at a time may try it.
     pub fn is_trial(&self) -> bool {
         matches!(self, Self::Trial | Self::HalfOpen | Self::LastResort)
     }

@@ -1,8 +1,8 @@
-//! Who among the eligible the choice is between: those of the most preferred priority, without those
-//! that are to be avoided.
+//! The channels that a selection chooses from: the eligible ones of the most preferred priority, without those to be
+//! avoided.
 //!
-//! A channel is avoided behind an open breaker and after failures in a row, each only while another
-//! else remains: a request is never refused because of it.
+//! A channel is avoided while its breaker is open or after failures in a row, but only while another candidate remains: a
+//! request is never refused because of it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Shortlist<'r> {
     pub failed_recently: Vec<&'r Arc<Channel>>,
 }
 
-/// The channels of one priority; one alone, the usual case, costs no allocation.
+/// The eligible channels of one priority. A single channel, the usual case, costs no allocation.
 pub(super) enum Layer<'r> {
     Empty,
     One(&'r Arc<Channel>),
@@ -33,7 +33,7 @@ impl<'r> Shortlist<'r> {
         Self { candidates, behind_breaker, failed_recently }
     }
 
-    /// How many were passed over, for whichever reason.
+    /// Returns the number of avoided channels, for either reason.
     pub fn avoided(&self) -> usize {
         self.behind_breaker.len() + self.failed_recently.len()
     }
@@ -42,7 +42,7 @@ impl<'r> Shortlist<'r> {
 // === impl Layer ===
 
 impl<'r> Layer<'r> {
-    /// The channels of the lowest priority number, in their order.
+    /// Collects the channels of the lowest priority number, in the order given.
     pub(super) fn preferred(eligible: impl Iterator<Item = &'r Arc<Channel>>) -> Self {
         let mut layer = Self::Empty;
         let mut priority = i64::MAX;
@@ -64,7 +64,7 @@ impl<'r> Layer<'r> {
     }
 }
 
-/// Takes out and gives those that are to be avoided, unless none would be left.
+/// Removes and returns the candidates to be avoided, unless none would be left.
 fn take_avoided<'r>(
     candidates: &mut Vec<&'r Arc<Channel>>,
     is_avoided: impl Fn(&Channel) -> bool,

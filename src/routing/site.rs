@@ -18,7 +18,7 @@ use crate::platform::Platform;
 /// One address of a site.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// None: the site's own address, used when no pool is configured.
+    /// `None` for the site's own address, used when no pool is configured.
     pub id: Option<EndpointId>,
     pub base: BaseUrl,
     pub sort_order: i64,
@@ -33,22 +33,22 @@ pub struct Site {
     pub platform: Platform,
     pub active: bool,
     pub global_weight: f64,
-    /// None: unlimited.
+    /// The most requests at once; `None` means no limit.
     pub max_concurrency: Option<u32>,
-    /// Added to every call; a header of the request itself wins. Values may be credentials.
+    /// Headers added to every call unless the request itself has them. Values may be credentials.
     pub custom_headers: Vec<(HeaderName, HeaderValue)>,
-    /// The enabled part of the pool, or the site's own address alone.
+    /// The enabled addresses of the pool, or the site's own address alone.
     pub endpoints: Vec<Arc<Endpoint>>,
-    /// Why no request may leave for this site, for instance an outbound proxy that cannot be read:
-    /// its channels stay selectable and their attempts fail, rather than go another way than configured.
+    /// Why no request may be sent to this site, for instance an outbound proxy that cannot be parsed. Its channels stay
+    /// selectable and their attempts fail, rather than bypass the configuration.
     pub misconfigured: Option<String>,
-    /// How well it has worked recently.
+    /// How well the site has worked recently.
     pub health: Arc<SiteHealth>,
-    /// See [`Self::secrets`]; empty until they are asked for.
+    /// The cached value of [`Self::secrets`]; empty until first used.
     pub known_secrets: OnceLock<Mask>,
 }
 
-/// Whether an account may be used, and what stands in the way.
+/// Whether an account may be used, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountStatus {
     Active,
@@ -66,32 +66,32 @@ pub struct Account {
     pub status: AccountStatus,
     pub balance: Usd,
     pub unit_cost: Option<f64>,
-    /// The prices of the site for this account, as far as they are known.
+    /// The site's prices for this account, as far as they are known.
     pub prices: Arc<PriceList>,
-    /// How much of its limits is used.
+    /// How much of the account's usage limits is used.
     pub limits: Arc<LimitWindows>,
     pub oauth: bool,
-    /// Its identifier at the provider of its login, where that has one.
+    /// The account's identifier at its login's provider, where it has one.
     pub oauth_key: Option<Box<str>>,
-    /// The Google Cloud project that its requests are made for.
+    /// The Google Cloud project for which requests are made.
     pub oauth_project: Option<Box<str>>,
-    /// Its credential is one person's login, which is not meant for a crowd: OAuth, or a session.
+    /// Whether the credential is one person's login (OAuth or a session), which is not meant for many users.
     pub session_scoped: bool,
-    /// It is asked by HTTP alone.
+    /// Whether the account is asked over HTTP only, never over a WebSocket.
     pub refuses_websocket: bool,
 }
 
-/// A credential in the clear. It shows itself only to those who ask for it by name.
+/// A credential in plain text. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
-/// A credential in the forms that requests carry it in, made once for all requests; clones share them.
+/// A credential with its header values, built once for all requests; clones share them.
 #[derive(Clone)]
 pub struct Credential(Arc<CredentialForms>);
 
 struct CredentialForms {
     secret: Secret,
-    /// `None` when the value cannot stand in a header.
+    /// `None` when the value is not valid in a header.
     headers: Option<CredentialHeaders>,
 }
 
@@ -109,7 +109,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The secret itself. Every use of it is found by this name.
+    /// Returns the secret itself. A search for this name finds every use.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -136,7 +136,7 @@ impl fmt::Debug for Secret {
 // === impl Credential ===
 
 impl Credential {
-    /// The secret itself.
+    /// Returns the secret itself.
     pub fn secret(&self) -> &Secret {
         &self.0.secret
     }
@@ -169,7 +169,7 @@ impl fmt::Debug for Credential {
 // === impl Site ===
 
 impl Site {
-    /// What every request to it carries that is secret. Made once: every good answer is compared with it.
+    /// Returns the secrets that every request to this site carries. Built once: every good answer is compared with it.
     pub fn secrets(&self) -> &Mask {
         self.known_secrets.get_or_init(|| {
             let mut mask = Mask::default();
@@ -179,7 +179,7 @@ impl Site {
     }
 }
 
-/// Adds what custom headers and addresses have of secrets.
+/// Adds the secrets in custom headers and addresses.
 pub fn add_secrets(mask: &mut Mask, headers: &[(HeaderName, HeaderValue)], endpoints: &[Arc<Endpoint>]) {
     for (name, value) in headers {
         mask.add_header(name, value);

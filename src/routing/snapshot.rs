@@ -1,13 +1,12 @@
-//! Everything a request needs to find its channel: one immutable value, replaced as a whole.
+//! All routes and sites as one immutable value, in which a request finds its channel and which is replaced as a whole.
 //!
-//! A [`Snapshot`] settles what depends on several routes (the channels of groups, inherited source
-//! models) and indexes the routes by what a request can call them. The order of the look-up
-//! is: a group of that name, a route with exactly that pattern, a route with that alias, the
-//! first glob or regex that matches; among equals the lowest id. The first three are hash look-ups.
-//! Exactly one route is used: nothing is merged, and an unusable route is not passed over.
+//! A [`Snapshot`] settles what depends on several routes (the channels of groups, inherited source models) and indexes the
+//! routes by the names that requests use. The order of the look-up is: a group of that name, a route with exactly that
+//! pattern, a route with that alias, the first glob or regex that matches; among equals the lowest id. The first three are
+//! hash look-ups. Exactly one route is used: nothing is merged, and an unusable route is not passed over.
 //!
-//! A change makes a new snapshot that shares every route, channel and site it does not touch with the one
-//! before ([`Snapshot::changed`]), so that it costs as much as it touches.
+//! A change makes a new snapshot that shares every untouched route, channel and site with the one before
+//! ([`Snapshot::changed`]), so that its cost depends on what it touches.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use crate::ids::{RouteId, SiteId};
 use crate::name_map::NameMap;
 use crate::time::Millis;
 
-/// Everything a request needs to find its channel.
+/// All routes and sites, indexed for requests.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     routes: IdMap<RouteId, Arc<Route>>,
@@ -35,10 +34,10 @@ pub struct Snapshot {
     index: Index,
 }
 
-/// What is another in the next snapshot: the new value by number, or `None` for what is gone.
+/// The difference between two snapshots: the new value by id, or `None` for a removed one.
 #[derive(Debug, Default)]
 pub struct Changed {
-    /// A route with all the channels it owns; a group without any.
+    /// Each route comes with all the channels that it owns; a group comes without any.
     pub routes: BTreeMap<RouteId, Option<Route>>,
     pub sites: BTreeMap<SiteId, Option<Arc<Site>>>,
 }
@@ -47,21 +46,21 @@ pub struct Changed {
 #[derive(Clone, Copy, Debug)]
 pub struct Match<'r> {
     pub route: &'r Arc<Route>,
-    /// The request named the route's alias, not the model.
+    /// Whether the request named the route's alias, not the model.
     pub by_display_name: bool,
     pub weights: &'r Weights,
 }
 
 type Names = NameMap<Vec<Arc<Route>>>;
 
-/// Enabled routes by what a request can call them; each list by ascending id.
+/// Enabled routes by the names that requests use; each list is in ascending order of ids.
 #[derive(Clone, Debug, Default)]
 struct Index {
     groups: Names,
     exact: Names,
     aliases: Names,
     patterns: IdMap<RouteId, Arc<Route>>,
-    /// Exact routes that are switched off, by their pattern; no request finds these.
+    /// Disabled exact routes, by their pattern; no request finds these.
     off: Names,
 }
 
@@ -75,8 +74,8 @@ impl Snapshot {
         Self::default().changed(changed, weights)
     }
 
-    /// The snapshot after a change. A site that changes does not change in the routes by itself: their
-    /// channels with the new site belong to the change.
+    /// Builds the snapshot after a change. A changed site does not reach the routes by itself: the change must also hold
+    /// the routes whose channels use it.
     pub fn changed(&self, changed: Changed, weights: Weights) -> Self {
         let mut next = Self { weights, ..self.clone() };
         for (id, site) in changed.sites {
@@ -97,7 +96,7 @@ impl Snapshot {
                 None => next.remove(id),
             }
         }
-        // After the routes that they gather from.
+        // Groups come after the routes whose channels they gather.
         let is_listed = |id: RouteId| groups.iter().any(|group| group.id == id);
         let gathers = |route: &&Arc<Route>| match &route.mode {
             RouteMode::ExplicitGroup { sources } => sources.iter().any(|source| touched.contains(source)),
@@ -137,7 +136,7 @@ impl Snapshot {
         }
     }
 
-    /// The channels of the enabled exact routes among a group's sources, each once.
+    /// Collects the channels of the enabled exact routes among a group's sources, each once.
     fn gathered(&self, group: &Route) -> Vec<Arc<Channel>> {
         let RouteMode::ExplicitGroup { sources } = &group.mode else { return Vec::new() };
         let mut channels: Vec<_> = sources
@@ -151,7 +150,7 @@ impl Snapshot {
         channels
     }
 
-    /// The route for a model, among those the key's policy leaves for it.
+    /// Finds the route for a model, among those that the key's policy allows for it.
     pub fn lookup<'s>(&'s self, model: &str, policy: &Policy) -> Option<Match<'s>> {
         let only = policy.routes_for(model);
         let usable = |route: &&Arc<Route>| only.is_none_or(|ids| ids.contains(&route.id));
@@ -167,7 +166,7 @@ impl Snapshot {
             })
     }
 
-    /// The route of this id, if it is enabled and a request for the model can hit it.
+    /// Returns the route with this id, if it is enabled and a request for the model could find it.
     pub fn lookup_on(&self, route_id: RouteId, model: &str) -> Option<Match<'_>> {
         let route = self.route(route_id).filter(|route| route.enabled)?;
         let by_pattern = !route.is_group() && route.pattern.matches(model);
@@ -176,15 +175,15 @@ impl Snapshot {
         (by_pattern || by_alias).then_some(Match { route, by_display_name, weights: &self.weights })
     }
 
-    /// The enabled route of this id with all its channels, whatever their models: as if asked for by
-    /// its name.
+    /// Returns the enabled route with this id with all its channels, whatever their models: as if a request named its
+    /// alias.
     pub fn whole_route(&self, route_id: RouteId) -> Option<Match<'_>> {
         let route = self.route(route_id).filter(|route| route.enabled)?;
         Some(Match { route, by_display_name: true, weights: &self.weights })
     }
 
-    /// May a key with this policy ask for the model at all? A listed route permits its
-    /// public name, not the models behind it.
+    /// Returns whether a key with this policy may ask for the model at all. A listed route permits its public name, not the
+    /// models behind it.
     pub fn permits(&self, model: &str, policy: &Policy) -> bool {
         if policy.lists_nothing() {
             return !policy.managed;
@@ -193,9 +192,9 @@ impl Snapshot {
         policy.supports(model) || allowed.any(|route| route.enabled && route.public_name() == model)
     }
 
-    /// The names that `GET /v1/models` shows: public names of routes that this key may use and that have a channel
-    /// for it. A cooling channel counts: what a client knows of models must not come and go with a rate limit.
-    /// Globs and regexes are not names of models.
+    /// Lists the names for `GET /v1/models`: the public names of routes that this key may use and that have a channel for
+    /// it. A cooling channel counts: a rate limit must not make a model disappear from a client's list. Globs and regexes
+    /// are not names of models.
     pub fn exposed_models(&self, policy: &Policy) -> Vec<String> {
         let hidden_sources = self.sources_of_named_groups();
         let names: BTreeSet<&str> = self
@@ -220,7 +219,7 @@ impl Snapshot {
             .collect()
     }
 
-    /// Would the model be served when every cooldown is over?
+    /// Returns whether the model could be served once every cooldown has ended.
     fn has_channel(&self, model: &str, policy: &Policy) -> bool {
         let Some(found) = self.lookup(model, policy) else {
             return false;
@@ -242,8 +241,8 @@ impl Snapshot {
             .collect()
     }
 
-    /// Does a glob or regex with an alias stand for this exact name? Not when the alias is an exact
-    /// route's name, which would be looked up first.
+    /// Returns whether a glob or regex with an alias stands for this exact name. It does not when the alias is an exact
+    /// route's name, which is looked up first.
     fn shadowed(&self, name: &str) -> bool {
         self.index.patterns.iter().any(|route| {
             route.alias().is_some_and(|alias| !self.index.exact.contains(alias))
@@ -251,40 +250,40 @@ impl Snapshot {
         })
     }
 
-    /// The channel as it is now; `None` when it is gone.
+    /// Returns the channel as it is in this snapshot; `None` when it is gone.
     pub fn current(&self, channel: &Channel) -> Option<&Arc<Channel>> {
         let channels = &self.route(channel.route_id)?.channels;
         let place = channels.binary_search_by_key(&channel.id, |channel| channel.id).ok()?;
         serving(&channels[place]).iter().find(|now| now.key() == channel.key())
     }
 
-    /// All routes, by ascending id, disabled ones too.
+    /// Returns all routes, by ascending id, including disabled ones.
     pub fn routes(&self) -> &IdMap<RouteId, Arc<Route>> {
         &self.routes
     }
 
-    /// All sites, by ascending id.
+    /// Returns all sites, by ascending id.
     pub fn sites(&self) -> &IdMap<SiteId, Arc<Site>> {
         &self.sites
     }
 
-    /// The routes whose pattern is exactly this model, also those that are switched off.
+    /// Returns the routes whose pattern is exactly this model, including disabled ones.
     pub fn exact_routes(&self, model: &str) -> impl Iterator<Item = &Arc<Route>> {
         let Index { exact, off, .. } = &self.index;
         [exact, off].into_iter().filter_map(|names| names.get(model)).flatten()
     }
 
-    /// All globs and regexes, switched off or not.
+    /// Returns all globs and regexes, including disabled ones.
     pub fn patterns(&self) -> impl Iterator<Item = &Arc<Route>> {
         self.patterns.iter().filter_map(|id| self.routes.get(*id))
     }
 
-    /// All groups, by ascending id.
+    /// Returns all groups, by ascending id.
     pub fn groups(&self) -> impl Iterator<Item = &Arc<Route>> {
         self.groups.iter().filter_map(|id| self.routes.get(*id))
     }
 
-    /// How many requests each site takes at once; `None` is any number.
+    /// Returns each site's limit of concurrent requests; `None` means no limit.
     pub fn site_limits(&self) -> impl Iterator<Item = (SiteId, Option<u32>)> {
         self.sites.iter().map(|site| (site.id, site.max_concurrency))
     }
@@ -297,12 +296,12 @@ impl Snapshot {
         self.sites.get(id)
     }
 
-    /// Every channel once, by its owning route. Walks all routes: for rare events, not for requests.
+    /// Returns every channel once, under the route that owns it. Walks all routes: for rare events, not for requests.
     pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
         self.routes.iter().filter(|route| !route.is_group()).flat_map(|route| &route.channels)
     }
 
-    /// The channels that use the same credential, this one included: they share its usage limit.
+    /// Returns the channels that use the same credential, including this one: they share its usage limit.
     pub fn sharing_credential(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let (account, token) = (channel.account.id, channel.token_id);
         let is_shared = move |other: &&Arc<Channel>| {
@@ -312,7 +311,7 @@ impl Snapshot {
     }
 }
 
-/// Gives the channels of an exact route that have no source model of their own the route's.
+/// Sets the pattern of an exact route as the source model of each of its channels that has none of its own.
 fn inherit(route: &mut Route) {
     route.channels.sort_unstable_by_key(|channel| channel.id);
     if route.is_exact() {
@@ -328,7 +327,7 @@ fn inherit(route: &mut Route) {
     }
 }
 
-/// Internal names of search tools, which are not for listing.
+/// Returns whether this is an internal name of a search tool, which is not listed.
 fn is_search_name(name: &str) -> bool {
     name == "__search" || (name.starts_with("__") && name.ends_with("_search"))
 }
@@ -353,7 +352,7 @@ impl Index {
         }
     }
 
-    /// The lists in which the route stands, by its names.
+    /// Applies a change to every list in which the route is indexed by one of its names.
     fn each_list(&mut self, route: &Route, change: impl Fn(&mut Vec<Arc<Route>>)) {
         if !route.enabled {
             if route.is_exact() {
@@ -371,7 +370,7 @@ impl Index {
     }
 }
 
-/// An enabled glob or regex.
+/// Returns whether the route is an enabled glob or regex.
 fn is_pattern(route: &Route) -> bool {
     route.enabled && !route.is_group() && !route.is_exact()
 }

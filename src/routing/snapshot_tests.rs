@@ -5,7 +5,7 @@ use crate::ids::{RouteId, TokenId};
 use crate::routing::fixture::*;
 use crate::routing::{RouteMode, Selection, select};
 
-/// The route that serves a model, and whether by its alias.
+/// Returns the route that serves a model, and whether it was found by its alias.
 fn found(snapshot: &Snapshot, model: &str, policy: &Policy) -> Option<(i64, bool)> {
     snapshot.lookup(model, policy).map(|found| (found.route.id.get(), found.by_display_name))
 }

@@ -1,8 +1,8 @@
-//! `stable_first`: the sites that work best take turns, the others are looked at now and then. Cost,
-//! balance and weights play no part.
+//! `stable_first`: the sites that work best take turns, the others are tried now and then. Cost, balance and weights play
+//! no part.
 //!
 //! ```text
-//! candidates ─▶ sites, each with its success rate (recent, and of all time)
+//! candidates ─▶ sites, each with its success rate (recent and all-time)
 //!    primary      known well enough, and at least 0.92 of the best      23 of 24 requests
 //!    observation  the others                                            1 of 24, if one is due
 //! the pool's sites ─▶ the best channel of each ─▶ those of at least 0.92 of the best ─▶ in turn
@@ -19,12 +19,12 @@ use super::shortlist::Shortlist;
 use super::turn::turn;
 use crate::ids::SiteId;
 
-/// How much of the best still counts as good.
+/// The fraction of the best value from which a site or channel counts as good.
 const NEAR_BEST: f64 = 0.92;
-/// Confidence in the recent outcomes, or outcomes of all time, from which a site is known well enough.
+/// A site is trusted from this confidence in its recent outcomes, or from this number of all-time outcomes.
 const TRUSTED_CONFIDENCE: f64 = 0.5;
 const TRUSTED_OUTCOMES: u64 = 8;
-/// Somebody who always fails is still compared with others.
+/// The lowest score before it is divided among a site's channels, so that sites that always fail can still be compared.
 const LEAST_SCORE: f64 = 1e-4;
 
 /// One site behind a route.
@@ -33,24 +33,24 @@ pub struct RankedSite<'r> {
     pub id: SiteId,
     /// Its candidates, by ascending id.
     pub channels: Vec<&'r Arc<Channel>>,
-    /// Its expected rate of success.
+    /// Its expected success rate, from 0 to 1.
     pub effective: f64,
-    /// Enough is known of it to trust that.
+    /// Whether enough is known of the site to trust that rate.
     pub trusted: bool,
 }
 
-/// Whose turn it is.
+/// The channels that take turns, and whose turn it is.
 #[derive(Debug)]
 pub struct Turn<'r> {
     pub pool: Pool,
     /// The channels that take turns, in their order.
     pub leaders: Vec<&'r Arc<Channel>>,
-    /// Which of them is next.
+    /// The index of the next one in `leaders`.
     pub next: usize,
 }
 
-/// Whose turn it is among the candidates; `None` when there are none. Only a real request
-/// `may_observe`; a preview shows the primary pool.
+/// Finds whose turn it is among the candidates; `None` when there are none. Only a real request `may_observe`; a preview
+/// shows the primary pool.
 pub fn next_turn<'r>(
     list: &Shortlist<'r>,
     request: &RouteRequest<'_>,
@@ -68,7 +68,7 @@ pub fn next_turn<'r>(
     turn_of(Pool::Primary, &primary, request, turns)
 }
 
-/// The sites behind the candidates, in the order of their first channels.
+/// Groups the candidates by site, in the order of each site's first channel.
 pub(super) fn rank_sites<'r>(
     candidates: &[&'r Arc<Channel>],
     request: &RouteRequest<'_>,
@@ -85,7 +85,8 @@ pub(super) fn rank_sites<'r>(
     channels.into_iter().filter_map(|channels| RankedSite::new(channels, request)).collect()
 }
 
-/// The primary and the observation pool. The primary has at least the best of those it may be made of.
+/// Divides the sites into the primary and the observation pool. The primary pool always holds at least its best possible
+/// member.
 pub(super) fn pools(sites: Vec<RankedSite<'_>>) -> (Vec<RankedSite<'_>>, Vec<RankedSite<'_>>) {
     let any_trusted = sites.iter().any(|site| site.trusted);
     let may_lead = |site: &RankedSite| site.trusted || !any_trusted;
@@ -94,8 +95,8 @@ pub(super) fn pools(sites: Vec<RankedSite<'_>>) -> (Vec<RankedSite<'_>>, Vec<Ran
     sites.into_iter().partition(|site| may_lead(site) && site.effective >= NEAR_BEST * best)
 }
 
-/// The best channel of each site, those near the best of all in the order of the sites' priorities, and
-/// the one behind the site that was used last.
+/// Takes the best channel of each site, keeps those near the best score in the order of their sites' priorities, and finds
+/// the one after the site that was used last.
 pub(super) fn turn_of<'r>(
     pool: Pool,
     sites: &[RankedSite<'r>],
@@ -142,7 +143,7 @@ impl<'r> RankedSite<'r> {
         })
     }
 
-    /// Its best channel with the score; of equals the one that waited longest.
+    /// Returns the site's best channel and its score; among equals, the one that was selected longest ago.
     fn leader(&self, request: &RouteRequest<'_>) -> Option<(f64, &'r Arc<Channel>)> {
         let worth = LEAST_SCORE.max(self.effective * self.effective) / self.channels.len() as f64;
         let scored =

@@ -1,4 +1,4 @@
-//! Which sites are trusted, which of them lead, and 23 of 24 requests for these.
+//! Which sites are trusted and lead, and how 23 of 24 requests go to these.
 
 use super::*;
 use crate::ids::RouteId;
@@ -22,7 +22,7 @@ fn stable(channels: Vec<Channel>) -> Route {
     Route { strategy: Strategy::StableFirst, ..route(1, "m", channels) }
 }
 
-/// Outcomes of late that open no breaker.
+/// Records recent outcomes that open no breaker.
 fn lately(channel: &Channel, successes: usize, failures: usize) {
     let health = &channel.account.site.health;
     let refused = FailureWeight { penalty: 0.0, transient: false };
@@ -39,7 +39,7 @@ fn standings_of(route: &Route) -> Vec<(i64, f64, bool)> {
     sites.iter().map(|one| (one.id.get(), (one.effective * 1e4).round() / 1e4, one.trusted)).collect()
 }
 
-/// Selects and records, as requests do.
+/// Selects and records selections, as requests do.
 fn requests(route: &Route, rotations: &Rotations, count: usize, now: Millis) -> Vec<(i64, Pool)> {
     let snapshot = snapshot(vec![route.clone()]);
     let policy = Policy::default();
@@ -74,7 +74,7 @@ fn what_is_known_of_late_counts_by_how_much_it_is() {
         [
             (1, 0.4444, false),
             (2, 0.6111, false),
-            (3, 0.6875, true), // six outcomes are half of what is believed fully
+            (3, 0.6875, true), // six outcomes are half of those needed for full confidence
             (4, 0.75, true),
             (5, 1.0, false),
         ]
@@ -86,7 +86,7 @@ fn sites_near_the_best_take_turns_in_the_order_of_their_priorities() {
     let good = |id, priority| used(Channel { priority, ..channel(id) }, 100, 0);
     let route = stable(vec![good(1, 9), good(2, 0), used(channel(3), 93, 7), used(channel(4), 50, 50)]);
     let picked = requests(&route, &Rotations::default(), 7, NOW);
-    // 0.93² is less than 0.92 of the best score: site 3 is good enough for the pool, not for a turn.
+    // 0.93² is less than 0.92 of the best score: site 3 is good enough for the pool, but not for a turn.
     assert_eq!(ids(&picked), [2, 1, 2, 1, 2, 1, 2]);
     let close = stable(vec![good(1, 9), good(2, 0), used(channel(3), 97, 3)]);
     assert_eq!(ids(&requests(&close, &Rotations::default(), 4, NOW)), [2, 3, 1, 2]);
@@ -98,7 +98,7 @@ fn of_24_requests_23_go_to_the_primary_pool() {
     let rotations = Rotations::default();
     let picked = requests(&route, &rotations, 24 * 3, NOW);
     for (number, (id, pool)) in picked.iter().enumerate() {
-        // 2 is the better of the two at first; then 3, the only one not observed yet.
+        // Site 2 is better at first; then comes 3, the only one not observed yet.
         let (wanted, wanted_pool) = match number {
             23 | 47 => (if number == 23 { 2 } else { 3 }, Pool::Observation),
             _ => (1, Pool::Primary),
@@ -129,7 +129,7 @@ fn a_preview_looks_at_the_primary_pool_only() {
 fn among_strangers_all_lead_and_of_one_site_the_least_used_channel() {
     let other_site = |id| channel_of(id, account(id, site(1)));
     let route = stable(vec![other_site(1), other_site(2), channel(3)]);
-    // Two channels share what their site is worth: half of the other's.
+    // Two channels share their site's score, so each has half of the other site's.
     assert_eq!(ids(&requests(&route, &Rotations::default(), 3, NOW)), [3, 3, 3]);
     let alone = stable(vec![other_site(1), other_site(2)]);
     assert_eq!(ids(&requests(&alone, &Rotations::default(), 4, NOW)), [1, 2, 1, 2]);

@@ -1,4 +1,4 @@
-//! Whose turn among channels comes first.
+//! The order in which channels take turns.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use super::unit::UnitStrategy;
 use crate::ids::ChannelId;
 use crate::time::Millis;
 
-/// Whose turn comes first: never or longest ago selected. The selection number orders what falls into
-/// one millisecond.
+/// Returns the sort key of a channel's turn: a channel that was never selected comes first, then the one selected longest
+/// ago. The selection number orders selections within one millisecond.
 pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, ChannelId) {
     let totals = channel.live.totals();
     (totals.last_selected.or(totals.last_used), channel.live.selection_number(), totals.last_used, channel.id)
 }
 
-/// The next of these members of a route unit, which are in their order.
+/// Picks the next of a route unit's members, which are given in their order.
 pub(super) fn next_member(strategy: UnitStrategy, members: Vec<&Arc<Channel>>) -> Option<&Arc<Channel>> {
     match strategy {
         UnitStrategy::RoundRobin => members.into_iter().min_by_key(|member| turn(member)),
-        // The first of several equals, of which an iteration gives the last.
+        // `max_by_key` returns the last of several equals; reversed, the first member is that one.
         UnitStrategy::StickUntilUnavailable => members
             .into_iter()
             .rev()

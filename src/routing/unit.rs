@@ -1,23 +1,23 @@
 //! Route units: several accounts of one person that serve as one channel.
 //!
-//! The channel that stands for a unit has its members with it, each a channel of its own with the same number: with an
-//! account, a credential and counters. A selection weighs the whole among the others and then takes one of its members.
-//! The members rest, the whole never does. A member has the same counters on every route of the unit.
+//! The channel that stands for a unit holds its members. Each member is a channel of its own with the same channel id, but
+//! its own account, credential and counters. A selection weighs the whole unit against the other channels and then picks
+//! one of its members. Only members rest, never the whole unit. A member has the same counters on every route of the unit.
 
-/// How the next of several accounts that are one channel is picked.
+/// How a route unit picks the next of its accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnitStrategy {
-    /// Whoever has waited longest.
+    /// The member that was selected longest ago.
     #[default]
     RoundRobin,
-    /// The one that was used last, for as long as it can serve.
+    /// The member that was selected last, for as long as it can serve.
     StickUntilUnavailable,
 }
 
 // === impl UnitStrategy ===
 
 impl UnitStrategy {
-    /// The strategy of this name, in any case and with blanks around it.
+    /// Parses a strategy's name; ignores case and surrounding whitespace.
     pub fn parse(name: &str) -> Option<Self> {
         let name = name.trim();
         [Self::RoundRobin, Self::StickUntilUnavailable]
@@ -25,7 +25,7 @@ impl UnitStrategy {
             .find(|strategy| strategy.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// Its name in the store and in answers.
+    /// Returns the name used in the store and in API answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RoundRobin => "round_robin",

@@ -1,4 +1,4 @@
-//! Backups through the admin API: what goes out, what comes in, and what stays.
+//! Backups through the admin API: what is exported, what is imported, and what is kept.
 
 mod round_trip;
 #[path = "../support/mod.rs"]
@@ -33,7 +33,7 @@ fn chat(gateway: &Gateway, model: &str) -> Answer {
     gateway.client().post("/v1/chat/completions", &body)
 }
 
-/// A document without what says when it was made.
+/// Removes the members of a document that tell when it was made.
 fn lasting(mut document: Value) -> Value {
     let members = document.as_object_mut().expect("an object");
     members.remove("timestamp").expect("a timestamp");
@@ -41,7 +41,7 @@ fn lasting(mut document: Value) -> Value {
     document
 }
 
-/// A small document in the form of other programs' backups.
+/// Builds a small document in the format of other programs' backups.
 fn small() -> Value {
     json!({"version": "2.1", "timestamp": 1_772_352_000_000_i64, "accounts": {
         "sites": [{"id": 7, "name": "one", "url": "https://one.example", "platform": "new-api"}],
@@ -113,7 +113,7 @@ fn an_import_keeps_the_numbers_of_the_document_where_they_are_free_and_serves_at
     assert_eq!(chat(&gateway, "model-a").status, 200);
     assert_eq!(gateway.models(), ["model-a"]);
     assert_eq!(upstream.last("/v1/chat/completions").header("authorization"), Some("Bearer sk-of-ann"));
-    // Also after a start, which rebuilds the routes from what is known of models.
+    // Also after a restart, which rebuilds the routes from the known models.
     let gateway = gateway.restart();
     eventually("the model is served after a start", || {
         (chat(&gateway, "model-a").status == 200).then_some(())
@@ -138,7 +138,7 @@ fn an_import_keeps_what_happened_here() {
         (keys[0]["id"].clone(), keys[0]["usedRequests"].clone())
     };
     assert_eq!(used(&gateway), (key_id.clone(), json!(1)));
-    // A site and a key that are only here go; the log of what they did stays.
+    // A site and a key that only exist here are deleted; their log stays.
     let other =
         gateway.create_site(&json!({"name": "other", "url": "https://other.example", "platform": "openai"}));
     let guest = json!({"name": "guest", "key": "sk-downstream-key-2", "supportedModels": ["*"]});
@@ -156,7 +156,7 @@ fn an_import_keeps_what_happened_here() {
     assert_eq!(before[0]["successCount"], after[0]["successCount"]);
     let sites = gateway.admin().get("/api/sites").expect(200);
     assert!(!sites.as_array().expect("sites").iter().any(|site| site["id"] == other["id"]), "{sites}");
-    // Arrays that older documents do not have leave what is here.
+    // Arrays that older documents lack leave the present data unchanged.
     let mut older = document;
     older.as_object_mut().expect("an object").remove("checksum");
     older["accounts"].as_object_mut().expect("an object").remove("downstreamApiKeys");
@@ -186,7 +186,7 @@ fn a_row_that_is_not_here_gets_a_number_of_its_own_where_its_number_is_taken() {
         let text = rows(&document, "downstreamApiKeys")[0][member].as_str().expect("a text").to_owned();
         serde_json::from_str::<Value>(&text).expect("JSON")
     };
-    // The route is the same; the site is another.
+    // The route has the same id; the site has another.
     assert_eq!((text("allowedRouteIds"), text("excludedSiteIds")), (json!([3]), json!([site])));
     assert_eq!(text("siteWeightMultipliers"), json!({ site.to_string(): 2 }));
     let excluded = json!([{"kind": "default_api_key", "siteId": site, "accountId": account["id"]}]);
@@ -207,7 +207,7 @@ fn an_imported_key_without_lists_may_use_every_model_and_one_with_empty_lists_no
     assert_eq!(lists, ["[\"*\"]", "[]"]);
 }
 
-/// What expects to be told, and what is done to a document.
+/// The expected message, and a change to a document.
 type Damage = (&'static str, &'static dyn Fn(&mut Value));
 
 #[test]
@@ -228,7 +228,7 @@ fn an_imported_address_is_written_as_those_are_that_the_api_takes() {
     assert!(refused(&gateway, &document).contains("platform and url"));
 }
 
-/// Puts a key into a document of which one member is this text.
+/// Adds a key, one member of which is this text, to a document.
 fn key_with(document: &mut Value, member: &str, text: &str) {
     let mut key = json!({"id": 1, "name": "k", "key": "sk-of-a-document-1"});
     key[member] = json!(text);

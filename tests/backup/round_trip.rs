@@ -1,14 +1,14 @@
-//! What every column of a backup says, there and back.
+//! Every column of a backup survives an export and an import.
 
 use serde_json::{Value, json};
 
 use crate::support::{Database, Gateway, Home, Literal, Setup};
 use crate::{export, import, lasting, rows};
 
-/// How the databases begin the names of types of whole numbers and of truths.
+/// The beginnings of the databases' names for integer and boolean types.
 const WHOLE: [&str; 4] = ["INT", "BIGINT", "TINYINT", "BOOL"];
 
-/// What a generator puts into a column, as a text that every type reads.
+/// Generates a value for a column, as text that every type can parse.
 fn value_of(table: &str, column: &str, kind: &str, row: i64) -> Option<String> {
     let text = |text: &str| Some(text.to_owned());
     let number = |number: i64| Some(number.to_string());
@@ -119,7 +119,7 @@ const TABLES: &[(&str, &str, i64, &[&str])] = &[
     ),
 ];
 
-/// Where a column of an account stands, when not under its own name.
+/// The columns of an account that are stored in `extraConfig` instead of under their own names.
 const IN_EXTRA_CONFIG: &[&str] = &[
     "credential_mode",
     "platform_user_id",
@@ -153,12 +153,12 @@ fn camel(column: &str) -> String {
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// The database of a gateway that is kept off the server.
+/// Opens the database of a gateway that uses SQLite even if tests run on a server.
 fn file_of(home: &Home) -> Database {
     Database::file(home.data_dir().join("switchyard.db"))
 }
 
-/// A database in which every column of a backup says something.
+/// Creates a database in which every column of a backup has a value.
 fn filled(home: &Home) {
     let database = file_of(home);
     let mut script = Vec::new();
@@ -190,7 +190,7 @@ fn filled(home: &Home) {
     database.run(&format!("BEGIN; {}; COMMIT", script.join("; ")));
 }
 
-/// Holds two documents against each other, array by array, so that a difference can be read.
+/// Compares two documents array by array, so that a difference is readable.
 #[track_caller]
 fn same(one: &Value, other: &Value) {
     for (_, array, ..) in TABLES {
@@ -232,7 +232,7 @@ fn what_was_imported_is_exported_the_same_whatever_the_columns_say() {
     let fresh = Gateway::start();
     import(&fresh, &first);
     same(&export(&fresh), &first);
-    // Once more into the same place: every row is found again.
+    // Imported again into the same place, it finds every row.
     let again = import(&fresh, &first);
     assert_eq!((&again["counts"]["created"], &again["counts"]["deleted"]), (&json!(0), &json!(0)), "{again}");
     same(&export(&fresh), &first);

@@ -1,4 +1,4 @@
-//! Imports while they run: what they take of memory, what they tell, and what a kill or a reset in the middle leaves.
+//! Imports while they run: how much memory they take, what they report, and what a kill or a reset in the middle leaves.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{ADMIN_TOKEN, Gateway, Home, Request, Setup, eventually};
 use crate::{EXPORT, IMPORT, export, import, lasting, refused, rows, small};
 
-/// A document of some megabytes: accounts with long notes.
+/// Builds a document of some megabytes: accounts with long notes.
 fn large() -> Value {
     let accounts: Vec<Value> = (1..=1500)
         .map(|id| {
@@ -67,7 +67,7 @@ fn an_import_is_a_task_that_shows_how_far_it_is() {
     ];
     assert!(log.windows(steps.len()).any(|lines| lines == steps), "{log:?}");
 
-    // One that is refused is told there, too, and disturbs nobody.
+    // A refused import is reported there, too, and disturbs nothing.
     let message = refused(&gateway, &json!({"timestamp": 1}));
     let task = tasks(&gateway).remove(0);
     assert_eq!((&task["status"], &task["error"]), (&json!("failed"), &json!(message)));
@@ -85,7 +85,7 @@ fn a_process_that_is_killed_in_an_import_has_the_old_state_or_the_new_one() {
     let staged = home.data_dir().join("import.db");
     let log = home.data_dir().join("switchyard.db-wal");
     let length = |path: &std::path::Path| path.metadata().map_or(0, |file| file.len());
-    // While rows are staged, at two places, and while they are copied.
+    // While rows are staged, at two points, and while they are copied.
     let moments: [&dyn Fn() -> bool; 3] =
         [&|| length(&staged) > 1 << 20, &|| length(&staged) > 4 << 20, &|| length(&log) > 3 << 20];
     for is_time in moments {
@@ -111,7 +111,7 @@ fn a_process_that_is_killed_in_an_import_has_the_old_state_or_the_new_one() {
     }
 }
 
-/// A hundred accounts, a route and a setting, all of which say in which generation they were written.
+/// Builds a hundred accounts, a route and a setting, each of which names the generation in which it was written.
 fn generation(name: &str) -> Value {
     let accounts: Vec<Value> = (1..=100)
         .map(|id| {
@@ -130,7 +130,7 @@ fn generation(name: &str) -> Value {
     document
 }
 
-/// The generation of everything that is stored.
+/// Returns the generation of everything that is stored.
 fn stored_generation(gateway: &Gateway) -> &'static str {
     let document = export(gateway);
     let told = |array: &'static str, member: &'static str| {
@@ -164,7 +164,7 @@ fn fifty_kills_spread_over_an_import_leave_one_state_whole() {
         let next = if stored == "odd" { "even" } else { "odd" };
         let (admin, body) = (gateway.admin(), json!({ "data": generation(next) }).to_string());
         let asked = std::thread::spawn(move || admin.try_send(Request::new("POST", IMPORT).json_text(body)));
-        // Another moment each time: both outcomes are right at each of them.
+        // At another moment each time; both outcomes are correct at each of them.
         std::thread::sleep(lasts * kill / KILLS);
         gateway.kill();
         let answer = asked.join().expect("no panic there");
@@ -190,7 +190,7 @@ fn a_reset_in_the_middle_of_an_import_leaves_nothing_of_it() {
         std::thread::yield_now();
     }
     gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({})).expect(200);
-    // The caller is told, unless the import was faster.
+    // The caller gets an error, unless the import was faster.
     let status = asked.join().expect("no panic there");
     assert!([200, 400, 503].contains(&status), "{status}");
     eventually("nothing of it is at work any more", || (!staged.exists()).then_some(()));

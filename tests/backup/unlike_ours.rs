@@ -1,4 +1,4 @@
-//! What comes in and is not as the API would have it: left out, refused or brought into our form, and named.
+//! Imported data that the API would not accept: left out, refused or converted, and reported.
 
 use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ fn a_site_is_ours_by_whatever_name_its_platform_goes_and_headers_have_one_form()
 
 #[test]
 fn a_password_opens_under_the_secret_that_is_given_for_imports() {
-    // Sealed by node:crypto under the SHA-256 of `the old secret`, as metapi does it.
+    // Sealed with node:crypto under the SHA-256 of `the old secret`, as metapi does.
     let sealed = "v1:AAECAwQFBgcICQoL:Gx1e1cB8mXbBoL6xndVSLg:0_zTFYvhFvujzc93";
     let gateway = Gateway::with(&[("IMPORT_CREDENTIAL_SECRET", "the old secret")]);
     let mut document = small();

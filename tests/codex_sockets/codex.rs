@@ -1,4 +1,4 @@
-//! A Codex that speaks over WebSockets.
+//! A stub of Codex's upstream that speaks over WebSockets.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -14,25 +14,25 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use super::MODEL;
 use super::support::{secured, wire};
 
-/// A Codex that takes WebSockets, or refuses them.
+/// A stub of Codex that accepts WebSockets, or refuses them.
 pub(super) struct Codex {
     pub(super) address: SocketAddr,
     pub(super) scheme: &'static str,
     pub(super) asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// A request, or a frame.
+/// A request or a frame.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     /// `GET` for an upgrade.
     pub(super) method: String,
     pub(super) target: String,
     pub(super) headers: Vec<(String, String)>,
-    /// What the only frame says, or the body.
+    /// The content of the only frame, or the body.
     pub(super) said: Value,
 }
 
-/// A connection, in clear or not.
+/// A connection, encrypted or not.
 pub(super) trait Wire: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Wire for T {}
@@ -40,7 +40,7 @@ impl<T: Read + Write + Send> Wire for T {}
 /// The stub's end of a WebSocket.
 pub(super) struct Talk(pub(super) WebSocket<Box<dyn Wire>>);
 
-/// What is done with a frame.
+/// What the stub does once it has read the first request over a socket.
 pub(super) type Script = dyn Fn(&mut Talk) + Send + Sync;
 
 // === impl Codex ===
@@ -50,12 +50,12 @@ impl Codex {
         Self::with("http", None, script)
     }
 
-    /// One whose connections are over TLS.
+    /// Starts a stub with TLS.
     pub(super) fn secured(script: impl Fn(&mut Talk) + Send + Sync + 'static) -> Self {
         Self::with("https", None, script)
     }
 
-    /// Every upgrade is refused with this status; by HTTP it answers.
+    /// Starts a stub that refuses every upgrade with this status and answers over HTTP.
     pub(super) fn refusing(status: u16) -> Self {
         Self::with("http", Some(status), |_| {})
     }
@@ -117,7 +117,7 @@ impl Talk {
         let _ = self.0.send(Message::Text(Utf8Bytes::from(text)));
     }
 
-    /// So many frames of a whole answer.
+    /// Sends the first frames of a whole answer.
     pub(super) fn answer_in(&mut self, frames: usize) {
         for frame in answer().iter().take(frames) {
             self.say(frame);
@@ -129,7 +129,7 @@ impl Talk {
         self.wait_for_end();
     }
 
-    /// The next request over the same socket; `None` when the other end leaves.
+    /// Returns the next request over the same socket; `None` when the other end leaves.
     pub(super) fn next(&mut self) -> Option<Value> {
         loop {
             match self.0.read() {
@@ -145,7 +145,7 @@ impl Talk {
     }
 }
 
-/// The frames of an answer.
+/// Returns the frames of an answer.
 pub(super) fn answer() -> Vec<Value> {
     let data = |event: String| {
         let data = event.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();

@@ -1,4 +1,4 @@
-//! What the operator tells Codex of its callers, by HTTP and over WebSockets.
+//! The headers that the operator sets for Codex, over HTTP and over WebSockets.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use super::{MODEL, SWITCH, gateway, gateway_in, question};
 const AGENT: &str = "CODEX_HEADER_DEFAULTS_USER_AGENT";
 const FEATURES: &str = "CODEX_HEADER_DEFAULTS_BETA_FEATURES";
 
-/// The user agent and the beta features of a request.
+/// Returns the user agent and the beta features of a request.
 fn told(asked: &Asked) -> (Option<&str>, Option<&str>) {
     (asked.header("user-agent"), asked.header("x-codex-beta-features"))
 }
 
-/// What Codex is asked for a question of a client that says these of itself.
+/// Sends a question with these client headers; returns the request that Codex received.
 fn ask(gateway: &Gateway, codex: &Codex, said: &[(&str, &str)]) -> Asked {
     let request = said.iter().fold(question(false), |request, (name, value)| request.header(name, value));
     gateway.client().send(request).expect(200);

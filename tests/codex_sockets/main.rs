@@ -1,4 +1,4 @@
-//! Codex over WebSockets, where the operator wants that: what clients get is what they would have got by HTTP.
+//! Codex over WebSockets, if the operator enables that: clients get the same answers as over HTTP.
 
 mod codex;
 mod header_defaults;
@@ -16,7 +16,7 @@ use support::{Gate, Gateway, Home, Proxy, Request, Setup, certificates, eventual
 const MODEL: &str = "model-of-codex";
 const SWITCH: (&str, &str) = ("CODEX_UPSTREAM_WEBSOCKET_ENABLED", "true");
 
-/// A gateway with an account at each, of which the first is certain to be asked first.
+/// Starts a gateway with an account at each upstream, of which the first one is always asked first.
 fn gateway(variables: &[(&str, &str)], upstreams: &[&Codex]) -> Gateway {
     let setup = variables.iter().fold(Setup::default(), |setup, (name, value)| setup.with(name, value));
     gateway_in(setup.with(SWITCH.0, SWITCH.1), Home::new(), upstreams)
@@ -44,7 +44,7 @@ fn question(stream: bool) -> Request {
     Request::post("/v1/responses").json(&json!({"model": MODEL, "stream": stream, "input": "Which way?"}))
 }
 
-/// The question in every dialect.
+/// Returns the question in every dialect.
 fn questions(stream: bool) -> Vec<(String, Value)> {
     let turns = json!([{"role": "user", "content": "Which way?"}]);
     let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
@@ -126,7 +126,7 @@ fn a_streamed_answer_comes_as_the_frames_do() {
 
 #[test]
 fn an_upstream_that_refuses_the_upgrade_is_asked_by_http() {
-    // One that has no WebSockets is not asked for one again; one that has none now is.
+    // An upstream that has no WebSockets is not asked for one again; one that has none at present is.
     for (status, methods) in [(426, &["GET", "POST", "POST"][..]), (503, &["GET", "POST", "GET", "POST"])] {
         let codex = Codex::refusing(status);
         let gateway = gateway(&[], &[&codex]);
@@ -226,7 +226,7 @@ fn the_socket_is_closed_when_the_client_leaves() {
 
 #[test]
 fn sockets_go_over_tls_and_through_the_proxies_of_their_site() {
-    // A proxy that passes single requests on passes no frames: there the upstream is asked by HTTP.
+    // A proxy that forwards single requests cannot pass frames, so the upstream is asked over HTTP.
     for (secured, scheme, protocol, method) in [
         (true, None, None, "GET"),
         (true, Some("http"), Some("connect"), "GET"),

@@ -1,4 +1,4 @@
-//! The turns of conversations: which socket each of them takes, and how many are at work at once.
+//! The turns of conversations: which socket each takes, and how many run at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -11,7 +11,7 @@ use super::codex::{Codex, answer};
 use super::support::{Gate, Gateway, Home, Setup, eventually};
 use super::{MODEL, SWITCH, gateway, gateway_in, question};
 
-/// A turn of a conversation that the client names.
+/// Sends a turn of a conversation that the client names.
 fn turn(gateway: &Gateway, session: &str, stream: bool) {
     let answer = gateway.client().send(question(stream).header("session_id", session));
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -80,7 +80,7 @@ fn a_socket_that_its_upstream_ends_between_two_turns_is_missed_by_nobody() {
     }
 }
 
-/// A gateway whose only account is one that sessions share, so many of them at once and the others waiting so long.
+/// Starts a gateway with one account that sessions share: `at_once` limits them, and the others wait for up to `wait`.
 fn shared_by_sessions(codex: &Codex, at_once: &str, wait: &str) -> Gateway {
     let home = Home::new();
     let limits = [
@@ -133,7 +133,7 @@ fn sessions_wait_for_their_turn_over_sockets_and_all_of_them_get_it() {
     let codex = Codex::start(move |talk| {
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         may_answer.lock().expect("no panic there").recv().expect("the test goes on");
-        // The place is free with the last frame, which may be read before this goes on.
+        // The place is free with the last frame, which may be read before this thread goes on.
         talk.answer_in(answer().len() - 1);
         now.fetch_sub(1, Ordering::SeqCst);
         talk.say(answer().last().expect("a frame"));
@@ -143,7 +143,7 @@ fn sessions_wait_for_their_turn_over_sockets_and_all_of_them_get_it() {
     let sessions: Vec<String> = (0..ALL).map(|number| format!("session-{number}")).collect();
     scope(|scope| {
         let asks: Vec<_> = sessions.iter().map(|session| scope.spawn(|| says(&gateway, session))).collect();
-        // One after the other, so that those who do not wait for their turn would be at work meanwhile.
+        // Answered one after the other, so that requests that do not wait for their turn would show.
         for answered in 0..ALL {
             let begun = ALL.min(answered + AT_ONCE);
             eventually("as many as may be are at work", || (codex.asked().len() >= begun).then_some(()));

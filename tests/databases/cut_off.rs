@@ -1,11 +1,11 @@
-//! Connections to a server that break where it matters: at the end of a transaction.
+//! Connections to a server that break at the critical point: the end of a transaction.
 
 use serde_json::json;
 
 use super::soon;
 use super::support::{self, Cut, DatabaseRelay, Gateway, Home, Setup, Upstream};
 
-/// A gateway whose way to its server can be broken; `None` on SQLite, to which there is no way.
+/// Starts a gateway whose connection to its server can be broken; `None` on SQLite, which has none.
 fn on_a_way_that_breaks() -> Option<(DatabaseRelay, Gateway)> {
     let home = Home::new();
     let server = home.server()?;
@@ -30,7 +30,7 @@ fn log_rows_and_counters_whose_commit_was_cut_off_are_there_once() {
     for cuts in [
         &[Cut::BeforeAnswer][..],
         &[Cut::BeforeCommit; 3],
-        // Tried again, at once and later; then it is there, and nobody hears of it.
+        // Retried at once and later; then it is committed, but the answer is lost.
         &[Cut::BeforeCommit, Cut::BeforeCommit, Cut::BeforeAnswer],
     ] {
         relay.cut(cuts);
@@ -39,7 +39,7 @@ fn log_rows_and_counters_whose_commit_was_cut_off_are_there_once() {
             count += 1;
             relay.has_cut().then_some(())
         });
-        // Groups are written one after the other: this row is there after all that was tried again.
+        // Groups are written in order: this row appears after all retries.
         client.chat("model-cut").expect(200);
         count += 1;
         support::eventually("the log has every row", || (total() >= Some(count)).then_some(()));

@@ -1,4 +1,4 @@
-//! A server that stops under load: requests are served, and what they leave behind is counted once it is back.
+//! A server that stops under load: requests are served, and their records are counted once it is back.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
@@ -10,7 +10,7 @@ use super::support::{self, Home, Partition, Request, Setup, Upstream};
 
 const MODEL: &str = "model-outage";
 const CHAT: &str = "/v1/chat/completions";
-/// Who tries to connect again waits some seconds at most.
+/// The longest wait; reconnecting takes some seconds at most.
 const BACK: Duration = Duration::from_secs(60);
 
 #[test]

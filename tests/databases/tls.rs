@@ -1,4 +1,4 @@
-//! TLS to a server, and what is refused when it is asked for: on servers that have the tests' certificate, which
+//! TLS to a server, and what is refused when TLS is requested: on servers with the tests' certificate, which
 //! `tests/databases/run` starts.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::support::certificates::AUTHORITY;
 use super::support::{self, DatabaseRelay, Home, Setup};
 
-/// An authority that has signed nothing.
+/// A certificate authority that has signed nothing.
 const OTHER_AUTHORITY: &str = "-----BEGIN CERTIFICATE-----
 MIIBqDCCAU+gAwIBAgIUGw4at/jA3DKhzraxiW87gV1TZ50wCgYIKoZIzj0EAwIw
 ITEfMB0GA1UEAwwWQW5vdGhlciB0ZXN0IGF1dGhvcml0eTAgFw0yNjExMjMxODI3
@@ -20,7 +20,7 @@ jPKlSWracswgfAIgcdFBfIixe06URNVL9Q3IBVqhKaFFDiknxbu/fXDzc/s=
 -----END CERTIFICATE-----
 ";
 
-/// `None` where the server has no TLS.
+/// Returns `None` if the server has no TLS.
 fn home() -> Option<Arc<Home>> {
     let has_tls = std::env::var("SWITCHYARD_TEST_DATABASE_TLS").is_ok_and(|value| value == "true");
     let home = Home::new();
@@ -34,7 +34,7 @@ fn asking(home: &Home, authority: &str) -> Setup {
     Setup::default().with("DB_SSL", "true").with("DB_SSL_CA", file.to_str().expect("a path"))
 }
 
-/// What a start says that ends by itself.
+/// Runs a start that fails, and returns its error output.
 fn refused(setup: Setup, home: &Home) -> String {
     let said = support::run(&setup.with("PORT", "4999"), home, &["serve"]);
     assert!(!said.status.success());
@@ -49,7 +49,7 @@ fn a_server_whose_certificate_the_given_authority_signed_is_used() {
     let told = gateway.admin().get("/api/settings/database/runtime").json();
     assert_eq!(told["active"]["ssl"], true);
     drop(gateway);
-    // The address may ask for it as well, in the words of other programs.
+    // The address may request TLS as well, with other programs' parameters.
     let url = format!("{}?sslmode=verify-full", home.server().expect("a server").url());
     let gateway = setup.without("DB_SSL").with("DB_URL", &url).start_in(home.clone());
     assert_eq!(gateway.admin().get("/api/sites").status, 200);

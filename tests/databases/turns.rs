@@ -1,15 +1,15 @@
-//! Instances that start together bring the database up to date one after the other.
+//! Instances that start together migrate the database one after the other.
 
 use std::thread;
 
 use super::support::{self, Home, ServerDatabase, Setup};
 
-/// Takes the place of an instance that prepares the database: a connection with its lock, which lasts until it is ended.
+/// Stands for an instance that migrates the database: a connection that holds its lock until it is ended.
 struct Preparing<'a> {
     server: &'a ServerDatabase,
 }
 
-/// What a connection runs that holds the lock.
+/// Returns the statement that takes the lock and holds it.
 fn hold(kind: &str) -> &'static str {
     match kind {
         "postgres" => "SELECT pg_advisory_lock(8318115427910541), pg_sleep(600)",
@@ -22,7 +22,7 @@ fn hold(kind: &str) -> &'static str {
 impl<'a> Preparing<'a> {
     fn begin(server: &'a ServerDatabase) -> Self {
         let (kind, database) = (server.kind(), server.open());
-        // It ends with its connection, which is ended for it.
+        // The thread ends with its connection, which the test ends.
         let _ = thread::Builder::new().spawn(move || database.try_run(hold(kind)));
         let preparing = Self { server };
         support::eventually("the lock is held", || (preparing.number(preparing.holder()) > 0).then_some(()));
@@ -33,7 +33,7 @@ impl<'a> Preparing<'a> {
         self.server.open().number(sql)
     }
 
-    /// The number of the connection that has the lock, and 0 where none has it.
+    /// Returns the query for the id of the connection that holds the lock, or 0 if none does.
     fn holder(&self) -> &'static str {
         match self.server.kind() {
             "postgres" => {
@@ -44,7 +44,7 @@ impl<'a> Preparing<'a> {
         }
     }
 
-    /// How many connections to the database have asked for something and rest since: those of starts that wait.
+    /// Returns how many connections to the database have been idle for a second: those of starts that wait.
     fn waiting(&self) -> i64 {
         self.number(match self.server.kind() {
             "postgres" => {
@@ -62,7 +62,7 @@ impl<'a> Preparing<'a> {
         self.server.open().contents().len()
     }
 
-    /// As if the instance had been killed.
+    /// Ends the connection, as if the instance had been killed.
     fn end(self) {
         let holder = self.number(self.holder());
         match self.server.kind() {

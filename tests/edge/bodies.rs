@@ -1,4 +1,4 @@
-//! Bodies: how long they may be, compressed ones, and those that are no JSON object.
+//! Bodies: how long they may be, compressed ones, and those that are not JSON objects.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn a_body_for_an_operator_is_bounded_by_what_it_takes_to_read_it() {
         let bytes = body.len();
         assert_eq!(admin.send(Request::post("/api/sites").json_text(body)).status, status, "{bytes}");
     }
-    // What is tried at the proxy may be as long as what clients send.
+    // Requests in the proxy test may be as long as those of clients.
     let tried = admin.send(Request::post("/api/test/proxy").json_text(of(3 << 20)));
     assert_eq!(tried.status, 400, "{}", tried.text());
 }
@@ -38,7 +38,7 @@ fn a_body_over_the_limit_is_too_large_however_it_is_framed() {
     // Only announced: it is refused before it is sent.
     let head = "host: x\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n";
     assert_eq!(gateway.anyone().connect().exchange(&raw_chat(head, "")).status, 413);
-    // Never announced: it is counted.
+    // Never announced: its bytes are counted.
     let head = "host: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n";
     let chunked = format!("{:x}\r\n{big}\r\n0\r\n\r\n", big.len());
     assert_eq!(gateway.anyone().connect().exchange(&raw_chat(head, &chunked)).status, 413);
@@ -47,7 +47,7 @@ fn a_body_over_the_limit_is_too_large_however_it_is_framed() {
 #[test]
 fn a_client_that_sends_a_body_over_the_limit_to_its_end_reads_the_answer() {
     let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
-    // Far more than the sockets between them hold: a closed connection would break the pipe.
+    // Far more than the socket buffers hold: a closed connection would break the pipe.
     let body = "x".repeat(24 << 20);
     let head = "host: x\r\ncontent-type: application/json\r\n";
     let counted = raw_chat(&format!("{head}content-length: {}\r\n", body.len()), &body);
@@ -101,7 +101,7 @@ fn a_compressed_body_is_read_and_counted_as_what_it_unfolds_to() {
     assert_eq!(error["error"]["type"], "invalid_request_error");
     assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("Content-Encoding \"rot13\"")));
 
-    // Far more than the sockets between them hold, and the client reads the answer all the same.
+    // Far more than the socket buffers hold, and the client can still read the answer.
     assert_eq!(sent("rot13", vec![b'x'; 1 << 20]).status, 415);
     let malformed = |length| [&[0x1f, 0x8b, 8, 0][..], &vec![0xff; length]].concat();
     assert_eq!(sent("gzip", malformed(1 << 19)).status, 400);
@@ -125,20 +125,20 @@ fn a_compressed_body_that_comes_to_little_is_bounded_too() {
     let skipped = |length: u32| [&[0x50, 0x2a, 0x4d, 0x18][..], &length.to_le_bytes()].concat();
     let blanks = wire::zstd_of_blanks(1 << 30);
 
-    // On the wire: a frame to skip is read for nothing.
+    // On the wire: skippable frames count although they decode to nothing.
     let padded = |length: u32| [skipped(length), vec![0; length as usize], wire::zstd(&plain)].concat();
     sent("zstd", &padded(1 << 19)).expect(200);
     sent("zstd", &padded(1 << 20)).expect(413);
-    // Between two codings: what the outer one unfolds, the inner one skips.
+    // Between two codings: the outer one unfolds into a frame that the inner one skips.
     sent("zstd, zstd", &[wire::zstd(&skipped(1 << 30)), blanks.clone()].concat()).expect(413);
-    // Behind the end of the inner one.
+    // After the end of the inner one.
     let error = sent("gzip, zstd", &[wire::zstd(&wire::gzip(&plain)), blanks].concat()).expect(400);
     assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("not valid gzip")), "{error}");
-    // And many of them.
+    // And too many codings.
     sent("deflate, deflate, deflate", &plain).expect(415);
 }
 
-/// Bodies that are not one JSON object, as text or bytes.
+/// Returns bodies that are not a JSON object, as text or bytes.
 fn not_an_object() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("cut off", b"{\"model\":".to_vec()),

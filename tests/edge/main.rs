@@ -1,4 +1,4 @@
-//! The edge: literal bytes in, and the answer a client or an attacker gets.
+//! The edge: literal bytes in, and the answer that a client or an attacker gets.
 
 mod bodies;
 #[path = "../support/mod.rs"]
@@ -9,7 +9,7 @@ use support::{Gateway, PROXY_TOKEN, Request, SOON};
 
 const MODEL: &str = "model-edge";
 
-/// A POST of a chat completion with these head lines (each with its line end) and this body.
+/// Builds a POST of a chat completion with these head lines (each with its line end) and this body.
 fn raw_chat(head: &str, body: &str) -> Vec<u8> {
     let start = "POST /v1/chat/completions HTTP/1.1\r\n";
     let token = format!("authorization: Bearer {PROXY_TOKEN}\r\n");
@@ -238,7 +238,7 @@ fn an_unknown_path_is_json_in_the_shape_of_its_interface() {
     let gateway = Gateway::start();
     let admin = gateway.admin().get("/api/no-such-thing").expect(404);
     assert_eq!(admin["error"], "Not found");
-    // What there is under /api is told to the admin alone.
+    // Only the admin is told which paths exist under /api.
     for path in ["/api/no-such-thing", "/api/accounts/login", "/%61pi/accounts/login", "/api"] {
         gateway.anyone().get(path).expect(401);
         gateway.client().get(path).expect(403);
@@ -324,7 +324,7 @@ fn every_get_answers_head_without_a_body() {
         connection.write(&caller.bytes(Request::new("HEAD", path))).expect("sent");
         let head = connection.read_answer(true).expect("an answer");
         assert_eq!(head.status, 200, "{path}");
-        // Nothing of a body follows: the next answer starts right behind the head.
+        // No body follows: the next answer begins right after the head.
         let next = connection.exchange(&caller.bytes(Request::new("GET", path)));
         assert_eq!(next.status, 200, "{path}");
         assert!(!next.body.is_empty(), "{path}");

@@ -1,4 +1,4 @@
-//! An upstream's answer as the gateway's client reads it and as hyper's does.
+//! Compares how the gateway's client and hyper's client parse an upstream's answer.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -63,7 +63,7 @@ const WORDS: &[&str] = &[
     "x-a: b\r\n",
 ];
 
-/// A message as it was read: status, headers in the order of their names, and the body.
+/// A parsed message: status, headers sorted by name, and the body.
 #[derive(Debug, PartialEq)]
 struct Message {
     status: u16,
@@ -81,7 +81,7 @@ impl Message {
     }
 }
 
-/// Gives each connection the next script: pieces that are written one after the other, then the end.
+/// Plays the next script to each connection: pieces that are written one after the other, then the end.
 struct Stage {
     port: u16,
     scripts: SyncSender<Vec<Vec<u8>>>,
@@ -110,7 +110,7 @@ impl Stage {
                         break;
                     }
                 }
-                // So that what was written arrives: an end with unread bytes would be a reset.
+                // So that the written bytes arrive: closing with unread bytes would reset the connection.
                 let _ = stream.shutdown(Shutdown::Write);
                 let _ = stream.read_to_end(&mut request);
             }
@@ -138,7 +138,7 @@ async fn as_we_read(port: u16) -> Option<Message> {
     Some(Message { status: answer.head.status.as_u16(), headers: sorted(headers), body })
 }
 
-/// What hyper makes of it; of one that it refuses in the middle of the body, what it had read by then.
+/// Parses with hyper; if hyper refuses in the middle of the body, returns what it had parsed by then.
 async fn as_hyper_reads(port: u16) -> Result<Message, Option<Message>> {
     let socket = TcpStream::connect(("127.0.0.1", port)).await.map_err(|_| None)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(|_| None)?;
@@ -168,7 +168,7 @@ async fn as_hyper_reads(port: u16) -> Result<Message, Option<Message>> {
     message
 }
 
-/// By name, those of one name in their order.
+/// Sorts by name; equal names keep their order.
 fn sorted(headers: impl Iterator<Item = (String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
     let mut headers: Vec<_> = headers.collect();
     headers.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -180,7 +180,7 @@ fn an_answer_reads_as_hyper_reads_it() {
     let stage = Stage::open();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     fuzz("answers", SEEDS, WORDS, |input, random| {
-        // Decoding is no part of reading, and a switch of protocols is nobody's answer here.
+        // Decoding is not part of parsing, and a switch of protocols is not an answer here.
         let text = String::from_utf8_lossy(input).to_ascii_lowercase();
         if text.contains("content-encoding") || text.contains(" 101") {
             return;
@@ -191,12 +191,13 @@ fn an_answer_reads_as_hyper_reads_it() {
         stage.next(script);
         let theirs = runtime.block_on(as_hyper_reads(stage.port));
         match (&ours, &theirs) {
-            // hyper reads no coding whose list has a byte beyond ASCII, we do: such a list is no list of tokens (RFC 9110).
+            // hyper ignores a coding list with a byte beyond ASCII, we do not: such a list is not a list of tokens (RFC
+            // 9110).
             (Some(ours), _) if ours.codings().any(|list| !list.is_ascii()) => {}
             (Some(ours), Ok(theirs)) => assert_eq!(ours, theirs),
-            // To be the stricter one is no harm: lengths that contradict each other are refused here beside a coding, too.
+            // Being stricter does no harm: contradictory lengths are refused here even beside a coding.
             (None, _) => {}
-            // Trailers are read by nobody here: what stands in them makes no answer invalid.
+            // Nobody reads trailers here: their contents do not make an answer invalid.
             (Some(ours), Err(Some(begun))) if ours == begun && ours.is_chunked() => {}
             (ours, theirs) => panic!("one refuses: ours {ours:?}, hyper's {theirs:?}"),
         }

@@ -1,4 +1,4 @@
-//! The seeds: bodies as clients and upstreams send them, most of them one conversation told in every dialect.
+//! The seeds: bodies as clients and upstreams send them, most of them one conversation in every dialect.
 
 pub const CHAT_REQUEST: &str = r#"{"model":"m","max_completion_tokens":4000,"reasoning_effort":"high","user":"u1","tool_choice":"auto","parallel_tool_calls":false,"stream":true,"stream_options":{"include_usage":true},"stop":["a"],"temperature":0.5,"n":1,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}},"tools":[{"type":"function","function":{"name":"add","description":"Add","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}},{"type":"custom","custom":{"name":"patch","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"x"}}}},{"type":"web_search"}],"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"Sum these."},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0K","detail":"low"}},{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERi0x","filename":"a.pdf"}},{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]},{"role":"assistant","content":"Adding.","reasoning_content":"Need add.\n","reasoning_signature":"sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0","tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}},{"id":"call_2","type":"custom","custom":{"name":"patch","input":"raw"}}]},{"role":"tool","tool_call_id":"call_1","content":"5"},{"role":"tool","tool_call_id":"call_2","content":[{"type":"text","text":"a"}]}]}"#;
 
@@ -164,7 +164,7 @@ pub const REQUESTS: [&str; 4] = [CHAT_REQUEST, RESPONSES_REQUEST, MESSAGES_REQUE
 pub const REPLIES: [&str; 4] = [CHAT_REPLY, RESPONSES_REPLY, MESSAGES_REPLY, GEMINI_REPLY];
 pub const EVENTS: [&str; 5] = [CHAT_STREAM, RESPONSES_STREAM, MESSAGES_STREAM, GEMINI_STREAM, ERROR_EVENT];
 
-/// Keys and values that mean something somewhere.
+/// Keys and values that have a meaning somewhere.
 pub const WORDS: &[&str] = &[
     "text",
     "type",

@@ -1,4 +1,4 @@
-//! The readers and writers of every dialect: requests, whole answers, streams, from each to each.
+//! The parsers and writers of every dialect: requests, whole answers and streams, from each dialect to each.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::bodies::{self, WORDS};
 use super::{Random, fuzz, pieces};
 
 const ALL: [Dialect; 4] = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini];
-/// Those in which a client is answered.
+/// The dialects in which clients are answered.
 const CLIENTS: [Dialect; 5] =
     [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini, Dialect::Completions];
 
-/// What a dialect is written as: a whole JSON object.
+/// Asserts that a written body is a whole JSON object.
 fn is_object(body: &[u8]) {
     let text = std::str::from_utf8(body).expect("text");
     let node = Node::parse(text).unwrap_or_else(|error| panic!("{error:?} in {text}"));
     assert!(node.is_object(), "{text}");
 }
 
-/// Every event is JSON, but for the end marker of chat.
+/// Asserts that every event is JSON, except for chat's end marker.
 fn are_events(stream: &str) {
     assert!(stream.is_empty() || stream.ends_with("\n\n"), "{stream:?}");
     for data in stream.lines().filter_map(|line| line.strip_prefix("data: ")) {
@@ -45,7 +45,7 @@ fn context(random: &mut Random) -> ReplyContext {
     }
 }
 
-/// A request of this dialect becomes one of every other, or is refused.
+/// Converts a request of this dialect to every other one, unless it is refused.
 fn requests(from: Dialect, seed: &str) {
     fuzz(&format!("request-{}", from.id()), &[seed], WORDS, |input, random| {
         let Ok(text) = std::str::from_utf8(input) else { return };
@@ -55,7 +55,7 @@ fn requests(from: Dialect, seed: &str) {
         for to in ALL {
             let Ok(converted) = convert::request(from, to, text, &target) else { continue };
             is_object(&converted.body);
-            // Upstreams find a cached prompt by its bytes: one request must always convert to one text.
+            // Upstreams find a cached prompt by its bytes, so one request must always convert to the same text.
             let again = convert::request(from, to, text, &target).expect("the same");
             assert_eq!(again.body, converted.body);
         }
@@ -110,14 +110,14 @@ fn whole_answers_are_read() {
         if let Ok(told) = convert::replayed(from, to, text, &context) {
             let told = std::str::from_utf8(&told.body).expect("text");
             are_events(told);
-            // What is told as a stream can be read as one.
+            // A written stream can be parsed as one.
             let read = convert::accumulated(to, to, told.as_bytes(), &context);
             assert!(read.is_ok() || to == Dialect::Chat, "{to:?} {read:?}: {told}");
         }
     });
 }
 
-/// A stream of this dialect becomes one of another, the same however the network cut it.
+/// Converts a stream of this dialect to another, with the same result however the network cuts it.
 fn streams(from: Dialect, seed: &str) {
     fuzz(&format!("stream-{}", from.id()), &[seed, bodies::EVENTS[4]], WORDS, |input, random| {
         let to = *random.one_of(&CLIENTS);
@@ -137,7 +137,7 @@ fn streams(from: Dialect, seed: &str) {
     });
 }
 
-/// What a client gets of a stream, and whether it is complete. A failure is told as the relay does.
+/// Returns the stream that a client gets, and whether it is complete. Failures are reported as the relay does.
 fn converted(from: Dialect, to: Dialect, pieces: &[&[u8]], context: &Arc<ReplyContext>) -> (String, bool) {
     let mut converter = StreamConverter::new(from, to, context.clone());
     let mut out = String::new();

@@ -1,12 +1,12 @@
-//! Every reader of bytes from outside, fed with what nobody would send.
+//! Feeds every parser of outside bytes with input that nobody would send.
 //!
-//! A target is a check that must hold for any input. Each run mutates seeds, real bodies of every
-//! dialect, with a generator of its own, so that a run is repeated by its number and nothing but the
-//! stable toolchain is needed. `make test` does a few hundred runs of each target; `make fuzz` as
-//! many as fit into `FUZZ_SECONDS` (20 unless set, 600 for a long night) per target.
+//! A target is a check that must hold for any input. Each run mutates seeds, which are real bodies of every dialect, with a
+//! random generator of its own, so a run can be repeated by its number, and the stable toolchain suffices. `make test` does
+//! a few hundred runs of each target; `make fuzz` does as many as fit into `FUZZ_SECONDS` (20 by default, 600 for a long
+//! night) per target.
 //!
-//! An input that breaks a check is written to `target/tmp`, and its run's number is printed:
-//! `FUZZ_RUN=<number> cargo test --test fuzz <target>` repeats it.
+//! An input that breaks a check is written to `target/tmp`, and the number of its run is printed: `FUZZ_RUN=<number> cargo
+//! test --test fuzz <target>` repeats it.
 
 mod answers;
 mod bodies;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 pub use mutate::Random;
 
-/// Runs of a target where no time is given.
+/// The runs of a target if no time is given.
 const RUNS: u64 = 300;
 
 /// Runs `check` on mutations of the seeds.
@@ -41,7 +41,7 @@ pub fn fuzz(target: &str, seeds: &[&str], words: &[&str], check: impl Fn(&[u8], 
         return run(only);
     }
     let Some(seconds) = number("FUZZ_SECONDS") else { return (0..RUNS).for_each(run) };
-    // Another night begins elsewhere.
+    // Another night may begin at another number.
     let first = number("FUZZ_FIRST").unwrap_or(0);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut done = 0;
@@ -52,7 +52,7 @@ pub fn fuzz(target: &str, seeds: &[&str], words: &[&str], check: impl Fn(&[u8], 
     eprintln!("{target}: {done} runs, all well");
 }
 
-/// Cuts bytes into pieces anywhere.
+/// Cuts bytes into pieces at random places.
 pub fn pieces<'b>(bytes: &'b [u8], random: &mut Random) -> Vec<&'b [u8]> {
     let mut pieces = Vec::new();
     let mut rest = bytes;

@@ -1,13 +1,13 @@
-//! The inputs of a run: a seed, changed as bytes or, where it holds JSON, as a value.
+//! Creates the input of a run: a seed, changed as bytes or, if it holds JSON, as a value.
 
 use serde_json::{Map, Value, json};
 
-/// Numbers that look random and come back with their seed: xorshift64*.
+/// A generator of pseudo-random numbers, repeatable from its seed: xorshift64*.
 pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        // Neighbours begin far apart.
+        // Makes neighbouring seeds begin far apart.
         Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -18,7 +18,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
-    /// Below `end`; 0 when that is 0.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { usize::try_from(self.draw()).unwrap_or(0) % end }
     }
@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// What breaks readers of text, whatever the text.
+/// Byte strings that may break a parser of any text.
 const BYTES: [&[u8]; 34] = [
     b"{",
     b"}",
@@ -66,7 +66,7 @@ const BYTES: [&[u8]; 34] = [
     b"<think>",
 ];
 
-/// One of the seeds, changed a few times.
+/// Returns one of the seeds, changed a few times.
 pub fn mutated(seeds: &[&str], words: &[&str], random: &mut Random) -> Vec<u8> {
     let mut bytes = random.one_of(seeds).as_bytes().to_vec();
     for _ in 0..random.below(6) {
@@ -101,7 +101,7 @@ fn change_bytes(bytes: &mut Vec<u8>, seeds: &[&str], words: &[&str], random: &mu
     }
 }
 
-/// Changes a value of the JSON that the bytes are, or that one of their lines holds as `data`.
+/// Changes a value of the JSON in the bytes, or in the `data` of one of their lines.
 fn change_json(bytes: &mut Vec<u8>, words: &[&str], random: &mut Random) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let mut places: Vec<(usize, usize)> = Vec::new();
@@ -129,7 +129,7 @@ fn change_json(bytes: &mut Vec<u8>, words: &[&str], random: &mut Random) -> bool
 }
 
 fn change_value(value: &mut Value, whole: &Value, words: &[&str], random: &mut Random) {
-    // Mostly further down.
+    // Mostly goes further down.
     let goes_down = random.below(5) > 0;
     match value {
         Value::Object(members) if goes_down && !members.is_empty() => {

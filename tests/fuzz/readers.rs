@@ -1,5 +1,4 @@
-//! Readers below the dialects, and beside them: events, envelopes, patterns, schedules, addresses,
-//! rules, uploads.
+//! Parsers below and beside the dialects: events, envelopes, patterns, schedules, addresses, rules, uploads.
 
 use bytes::Bytes;
 use switchyard::cron::Cron;
@@ -35,7 +34,7 @@ fn events_are_the_same_however_they_are_cut() {
     fuzz("sse", &EVENTS, &[], |input, random| {
         let whole = events(&[input], 1 << 20);
         assert_eq!(events(&pieces(input, random), 1 << 20), whole);
-        // Bounded memory cuts events, and nothing else.
+        // Bounded memory cuts events, and changes nothing else.
         assert_eq!(events(&pieces(input, random), 100).len(), whole.len());
     });
 }
@@ -55,14 +54,14 @@ fn an_answer_is_renamed_the_same_however_it_is_cut() {
         };
         let once = renamed(&[input]);
         assert_eq!(renamed(&pieces(input, random)), once);
-        // What has the name already keeps it.
+        // A body that has the name already keeps it.
         assert_eq!(renamed(&[&once]), once);
     });
 }
 
 #[test]
 fn an_envelope_is_what_the_body_says() {
-    // Gemini's model stands in the path.
+    // Gemini's model is in the path.
     let dialects = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Images];
     fuzz("envelope", &REQUESTS, WORDS, |input, random| {
         let dialect = *random.one_of(&dialects);
@@ -173,7 +172,7 @@ fn uploads_are_the_same_however_they_are_cut() {
     });
 }
 
-/// Heads and contents of an upload, and whether it ended well.
+/// Returns the heads and contents of an upload, and whether it ended properly.
 fn parts(chunks: &[&[u8]]) -> (Vec<String>, Vec<u8>, bool) {
     let mut reader = multipart::Reader::new("multipart/form-data; boundary=b").expect("a boundary");
     let (mut heads, mut contents) = (Vec::new(), Vec::new());
@@ -220,7 +219,7 @@ fn answers_of_upstreams_are_the_same_however_they_are_cut() {
     });
 }
 
-/// What the body of an answer says, and whether it ended well.
+/// Returns the decoded body of an answer, and whether it ended properly.
 fn body(mut framing: Framing, chunks: &[&[u8]]) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     for mut chunk in chunks.iter().copied() {

@@ -101,7 +101,7 @@ fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
     upstream.answer(STREAM, Reply::events([wire::data(&refused)]));
     assert_eq!(ask().text(), wire::data(&refused));
 
-    // An upstream that does not heed `alt=sse`.
+    // An upstream that ignores `alt=sse`.
     upstream.answer(STREAM, Reply::json(200, &json!([answer("North.")])));
     assert_eq!(ask().text(), wire::data(&answer("North.")));
     let array = gateway.client().send(Request::post(STREAM).json(&body()));
@@ -233,7 +233,7 @@ fn the_version_of_the_path_goes_upstream_unless_the_address_has_its_own() {
             let call = format!("{root}/models/{MODEL}:generateContent");
             upstream.answer(&call, Reply::json(200, &answer("North.")));
         }
-        // The address of a site loses its version, that of a pool keeps it.
+        // A site's address loses its version, a pool's address keeps it.
         let pool = json!([{"url": format!("{}{base}", upstream.url())}]);
         let site = json!({"name": "site", "platform": "gemini", "url": upstream.url(), "apiEndpoints": pool});
         gateway.wait_for_task(&gateway.create_account(&gateway.create_site(&site), "sk-upstream-key"));
@@ -271,7 +271,7 @@ fn a_stream_without_events_is_one_array() {
         |piece: &Value| piece["candidates"][0]["content"]["parts"][0]["text"].as_str().map(str::to_owned);
     let said: String = pieces.as_array().expect("an array").iter().filter_map(text).collect();
     assert_eq!(said, wire::TEXT, "{pieces}");
-    // A refusal is no stream.
+    // A refusal is not a stream.
     let refused = gateway.client().post("/v1beta/models/nobody:streamGenerateContent", &body());
     assert_eq!(refused.expect(503)["error"]["status"], "UNAVAILABLE");
 }
@@ -289,7 +289,7 @@ fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
     assert_eq!(counted.header("x-switchyard-estimated"), None);
     assert_eq!(upstream.last(&count).json(), body());
 
-    // Thoughts that another provider signed, as we gave them to the client, are none of Google's.
+    // Another provider's signatures of thoughts, as we gave them to the client, are not sent to Google.
     let mut signed = body();
     let carried = json!({"functionCall": {"name": "look", "args": {}},
         "thoughtSignature": "c3kxOmFudGhyb3BpYzpXM3NpZENJNklrNXZkeUExS3pFdUlpd2ljeUk2SWxOSlJ6SWlmVjA="});
@@ -331,7 +331,7 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
         body["stream"] = json!(true);
         let told = gateway.client().send(Request::post(path).json(&body)).text();
         assert!(told.contains("North."), "{path}: {told}");
-        // Some relays stream without events, whatever they are asked for.
+        // Some relays stream without events, whatever is requested.
         upstream.answer_once(STREAM, Reply::json(200, &json!([answer("North."), answer(" Or east.")])));
         let told = gateway.client().send(Request::post(path).json(&body)).text();
         let mut lines = told.lines().filter(|line| !line.is_empty());
@@ -368,7 +368,7 @@ fn what_else_google_does_is_asked_of_google_where_it_can_be() {
     assert!(other.asked_for(embed).is_empty());
 }
 
-/// An upstream of chat alone, and a gateway before it.
+/// Starts an upstream that speaks only chat, and a gateway in front of it.
 fn chat_alone() -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
     for path in ["/v1/responses", "/v1/messages"] {
@@ -379,7 +379,7 @@ fn chat_alone() -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-/// What a candidate said, and how it ended.
+/// Returns a candidate's text, and its finish reason.
 fn told(events: &[Value], candidate: u64) -> (String, Value) {
     let own =
         |event: &Value| event["candidates"].as_array()?.iter().find(|one| one["index"] == candidate).cloned();
@@ -419,7 +419,7 @@ fn several_candidates_come_in_one_stream() {
     assert_eq!(told(&events, 1), ("South".to_owned(), json!("MAX_TOKENS")), "{events:?}");
     assert_eq!(events.last().expect("events")["usageMetadata"]["totalTokenCount"], 18);
 
-    // The same from an upstream that answers at once.
+    // The same from an upstream that does not stream.
     let choice = |index: u64, text: &str| json!({"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
     let whole = json!({"id": "c", "object": "chat.completion", "model": MODEL, "usage": wire::chat_usage(),
         "choices": [choice(0, "North"), choice(1, "South")]});

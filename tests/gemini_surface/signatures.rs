@@ -1,4 +1,4 @@
-//! Signatures of thoughts and calls, which some upstreams want back and not every client can carry.
+//! Signatures of thoughts and calls, which some upstreams require back and not every client can carry.
 
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn clients_of_other_dialects_get_the_placeholder_too_once_a_signature_is_missed(
     }
 }
 
-/// Signatures as an SDK sends them back: decoded, and encoded in the other alphabet.
+/// Re-encodes signatures as an SDK does: decoded, then encoded with the other base64 alphabet.
 fn encoded_anew(parts: &Value) -> Value {
     use base64::Engine;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -74,7 +74,7 @@ fn encoded_anew(parts: &Value) -> Value {
     parts
 }
 
-/// A message as a stream, its texts in two pieces.
+/// Builds the stream of a message, with its texts in two pieces.
 fn told_as_message(message: &Value) -> Vec<String> {
     let mut start = message.clone();
     (start["content"], start["stop_reason"]) = (json!([]), Value::Null);
@@ -109,7 +109,7 @@ fn told_as_message(message: &Value) -> Vec<String> {
     events.iter().map(wire::named).collect()
 }
 
-/// A response of a reasoning and a call as a stream. The signature comes when the reasoning is done.
+/// Builds the stream of a response with a reasoning item and a call. The signature comes when the reasoning is done.
 fn told_as_response(response: &Value) -> Vec<String> {
     let [reasoning, call] = [0, 1].map(|at| response["output"][at].clone());
     let mut begun = response.clone();
@@ -187,7 +187,7 @@ fn signed_thinking_of_other_dialects_travels_through_a_gemini_client() {
                 let told = client.post(CALL, &ask).expect(200);
                 said = told["candidates"][0]["content"]["parts"].as_array().expect("parts").clone();
             }
-            // Gemini's own clients send thoughts back or not, and calls with their signatures always.
+            // Gemini's own clients may or may not send thoughts back, but always send calls with their signatures.
             let call = said.iter().find(|part| part.get("functionCall").is_some()).expect("a call").clone();
             for parts in [json!(said), json!([call])] {
                 let mut next = ask.clone();

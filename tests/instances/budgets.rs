@@ -1,5 +1,5 @@
-//! Limits and budgets of keys over three instances, by one client at a time and by two hundred, one instance killed
-//! meanwhile.
+//! Limits and budgets of keys over three instances, used by one client at a time and by two hundred, while one instance is
+//! killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,10 +12,10 @@ use super::support::{self, Caller, Database, Gateway, Home, Reply, Setup, Upstre
 const MODEL: &str = "model-shared";
 const CHAT: &str = "/v1/chat/completions";
 const MANY: usize = 200;
-/// What a request costs, in cents.
+/// The cost of a request, in cents.
 const CENTS: i64 = 10;
 
-/// Three instances, and a site that each of them has a channel of.
+/// Three instances, and a site for which each of them has a channel.
 struct World {
     gateways: Vec<Gateway>,
     upstream: Upstream,
@@ -31,7 +31,7 @@ struct Holder {
 // === impl World ===
 
 impl World {
-    /// `None` where tests do not run on a server.
+    /// Starts the instances; `None` if tests do not run on a server.
     fn start() -> Option<Self> {
         support::is_on_server().then_some(())?;
         let (home, upstream) = (Home::new(), Upstream::start(&[MODEL]));
@@ -46,7 +46,7 @@ impl World {
         Some(Self { gateways, upstream })
     }
 
-    /// A new key with these limits, known to all.
+    /// Creates a key with these limits, known to all instances.
     fn key(&self, name: &str, limits: &Value) -> Holder {
         let token = format!("sk-{name}-0123456789");
         let mut key = json!({"name": name, "key": token});
@@ -68,8 +68,8 @@ impl World {
         self.gateways.iter().map(|gateway| gateway.anyone().with("authorization", &bearer)).collect()
     }
 
-    /// Lets so many clients go from instance to instance until all of them refuse; one is killed once so many requests
-    /// have passed. Gives how many passed, as the clients saw it.
+    /// Makes several clients go from instance to instance until all instances refuse; one is killed once the given number
+    /// of requests has passed. Returns how many passed, as the clients saw it.
     fn spend(&mut self, holder: &Holder, clients: usize, killed_after: Option<i64>) -> i64 {
         let (callers, passed) = (self.callers(holder), AtomicI64::new(0));
         thread::scope(|scope| {
@@ -90,7 +90,7 @@ impl World {
         passed.into_inner()
     }
 
-    /// What a key has cost, once each instance has stored what it knows of.
+    /// Returns what a key has cost, once each instance has stored what it knows.
     fn stored_cents(&self, holder: &Holder) -> i64 {
         for gateway in &self.gateways {
             gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
@@ -107,8 +107,8 @@ fn count(passed: &AtomicI64) {
     passed.fetch_add(1, Ordering::SeqCst);
 }
 
-/// One request after the other, each at the next instance, until each of them has refused one. Who was killed answers
-/// nothing.
+/// Sends one request after the other, each to the next instance, until each of them has refused one. A killed instance does
+/// not answer.
 fn go_round(callers: &[Caller], first: usize, mut passed: impl FnMut()) {
     let mut refused = 0;
     for place in first.. {
@@ -132,7 +132,7 @@ fn go_round(callers: &[Caller], first: usize, mut passed: impl FnMut()) {
 // === impl Holder ===
 
 impl Holder {
-    /// What it has cost, in cents, as far as that is stored.
+    /// Returns its stored cost, in cents.
     fn cents(&self) -> i64 {
         let sql = format!("SELECT used_cost FROM downstream_api_keys WHERE id = {}", self.id);
         (self.database.text(&sql).parse::<f64>().expect("a sum") * 100.0).round() as i64
@@ -193,7 +193,7 @@ fn a_budget_of_money_is_passed_by_no_more_than_what_is_under_way_on_three_instan
         let holder = world.key(&format!("spender-{}", killed_after.is_some()), &limits);
         let passed = world.spend(&holder, MANY, killed_after);
         let spent = world.stored_cents(&holder);
-        // Each client has one request under way, and one that another instance is storing.
+        // Each client has one request under way, and one that another instance is still storing.
         let under_way = 2 * i64::try_from(MANY).expect("a count") * CENTS;
         assert!(spent >= most, "{spent} cents of {most}, {passed} passed");
         assert!(spent <= most + under_way, "{spent} cents of {most}, {passed} passed");

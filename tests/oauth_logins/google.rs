@@ -1,4 +1,4 @@
-//! The projects of Google's accounts, and the end of what Google granted.
+//! The projects of Google accounts, and the revocation of Google's grant.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn gemini_cli_finds_its_project_and_switches_the_service_on() {
         let gateway = provider.gateway();
         let started = gateway.begin(&provider, &json!({"projectId": wanted.unwrap_or(" ")}));
         let url = provider.agree(text(&started["authorizationUrl"]));
-        // The service is switched on, and is on when models are asked for.
+        // The service is switched on, and is on when models are requested.
         let project = expected.unwrap_or("none");
         let service = format!("/v1/projects/{project}/services/cloudaicompanion.googleapis.com");
         provider.answer_once(&service, Reply::json(200, &json!({"state": "DISABLED"})));

@@ -1,4 +1,4 @@
-//! Accounts that are connected by a login in a browser: from the start to an account that serves.
+//! Accounts that are connected by a browser login: from the start to an account that serves.
 
 mod google;
 mod operator;
@@ -190,7 +190,7 @@ fn a_state_is_used_once_and_only_for_its_own_provider() {
     let url = provider.agree(text(&started["authorizationUrl"]));
     let (_, target) = split(&url);
     let query = target.split_once('?').map(|(_, query)| query).expect("a query");
-    // Another provider's callback, and one that brings nothing.
+    // Another provider's callback, and one without a code.
     for stray in [
         format!("claude?{query}"),
         format!("codex?state={}", text(&started["state"])),
@@ -204,7 +204,7 @@ fn a_state_is_used_once_and_only_for_its_own_provider() {
     assert!(page.status == 200 && page.text().contains("succeeded"), "{}", page.text());
     let ended = gateway.session(&started);
     assert_eq!(ended["status"], "success");
-    // Again, by each way.
+    // Again, in each way.
     let page = gateway.anyone().get(&format!("/api/oauth/callback/codex?{query}"));
     assert!(page.text().contains("failed"));
     assert_eq!(gateway.paste(&started, &url).expect(409)["message"], "oauth callback already used");
@@ -322,7 +322,7 @@ fn an_account_that_is_connected_anew_serves_until_the_switch_and_stays_as_it_was
     let before = gateway.account(&id);
     let first = provider.book().access.last().cloned().expect("a token");
 
-    // While the models of the new token are asked for, the former one serves.
+    // While the new token's models are being read, the previous token serves.
     let gate = Gate::new();
     let refusal = Reply::json(503, &json!({"error": {"message": "unavailable"}})).head_waits_for(&gate);
     provider.answer_once("/models", refusal);
@@ -340,7 +340,7 @@ fn an_account_that_is_connected_anew_serves_until_the_switch_and_stays_as_it_was
     }
     gateway.client().chat(MODEL).expect(200);
 
-    // The store cannot make the routes: what was there is stored again.
+    // The store cannot create the routes: the previous data is restored.
     provider.book().models = vec!["another-model".to_owned()];
     gateway.home().database().refuse_inserts("token_routes", "1 = 1");
     let started = gateway.begin(&provider, &json!({"accountId": id}));
@@ -352,7 +352,7 @@ fn an_account_that_is_connected_anew_serves_until_the_switch_and_stays_as_it_was
     assert_eq!(provider.last("/responses").header("authorization"), Some(format!("Bearer {first}").as_str()));
     assert_eq!((gateway.channels(MODEL).len(), gateway.channels("typed-by-hand").len()), (1, 1));
 
-    // And then it works.
+    // Then it works.
     let started = gateway.begin(&provider, &json!({"accountId": id}));
     let url = provider.agree(text(&started["authorizationUrl"]));
     gateway.paste(&started, &url).expect(200);
@@ -515,7 +515,7 @@ fn logins_are_limited_by_the_minute() {
     for _ in 0..20 {
         change("POST", "/api/oauth/connections/9/rebind").expect_status(404);
     }
-    // All that change connections share those.
+    // All requests that change connections share this limit.
     for (method, path) in [
         ("POST", "/api/oauth/import"),
         ("PATCH", "/api/oauth/connections/9/proxy"),

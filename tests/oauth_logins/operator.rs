@@ -1,4 +1,4 @@
-//! What an operator and a browser do for a login.
+//! The actions of an operator and a browser in a login.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl Operator for Gateway {
         self.admin().post(&path, &json!({"callbackUrl": url}))
     }
 
-    /// Logs in and gives the session at its end.
+    /// Logs in and returns the finished session.
     #[track_caller]
     fn connect(&self, provider: &Provider) -> Value {
         let started = self.begin(provider, &json!({}));

@@ -1,4 +1,4 @@
-//! Tokens, codes and secrets of logins are seen by their provider alone.
+//! Tokens, codes and secrets of logins are seen only by their provider.
 
 use serde_json::json;
 
@@ -6,10 +6,10 @@ use super::operator::Operator;
 use super::support::{Gateway, Provider, Reply, Request, Setup, eventually};
 use super::{MODEL, operator};
 
-/// What the clients of the test ask.
+/// The number of requests that the test's clients send.
 const REQUESTS: usize = 4;
 
-/// Everything that an operator or a file can show of a gateway.
+/// Returns everything that an operator or a file can see of a gateway.
 fn shown(gateway: &Gateway) -> Vec<(String, String)> {
     let admin = gateway.admin();
     let mut paths: Vec<String> = [
@@ -69,7 +69,7 @@ fn no_token_is_shown_stored_in_clear_or_logged_whoever_gave_it() {
             gateway.client().stream(Request::post("/v1/chat/completions").json(&body)).whole()
         };
         assert_eq!((chat(false).status, chat(true).status), (200, 200), "{id}");
-        // A renewal, and providers that repeat what they were shown.
+        // A renewal, and providers that repeat what they received.
         provider.end_access();
         assert_eq!(chat(false).status, 200, "{id}");
         let (access, refresh) = {
@@ -93,7 +93,7 @@ fn no_token_is_shown_stored_in_clear_or_logged_whoever_gave_it() {
             (gateway.account(&account)["status"] == "expired").then_some(())
         });
         eventually("the operator is told", || (!hook.asked_for("/hook").is_empty()).then_some(()));
-        // A login that fails with what it was shown.
+        // A login that fails with an error that repeats what the provider received.
         let started = gateway.begin(&provider, &json!({}));
         let back = provider.agree(operator::text(&started["authorizationUrl"]));
         let code = back.split("code=").nth(1).and_then(|rest| rest.split('&').next()).expect("a code");

@@ -1,4 +1,4 @@
-//! A login with each provider, from the browser to a grant that is taken back.
+//! A login with each provider, from the browser to a revoked grant.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::MODEL;
 use super::operator::Operator;
 use super::support::{Provider, Request, eventually};
 
-/// What each kind of client asks, whole and streamed.
+/// Returns the requests of each kind of client, whole and streamed.
 fn questions(model: &str) -> Vec<(&'static str, Request)> {
     let words = json!([{"role": "user", "content": "Which way?"}]);
     let mut questions = Vec::new();
@@ -28,7 +28,7 @@ fn questions(model: &str) -> Vec<(&'static str, Request)> {
 #[test]
 fn the_story_of_a_login_with_each_provider() {
     for id in Provider::IDS {
-        // A person logs in, and its models are routed.
+        // A person logs in, and the account's models are routed.
         let provider = Provider::start(id, &[MODEL]);
         let gateway = provider.gateway();
         let account = gateway.connect(&provider)["accountId"].clone();
@@ -43,12 +43,12 @@ fn the_story_of_a_login_with_each_provider() {
                 answer.text()
             );
         }
-        // The token runs out: one renewal, and nobody notices.
+        // The token expires: one renewal, and no client notices.
         provider.end_access();
         gateway.client().chat(model).expect(200);
         assert_eq!(provider.book().refreshes, 1, "{id}");
         gateway.client().chat(model).expect(200);
-        // The grant is taken back: the account has expired, until somebody logs in again.
+        // The grant is revoked: the account has expired, until somebody logs in again.
         provider.revoke();
         assert_ne!(gateway.client().chat(model).status, 200, "{id}");
         eventually("the account has expired", || {

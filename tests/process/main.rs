@@ -124,7 +124,7 @@ fn the_start_up_log_says_where_it_listens_and_no_secret() {
     }
 }
 
-/// Operators search the log, and set alarms, by these words.
+/// Operators search the log, and set alarms, for these words.
 #[test]
 fn the_log_says_what_goes_wrong_in_the_words_that_operators_look_for() {
     let gateway = Gateway::with(&[
@@ -229,7 +229,7 @@ fn what_a_stop_cuts_off_is_logged_as_such_and_not_as_the_clients_doing() {
     assert_eq!(gateway.channels(MODEL)[0]["failCount"], json!(0), "no fault of the channel");
 }
 
-/// A gateway with a request whose upstream never answers; the client goes on waiting on a thread.
+/// Starts a gateway with a request whose upstream never answers; the client keeps waiting on a thread.
 fn with_a_stalled_request(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::with(variables);
@@ -374,7 +374,7 @@ fn a_secret_that_has_sealed_nothing_may_be_another_one() {
     let upstream = Upstream::start(&[MODEL]);
     gateway.add("site", &upstream);
     gateway.kill();
-    // It has now.
+    // Now the other secret has sealed something.
     let finished = run(&Setup::default().with("PORT", "1"), &home, &[]);
     assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
     changed.start_in(home).client().chat(MODEL).expect(200);
@@ -390,7 +390,7 @@ fn a_first_secret_takes_the_place_of_the_token_that_stood_in_for_it() {
     let mut gateway = Setup::default().start_in(home.clone());
     gateway.client().chat(MODEL).expect(200);
     gateway.kill();
-    // The token opens nothing any more.
+    // The token no longer opens anything.
     let finished = run(&Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "").with("PORT", "1"), &home, &[]);
     assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
 }
@@ -405,11 +405,11 @@ fn the_data_directory_and_its_database_are_for_the_owner_only() {
     assert_eq!(mode(&folder.join("switchyard.db")), 0o600);
 }
 
-/// `switchyard desktop` while it runs, with all it printed.
+/// A running `switchyard desktop`, with its output.
 struct DesktopRun(std::process::Child, std::sync::Arc<std::sync::Mutex<String>>);
 
 impl DesktopRun {
-    /// With a home of its own, and programs of these names and texts before all others.
+    /// Starts it with its own home directory, and with these programs (names and texts) first in the path.
     fn start(home: &Home, programs: &[(&str, &str)], variables: &[(&str, &str)]) -> Self {
         let folder = home.path().join("bin");
         std::fs::create_dir_all(&folder).expect("a folder");

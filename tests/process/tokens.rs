@@ -1,4 +1,4 @@
-//! The tokens of the environment: built-in ones, which open this machine alone, and an operator's own.
+//! The tokens of the environment: the built-in ones, which work only from this machine, and an operator's own.
 
 use std::net::{IpAddr, UdpSocket};
 
@@ -43,7 +43,7 @@ fn tokens_of_an_operators_own_are_named_by_their_variables() {
     }
 }
 
-/// What the start says behind `title`.
+/// Returns what the start prints after `title`.
 #[track_caller]
 fn line(gateway: &Gateway, title: &str) -> String {
     eventually(&format!("it prints a line with {title:?}"), || {
@@ -53,7 +53,7 @@ fn line(gateway: &Gateway, title: &str) -> String {
     })
 }
 
-/// Runs the command that the start prints behind `title`, as a shell does, and reads its JSON.
+/// Runs the command that the start prints after `title`, as a shell does, and parses its JSON.
 #[track_caller]
 fn pasted(gateway: &Gateway, title: &str, variables: &[(&str, &str)]) -> serde_json::Value {
     let command = line(gateway, title);
@@ -104,14 +104,14 @@ fn placeholder_tokens_open_nothing_to_web_pages_and_to_names_from_elsewhere() {
             }
             assert_eq!(caller.send(ask().header("sec-fetch-site", "cross-site")).status, 403);
         }
-        // A name that was made to point here: the page and the request agree.
+        // A name that was made to resolve to this machine: the page and the request agree.
         let rebound = Request::new("GET", path).header("host", &evil).header("origin", &evil_page);
         let refused = caller.send(rebound);
         assert_eq!(refused.status, 403, "{path}");
         assert!(refused.text().contains(variable), "{}", refused.text());
         caller.send(Request::new("GET", path).header("host", &evil)).expect(403);
     }
-    // With tokens of its own the gateway is asked by any name, and by pages that have been handed one.
+    // With tokens of its own, the gateway accepts any host name, and requests of pages that have been given a token.
     let gateway = Gateway::start();
     for (caller, path) in [(gateway.admin(), "/api/sites"), (gateway.client(), "/v1/models")] {
         let ask = Request::new("GET", path).header("host", "gate.example");
@@ -119,7 +119,7 @@ fn placeholder_tokens_open_nothing_to_web_pages_and_to_names_from_elsewhere() {
     }
 }
 
-/// An address of this machine on a network, found by asking which one a datagram would leave from.
+/// Returns an address of this machine on a network, found by asking from which one a datagram would be sent.
 fn own_network_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;

@@ -1,4 +1,4 @@
-//! Which headers go upstream, which come back, and which credentials go with them.
+//! Which headers are sent upstream, which are returned, and which credentials go with them.
 
 use super::*;
 

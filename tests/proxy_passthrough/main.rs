@@ -1,4 +1,4 @@
-//! Same dialect in and out: bytes that need no change are not touched, in either direction.
+//! Requests of the dialect that the upstream speaks: bytes that need no change are not touched, in either direction.
 
 mod headers;
 #[path = "../support/mod.rs"]
@@ -9,7 +9,7 @@ use support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Upstream, split_even
 
 const MODEL: &str = "model-through";
 
-/// Every surface that goes upstream as it comes, with a small valid body.
+/// Returns every surface that goes upstream unchanged, with a small valid body.
 fn surfaces() -> Vec<(&'static str, Value)> {
     let messages = json!([{"role": "user", "content": "Which way?"}]);
     vec![
@@ -25,7 +25,7 @@ fn surfaces() -> Vec<(&'static str, Value)> {
 /// The surfaces that stream.
 const STREAMED: [&str; 4] = ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/completions"];
 
-/// A gateway in front of a stub that takes every dialect.
+/// Starts a gateway in front of a stub that speaks every dialect.
 fn through() -> (Gateway, Upstream) {
     Gateway::serving_as("new-api", &[MODEL])
 }
@@ -81,7 +81,7 @@ fn a_large_request_body_arrives_whole() {
 fn an_answer_comes_back_byte_for_byte_and_its_usage_is_in_the_log() {
     let (gateway, upstream) = through();
     for (path, body) in surfaces() {
-        // The stub's own answer, printed in a way that no serializer of ours would print it.
+        // The stub's own answer, formatted as none of our serializers would format it.
         let faithful = match path {
             "/v1/chat/completions" => wire::chat(MODEL),
             "/v1/responses" => wire::response(MODEL),
@@ -175,7 +175,7 @@ fn the_spelling_of_a_stream_is_the_upstreams_business() {
         "data: [DONE]\n\n".to_owned(),
     ]
     .concat();
-    // Cut in the middle of lines, of UTF-8 characters and of the word usage.
+    // Cut within lines, within UTF-8 characters and within the word usage.
     let pieces: Vec<Vec<u8>> = odd.as_bytes().chunks(7).map(<[u8]>::to_vec).collect();
     upstream.answer("/v1/chat/completions", Reply::events(pieces));
     let answer = gateway.client().chat_streamed(MODEL);

@@ -1,4 +1,4 @@
-//! Turns that fail, break off, are cancelled or left.
+//! Turns that fail, break off, are cancelled or abandoned.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn a_stream_that_ends_too_soon_is_told_and_can_be_gone_on_with() {
     }
 }
 
-/// A socket whose turn has said something and says no more.
+/// Starts a socket whose turn has sent something and is now silent.
 fn stalled(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream, Socket) {
     let setup = variables.iter().fold(Setup::default(), |setup, (name, value)| setup.with(name, value));
     let (gateway, upstream) = narrow_with(offered, setup);
@@ -161,7 +161,7 @@ fn a_turn_under_way_is_told_to_its_end_before_a_terminated_process_exits() {
     assert!(gateway.is_running());
     gate.open();
     assert_eq!(text_of(&busy.turn()), wire::TEXT);
-    // What waited behind it is not begun any more.
+    // The turn that waited behind it is not begun.
     assert_eq!(busy.closed_with(), 1001);
     assert!(gateway.wait_for_exit().success());
 }

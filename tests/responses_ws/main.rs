@@ -1,5 +1,5 @@
-//! The responses interface over a WebSocket: turns, what they go on with, and how they end. The protocol
-//! below is tested in `websocket.rs`.
+//! The responses interface over a WebSocket: turns, how they continue, and how they end. The protocol below is tested in
+//! `websocket.rs`.
 
 mod broken_turns;
 #[path = "../support/mod.rs"]
@@ -16,7 +16,7 @@ const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 const KEY: &str = "sk-team-ws-0123456789";
 
-/// A gateway before an upstream that offers only one of the dialects.
+/// Starts a gateway in front of an upstream that offers only one of the dialects.
 fn narrow_with(offered: &str, setup: Setup) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = setup.start();
@@ -42,7 +42,7 @@ fn text_of(events: &[Value]) -> String {
     deltas.filter_map(|event| event["delta"].as_str()).collect()
 }
 
-/// The id of the response that a turn ended with.
+/// Returns the id of the response with which a turn ended.
 #[track_caller]
 fn id_of(events: &[Value]) -> String {
     let end = events.last().expect("an event");
@@ -50,7 +50,7 @@ fn id_of(events: &[Value]) -> String {
     end["response"]["id"].as_str().expect("an id").to_owned()
 }
 
-/// The error frame that a socket gets next.
+/// Returns the error frame that a socket gets next.
 #[track_caller]
 fn refused(socket: &mut Socket) -> Value {
     let frame = socket.event();
@@ -59,7 +59,7 @@ fn refused(socket: &mut Socket) -> Value {
     frame
 }
 
-/// The socket is as good as ever.
+/// Asserts that the socket still works.
 #[track_caller]
 fn still_serves(socket: &mut Socket) {
     socket.create(&first());
@@ -81,7 +81,7 @@ fn used(gateway: &Gateway, item: &Value) -> Value {
     items.find(|key| key["id"] == item["id"]).expect("the key")["usedRequests"].clone()
 }
 
-/// No channel of the model cools any more.
+/// Ends the cooldowns of the model's channels.
 fn recover(gateway: &Gateway, model: &str) {
     let routes = gateway.routes();
     let route = routes.iter().find(|route| route["modelPattern"] == model).expect("a route");
@@ -165,7 +165,7 @@ fn a_second_turn_sends_the_whole_conversation_once_on_every_upstream() {
         assert_eq!(asked["previous_response_id"], Value::Null);
         assert_eq!(asked["model"], MODEL);
 
-        // A frame that names no response stands for itself.
+        // A frame that names no previous response stands on its own.
         socket.create(&first());
         socket.turn();
         let asked = upstream.last(offered).json().to_string();
@@ -189,7 +189,8 @@ fn the_turns_of_a_socket_have_ids_of_ours() {
     assert_eq!(refused(&mut socket)["error"]["code"], "previous_response_not_found");
 }
 
-/// Who edits what was said before goes on from there; who connects anew, or has asked over HTTP, from what was answered.
+/// A client that edits the conversation continues from there; one that reconnects, or has sent requests over HTTP, from the
+/// stored answer.
 #[test]
 fn a_turn_goes_on_from_an_earlier_answer_and_from_one_that_was_given_elsewhere() {
     let (gateway, upstream) = narrow(CHAT);
@@ -217,7 +218,7 @@ fn a_turn_goes_on_from_an_earlier_answer_and_from_one_that_was_given_elsewhere()
     ask(&mut socket, "by socket", over_http["id"].as_str().expect("an id"));
     assert_eq!(said(), ["by HTTP", "by socket"]);
 
-    // Where the upstream speaks the dialect and stores its answers, it is told the id.
+    // If the upstream speaks the dialect and stores its answers, it is sent the id.
     let (gateway, upstream) = narrow(RESPONSES);
     let mut socket = gateway.client().socket();
     let first = gateway.client().post(RESPONSES, &json!({"model": MODEL, "input": "one"})).expect(200);
@@ -347,7 +348,7 @@ fn turns_of_one_socket_stay_with_their_channel_and_others_may_go_elsewhere() {
         socket.create(&json!({"model": Pair::MODEL, "input": "x"}));
         assert_eq!(text_of(&socket.turn()), wire::TEXT);
     }
-    // The first weighs ten thousand times the second, but the conversation is with the second now.
+    // The first weighs ten thousand times as much as the second, but the conversation is bound to the second now.
     assert_eq!((pair.first.asked_for(RESPONSES).len(), pair.second.asked_for(RESPONSES).len()), (1, 3));
 }
 
@@ -493,7 +494,7 @@ fn a_frame_too_many_is_refused_and_charges_nothing() {
     socket.create(&first());
     assert_eq!(refused(&mut socket)["status"], 429, "the connection stays open");
     assert_eq!((upstream.asked_for(CHAT).len(), used(&gateway, &item)), (1, json!(1)));
-    // Frames are counted apart from requests and from sockets.
+    // Frames are counted separately from requests and sockets.
     client.get("/v1/models").expect(200);
     client.socket();
 }

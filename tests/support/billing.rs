@@ -1,16 +1,16 @@
-//! What a provider bills of a prompt: how much of it the cache of prompts had, and how much is new.
+//! Computes what a provider bills for a prompt: how much of it its prompt cache holds, and how much is new.
 //!
 //! ```text
 //! tools ─ instructions ─ conversation     one text, cut into blocks of 1,024 tokens (chat, responses, gemini), or at the
 //! ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░     marks that the client has set (messages)
-//! found: bills a tenth        new
+//! found: billed at a tenth    new
 //! ```
 //!
 //! The rules are those that OpenAI (<https://platform.openai.com/docs/guides/prompt-caching>) and Anthropic
 //! (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>) have published: a prompt is found from its
-//! beginning on, for five minutes after its last use; at OpenAI by those of one cache key; at Anthropic at no more than
-//! four marks, and up to twenty blocks before each. Four bytes are a token. No clock and no chance: a test says how
-//! much time passes.
+//! beginning on, for five minutes after its last use; at OpenAI only under the same cache key; at Anthropic at up to four
+//! marks, and up to twenty blocks before each. Four bytes count as a token. There is no clock and no randomness: a test
+//! says how much time passes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,22 +19,22 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 const TOKEN: usize = 4;
-/// Fewer tokens than these are not kept, nor more than a multiple of them where no marks are set.
+/// Prompts shorter than this many tokens are not kept; without marks, only multiples of it are.
 const BLOCK: usize = 1_024;
 const KEPT_FOR: Duration = Duration::from_secs(300);
-/// How many blocks before a mark are looked at for what is kept.
+/// How many blocks before a mark are searched for a kept prompt.
 const LOOKED_BACK: usize = 20;
 const MOST_MARKS: usize = 4;
 
-/// The prompts that a provider has kept.
+/// The prompts that a provider keeps.
 #[derive(Default)]
 pub struct PromptCache {
     now: Duration,
-    /// The beginnings of prompts, by their hashes, with the time of their last use.
+    /// Kept beginnings of prompts, by hash, with the time of their last use.
     kept: HashMap<u64, Duration>,
 }
 
-/// What one prompt was billed, in tokens.
+/// The tokens of one prompt, and those found in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Billed {
     pub prompt: usize,
@@ -117,10 +117,10 @@ fn hash(before: u64, bytes: &[u8]) -> u64 {
 
 // === the prompt of a body ===
 
-/// The members of an object, each as it was written: their order within is the upstream's to see.
+/// The members of an object, each as it was written: the upstream sees the order within each.
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// What is no part of the prompt: the names of things, and marks.
+/// Members that are not part of the prompt: ids and marks.
 const NO_WORDS: [&str; 4] = ["cache_control", "id", "status", "encrypted_content"];
 
 fn prompt(path: &str, body: &Members<'_>) -> Vec<Piece> {
@@ -137,7 +137,7 @@ fn prompt(path: &str, body: &Members<'_>) -> Vec<Piece> {
     if let Some(system) = body.get("systemInstruction") {
         of_turn(system, &mut pieces);
     }
-    // With them the conversation is another prompt, the tools and instructions before are not.
+    // These settings change the prompt of the conversation, but not the tools and instructions before it.
     for setting in ["thinking", "tool_choice"].into_iter().filter_map(|name| body.get(name)) {
         if path.ends_with("/messages") {
             pieces.push(piece("", setting));
@@ -167,7 +167,7 @@ fn of_turn(turn: &RawValue, pieces: &mut Vec<Piece>) {
     }
 }
 
-/// A text, or the blocks of a list; `head` stands before the first.
+/// Adds a text, or the blocks of a list; `head` is put before the first.
 fn of_content(head: &str, content: &RawValue, pieces: &mut Vec<Piece>) {
     match serde_json::from_str::<Vec<&RawValue>>(content.get()) {
         Ok(blocks) => {

@@ -1,4 +1,4 @@
-//! A certificate authority of our own and a certificate of it for `localhost` and `127.0.0.1`, valid from 2020 to 2100.
+//! A certificate authority of our own, and its certificate for `localhost` and `127.0.0.1`, valid from 2020 to 2100.
 //!
 //! Made with openssl; the key protects nothing.
 

@@ -1,20 +1,20 @@
-//! Accounts that are connected by a login in a browser, as they are in the database after one.
+//! Creates accounts as a browser login leaves them in the database.
 
 use serde_json::json;
 
 use super::{Gateway, Home, Literal, Setup, Upstream};
 
-/// The access token that every login here has.
+/// The access token of every login here.
 pub const ACCESS_TOKEN: &str = "access-token-of-the-login-51c0";
 
 /// An account at a site of its own.
 pub struct Login<'a> {
     /// The name of the site.
     pub name: &'a str,
-    /// The provider's platform, which has its name.
+    /// The provider's platform; both have the same name.
     pub platform: &'a str,
     pub upstream: &'a Upstream,
-    /// Its identifier at the provider.
+    /// The account's identifier at the provider.
     pub account_key: Option<&'a str>,
     pub project: Option<&'a str>,
 }
@@ -38,7 +38,7 @@ impl<'a> Login<'a> {
 }
 
 impl Gateway {
-    /// A gateway with these logins, each of which serves the model. The first of them is certain to be asked first.
+    /// Starts a gateway with these logins, each of which serves the model. The first one is always asked first.
     #[track_caller]
     pub fn with_logins(setup: Setup, model: &str, logins: &[Login<'_>]) -> Self {
         let home = Home::new();

@@ -1,8 +1,8 @@
-//! The database of a test, and how a test writes to it and reads it behind the gateway's back: [`Database`], with the same
-//! SQL whichever kind it is.
+//! The database of a test, and how a test reads and writes it without the gateway: [`Database`], with the same SQL for
+//! every kind of database.
 //!
-//! Where `SWITCHYARD_TEST_DATABASE` names a server (`postgres://user@127.0.0.1:5432` or `mysql://user@127.0.0.1:3306`) each
-//! test has a database of its own there, which the server's own client (psql, mariadb) makes and drops. Without it, tests
+//! If `SWITCHYARD_TEST_DATABASE` names a server (`postgres://user@127.0.0.1:5432` or `mysql://user@127.0.0.1:3306`), each
+//! test has a database of its own there, which the server's own client (psql, mariadb) creates and drops. Without it, tests
 //! use SQLite.
 
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Dropped with the test.
+/// A database on a server, dropped with the test.
 pub struct ServerDatabase {
     server: String,
     name: String,
 }
 
-/// A database as a test sees it. Every call has a connection of its own, so that nothing is held between two of them.
+/// A database as a test uses it. Every call opens a connection of its own, so that nothing is held between two calls.
 pub struct Database {
     place: Place,
 }
@@ -27,12 +27,12 @@ enum Place {
     Mysql(String),
 }
 
-/// A value as it stands in a statement.
+/// A value that can be written as an SQL literal.
 pub trait Literal {
     fn literal(&self) -> String;
 }
 
-/// What a script gave: the rows of all its questions, each value as text, and how many rows it changed.
+/// The results of a script: the rows of all its queries, each value as text, and how many rows it changed.
 #[derive(Default)]
 struct Given {
     rows: Vec<Vec<Option<String>>>,
@@ -41,10 +41,10 @@ struct Given {
 
 type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// How long somebody else's transaction is waited for.
+/// How long another transaction is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Whether tests run on a server.
+/// Returns whether tests run on a server.
 pub fn is_on_server() -> bool {
     server().is_some()
 }
@@ -56,39 +56,39 @@ fn server() -> Option<String> {
 // === impl ServerDatabase ===
 
 impl ServerDatabase {
-    /// A new one; `None` where tests use SQLite.
+    /// Creates a database; `None` if tests use SQLite.
     pub fn create() -> Option<Self> {
         Self::create_with("")
     }
 
-    /// A new one with these options of `CREATE DATABASE`.
+    /// Creates a database with these options of `CREATE DATABASE`.
     pub fn create_with(options: &str) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let server = server()?.trim_end_matches('/').to_owned();
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let database = Self { server, name };
-        // What a run that was killed left under this number goes first.
+        // A killed run may have left a database of the same name.
         database.run(&format!("DROP DATABASE IF EXISTS {}", database.name));
         database.run(&format!("CREATE DATABASE {} {options}", database.name));
         Some(database)
     }
 
-    /// For `DB_TYPE`.
+    /// Returns the value for `DB_TYPE`.
     pub fn kind(&self) -> &'static str {
         if self.server.starts_with("mysql") { "mysql" } else { "postgres" }
     }
 
-    /// For `DB_URL`.
+    /// Returns the value for `DB_URL`.
     pub fn url(&self) -> String {
         format!("{}/{}", self.server, self.name)
     }
 
-    /// Where its server listens: `host:port`.
+    /// Returns the server's address: `host:port`.
     pub fn place(&self) -> &str {
         self.server.rsplit(['@', '/']).next().unwrap_or(&self.server)
     }
 
-    /// For looking into it.
+    /// Opens the database for the test's own queries.
     pub fn open(&self) -> Database {
         let place = match self.kind() {
             "postgres" => Place::Postgres(self.url()),
@@ -132,55 +132,55 @@ impl Drop for ServerDatabase {
 // === impl Database ===
 
 impl Database {
-    /// The file of an SQLite database.
+    /// Opens the file of an SQLite database.
     pub fn file(path: PathBuf) -> Self {
         Self { place: Place::File(path) }
     }
 
-    /// Runs one statement with these values for its `?`; gives how many rows it changed.
+    /// Runs one statement with these values for its `?`; returns how many rows it changed.
     #[track_caller]
     pub fn execute(&self, sql: &str, values: &[&dyn Literal]) -> u64 {
         self.given(&with_values(sql, values)).changed
     }
 
-    /// Runs statements with `;` between them.
+    /// Runs statements separated by `;`.
     #[track_caller]
     pub fn run(&self, script: &str) {
         self.given(script);
     }
 
-    /// As [`Self::run`], where the connection may be ended meanwhile.
+    /// Does what [`Self::run`] does, but returns an error, for instance when the connection is ended meanwhile.
     pub fn try_run(&self, script: &str) -> Done<()> {
         self.try_given(script).map(drop)
     }
 
-    /// What a question gives, each value as text.
+    /// Runs a query and returns its rows, each value as text.
     #[track_caller]
     pub fn rows(&self, sql: &str) -> Vec<Vec<Option<String>>> {
         self.given(sql).rows
     }
 
-    /// The first column of every row.
+    /// Returns the first column of every row.
     #[track_caller]
     pub fn texts(&self, sql: &str) -> Vec<String> {
         let first = |row: Vec<Option<String>>| row.into_iter().next().flatten();
         self.rows(sql).into_iter().map(|row| first(row).unwrap_or_else(|| panic!("NULL: {sql}"))).collect()
     }
 
-    /// The first value.
+    /// Returns the first value.
     #[track_caller]
     pub fn text(&self, sql: &str) -> String {
         self.texts(sql).into_iter().next().unwrap_or_else(|| panic!("no row: {sql}"))
     }
 
-    /// The first value, which is an integer.
+    /// Returns the first value, which must be an integer.
     #[track_caller]
     pub fn number(&self, sql: &str) -> i64 {
         let text = self.text(sql);
         text.parse().unwrap_or_else(|_| panic!("{text:?} is no integer: {sql}"))
     }
 
-    /// The columns of a table with their types, in their order.
+    /// Returns the columns of a table with their types, in order.
     #[track_caller]
     pub fn columns(&self, table: &str) -> Vec<(String, String)> {
         let columns = match self.place {
@@ -195,7 +195,7 @@ impl Database {
         self.rows(&columns).iter().map(|row| (text(&row[0]), text(&row[1]).to_uppercase())).collect()
     }
 
-    /// Everything in every table of a server's database, as text; nothing of a file, which can be read itself.
+    /// Returns the contents of every table of a server's database as text; nothing for a file, which can be read itself.
     pub fn contents(&self) -> Vec<(String, String)> {
         if matches!(self.place, Place::File(_)) {
             return Vec::new();
@@ -211,7 +211,8 @@ impl Database {
         self.texts(&tables).into_iter().map(of).collect()
     }
 
-    /// Lets the database refuse new rows of a table for which this is true (`1 = 1`, `NEW.type = 'x'`), as a full disk would.
+    /// Makes the database refuse new rows of a table for which the condition holds (`1 = 1`, `NEW.type = 'x'`), as a full
+    /// disk would.
     #[track_caller]
     pub fn refuse_inserts(&self, table: &str, condition: &str) {
         let name = refusal(table);
@@ -233,7 +234,7 @@ impl Database {
         });
     }
 
-    /// Ends what [`Self::refuse_inserts`] began.
+    /// Ends the effect of [`Self::refuse_inserts`].
     #[track_caller]
     pub fn allow_inserts(&self, table: &str) {
         let name = refusal(table);
@@ -265,7 +266,7 @@ fn refusal(table: &str) -> String {
     format!("{table}_refused")
 }
 
-/// The statement with a literal for every `?` that stands in no text.
+/// Replaces every `?` outside of string literals by a value's literal.
 fn with_values(sql: &str, values: &[&dyn Literal]) -> String {
     let mut values = values.iter();
     let mut is_text = false;
@@ -315,7 +316,7 @@ fn in_file(path: &std::path::Path, script: &str) -> Done<Given> {
     Ok(given)
 }
 
-/// On a thread with a runtime of its own: who asks may be in one already, which cannot wait for another.
+/// Runs the future on a thread with its own runtime: the caller may be inside a runtime, which cannot wait for another.
 fn alone(asked: impl Future<Output = Done<Given>> + Send) -> Done<Given> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -337,7 +338,7 @@ async fn on_postgres(url: &str, script: &str) -> Done<Given> {
     let transport = tokio::net::TcpStream::connect((host.as_str(), port)).await?;
     let (client, connection) = config.connect_raw(transport, tokio_postgres::NoTls).await?;
     let connection = tokio::spawn(connection);
-    // What stands in a column of bytes is shown as it is.
+    // Bytes are output as they are.
     client.batch_execute("SET bytea_output = 'escape'").await?;
     let mut given = Given::default();
     for message in client.simple_query(script).await? {
@@ -360,7 +361,7 @@ async fn on_mysql(url: &str, script: &str) -> Done<Given> {
     let options = mysql_async::OptsBuilder::from_opts(mysql_async::Opts::from_url(url)?)
         .prefer_socket(false)
         .client_found_rows(true)
-        // As in the other databases: `||` joins texts, double quotes mean names, and a backslash in a text is one.
+        // As in the other databases: `||` joins texts, double quotes enclose names, and a backslash in a text is literal.
         .setup(vec![
             "SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES'",
         ]);
@@ -372,7 +373,7 @@ async fn on_mysql(url: &str, script: &str) -> Done<Given> {
         mysql_async::Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         other => Some(other.as_sql(true)),
     };
-    // A change is a result, too: one without columns.
+    // A change also returns a result, one without columns.
     while let Some(columns) = result.columns() {
         if columns.is_empty() {
             given.changed += result.affected_rows();

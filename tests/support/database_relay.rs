@@ -1,17 +1,17 @@
-//! A way to a database server that a test can break where it wants: what a client sends and what the server answers go
-//! through it unread, but for the word that ends a transaction.
+//! A relay to a database server that a test can break at a chosen point. It passes on the bytes of client and server
+//! without parsing them, but looks for the commit of a transaction.
 
 use std::io::{Read, Result, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Where a connection is cut.
+/// The point at which a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// COMMIT does not reach the server.
     BeforeCommit,
-    /// The server commits, and its answer does not come back.
+    /// The server commits, but its answer does not come back.
     BeforeAnswer,
 }
 
@@ -24,19 +24,19 @@ pub struct DatabaseRelay {
 
 #[derive(Default)]
 struct Rules {
-    /// What becomes of the next commits.
+    /// The cuts for the next commits.
     cuts: Mutex<Vec<Cut>>,
     hides_tls: AtomicBool,
-    /// The transaction with this in it is the last one that gets through.
+    /// The last transaction to get through is the one that contains this statement.
     last: Mutex<Option<String>>,
-    /// Nothing gets through any more.
+    /// Whether nothing gets through any more.
     is_dead: AtomicBool,
 }
 
 // === impl DatabaseRelay ===
 
 impl DatabaseRelay {
-    /// Leads to `host:port`.
+    /// Starts a relay to `host:port`.
     pub fn to(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
@@ -51,7 +51,7 @@ impl DatabaseRelay {
                     continue;
                 }
                 if let Ok(server) = TcpStream::connect(&server) {
-                    // An error is one side's end: there is nobody left to tell.
+                    // An error means that one side is gone, so nobody is left to be told.
                     drop(lead(client, server, &obeyed));
                 }
             }
@@ -59,29 +59,29 @@ impl DatabaseRelay {
         Self { port, rules, closed }
     }
 
-    /// An address of a database with the relay's port in place of the server's.
+    /// Replaces the server's port in a database address by the relay's.
     pub fn instead_of(&self, url: &str) -> String {
         let (place, database) = url.rsplit_once('/').expect("an address with a database");
         let (host, _) = place.rsplit_once(':').expect("an address with a port");
         format!("{host}:{}/{database}", self.port)
     }
 
-    /// Cuts the connections of the next commits, this one first.
+    /// Cuts the connections of the next commits, in this order.
     pub fn cut(&self, cuts: &[Cut]) {
         *self.rules.cuts.lock().expect("no panic there") = cuts.iter().rev().copied().collect();
     }
 
-    /// Whether every cut was made.
+    /// Returns whether all cuts have been made.
     pub fn has_cut(&self) -> bool {
         self.rules.cuts.lock().expect("no panic there").is_empty()
     }
 
-    /// Nothing gets through any more once the transaction is committed that prepares this statement, its answer neither.
+    /// Lets nothing through any more after the commit of the transaction that contains this statement, not even its answer.
     pub fn break_after(&self, statement: &str) {
         *self.rules.last.lock().expect("no panic there") = Some(statement.to_owned());
     }
 
-    /// From now on the server seems to have no TLS.
+    /// Makes the server appear to have no TLS from now on.
     pub fn hide_tls(&self) {
         self.rules.hides_tls.store(true, Ordering::SeqCst);
     }
@@ -98,7 +98,7 @@ fn lead(mut client: TcpStream, mut server: TcpStream, rules: &Arc<Rules>) -> Res
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut to_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
-    // What the server says from then on is not passed on.
+    // From then on, the server's answers are not passed on.
     let is_mute = Arc::new(AtomicBool::new(false));
     let (mute, obeyed) = (Arc::clone(&is_mute), Arc::clone(rules));
     std::thread::spawn(move || {
@@ -147,7 +147,7 @@ fn lead(mut client: TcpStream, mut server: TcpStream, rules: &Arc<Rules>) -> Res
     Ok(())
 }
 
-/// Hands on what comes until its end, or until `each` has had enough.
+/// Passes bytes on until their end, or until `each` returns false.
 fn pass(from: &mut TcpStream, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -158,10 +158,10 @@ fn pass(from: &mut TcpStream, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Re
     }
 }
 
-/// What a server says first, as one without TLS says it. PostgreSQL's whole answer to the question for TLS is one letter
-/// (PostgreSQL documentation, "SSL Session Encryption"). In MySQL's greeting it is a flag behind the head of the packet,
-/// the number of the protocol, the server's version up to its zero byte, the number of the connection and nine bytes
-/// (MySQL internals manual, "Protocol::HandshakeV10").
+/// Changes a server's first message so that it offers no TLS. PostgreSQL's whole answer to the request for TLS is one
+/// letter (PostgreSQL documentation, "SSL Session Encryption"). In MySQL's greeting it is a flag after the packet's head,
+/// the protocol number, the server's version up to its zero byte, the connection's number and nine bytes (MySQL internals
+/// manual, "Protocol::HandshakeV10").
 fn without_tls(said: &[u8]) -> Vec<u8> {
     if said == b"S" {
         return b"N".to_vec();

@@ -1,5 +1,5 @@
-//! Holds what the admin API answers against `docs/openapi.json`, so that every test of it is also one of its description: a status
-//! or a member that is not described, and one that is described and missing, fail the test that saw it.
+//! Checks the admin API's answers against `docs/openapi.json`, so that every test of the API also tests its description: a
+//! status or member that is not described, or one that is described and missing, fails the test that met it.
 
 use std::sync::OnceLock;
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use super::Answer;
 
-/// Statuses of requests that no route was found for.
+/// Statuses of requests that fail before they are routed.
 const BEFORE_ROUTES: [u16; 5] = [405, 414, 417, 431, 501];
 
-/// A longer body is not read: a test that sends or gets one is about its length.
+/// The longest body that is checked, in bytes: tests that send or receive longer ones are about the length.
 const MOST: usize = 4 * 1024 * 1024;
 
-/// A request whose answer is to be held against its description; `None` for one that has none.
+/// A request whose answer is checked against its description; `None` if it has none.
 pub struct Asked(Option<Described>);
 
 struct Described {
@@ -33,7 +33,7 @@ impl Asked {
         }))
     }
 
-    /// Panics when the answer is not as described.
+    /// Panics when the answer does not match its description.
     #[track_caller]
     pub fn hold(&self, answer: &Answer) {
         match &self.0 {
@@ -76,7 +76,7 @@ impl Described {
         }
     }
 
-    /// What was accepted is what may be sent; who sends more than is read is not refused.
+    /// Checks that an accepted body matches the described one; members that are not read may be sent.
     #[track_caller]
     fn hold_request(&self, what: &str) {
         let schema = &self.operation["requestBody"]["content"]["application/json"]["schema"];
@@ -96,7 +96,7 @@ fn document() -> &'static Value {
     })
 }
 
-/// The described operation of an admin route; a path without parameters comes before one with.
+/// Finds the described operation of an admin route; a path without parameters comes before one with.
 fn operation(method: &str, path: &str) -> Option<&'static Value> {
     if !path.starts_with("/api/") {
         return None;
@@ -125,9 +125,9 @@ fn resolve(value: &'static Value) -> &'static Value {
     }
 }
 
-/// The part of JSON Schema that the description uses.
+/// A checker for the part of JSON Schema that the description uses.
 struct Check {
-    /// Whether a member that is not described is one too many.
+    /// Whether members that are not described are errors.
     is_closed: bool,
 }
 
@@ -146,7 +146,7 @@ impl Check {
                 return refuse(format!("{value} is not {kinds}"));
             }
         }
-        // Requests may write a word in capitals, or between blanks.
+        // Requests may write a word in capitals, or with blanks around it.
         let plain = |text: &str| text.trim().to_lowercase();
         let is = |known: &Value| match (known.as_str(), value.as_str()) {
             (Some(known), Some(found)) if !self.is_closed => plain(known) == plain(found),
@@ -204,7 +204,7 @@ impl Check {
     }
 }
 
-/// The schemas that an object has to fit, all of them.
+/// Returns all the schemas that an object has to match.
 fn parts_of(schema: &'static Value) -> Vec<&'static Value> {
     let schema = resolve(schema);
     let parts = schema["allOf"].as_array().into_iter().flatten().flat_map(parts_of);

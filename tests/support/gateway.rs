@@ -1,4 +1,4 @@
-//! The gateway as a process: the real binary on a free port, with a directory of its own.
+//! Runs the gateway as a process: the real binary on a free port, with its own directory.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,18 +17,18 @@ pub const ADMIN_TOKEN: &str = "admin-token-of-the-tests-4f1c";
 pub const PROXY_TOKEN: &str = "sk-proxy-token-of-the-tests-9b2e";
 const CREDENTIAL_SECRET: &str = "credential-secret-of-the-tests-77aa";
 
-/// A directory that is removed with the last holder, and a database of its own where tests run on a server. Outlives a
-/// gateway that is started again.
+/// A directory that is removed with its last holder, and a database of its own if tests run on a server. It outlives a
+/// gateway, which can be started in it again.
 pub struct Home {
     path: PathBuf,
     server: Option<ServerDatabase>,
 }
 
-/// The environment a gateway is started in.
+/// The environment in which a gateway is started.
 #[derive(Clone)]
 pub struct Setup {
     variables: BTreeMap<String, String>,
-    /// What the shell is told before it runs the gateway: `ulimit -n 64`.
+    /// The shell command that sets limits before the gateway runs: `ulimit -n 64`.
     limits: Option<&'static str>,
 }
 
@@ -49,7 +49,7 @@ impl Home {
         let name =
             format!("switchyard-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
-        // A run that was killed leaves its own behind, and numbers of processes come again.
+        // A killed run leaves its directory behind, and process ids are reused.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("a temporary directory");
         Arc::new(Self { path, server: ServerDatabase::create() })
@@ -63,12 +63,12 @@ impl Home {
         &self.path
     }
 
-    /// The database of a server that the gateway uses, where tests run on one.
+    /// Returns the server database that the gateway uses, if tests run on a server.
     pub fn server(&self) -> Option<&ServerDatabase> {
         self.server.as_ref()
     }
 
-    /// The gateway's database, also while it runs.
+    /// Opens the gateway's database, also while the gateway runs.
     pub fn database(&self) -> Database {
         match &self.server {
             Some(server) => server.open(),
@@ -76,7 +76,7 @@ impl Home {
         }
     }
 
-    /// Every file below `DATA_DIR` with its bytes, and every table of a database that is not there.
+    /// Returns every file below `DATA_DIR` with its bytes, and every table of a database that is elsewhere.
     pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files: Vec<(PathBuf, Vec<u8>)> = match &self.server {
             Some(server) => {
@@ -114,7 +114,7 @@ impl Default for Setup {
             ("PROXY_TOKEN", PROXY_TOKEN),
             ("ACCOUNT_CREDENTIAL_SECRET", CREDENTIAL_SECRET),
             ("HOST", "127.0.0.1"),
-            // Waiting for a condition is asking often; tests of the limits set their own.
+            // Waiting for a condition sends many requests; tests of the limits set their own.
             ("REQUEST_RATE_LIMIT_MAX", "1000000"),
             ("AUTHENTICATED_RATE_LIMIT_MAX", "1000000"),
         ];
@@ -124,7 +124,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Nothing set at all: every default, as on a fresh machine.
+    /// Creates a setup without any variable: every default, as on a fresh machine.
     pub fn blank() -> Self {
         Self { variables: BTreeMap::new(), limits: None }
     }
@@ -134,7 +134,7 @@ impl Setup {
         self
     }
 
-    /// On the SQLite file of its directory, also where tests run on a server.
+    /// Uses the SQLite file of the directory, even if tests run on a server.
     pub fn on_sqlite(self) -> Self {
         self.with("DB_TYPE", "sqlite").with("DB_URL", "")
     }
@@ -144,7 +144,7 @@ impl Setup {
         self
     }
 
-    /// Under limits of the system, as a shell sets them: `ulimit -n 64`.
+    /// Sets system limits with a shell command: `ulimit -n 64`.
     pub fn limited(mut self, limits: &'static str) -> Self {
         self.limits = Some(limits);
         self
@@ -154,14 +154,14 @@ impl Setup {
         self.start_in(Home::new())
     }
 
-    /// Starts in a directory that may already hold data, and waits until it answers.
+    /// Starts the gateway in a directory that may already hold data, and waits until it answers.
     pub fn start_in(self, home: Arc<Home>) -> Gateway {
         let mut said = String::new();
         for _ in 0..3 {
             let port = free_port();
             match self.clone().start_on(port, Arc::clone(&home)) {
                 Ok(gateway) => return gateway,
-                // Somebody else took the port between our look and the gateway's bind.
+                // Another process took the port between our check and the gateway's bind.
                 Err(output) if output.to_lowercase().contains("in use") => said = output,
                 Err(output) => panic!("the gateway did not start:\n{output}"),
             }
@@ -221,20 +221,20 @@ impl Setup {
     }
 }
 
-/// What a run that ends by itself left: its exit and all it printed (standard output first).
+/// The exit status and output of a run that ended by itself.
 pub struct Finished {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Runs `switchyard` with arguments to its end.
+/// Runs `switchyard` with these arguments to its end.
 #[track_caller]
 pub fn run(setup: &Setup, home: &Home, arguments: &[&str]) -> Finished {
     run_with(setup, home, arguments, Stdio::null())
 }
 
-/// Runs `switchyard` to its end with this as its standard input.
+/// Runs `switchyard` to its end with this standard input.
 #[track_caller]
 pub fn run_with(setup: &Setup, home: &Home, arguments: &[&str], input: impl Into<Stdio>) -> Finished {
     let mut child = setup.command(home, arguments).stdin(input).spawn().expect("it runs");
@@ -263,24 +263,24 @@ pub fn run_with(setup: &Setup, home: &Home, arguments: &[&str], input: impl Into
 // === impl Gateway ===
 
 impl Gateway {
-    /// A gateway with the tests' tokens and otherwise every default.
+    /// Starts a gateway with the tests' tokens and every other default.
     pub fn start() -> Self {
         Setup::default().start()
     }
 
-    /// A gateway with these variables besides.
+    /// Starts a gateway with these further variables.
     pub fn with(variables: &[(&str, &str)]) -> Self {
         let setup = variables.iter();
         setup.fold(Setup::default(), |setup, (name, value)| setup.with(name, value)).start()
     }
 
-    /// Whether it has said that it serves: another test's gateway may have been faster to take the port. One that logs
-    /// less than usual is believed.
+    /// Returns whether it has logged that it serves: another test's gateway may have taken the port first. A gateway with
+    /// another log level is assumed to serve.
     fn serves(&self) -> bool {
         self.setup.variables.contains_key("LOG_LEVEL") || self.output().contains(" serves on ")
     }
 
-    /// Whether it is ready: it says so itself, or behind TLS it at least accepts.
+    /// Returns whether it is ready, according to its health endpoint; behind TLS, whether it accepts connections.
     fn answers(&self) -> bool {
         if self.setup.variables.contains_key("TLS_CERT_FILE") {
             return std::net::TcpStream::connect(self.address).is_ok();
@@ -293,24 +293,24 @@ impl Gateway {
         self.address
     }
 
-    /// Calls with the admin token.
+    /// Returns a caller with the admin token.
     pub fn admin(&self) -> Caller {
         let token = self.setup.variables.get("AUTH_TOKEN");
         self.with_token(token.map_or("change-me-admin-token", String::as_str))
     }
 
-    /// Calls with the downstream token.
+    /// Returns a caller with the downstream token.
     pub fn client(&self) -> Caller {
         let token = self.setup.variables.get("PROXY_TOKEN");
         self.with_token(token.map_or("change-me-proxy-sk-token", String::as_str))
     }
 
-    /// Calls with this token.
+    /// Returns a caller with this token.
     pub fn with_token(&self, token: &str) -> Caller {
         self.anyone().with("authorization", &format!("Bearer {token}"))
     }
 
-    /// Calls without any token.
+    /// Returns a caller without a token.
     pub fn anyone(&self) -> Caller {
         Caller::new(self.address)
     }
@@ -319,32 +319,32 @@ impl Gateway {
         &self.home
     }
 
-    /// All it printed so far.
+    /// Returns all output so far.
     pub fn output(&self) -> String {
         self.output.lock().expect("no panic there").clone()
     }
 
-    /// Waits until it has printed `text`.
+    /// Waits until the output contains `text`.
     #[track_caller]
     pub fn wait_for_output(&self, text: &str) {
         eventually(&format!("it prints {text:?}"), || self.output().contains(text).then_some(()));
     }
 
-    /// kill -9: no chance to flush anything.
+    /// Kills it with `kill -9`, so that it cannot flush anything.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Sends `TERM`, `INT`, `HUP`, ….
+    /// Sends a signal: `TERM`, `INT`, `HUP`, ….
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let done = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(done.expect("`kill` runs").success(), "kill -s {name} {pid}");
     }
 
-    /// Lets it exit by itself, from the second signal on without waiting for its requests: a build that counts what
-    /// it runs writes its counts then.
+    /// Makes it exit by itself, with the second signal without waiting for its requests: an instrumented build writes its
+    /// counts at exit.
     fn hurry(&mut self) {
         let deadline = Instant::now() + SOON;
         while self.is_running() && Instant::now() < deadline {
@@ -371,17 +371,17 @@ impl Gateway {
         setup.start_in(home)
     }
 
-    /// Resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub fn resident_kib(&self) -> u64 {
         self.status_kib("VmRSS:")
     }
 
-    /// The most resident memory there has been, in KiB.
+    /// Returns the peak of resident memory in KiB.
     pub fn peak_resident_kib(&self) -> u64 {
         self.status_kib("VmHWM:")
     }
 
-    /// From `/proc`.
+    /// Reads a field of `/proc/PID/status`, in KiB.
     fn status_kib(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("a running process");
@@ -393,7 +393,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // Under limits of the system it might not get its counts written.
+        // Under system limits, it might be unable to write its counts.
         if other_binary().is_some() && self.setup.limits.is_none() {
             self.hurry();
         }
@@ -404,19 +404,19 @@ impl Drop for Gateway {
     }
 }
 
-/// `SWITCHYARD_BINARY`: the program to test instead of this build's own, say the static one.
+/// Returns `SWITCHYARD_BINARY`, the program to test instead of this build's own, such as the static one.
 fn other_binary() -> Option<PathBuf> {
     let path = std::env::var_os("SWITCHYARD_BINARY").filter(|path| !path.is_empty())?;
     Some(std::path::absolute(path).expect("a path"))
 }
 
-/// A port that nobody listens on right now.
+/// Returns a port that nobody listens on at present.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").port()
 }
 
-/// Copies what a pipe says into `buffer`, on a thread that ends with the pipe.
+/// Copies a pipe's output into `buffer`, on a thread that ends with the pipe.
 fn collect(
     pipe: Option<impl Read + Send + 'static>,
     buffer: &Arc<Mutex<String>>,

@@ -1,5 +1,5 @@
-//! A blocking HTTP/1.1 client over one `TcpStream`, made for tests: it sends whatever bytes it is
-//! given and shows whatever bytes come back.
+//! A blocking HTTP/1.1 client over one `TcpStream`, made for tests: it sends any bytes it is given and shows any bytes that
+//! come back.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{SOON, description};
 
-/// Somebody who calls the gateway: an address and the headers sent with every request.
+/// A client of the gateway: an address, and the headers sent with every request.
 #[derive(Clone)]
 pub struct Caller {
     address: SocketAddr,
@@ -33,7 +33,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// One open connection; several requests may follow each other on it.
+/// An open connection, which may carry several requests in sequence.
 pub struct Connection {
     reader: BufReader<TcpStream>,
 }
@@ -83,7 +83,7 @@ impl Caller {
         self.send(Request::new("PUT", path).json(body))
     }
 
-    /// Sends on a fresh connection and reads the whole answer.
+    /// Sends a request on a fresh connection and reads the whole answer.
     #[track_caller]
     pub fn send(&self, request: Request) -> Answer {
         let what = format!("{} {}", request.method, request.target);
@@ -103,7 +103,7 @@ impl Caller {
         Ok(answer)
     }
 
-    /// Sends on a fresh connection and gives the answer's head; the body is read by the caller.
+    /// Sends a request on a fresh connection and reads the answer's head; the caller reads the body.
     #[track_caller]
     pub fn stream(&self, request: Request) -> Stream {
         let mut connection = Connection::open(self.address);
@@ -115,7 +115,7 @@ impl Caller {
         Connection::open(self.address)
     }
 
-    /// The bytes of a request, with this caller's headers in it.
+    /// Returns the bytes of a request, including this caller's headers.
     pub fn bytes(&self, mut request: Request) -> Vec<u8> {
         let own = self.headers.iter().filter(|(name, _)| {
             let given = |(other, _): &(String, String)| other.eq_ignore_ascii_case(name);
@@ -147,7 +147,7 @@ impl Request {
         self.json_text(body.to_string())
     }
 
-    /// A body that calls itself JSON, whatever it is.
+    /// Sets a body labelled as JSON, whatever it is.
     pub fn json_text(self, body: impl Into<Vec<u8>>) -> Self {
         self.header("content-type", "application/json").body(body)
     }
@@ -196,7 +196,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The JSON body of an answer that must have this status.
+    /// Returns the JSON body of an answer that must have this status.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
@@ -215,7 +215,7 @@ impl Connection {
     pub fn try_open(address: SocketAddr) -> std::io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, SOON)?;
         stream.set_nodelay(true)?;
-        // Longer than the gateway itself waits for a site before it says so.
+        // Longer than the gateway waits for a site before it says so.
         stream.set_read_timeout(Some(2 * SOON))?;
         stream.set_write_timeout(Some(SOON))?;
         Ok(Self { reader: BufReader::with_capacity(64 << 10, stream) })
@@ -235,10 +235,10 @@ impl Connection {
         Ok(Answer { status, headers, body })
     }
 
-    /// Sends literal bytes and reads the answer to them.
+    /// Sends literal bytes and reads the answer.
     #[track_caller]
     pub fn exchange(&mut self, bytes: &[u8]) -> Answer {
-        // A server that refuses early may close while we still write: its answer counts.
+        // A server that refuses early may close while we still write: only its answer counts.
         let _ = self.write(bytes);
         self.read_answer(false).expect("an answer")
     }
@@ -250,17 +250,17 @@ impl Connection {
         Stream { status, headers, connection: self, framing, unread: Vec::new() }
     }
 
-    /// What is left of it once its protocol has changed.
+    /// Returns the reader of a connection whose protocol has changed.
     pub(super) fn into_reader(self) -> BufReader<TcpStream> {
         self.reader
     }
 
-    /// How long one read may take.
+    /// Sets how long one read may take.
     pub fn set_timeout(&mut self, limit: Duration) {
         self.reader.get_ref().set_read_timeout(Some(limit)).expect("a time-out");
     }
 
-    /// Whether the other side closed within `limit`; bytes that come first are thrown away.
+    /// Returns whether the other side closes within `limit`; bytes that come before are discarded.
     pub fn closes_within(&mut self, limit: Duration) -> bool {
         let _ = self.reader.get_ref().set_read_timeout(Some(limit));
         let mut buffer = [0; 4096];
@@ -301,7 +301,7 @@ impl Connection {
         }
     }
 
-    /// The next piece of a body as it came: one chunk, or whatever bytes are there.
+    /// Returns the next piece of a body as it came: one chunk, or the available bytes.
     fn read_piece(&mut self, framing: &mut Framing) -> std::io::Result<Option<Vec<u8>>> {
         match *framing {
             Framing::Ended | Framing::Length(0) => Ok(None),
@@ -346,12 +346,12 @@ impl Stream {
         header(&self.headers, name)
     }
 
-    /// The next piece of the body; `None` at its clean end, an error when it broke.
+    /// Returns the next piece of the body; `None` at its clean end, an error when it broke off.
     pub fn next_piece(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         self.connection.read_piece(&mut self.framing)
     }
 
-    /// The next server-sent event, with its blank line, as it came; `None` at the end.
+    /// Returns the next server-sent event as it came, with its blank line; `None` at the end.
     pub fn next_event(&mut self) -> std::io::Result<Option<String>> {
         loop {
             if let Some(at) = find(&self.unread, b"\n\n") {
@@ -369,7 +369,7 @@ impl Stream {
         }
     }
 
-    /// Everything that is left, and how the body ended.
+    /// Returns the rest of the body, and how it ended.
     pub fn rest(mut self) -> (Vec<u8>, std::io::Result<()>) {
         let mut bytes = std::mem::take(&mut self.unread);
         loop {
@@ -381,7 +381,7 @@ impl Stream {
         }
     }
 
-    /// The whole answer of a body that ends cleanly.
+    /// Returns the whole answer; its body must end cleanly.
     #[track_caller]
     pub fn whole(self) -> Answer {
         let (status, headers) = (self.status, self.headers.clone());
@@ -392,13 +392,13 @@ impl Stream {
         Answer { status, headers, body }
     }
 
-    /// How long one read may take.
+    /// Sets how long one read may take.
     pub fn set_timeout(&mut self, limit: Duration) {
         self.connection.set_timeout(limit);
     }
 }
 
-/// The events of a whole stream, each with its blank line.
+/// Returns the events of a whole stream, each with its blank line.
 pub fn split_events(body: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(body);
     text.split_inclusive("\n\n").map(str::to_owned).collect()

@@ -1,17 +1,17 @@
-//! A stub of a provider whose accounts are connected by a login in a browser, and of its upstream: what the documented
-//! ones answer to a program that logs in, renews its tokens, lists models and sends requests.
+//! A stub of a provider whose accounts are connected by a browser login, and of its upstream. It answers as the documented
+//! providers do when a program logs in, renews its tokens, lists models and sends requests.
 //!
-//! It is as strict as they are: a code works once, with its client, its redirect and its verifier (RFC 7636); a refresh
-//! token of codex and claude works once, too; models and requests want an access token that is in force.
+//! It is as strict as they are: a code works once, with its client, redirect and verifier (RFC 7636); so does a refresh
+//! token of codex and claude; models and requests need a valid access token.
 //!
-//! | provider | letter | tokens | whose account | beside |
+//! | provider | letter | tokens | account from | further endpoints |
 //! |---|---|---|---|---|
 //! | codex | A | form, rotating | claims of the id token | `/models` |
-//! | claude | B | JSON, rotating | in the answer | `/v1/models`, paged |
+//! | claude | B | JSON, rotating | the answer | `/v1/models`, paged |
 //! | gemini-cli | C | form with a secret | `/oauth2/v1/userinfo` | projects, onboarding, services |
 //! | antigravity | D | form with a secret | `/oauth2/v1/userinfo` | onboarding, `:fetchAvailableModels` |
 //!
-//! Faults are scripted as on any stub: what a test tells with [`Upstream::answer`] goes first.
+//! Faults are scripted as on any stub: replies set with [`Upstream::answer`] take precedence.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use super::{Gateway, ReceivedRequest, Reply, Setup, Upstream, wire};
 
-/// The secret of the client that the stubs of Google's know.
+/// The client secret that the stubs of Google's providers accept.
 const CLIENT_SECRET: &str = "client-secret-of-the-tests-5d2a";
 
 /// A running stub; its port closes when it is dropped.
@@ -36,32 +36,32 @@ pub struct Provider {
     book: Arc<Mutex<Book>>,
 }
 
-/// What the provider knows, to look at and to change.
+/// The provider's state, to look at and to change.
 pub struct Book {
     pub email: String,
-    /// Whose account the next login is for.
+    /// The account of the next login.
     pub account: String,
     pub plan: String,
-    /// Seconds that an access token is good for.
+    /// The lifetime of an access token, in seconds.
     pub lifetime: i64,
-    /// The projects that the user has, and those in which the service is enabled.
+    /// The user's projects; `enabled` lists those in which the service is enabled.
     pub projects: Vec<String>,
     pub enabled: Vec<String>,
-    /// The project that onboarding gives; `None` is the one asked for.
+    /// The project that onboarding returns; `None` for the requested one.
     pub onboarded: Option<String>,
     pub tier: String,
     pub models: Vec<String>,
-    /// Exchanges of codes, and renewals, that were granted.
+    /// The number of exchanged codes; `refreshes` counts the renewals.
     pub exchanges: usize,
     pub refreshes: usize,
-    /// Access and refresh tokens in force.
+    /// The valid access tokens; `refresh` lists the refresh tokens.
     pub access: Vec<String>,
     pub refresh: Vec<String>,
     codes: HashMap<String, Agreement>,
     count: usize,
 }
 
-/// What a person agreed to, and a code stands for.
+/// The consent of a person, which a code stands for.
 struct Agreement {
     redirect_uri: String,
     challenge: String,
@@ -73,7 +73,7 @@ struct Agreement {
 impl Provider {
     pub const IDS: [&'static str; 4] = ["codex", "claude", "gemini-cli", "antigravity"];
 
-    /// A provider where Ada has an account that reaches these models.
+    /// Starts a provider where Ada has an account that reaches these models.
     pub fn start(id: &'static str, models: &[&str]) -> Self {
         let place = Self::IDS.iter().position(|known| *known == id).expect("a provider");
         let book = Arc::new(Mutex::new(Book {
@@ -103,7 +103,7 @@ impl Provider {
         self.book.lock().expect("no panic there")
     }
 
-    /// The variables that have a gateway ask this stub in place of the vendor, on any callback port.
+    /// Returns the variables that make a gateway use this stub instead of the vendor, with any callback port.
     pub fn variables(&self) -> Vec<(String, String)> {
         let url = self.upstream.url();
         let mut variables = vec![
@@ -121,12 +121,12 @@ impl Provider {
         variables.into_iter().map(|(name, value)| (format!("PROVIDER_{letter}_{name}"), value)).collect()
     }
 
-    /// A gateway that asks this stub.
+    /// Starts a gateway that uses this stub.
     pub fn gateway(&self) -> Gateway {
         self.setup(Setup::default()).start()
     }
 
-    /// A setup whose gateway asks this stub.
+    /// Adds this stub's variables to a setup.
     pub fn setup(&self, setup: Setup) -> Setup {
         self.variables().iter().fold(setup, |setup, (name, value)| setup.with(name, value))
     }
@@ -135,7 +135,7 @@ impl Provider {
         self.letter > 'B'
     }
 
-    /// What the browser does: the person agrees, and it is sent back. Gives the address it is sent to.
+    /// Acts as the browser: the person agrees, and the provider redirects. Returns the address of the redirect.
     #[track_caller]
     pub fn agree(&self, authorization_url: &str) -> String {
         let query = authorization_url.split_once('?').map(|(_, query)| query).expect("a query");
@@ -160,7 +160,7 @@ impl Provider {
         self.book().access.clear();
     }
 
-    /// Takes back what was granted: no refresh token works any more.
+    /// Revokes everything that was granted: no refresh token works any more.
     pub fn revoke(&self) {
         let mut book = self.book();
         book.access.clear();
@@ -266,7 +266,7 @@ impl Book {
         Reply::json(200, &answer)
     }
 
-    /// The claims as OpenAI makes them, signed by nobody.
+    /// Builds the claims as OpenAI does, without a real signature.
     pub fn id_token(&self) -> String {
         let claims = json!({"email": self.email, "https://api.openai.com/auth": {
             "chatgpt_account_id": self.account, "chatgpt_plan_type": self.plan}});
@@ -274,7 +274,7 @@ impl Book {
         format!("{}.{}.c2lnbmF0dXJl", part(&json!({"alg": "RS256"})), part(&claims))
     }
 
-    /// Two models a page.
+    /// Lists two models per page.
     fn page_of_models(&self, asked: &ReceivedRequest) -> Reply {
         let query = pairs(asked.target.split_once('?').map_or("", |(_, query)| query));
         let after = query.get("after_id").and_then(|id| self.models.iter().position(|model| model == id));
@@ -325,7 +325,7 @@ impl Book {
     }
 }
 
-/// What the upstream of Codex says to a body: it knows what Codex itself sends, and nothing else.
+/// Answers as Codex's upstream: it accepts what Codex itself sends, and nothing else.
 fn codex(body: &Value) -> Reply {
     let known =
         ["model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "reasoning"];
@@ -349,14 +349,14 @@ fn codex(body: &Value) -> Reply {
     Reply::json(400, &json!({ "detail": refusal }))
 }
 
-/// An answer of gemini's models.
+/// Builds an answer of a gemini model.
 fn content() -> Value {
     json!({"candidates": [{"index": 0, "finishReason": "STOP",
             "content": {"role": "model", "parts": [{"text": wire::TEXT}]}}],
         "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}})
 }
 
-/// The names and values of a query or a form, decoded.
+/// Parses a query or a form into decoded names and values.
 fn pairs(text: &str) -> HashMap<String, String> {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));

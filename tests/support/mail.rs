@@ -1,5 +1,5 @@
-//! A stub mail server (RFC 5321) on a port of its own, one thread per connection: in clear, with STARTTLS
-//! (RFC 3207) or with TLS from the first byte. It keeps every mail, and every command with it.
+//! A stub mail server (RFC 5321) on a port of its own, with one thread per connection: unencrypted, with STARTTLS (RFC
+//! 3207) or with TLS from the first byte. It keeps every mail with all commands of its session.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,22 +16,22 @@ use super::{eventually, secured};
 pub struct MailRules {
     pub starttls: bool,
     pub implicit_tls: bool,
-    /// The methods offered after EHLO, as in `PLAIN LOGIN`; with a login that fits, mails are taken.
+    /// The methods offered after EHLO, such as `PLAIN LOGIN`; mails are accepted only after a login.
     pub auth: Option<&'static str>,
-    /// The `user:password` that is let in.
+    /// The accepted `user:password`.
     pub login: &'static str,
-    /// Recipients that are refused.
+    /// Recipients to refuse.
     pub refuses: &'static [&'static str],
-    /// Accepts connections and never says a word.
+    /// Whether it accepts connections but never sends anything.
     pub silent: bool,
 }
 
-/// One mail as it was handed over.
+/// One mail as it was delivered.
 #[derive(Clone, Debug, Default)]
 pub struct Mail {
     pub from: String,
     pub to: Vec<String>,
-    /// As sent, dots unstuffed.
+    /// The text as sent, with dots unstuffed.
     pub text: String,
     /// Whether it came over TLS.
     pub private: bool,
@@ -73,7 +73,7 @@ impl MailServer {
         self.mails.lock().expect("no panic there").clone()
     }
 
-    /// The only mail, waited for.
+    /// Waits for a mail and returns it.
     #[track_caller]
     pub fn mail(&self) -> Mail {
         eventually("a mail comes", || self.mails().pop())
@@ -83,7 +83,7 @@ impl MailServer {
 // === impl Mail ===
 
 impl Mail {
-    /// A header, unfolded, its encoded words read.
+    /// Returns a header, unfolded and with encoded words decoded.
     #[track_caller]
     pub fn header(&self, name: &str) -> String {
         let (head, _) = self.text.split_once("\r\n\r\n").expect("a head");
@@ -92,7 +92,7 @@ impl Mail {
         read_words(line.unwrap_or_else(|| panic!("no {name} in {head}")))
     }
 
-    /// Its text, decoded.
+    /// Returns the body's text, decoded.
     #[track_caller]
     pub fn body(&self) -> String {
         let (_, body) = self.text.split_once("\r\n\r\n").expect("a body");
@@ -106,7 +106,7 @@ impl Mail {
     }
 }
 
-/// Quoted-printable (RFC 2045, 6.7).
+/// Decodes quoted-printable text (RFC 2045, 6.7).
 fn unquoted(body: &str) -> Vec<u8> {
     let mut parts =
         body.trim_end().split("=\r\n").collect::<String>().split('=').map(str::to_owned).collect::<Vec<_>>();
@@ -119,7 +119,7 @@ fn unquoted(body: &str) -> Vec<u8> {
     bytes
 }
 
-/// RFC 2047: blanks between encoded words are not part of the text.
+/// Decodes encoded words (RFC 2047): blanks between them are not part of the text.
 fn read_words(line: &str) -> String {
     let mut text = String::new();
     let mut after_encoded = false;
@@ -170,7 +170,7 @@ fn serve(stream: TcpStream, rules: &MailRules, mails: &Mutex<Vec<Mail>>) {
     if rules.implicit_tls {
         wire = wire.secured();
     }
-    // An end of the connection in the middle is the client's choice.
+    // The client may end the connection at any time.
     let _ = converse(wire, rules, mails);
 }
 
@@ -215,7 +215,7 @@ fn converse(wire: Wire, rules: &MailRules, mails: &Mutex<Vec<Mail>>) -> std::io:
                     }
                 };
                 logged_in = login == rules.login;
-                // A server of the careless kind: it repeats what it got.
+                // A careless server: it repeats what it received.
                 if logged_in {
                     "235 welcome\r\n".to_owned()
                 } else {

@@ -1,34 +1,35 @@
-//! What the behaviour tests stand on. Every test starts its own gateway, the real binary in a
-//! directory of its own, and as many stub upstreams as it needs; both speak through real sockets.
+//! Support for the behaviour tests. Every test starts its own gateway (the real binary, in a directory of its own) and as
+//! many stub upstreams as it needs; they communicate through real sockets.
 //!
-//! | file | gives |
+//! | file | contents |
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: the process, its directory, its output, its signals |
-//! | `database.rs` | [`Database`]: what a test writes into the database and reads there, also where it runs on a server |
-//! | `database_relay.rs` | [`DatabaseRelay`]: a way to a database server that breaks where a test wants it |
+//! | `database.rs` | [`Database`]: how a test reads and writes the database, also on a server |
+//! | `database_relay.rs` | [`DatabaseRelay`]: a relay to a database server that breaks at a chosen point |
 //! | `http.rs` | [`Caller`], [`Connection`], [`Stream`]: a small blocking HTTP/1.1 client |
 //! | `socket.rs` | [`Socket`]: a WebSocket client that can also send what no client should |
-//! | `upstream.rs` | [`Upstream`]: a scriptable stub upstream that remembers what it was asked |
-//! | `reply.rs` | [`Reply`]: what the stub answers, byte by byte and step by step |
-//! | `sites.rs` | [`Site`]: each platform's management API, as its real program answers it |
-//! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers who asked it for what |
-//! | `partition.rs` | [`Partition`]: a way to a server that can be cut |
+//! | `upstream.rs` | [`Upstream`]: a scriptable stub upstream that remembers its requests |
+//! | `reply.rs` | [`Reply`]: the stub's answers, byte by byte and step by step |
+//! | `sites.rs` | [`Site`]: each platform's management API, as its real program answers |
+//! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers its requests |
+//! | `partition.rs` | [`Partition`]: a relay to a server that can be cut |
 //! | `relay.rs` | [`Relay`]: a stub site of the new-api family, as its users see it |
 //! | `billing.rs` | [`PromptCache`]: how much of a prompt a provider finds in its cache |
 //! | `sessions.rs` | the requests of recorded sessions of command-line clients |
-//! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
-//! | `connected.rs` | [`Login`]: accounts that are in the database as a login leaves them |
-//! | `logins.rs` | [`Provider`]: a provider with a login in a browser, and its upstream |
-//! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
+//! | `wire.rs` | faithful bodies and streams of each dialect, and content encodings |
+//! | `connected.rs` | [`Login`]: accounts in the database, as a login leaves them |
+//! | `logins.rs` | [`Provider`]: a provider with a browser login, and its upstream |
+//! | `mail.rs` | [`MailServer`]: a stub mail server that keeps the mails it received |
 //! | `webdav.rs` | [`WebDav`]: a stub WebDAV server with files in collections |
-//! | `description.rs` | every answer of the admin API, held against `docs/openapi.json` |
-//! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
+//! | `description.rs` | checks every answer of the admin API against `docs/openapi.json` |
+//! | `certificates.rs` | the tests' own certificate authority, and a certificate for `localhost` |
 //! | `secured.rs` | [`secured`]: the server's end of TLS with that certificate |
-//! | `operator.rs` | what an operator does by hand: sites, accounts, waiting for routes, reading the log |
+//! | `operator.rs` | an operator's actions: adding sites and accounts, waiting for routes, reading the log |
 //!
-//! Nothing here sleeps for luck: [`eventually`] polls a condition until it holds or its time is up.
+//! Nothing here sleeps in the hope that something happens: [`eventually`] polls a condition until it holds or time runs
+//! out.
 
-// Each test file is a crate of its own and uses only a part of this.
+// Each test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code, unused_imports)]
 
 mod billing;
@@ -75,10 +76,10 @@ pub use socket::{BINARY, CLOSE, CONTINUED, Incoming, PING, Socket, TEXT, head};
 pub use upstream::{ReceivedRequest, Upstream};
 pub use webdav::WebDav;
 
-/// Time a test gives to anything that should happen soon. Generous: it only bounds a failure.
+/// How long a test waits for anything that should happen soon. Generous: it only limits how long a failure takes.
 pub const SOON: Duration = Duration::from_secs(15);
 
-/// Polls until `ask` gives a value; panics with `what` when `limit` has passed.
+/// Polls until `ask` returns a value; panics with `what` when `limit` has passed.
 #[track_caller]
 pub fn eventually_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + limit;
@@ -91,7 +92,7 @@ pub fn eventually_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -
     }
 }
 
-/// [`eventually_within`] the usual time.
+/// Calls [`eventually_within`] with the limit `SOON`.
 #[track_caller]
 pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     eventually_within(SOON, what, ask)

@@ -1,4 +1,4 @@
-//! What an operator does with the admin API, and what a client asks for most often.
+//! An operator's actions with the admin API, and the most common requests of clients.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 
 use super::{Answer, Caller, Gateway, Reply, Request, Upstream, eventually};
 
-/// How many seconds from now a time of an answer lies (`2026-05-01T08:00:00.000Z`).
+/// Returns how many seconds from now a time in an answer is (`2026-05-01T08:00:00.000Z`).
 #[track_caller]
 pub fn seconds_ahead(time: &Value) -> i64 {
     let text = time.as_str().unwrap_or_else(|| panic!("no time: {time}"));
     let numbers: Vec<i64> =
         text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();
     let [year, month, day, hour, minute, second, ..] = numbers[..] else { panic!("no time: {text}") };
-    // Days since 1970 of a Gregorian date, counted in years that begin with March.
+    // Days since 1970 of a Gregorian date, with years that begin in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469;
     let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
     days * 86_400 + hour * 3600 + minute * 60 + second - since_1970.as_secs() as i64
 }
 
-/// Two upstreams with the same model behind one gateway. Selection is weighted, and the first
-/// weighs so much more than the second that chance never asks the second first.
+/// Two upstreams with the same model behind one gateway. Selection is weighted, and the first weighs so much more that the
+/// second is never drawn first.
 pub struct Pair {
     pub gateway: Gateway,
     pub first: Upstream,
@@ -40,16 +40,17 @@ impl Pair {
         Self::on("openai", variables)
     }
 
-    /// Both sites on this platform.
+    /// Creates the pair with both sites on this platform.
     pub fn on(platform: &str, variables: &[(&str, &str)]) -> Self {
         let pair = Self::of_sites(platform, variables);
         pair.gateway.make_first_choice(Self::MODEL, "first");
         pair
     }
 
-    /// A pair whose first *site* weighs ten thousand times the second, its channels being as they were made.
+    /// Creates a pair whose first *site* weighs ten thousand times as much as the second; channels keep their default
+    /// weights.
     pub fn of_sites(platform: &str, variables: &[(&str, &str)]) -> Self {
-        // One attempt per upstream: another dialect of the same site is not what is tested here.
+        // One attempt per upstream: trying another dialect of the same site is not tested here.
         let one_dialect = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
         let gateway = Gateway::with(&[variables, &[one_dialect]].concat());
         let (first, second) = (Upstream::start(&[Self::MODEL]), Upstream::start(&[Self::MODEL]));
@@ -59,7 +60,7 @@ impl Pair {
                 "platform": platform, "globalWeight": weight}));
             gateway.create_account(&site, "sk-upstream-key")
         });
-        // A listed channel is not yet a routed one: that is sure only once its task is done.
+        // A listed channel is not yet routed: that is sure only once its task is done.
         for account in &accounts {
             gateway.wait_for_task(account);
         }
@@ -67,7 +68,7 @@ impl Pair {
         Self { gateway, first, second }
     }
 
-    /// The channel of the site `first` or `second`.
+    /// Returns the channel of the site `first` or `second`.
     #[track_caller]
     pub fn channel(&self, name: &str) -> Value {
         let channels = self.gateway.channels(Self::MODEL);
@@ -77,13 +78,13 @@ impl Pair {
 }
 
 impl Gateway {
-    /// A gateway and an upstream with these models behind it.
+    /// Starts a gateway and an upstream with these models behind it.
     #[track_caller]
     pub fn serving(models: &[&str]) -> (Self, Upstream) {
         Self::serving_as("openai", models)
     }
 
-    /// As [`Gateway::serving`]; gives the account, too.
+    /// Does what [`Gateway::serving`] does, and also returns the account.
     #[track_caller]
     pub fn with_account(models: &[&str]) -> (Self, Upstream, Value) {
         let (gateway, upstream) = (Self::start(), Upstream::start(models));
@@ -91,7 +92,7 @@ impl Gateway {
         (gateway, upstream, account)
     }
 
-    /// As [`Gateway::serving`], with a site of this platform.
+    /// Does what [`Gateway::serving`] does, with a site of this platform.
     #[track_caller]
     pub fn serving_as(platform: &str, models: &[&str]) -> (Self, Upstream) {
         let stub = if platform == "gemini" { Upstream::of_google } else { Upstream::start };
@@ -100,15 +101,15 @@ impl Gateway {
         (gateway, upstream)
     }
 
-    /// Adds a downstream key; gives a client that has it.
+    /// Adds a downstream key; returns a client that uses it.
     #[track_caller]
     pub fn add_key(&self, key: &Value) -> Caller {
         self.admin().post("/api/downstream-keys", key).expect(200);
         self.with_token(key["key"].as_str().expect("a key"))
     }
 
-    /// Lets so many clients with this key ask for this model at once, each so often. Gives how many requests were served;
-    /// `refused` looks at the other answers.
+    /// Makes several clients with this key request the model at once, each several times. Returns how many requests were
+    /// served; `refused` checks the other answers.
     #[track_caller]
     pub fn served_of_crowd(
         &self,
@@ -134,8 +135,8 @@ impl Gateway {
         served.into_inner()
     }
 
-    /// Kills it so often while four clients ask with this key for this model, then asks until the key has nothing left:
-    /// no more than `most` requests pass, and nearly as many do.
+    /// Kills it several times while four clients request this model with this key, then sends requests until the key has
+    /// nothing left: no more than `most` requests pass, and nearly as many do.
     #[track_caller]
     pub fn lets_pass_despite_kills(mut self, most: usize, kills: usize, (key, model): (&str, &str)) {
         let mut passed = 0;
@@ -175,8 +176,8 @@ impl Gateway {
         );
     }
 
-    /// Gives a site's channel of a model so much weight that a weighted choice takes it whenever it can be chosen: sites differ by
-    /// ten thousand at most, and a thousand tests would meet the other one now and then.
+    /// Gives a site's channel of a model so much weight that a weighted choice always takes it if it may be chosen: sites'
+    /// weights differ by a factor of ten thousand at most, so a thousand tests would meet the other one now and then.
     #[track_caller]
     pub fn make_first_choice(&self, model: &str, site: &str) {
         let channels = self.channels(model);
@@ -185,7 +186,7 @@ impl Gateway {
         self.admin().put(&format!("/api/channels/{id}"), &json!({"weight": 1_000_000_000})).expect(200);
     }
 
-    /// A stub that the gateway's notices go to, at `/hook`.
+    /// Starts a stub that receives the gateway's notices at `/hook`.
     #[track_caller]
     pub fn send_notices_to_a_webhook(&self) -> Upstream {
         let hook = Upstream::start(&[]);
@@ -201,7 +202,7 @@ impl Gateway {
         self.admin().post("/api/sites", site).expect(200)
     }
 
-    /// A site of Codex with a key, which lists no models: the operator names one.
+    /// Adds a site of Codex with a key. It lists no models, so the operator names one.
     #[track_caller]
     pub fn add_codex(&self, upstream: &Upstream, model: &str) {
         let site = self.create_site(&json!({"name": "codex", "platform": "codex", "url": upstream.url()}));
@@ -213,20 +214,20 @@ impl Gateway {
         self.wait_for_channels(model, 1);
     }
 
-    /// An API-key account on a site; discovery runs in the background.
+    /// Creates an API-key account on a site; discovery runs in the background.
     #[track_caller]
     pub fn create_account(&self, site: &Value, key: &str) -> Value {
         let account = json!({"siteId": site["id"], "accessToken": key, "credentialMode": "apikey"});
         self.admin().post("/api/accounts", &account).expect(200)
     }
 
-    /// A site and an account for a stub, with its models routed.
+    /// Adds a site and an account for a stub, and routes its models.
     #[track_caller]
     pub fn add(&self, name: &str, upstream: &Upstream) -> (Value, Value) {
         self.add_as(&json!({"name": name, "platform": "openai"}), upstream)
     }
 
-    /// As [`Gateway::add`], with more fields of the site.
+    /// Does what [`Gateway::add`] does, with more fields of the site.
     #[track_caller]
     pub fn add_as(&self, site: &Value, upstream: &Upstream) -> (Value, Value) {
         let mut site = site.clone();
@@ -237,7 +238,7 @@ impl Gateway {
         (site, account)
     }
 
-    /// Waits for the task that an answer named in `jobId`; gives the finished task.
+    /// Waits for the task named by `jobId` in an answer; returns the finished task.
     #[track_caller]
     pub fn wait_for_task(&self, answer: &Value) -> Value {
         let id = answer["jobId"].as_str();
@@ -252,7 +253,7 @@ impl Gateway {
     #[track_caller]
     pub fn wait_for_channels(&self, model: &str, count: usize) -> Vec<Value> {
         eventually(&format!("{model} has {count} channels"), || {
-            // Seldom enough for the limit of this list, where a test leaves it as it is.
+            // Rarely enough for the rate limit of this list, where a test leaves it at its default.
             std::thread::sleep(Duration::from_millis(40));
             let channels = self.channels(model);
             (channels.len() == count).then_some(channels)
@@ -265,7 +266,7 @@ impl Gateway {
         routes.as_array().expect("an array of routes").clone()
     }
 
-    /// The channels of the route with exactly this pattern.
+    /// Returns the channels of the route with exactly this pattern.
     #[track_caller]
     pub fn channels(&self, model: &str) -> Vec<Value> {
         let routes = self.routes();
@@ -273,7 +274,7 @@ impl Gateway {
         route.and_then(|route| route["channels"].as_array().cloned()).unwrap_or_default()
     }
 
-    /// The ids that a client sees at `/v1/models`.
+    /// Returns the ids that a client sees at `/v1/models`.
     #[track_caller]
     pub fn models(&self) -> Vec<String> {
         let list = self.client().get("/v1/models").expect(200);
@@ -281,14 +282,14 @@ impl Gateway {
         items.map(|item| item["id"].as_str().expect("an id").to_owned()).collect()
     }
 
-    /// The proxy log, newest first.
+    /// Returns the proxy log, newest first.
     #[track_caller]
     pub fn logs(&self) -> Vec<Value> {
         let page = self.admin().get("/api/stats/proxy-logs?limit=100").expect(200);
         page["items"].as_array().expect("items").clone()
     }
 
-    /// Waits for this many rows about one path of upstreams; oldest first.
+    /// Waits for this many rows about one upstream path; returns them oldest first.
     #[track_caller]
     pub fn wait_for_logs_of(&self, path: &str, count: usize) -> Vec<Value> {
         let tag = format!("[upstream:{path}]");
@@ -302,7 +303,7 @@ impl Gateway {
         rows
     }
 
-    /// Waits until the log has this many rows; oldest first.
+    /// Waits until the log has this many rows; returns them oldest first.
     #[track_caller]
     pub fn wait_for_logs(&self, count: usize) -> Vec<Value> {
         let mut rows = eventually(&format!("the log has {count} rows"), || {
@@ -316,12 +317,12 @@ impl Gateway {
 }
 
 impl Caller {
-    /// A chat completion for a model, not streamed.
+    /// Requests a chat completion for a model, not streamed.
     pub fn chat(&self, model: &str) -> Answer {
         self.send(Self::chat_ask(model, false))
     }
 
-    /// A chat completion for a model, streamed, read to its clean end.
+    /// Requests a streamed chat completion for a model, and reads it to its clean end.
     #[track_caller]
     pub fn chat_streamed(&self, model: &str) -> Answer {
         self.stream(Self::chat_ask(model, true)).whole()

@@ -1,11 +1,11 @@
-//! A way to a server that can be cut: nothing comes through any more, and neither side hears why; or that ends as if the
-//! server had stopped.
+//! A relay to a server that can be cut, so that nothing comes through and neither side notices, or ended as if the server
+//! had stopped.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// A running forwarder; its port closes when it is dropped.
+/// A running relay; its port closes when it is dropped.
 pub struct Partition {
     address: SocketAddr,
     state: Arc<State>,
@@ -13,17 +13,17 @@ pub struct Partition {
 
 #[derive(Default)]
 struct State {
-    /// Whether it is cut, and whether it is over.
+    /// Whether the relay is cut, and whether it has ended.
     flags: Mutex<(bool, bool)>,
     changed: Condvar,
-    /// The connections there are; `None` while none is taken.
+    /// The open connections; `None` while new ones are refused.
     open: Mutex<Option<Vec<TcpStream>>>,
 }
 
 // === impl Partition ===
 
 impl Partition {
-    /// A way to `host:port`.
+    /// Starts a relay to `host:port`.
     pub fn before(server: &str) -> Self {
         let server = server.to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -40,7 +40,7 @@ impl Partition {
                 }
                 let (state, server) = (Arc::clone(&passing), server.clone());
                 std::thread::spawn(move || {
-                    // A connection that is made while it is cut is not heard of on the other side.
+                    // A connection made while the relay is cut does not reach the other side.
                     if !state.wait() {
                         return;
                     }
@@ -58,19 +58,19 @@ impl Partition {
         Self { address, state }
     }
 
-    /// An address of a database with this way's port in place of the server's.
+    /// Replaces the server's port in a database address by the relay's.
     pub fn instead_of(&self, url: &str) -> String {
         let (place, database) = url.rsplit_once('/').expect("an address with a database");
         let (host, _) = place.rsplit_once(':').expect("an address with a port");
         format!("{host}:{}/{database}", self.address.port())
     }
 
-    /// Lets nothing through from now on; what is sent waits, as it would be sent again.
+    /// Lets nothing through from now on; bytes that are sent wait, as if they were to be sent again.
     pub fn cut(&self) {
         self.state.set(true, false);
     }
 
-    /// Ends every connection and takes no new one, as when the server stops.
+    /// Ends every connection and refuses new ones, as when the server stops.
     pub fn refuse(&self) {
         for connection in self.state.open().take().into_iter().flatten() {
             let _ = connection.shutdown(Shutdown::Both);
@@ -100,7 +100,7 @@ impl State {
         self.open.lock().expect("no panic there")
     }
 
-    /// Remembers a connection; false when none is taken.
+    /// Remembers a connection; returns false when new ones are refused.
     fn keep(&self, client: &TcpStream) -> bool {
         let mut open = self.open();
         open.as_mut().zip(client.try_clone().ok()).map(|(open, client)| open.push(client)).is_some()
@@ -110,7 +110,7 @@ impl State {
         self.flags.lock().expect("no panic there").1
     }
 
-    /// Waits while it is cut; false when it is over.
+    /// Waits while the relay is cut; returns false once it has ended.
     fn wait(&self) -> bool {
         let flags = self.flags.lock().expect("no panic there");
         let flags = self.changed.wait_while(flags, |(is_cut, _)| *is_cut).expect("no panic there");

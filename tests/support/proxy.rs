@@ -1,5 +1,5 @@
-//! A small outbound proxy that speaks HTTP (tunnels, and requests passed on), SOCKS4, SOCKS4a and SOCKS5 on one port,
-//! whichever is spoken to it, and remembers what it was asked for. Every name leads to 127.0.0.1.
+//! A small outbound proxy that speaks HTTP (tunnels and forwarded requests), SOCKS4, SOCKS4a and SOCKS5 on one port,
+//! whichever the client speaks, and remembers what it was asked for. Every name leads to 127.0.0.1.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -16,14 +16,14 @@ pub struct Proxy {
     closed: Arc<AtomicBool>,
 }
 
-/// A connection that was asked for.
+/// A requested connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    /// `connect`, `forward` (its first request's), `socks4` or `socks5`.
+    /// `connect`, `forward` (one per connection), `socks4` or `socks5`.
     pub protocol: &'static str,
-    /// Host and port as asked: an address where the name was resolved before.
+    /// The requested host and port; an address if the client has resolved the name.
     pub target: String,
-    /// `user:password`, when shown.
+    /// `user:password`, if sent.
     pub credentials: Option<String>,
 }
 
@@ -41,19 +41,19 @@ impl Proxy {
                     return;
                 }
                 let seen = Arc::clone(&remember);
-                // An error is one side's end: there is nobody left to tell.
+                // An error means that one side is gone, so nobody is left to be told.
                 std::thread::spawn(move || drop(lead(stream, &seen)));
             }
         });
         Self { address, seen, closed }
     }
 
-    /// Its address under one of the schemes, with credentials as `user:password@` or nothing.
+    /// Returns its address with this scheme, and credentials as `user:password@` or nothing.
     pub fn url(&self, scheme: &str, credentials: &str) -> String {
         format!("{scheme}://{credentials}{}", self.address)
     }
 
-    /// Every connection asked for so far.
+    /// Returns every connection requested so far.
     pub fn seen(&self) -> Vec<Crossing> {
         self.seen.lock().expect("no panic there").clone()
     }
@@ -93,7 +93,7 @@ fn lead(mut stream: TcpStream, seen: &Mutex<Vec<Crossing>>) -> Result<()> {
     back.join().map_err(|_| Error::from(ErrorKind::Other))
 }
 
-/// Passes on one request after the other, each as its target wants it (RFC 9112 §3.2.2).
+/// Forwards one request after the other, each in the form that its target expects (RFC 9112 §3.2.2).
 fn forward(mut stream: TcpStream, seen: &Mutex<Vec<Crossing>>) -> Result<()> {
     let mut far: Option<TcpStream> = None;
     while let Ok(head) = read_head(&mut stream) {
@@ -143,7 +143,7 @@ fn is_login(line: &str) -> bool {
     line.to_ascii_lowercase().starts_with("proxy-authorization:")
 }
 
-/// RFC 9110, 9.3.6.
+/// Reads a CONNECT request (RFC 9110, 9.3.6).
 fn connect(head: &str) -> Crossing {
     let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let shown = head.lines().find(|line| is_login(line));
@@ -152,7 +152,7 @@ fn connect(head: &str) -> Crossing {
     Crossing { protocol: "connect", target, credentials }
 }
 
-/// The memo "SOCKS: A protocol for TCP proxy across firewalls", and its extension 4a.
+/// Reads a request of SOCKS4 (the memo "SOCKS: A protocol for TCP proxy across firewalls") or its extension 4a.
 fn socks4(stream: &mut TcpStream) -> Result<Crossing> {
     let mut head = [0; 8];
     stream.read_exact(&mut head)?;
@@ -167,7 +167,7 @@ fn socks4(stream: &mut TcpStream) -> Result<Crossing> {
     Ok(Crossing { protocol: "socks4", target: format!("{host}:{port}"), credentials })
 }
 
-/// RFC 1928 and 1929. A name and a password are wanted when they are offered.
+/// Reads a SOCKS5 request (RFC 1928 and 1929). If the client offers a name and a password, they are requested.
 fn socks5(stream: &mut TcpStream) -> Result<Crossing> {
     let methods = [byte(stream)?, byte(stream)?][1];
     let mut offered = vec![0; usize::from(methods)];

@@ -1,11 +1,11 @@
-//! A stub site of the new-api family, as far as its users see it: their session, their balance, the daily
-//! check-in, the notice. The shapes are those that new-api serves.
+//! A stub site of the new-api family, as far as its users see it: their session, their balance, the daily check-in, the
+//! notice. The formats are those that new-api serves.
 
 use serde_json::{Value, json};
 
 use super::{Gateway, Reply, Upstream};
 
-/// The number of the only user.
+/// The id of the only user.
 pub const USER: i64 = 11;
 const SESSION: &str = "pat-of-the-relay";
 
@@ -15,7 +15,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// One user with 3 USD left and 0.5 USD used; a check-in gives 0.025 USD.
+    /// Starts a site with one user, who has 3 USD left and 0.5 USD used; a check-in adds 0.025 USD.
     pub fn start(models: &[&str]) -> Self {
         let upstream = Upstream::start(models);
         let relay = Self { upstream };
@@ -34,7 +34,7 @@ impl Relay {
         relay
     }
 
-    /// What the user has left and has used, in units of which 500,000 are a dollar.
+    /// Sets what the user has left and has used, in units of which 500,000 are a dollar.
     pub fn has(&self, quota: i64, used: i64) {
         self.says(
             "/api/user/self",
@@ -44,29 +44,29 @@ impl Relay {
         );
     }
 
-    /// The whole answer to a check-in.
+    /// Sets the whole answer to a check-in.
     pub fn checks_in(&self, answer: &Value) {
         self.upstream.answer("/api/user/checkin", Reply::json(200, answer));
     }
 
-    /// `data` of a successful answer.
+    /// Sets the `data` of a successful answer.
     pub fn says(&self, path: &str, data: &Value) {
         let answer = json!({"success": true, "message": "", "data": data});
         self.upstream.answer(path, Reply::json(200, &answer));
     }
 
-    /// How often it was asked for a check-in.
+    /// Returns how many check-ins were requested.
     pub fn check_ins(&self) -> usize {
         self.upstream.asked_for("/api/user/checkin").len()
     }
 
-    /// The site of this stub.
+    /// Creates the site of this stub.
     #[track_caller]
     pub fn site(&self, gateway: &Gateway, name: &str) -> Value {
         gateway.create_site(&json!({"name": name, "platform": "new-api", "url": self.upstream.url()}))
     }
 
-    /// A session account there, with everything about it read.
+    /// Creates a session account there, and waits until everything about it has been read.
     #[track_caller]
     pub fn account(&self, gateway: &Gateway, site: &Value, username: &str) -> Value {
         let body = json!({"siteId": site["id"], "accessToken": format!("{SESSION}-{username}"),
@@ -80,7 +80,7 @@ impl Relay {
 }
 
 impl Gateway {
-    /// An account as the list shows it now.
+    /// Returns an account as the list shows it now.
     #[track_caller]
     pub fn account(&self, id: &Value) -> Value {
         let list = self.admin().get("/api/accounts?refresh=1").expect(200);
@@ -88,14 +88,14 @@ impl Gateway {
         accounts.iter().find(|account| account["id"] == *id).expect("the account").clone()
     }
 
-    /// The events of a type, newest first.
+    /// Returns the events of a type, newest first.
     #[track_caller]
     pub fn events(&self, kind: &str) -> Vec<Value> {
         let events = self.admin().get(&format!("/api/events?limit=500&type={kind}")).expect(200);
         events.as_array().expect("events").clone()
     }
 
-    /// The result of the task that an answer named.
+    /// Waits for the task that an answer names; returns its result.
     #[track_caller]
     pub fn result_of_task(&self, answer: &Value) -> Value {
         let task = self.wait_for_task(answer);

@@ -1,5 +1,5 @@
-//! What a stub upstream answers: a status, headers, and a body that may come in pieces, wait for
-//! the test, stop half-way, or never come.
+//! A stub upstream's answer: a status, headers, and a body that may come in pieces, wait for the test, stop half-way, or
+//! never come.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::SOON;
 
-/// An answer to play once or many times.
+/// An answer to send once or many times.
 #[derive(Clone)]
 pub struct Reply {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
-    /// What happens before the first byte.
+    /// The steps before the first byte.
     pub(super) before: Vec<Step>,
     pub(super) body: Body,
     /// How a body in pieces ends.
@@ -22,9 +22,9 @@ pub struct Reply {
 
 #[derive(Clone)]
 pub(super) enum Body {
-    /// With a Content-Length.
+    /// Sent with a Content-Length.
     Whole(Vec<u8>),
-    /// Chunked, step by step.
+    /// Sent chunked, step by step.
     Steps(Vec<Step>),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum End {
     Silent,
 }
 
-/// A door that the test opens: a stub waits at it, so that no test depends on timing.
+/// A gate that the test opens: a stub waits at it, so that no test depends on timing.
 #[derive(Clone, Default)]
 pub struct Gate {
     state: Arc<(Mutex<bool>, Condvar)>,
@@ -73,19 +73,19 @@ impl Reply {
         Self::bytes(status, "text/html; charset=utf-8", page)
     }
 
-    /// An error body as OpenAI-style upstreams write it.
+    /// Builds an error body as OpenAI-style upstreams write it.
     pub fn error(status: u16, message: &str) -> Self {
         let error = serde_json::json!({"error": {"message": message, "type": "server_error",
             "param": null, "code": null}});
         Self::json(status, &error)
     }
 
-    /// A stream of server-sent events, one chunk each, as given.
+    /// Builds a stream of these server-sent events, one chunk each.
     pub fn events<E: AsRef<[u8]>>(events: impl IntoIterator<Item = E>) -> Self {
         Self::pieces("text/event-stream", events)
     }
 
-    /// A body in chunks, as given.
+    /// Builds a body of these chunks.
     pub fn pieces<P: AsRef<[u8]>>(content_type: &str, pieces: impl IntoIterator<Item = P>) -> Self {
         let steps = pieces.into_iter().map(|piece| Step::Piece(piece.as_ref().into()));
         let mut reply = Self::bytes(200, content_type, Vec::new());
@@ -112,29 +112,29 @@ impl Reply {
         self
     }
 
-    /// Waits before the head.
+    /// Adds a pause before the head.
     pub fn after(mut self, delay: Duration) -> Self {
         self.before.push(Step::Pause(delay));
         self
     }
 
-    /// Waits for the test before the head.
+    /// Waits for the gate before the head.
     pub fn head_waits_for(mut self, gate: &Gate) -> Self {
         self.before.push(Step::Wait(gate.clone()));
         self
     }
 
-    /// Waits for the test before piece `index`.
+    /// Waits for the gate before piece `index`.
     pub fn waits_for(self, index: usize, gate: &Gate) -> Self {
         self.insert(index, Step::Wait(gate.clone()))
     }
 
-    /// A pause before the piece with this index.
+    /// Adds a pause before the piece with this index.
     pub fn pauses_at(self, index: usize, delay: Duration) -> Self {
         self.insert(index, Step::Pause(delay))
     }
 
-    /// A pause before every piece but the first.
+    /// Adds a pause before every piece but the first.
     pub fn paced(mut self, delay: Duration) -> Self {
         let steps = self.steps();
         for index in (1..steps.len()).rev() {
@@ -143,14 +143,14 @@ impl Reply {
         self
     }
 
-    /// Only the first `pieces`, then the connection closes without a proper end.
+    /// Sends only the first `pieces`, then closes the connection without a proper end.
     pub fn cut_after(mut self, pieces: usize) -> Self {
         self.steps().truncate(pieces);
         self.end = End::Cut;
         self
     }
 
-    /// Only the first `pieces`, then nothing more for ever.
+    /// Sends only the first `pieces`, then nothing more for ever.
     pub fn stalls_after(mut self, pieces: usize) -> Self {
         self.steps().truncate(pieces);
         self.steps().push(Step::Stall);
@@ -163,7 +163,7 @@ impl Reply {
         self
     }
 
-    /// The steps of the body; a whole body becomes one piece.
+    /// Returns the steps of the body; a whole body becomes one piece.
     fn steps(&mut self) -> &mut Vec<Step> {
         if let Body::Whole(bytes) = &self.body {
             self.body = Body::Steps(vec![Step::Piece(bytes.as_slice().into())]);
@@ -187,7 +187,7 @@ impl Gate {
         self.state.1.notify_all();
     }
 
-    /// Waits for the test.
+    /// Waits until the test opens the gate, at most for `LIMIT`.
     pub fn wait(&self) {
         let since = Instant::now();
         while !self.wait_a_moment() && since.elapsed() < Self::LIMIT {}
@@ -197,7 +197,7 @@ impl Gate {
         *self.state.0.lock().expect("no panic there")
     }
 
-    /// Waits a moment for the gate; gives whether it is open.
+    /// Waits a moment for the gate; returns whether it is open.
     pub(super) fn wait_a_moment(&self) -> bool {
         let open = self.state.0.lock().expect("no panic there");
         let moment = Duration::from_millis(5);
@@ -205,6 +205,6 @@ impl Gate {
         *waited.expect("no panic there").0
     }
 
-    /// Longest a stub waits, so that a failed test does not leave it behind for ever.
+    /// The longest wait of a stub, so that a failed test does not leave it behind for ever.
     pub(super) const LIMIT: Duration = Duration::from_secs(2 * SOON.as_secs());
 }

@@ -1,4 +1,4 @@
-//! The server's end of a connection over TLS, with the certificate of the tests.
+//! The server's end of a TLS connection, with the tests' certificate.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::certificates::{CERTIFICATE, KEY};
 
-/// Speaks TLS on a connection that a client has opened.
+/// Starts TLS as the server on a connection that a client has opened.
 pub fn secured(stream: TcpStream) -> StreamOwned<ServerConnection, TcpStream> {
     let chain = vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).expect("PEM")];
     let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).expect("PEM");

@@ -1,21 +1,21 @@
-//! Sessions that were recorded of command-line clients (`tests/clients/record.py`): each request as it was made.
+//! Recorded sessions of command-line clients (`tests/clients/record.py`): each request as it was sent.
 
 use serde_json::Value;
 
 const CLAUDE_CODE: &str = include_str!("../clients/sessions/claude_code.json");
 const CODEX: &str = include_str!("../clients/sessions/codex.json");
 
-/// What Claude Code asked, turn by turn, at `/v1/messages`.
+/// Returns the requests of Claude Code, turn by turn, to `/v1/messages`.
 pub fn claude_code() -> Vec<Value> {
     requests(CLAUDE_CODE)
 }
 
-/// What Codex asked, turn by turn, at `/v1/responses`.
+/// Returns the requests of Codex, turn by turn, to `/v1/responses`.
 pub fn codex() -> Vec<Value> {
     requests(CODEX)
 }
 
-/// Each turn is kept as what differs from the one before.
+/// Rebuilds the requests; each turn is stored as its difference from the one before.
 fn requests(text: &str) -> Vec<Value> {
     let session: Value = serde_json::from_str(text).expect("a session");
     let said = session["said"].as_str().expect("a name");

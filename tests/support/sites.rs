@@ -1,12 +1,12 @@
-//! Stub sites: each platform's management API as its real program answers it, beside the data plane of
-//! [`Upstream`]. One user, Ada, with a balance, keys, a check-in and a notice.
+//! Stub sites: each platform's management API as its real program answers, beside the data plane of [`Upstream`]. They have
+//! one user, Ada, with a balance, keys, a check-in and a notice.
 //!
-//! | file | stands for | shapes from |
+//! | file | programs | formats from |
 //! |---|---|---|
 //! | `family.rs` | new-api, anyrouter, one-api, one-hub, done-hub, veloera | the programs' sources, named there |
 //! | `sub2api.rs` | sub2api | the program's source, named there |
 //!
-//! Faults are scripted as on any stub: what a test tells with [`Upstream::answer`] goes first.
+//! Faults are scripted as on any stub: replies set with [`Upstream::answer`] take precedence.
 
 mod family;
 mod sub2api;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::{ReceivedRequest, Reply, Upstream};
 
-/// Which program the stub is.
+/// The program that the stub plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     NewApi,
@@ -37,7 +37,7 @@ pub struct Site {
     ada: Arc<Mutex<Ada>>,
 }
 
-/// The stub's one user, and what the site says to everybody.
+/// The stub's one user, and the site's public data.
 pub struct Ada {
     pub id: i64,
     /// The personal access token, or sub2api's JWT.
@@ -45,18 +45,18 @@ pub struct Ada {
     /// The value of the session cookie.
     pub cookie: String,
     pub password: String,
-    /// In units; sub2api counts dollars and takes 500,000 of these for one.
+    /// The balance, in units; sub2api counts dollars, 500,000 units each.
     pub quota: i64,
     pub used: i64,
-    /// How many units are a dollar.
+    /// The number of units per dollar.
     pub quota_per_unit: i64,
-    /// What a check-in gives, in units.
+    /// The units that a check-in adds.
     pub award: i64,
     pub checked_in: bool,
     pub keys: Vec<StubKey>,
     pub groups: Vec<String>,
     pub notice: String,
-    /// sub2api's refresh token; exchanged at every use.
+    /// sub2api's refresh token; replaced at every use.
     pub refresh_token: String,
     pub refreshes: usize,
     models: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Ada {
 #[derive(Clone)]
 pub struct StubKey {
     pub id: i64,
-    /// As the site keeps it; clients send it with `sk-` before it.
+    /// The key as the site keeps it; clients send it with `sk-` in front.
     pub key: String,
     pub name: String,
     pub enabled: bool,
@@ -85,7 +85,7 @@ impl Program {
         Self::Sub2Api,
     ];
 
-    /// The platform's identifier.
+    /// Returns the platform's identifier.
     pub fn platform(self) -> &'static str {
         match self {
             Self::NewApi => "new-api",
@@ -106,7 +106,7 @@ impl Program {
 // === impl Site ===
 
 impl Site {
-    /// A site with these models, where Ada has three dollars left, half a dollar used and one key.
+    /// Starts a site with these models, where Ada has three dollars left, half a dollar used and one key.
     pub fn start(program: Program, models: &[&str]) -> Self {
         let ada = Arc::new(Mutex::new(Ada {
             id: 7659,
@@ -146,12 +146,12 @@ impl Site {
         Self { program, upstream, ada }
     }
 
-    /// What is so at the site, to look at and to change.
+    /// Locks the site's state, to look at and to change.
     pub fn ada(&self) -> MutexGuard<'_, Ada> {
         self.ada.lock().expect("no panic there")
     }
 
-    /// The session as an operator pastes it.
+    /// Returns the session token as an operator pastes it.
     pub fn token(&self) -> String {
         self.ada().token.clone()
     }
@@ -168,7 +168,7 @@ impl Deref for Site {
 // === impl Ada ===
 
 impl Ada {
-    /// The relay lets in whoever shows an enabled key; `None` = let in.
+    /// Refuses a request without an enabled key, as the relay does; `None` lets it in.
     fn refuse_key(&self, asked: &ReceivedRequest, kind: &str) -> Option<Reply> {
         let shown = asked.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let shown = shown.or(asked.header("x-api-key")).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Ada {
         if self.keys.iter().any(|key| key.enabled && key.key.trim_start_matches("sk-") == shown) {
             return None;
         }
-        // What new-api's and one-api's relay says to an unknown key.
+        // The answer of new-api's and one-api's relay to an unknown key.
         let error = json!({"error": {"message": "无效的令牌", "type": kind}});
         Some(Reply::json(401, &error))
     }

@@ -1,5 +1,5 @@
-//! A blocking WebSocket client (RFC 6455), written apart from what the gateway uses, so that a shared
-//! mistake shows. It masks and frames by hand: a test may send any bytes it likes.
+//! A blocking WebSocket client (RFC 6455), written independently of the gateway's implementation, so that a shared mistake
+//! shows. It masks and frames by itself, so a test may send any bytes.
 
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,28 +17,28 @@ pub const PING: u8 = 9;
 const PONG: u8 = 10;
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// One open socket.
+/// An open socket.
 pub struct Socket {
     reader: BufReader<TcpStream>,
     /// The answer that opened it.
     pub opened: Answer,
 }
 
-/// What the gateway sent.
+/// A frame from the gateway, or the end of the connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
     Text(Value),
     Binary(Vec<u8>),
     Ping,
     Pong(Vec<u8>),
-    /// With its code; 1005 when it has none.
+    /// A close frame with its code; 1005 if it has none.
     Close(u16),
-    /// The connection is closed.
+    /// The connection has been closed.
     End,
 }
 
 impl Caller {
-    /// The request that opens a socket; the key is the one of RFC 6455 §1.3.
+    /// Builds the request that opens a socket; the key is the one in RFC 6455 §1.3.
     pub fn socket_ask(path: &str) -> Request {
         Request::new("GET", path)
             .header("connection", "Upgrade")
@@ -53,7 +53,7 @@ impl Caller {
         self.try_socket(Self::socket_ask("/v1/responses")).unwrap_or_else(|answer| panic!("{answer:?}"))
     }
 
-    /// Opens a socket, or gives the answer that refused it.
+    /// Opens a socket, or returns the answer that refused it.
     pub fn try_socket(&self, ask: Request) -> Result<Socket, Answer> {
         let mut connection = self.connect();
         connection.write(&self.bytes(ask)).expect("sent");
@@ -76,7 +76,7 @@ impl Socket {
         self.frame(true, TEXT, text.as_bytes());
     }
 
-    /// A `response.create` with these members.
+    /// Sends a `response.create` with these members.
     pub fn create(&mut self, members: &Value) {
         let mut frame = members.clone();
         frame["type"] = json!("response.create");
@@ -87,30 +87,30 @@ impl Socket {
         self.frame(true, CLOSE, &code.to_be_bytes());
     }
 
-    /// Several frames in one write.
+    /// Sends several frames in one write.
     pub fn send_at_once(&mut self, frames: &[Value]) {
         let bytes = frames.iter().flat_map(|frame| masked(true, TEXT, frame.to_string().as_bytes()));
         self.write(&bytes.collect::<Vec<u8>>());
     }
 
-    /// One frame, masked as the standard wants it.
+    /// Sends one frame, masked as the standard requires.
     pub fn frame(&mut self, is_last: bool, kind: u8, payload: &[u8]) {
         self.write(&masked(is_last, kind, payload));
     }
 
-    /// Literal bytes. Who has been closed on may find that nobody reads any more.
+    /// Sends literal bytes. An error is ignored: after a close frame, nobody may read any more.
     pub fn write(&mut self, bytes: &[u8]) {
         let _ = self.reader.get_mut().write_all(bytes);
     }
 
-    /// Leaves without a word.
+    /// Ends the connection without a close frame.
     pub fn hang_up(self) {
         let _ = self.reader.get_ref().shutdown(Shutdown::Both);
     }
 
     // === receiving ===
 
-    /// The next frame, whatever it is.
+    /// Returns the next frame of any kind.
     #[track_caller]
     pub fn next(&mut self) -> Incoming {
         match self.read_frame() {
@@ -121,7 +121,7 @@ impl Socket {
         }
     }
 
-    /// The next event; pings and their answers in between are nothing to a client.
+    /// Returns the next event, skipping pings and pongs.
     #[track_caller]
     pub fn event(&mut self) -> Value {
         loop {
@@ -133,7 +133,7 @@ impl Socket {
         }
     }
 
-    /// The events of a turn, up to the one that ends it.
+    /// Returns the events of a turn, up to the one that ends it.
     #[track_caller]
     pub fn turn(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
@@ -150,7 +150,7 @@ impl Socket {
         }
     }
 
-    /// The code with which the gateway closes, after which the connection ends.
+    /// Returns the code with which the gateway closes; the connection must end after that.
     #[track_caller]
     pub fn closed_with(&mut self) -> u16 {
         let code = match self.next() {
@@ -162,7 +162,7 @@ impl Socket {
         code
     }
 
-    /// Whether nothing comes for a while.
+    /// Returns whether nothing comes within `limit`.
     pub fn is_silent_for(&mut self, limit: Duration) -> bool {
         let socket = self.reader.get_ref();
         let usual = socket.read_timeout().expect("a time-out");
@@ -218,7 +218,7 @@ fn masked(is_last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The beginning of a frame up to its mask.
+/// Builds the beginning of a frame, up to its mask.
 pub fn head(is_last: bool, kind: u8, length: usize, is_masked: bool) -> Vec<u8> {
     let mask = if is_masked { 0x80 } else { 0 };
     let mut bytes = vec![if is_last { 0x80 } else { 0 } | kind];

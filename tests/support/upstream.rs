@@ -1,5 +1,5 @@
-//! A stub upstream: HTTP/1.1 with keep-alive on a port of its own, one thread per connection. It
-//! answers faithfully unless told otherwise, and remembers every request it got.
+//! A stub upstream: HTTP/1.1 with keep-alive on a port of its own, with one thread per connection. It answers faithfully
+//! unless told otherwise, and remembers every request it got.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ pub struct Upstream {
     shared: Arc<Shared>,
 }
 
-/// A request the stub got.
+/// A request that the stub received.
 #[derive(Clone)]
 pub struct ReceivedRequest {
     pub method: String,
@@ -26,13 +26,13 @@ pub struct ReceivedRequest {
     pub target: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Counts up from 0: equal for requests that shared a connection.
+    /// The connection's number, from 0: equal for requests that shared a connection.
     pub connection: usize,
     hung_up: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
 }
 
-/// What a stub says besides; `None` leaves the answer to the faithful data plane.
+/// Answers requests for which there is no rule; `None` leaves the answer to the faithful data plane.
 type Handler = dyn Fn(&ReceivedRequest) -> Option<Reply> + Send + Sync;
 
 struct Shared {
@@ -45,7 +45,7 @@ struct Shared {
     closed: AtomicBool,
 }
 
-/// The first rule that fits answers; later ones are told first, so that a test can change its mind.
+/// A scripted answer. The first rule that fits is used; newer ones come first, so that a test can change an answer.
 struct Rule {
     path: String,
     model: Option<String>,
@@ -54,7 +54,7 @@ struct Rule {
 }
 
 impl Upstream {
-    /// A stub that lists these models as Google's API does, too.
+    /// Starts a stub that also lists these models as Google's API does.
     pub fn of_google(models: &[&str]) -> Self {
         let upstream = Self::start(models);
         let listed = models.iter().map(
@@ -65,7 +65,7 @@ impl Upstream {
         upstream
     }
 
-    /// A stub that offers these models.
+    /// Starts a stub that offers these models.
     pub fn start(models: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -83,7 +83,7 @@ impl Upstream {
         Self { address, shared }
     }
 
-    /// A stub with a model that knows only one of the paths that models are asked at.
+    /// Starts a stub whose model is available at only one of the paths for model requests.
     pub fn with_one_path(model: &str, offered: &str) -> Self {
         let upstream = Self::start(&[model]);
         for path in ["/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages"] {
@@ -103,27 +103,27 @@ impl Upstream {
         *self.shared.models.lock().expect("no panic there") = models.iter().map(|&m| m.to_owned()).collect();
     }
 
-    /// From now on what no rule is for is answered by `handler` first.
+    /// Answers requests without a rule by `handler` first, from now on.
     pub fn serve(&self, handler: impl Fn(&ReceivedRequest) -> Option<Reply> + Send + Sync + 'static) {
         *self.shared.handler.lock().expect("no panic there") = Some(Arc::new(handler));
     }
 
-    /// From now on `path` is answered so.
+    /// Sets the reply to requests to `path` from now on.
     pub fn answer(&self, path: &str, reply: Reply) {
         self.rule(path, None, None, reply);
     }
 
-    /// The next request to `path` is answered so.
+    /// Sets the reply to the next request to `path`.
     pub fn answer_once(&self, path: &str, reply: Reply) {
         self.rule(path, None, Some(1), reply);
     }
 
-    /// Requests to `path` for this model are answered so.
+    /// Sets the reply to requests to `path` for this model.
     pub fn answer_model(&self, path: &str, model: &str, reply: Reply) {
         self.rule(path, Some(model), None, reply);
     }
 
-    /// Answers faithfully again.
+    /// Removes all rules, so that it answers faithfully again.
     pub fn answer_faithfully(&self) {
         self.shared.rules.lock().expect("no panic there").clear();
     }
@@ -133,36 +133,36 @@ impl Upstream {
         self.shared.rules.lock().expect("no panic there").insert(0, rule);
     }
 
-    /// Closes the port and every open connection: from now on connecting is refused.
+    /// Closes the port and every open connection: from now on, connections are refused.
     pub fn refuse(&self) {
         if self.shared.closed.swap(true, Ordering::SeqCst) {
             return;
         }
-        // The accept loop looks at the flag after each connection: this is the one that wakes it.
+        // The accept loop checks the flag after each connection; this one wakes it.
         let _ = TcpStream::connect(self.address);
         self.hang_up();
         eventually("the stub's port is closed", || TcpStream::connect(self.address).is_err().then_some(()));
     }
 
-    /// Closes every open connection, but goes on accepting new ones.
+    /// Closes every open connection, but still accepts new ones.
     pub fn hang_up(&self) {
         for stream in self.shared.open.lock().expect("no panic there").drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Every request so far, oldest first.
+    /// Returns every request so far, oldest first.
     pub fn asked(&self) -> Vec<ReceivedRequest> {
         self.shared.asked.lock().expect("no panic there").clone()
     }
 
-    /// The requests to one path.
+    /// Returns the requests to one path.
     pub fn asked_for(&self, path: &str) -> Vec<ReceivedRequest> {
         let asked = self.asked().into_iter();
         asked.filter(|asked| asked.path() == path).collect()
     }
 
-    /// The latest request to `path`, waited for.
+    /// Waits for a request to `path`; returns the latest one.
     #[track_caller]
     pub fn last(&self, path: &str) -> ReceivedRequest {
         eventually(&format!("the upstream is asked for {path}"), || self.asked_for(path).pop())
@@ -191,12 +191,12 @@ impl ReceivedRequest {
         serde_json::from_slice(&self.body).expect("a JSON body")
     }
 
-    /// Whether the other side closed the connection before the answer was complete.
+    /// Returns whether the other side closed the connection before the answer was complete.
     pub fn hung_up(&self) -> bool {
         self.hung_up.load(Ordering::SeqCst)
     }
 
-    /// Bytes of the answer's body handed to the kernel so far.
+    /// Returns how many bytes of the answer's body were handed to the kernel so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
@@ -217,7 +217,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         std::thread::spawn(move || {
             let number = shared.connections.fetch_add(1, Ordering::SeqCst);
             let _ = stream.set_nodelay(true);
-            // An error is the other side's end: there is nobody left to tell.
+            // An error means that the other side is gone, so nobody is left to be told.
             let _ = serve(stream, number, &shared);
         });
     }
@@ -315,7 +315,7 @@ fn read_line(reader: &mut BufReader<TcpStream>) -> std::io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// Plays a reply; gives whether the connection may carry another request.
+/// Sends a reply; returns whether the connection may carry another request.
 fn play(reply: &Reply, stream: &mut TcpStream, asked: &ReceivedRequest) -> std::io::Result<bool> {
     let played = try_play(reply, stream, asked);
     if played.is_err() {
@@ -349,7 +349,7 @@ fn try_play(reply: &Reply, stream: &mut TcpStream, asked: &ReceivedRequest) -> s
         Body::Steps(steps) => {
             stream.write_all((head + "transfer-encoding: chunked\r\n\r\n").as_bytes())?;
             let clean = matches!(reply.end, End::Clean);
-            // The end goes with the last piece: the gateway waits a tenth of a second for one that comes alone.
+            // The end is sent with the last piece: the gateway would wait a tenth of a second for an end that comes alone.
             let (steps, last) = match steps.split_last() {
                 Some((Step::Piece(last), before)) if clean && !last.is_empty() => (before, Some(last)),
                 _ => (&steps[..], None),
@@ -388,7 +388,7 @@ fn take(step: &Step, stream: &mut TcpStream, asked: &ReceivedRequest) -> std::io
     }
 }
 
-/// Waits until `over`, watching whether the other side hangs up meanwhile.
+/// Waits until `over`; fails when the other side hangs up meanwhile.
 fn wait(stream: &TcpStream, mut over: impl FnMut() -> bool) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_millis(5)))?;
     let deadline = Instant::now() + Gate::LIMIT;

@@ -1,4 +1,4 @@
-//! A stub WebDAV server: files in collections, behind a user name and a password (RFC 4918).
+//! A stub WebDAV server (RFC 4918): files in collections, protected by a user name and a password.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -14,18 +14,18 @@ pub struct WebDav {
 #[derive(Default)]
 struct Held {
     files: BTreeMap<String, Vec<u8>>,
-    /// With a slash at the end.
+    /// The paths of collections, with a trailing slash.
     collections: BTreeSet<String>,
-    /// A method that is refused, with the status and the words.
+    /// A refused method, with the status and text of the refusal.
     refused: Option<(String, u16, String)>,
-    /// What is stored is cut short.
+    /// Whether stored files are cut short.
     cuts: bool,
-    /// What every path is said to have, nothing at all included.
+    /// The content shown at every path, which may be none at all.
     shown: Option<Option<Vec<u8>>>,
 }
 
 impl WebDav {
-    /// Lets in `ann` with the password `pass-word`; has the root only.
+    /// Starts a server with only a root, which accepts `ann` with the password `pass-word`.
     pub fn start() -> Self {
         let upstream = Upstream::start(&[]);
         let held =
@@ -83,13 +83,13 @@ impl WebDav {
         self.held.lock().expect("no panic there").files.insert(path.to_owned(), bytes.to_vec());
     }
 
-    /// From now on requests of this method are refused so; of no other.
+    /// Refuses requests of this method, and of no other, from now on.
     pub fn refuse(&self, method: &str, status: u16, words: &str) {
         self.held.lock().expect("no panic there").refused =
             Some((method.to_owned(), status, words.to_owned()));
     }
 
-    /// Says that every path has this, whatever is stored there.
+    /// Shows this content at every path, whatever is stored there.
     pub fn shows(&self, bytes: Option<&[u8]>) {
         self.held.lock().expect("no panic there").shown = Some(bytes.map(<[u8]>::to_vec));
     }
@@ -100,7 +100,7 @@ impl WebDav {
         (held.refused, held.shown) = (None, None);
     }
 
-    /// From now on half of what is written is lost.
+    /// Loses half of every file written from now on.
     pub fn cut(&self) {
         self.held.lock().expect("no panic there").cuts = true;
     }

@@ -1,19 +1,18 @@
-//! What real upstreams put on the wire: full answers and streams of each dialect, and bodies under a
-//! content encoding.
+//! Bodies as real upstreams send them: full answers and streams of each dialect, and bodies with a content encoding.
 
 use serde_json::{Value, json};
 
 use super::reply::Reply;
 
-/// Usage that every faithful answer reports.
+/// The usage that every faithful answer reports.
 pub const PROMPT_TOKENS: u64 = 11;
 pub const COMPLETION_TOKENS: u64 = 7;
 
-/// The text that faithful answers and streams say.
+/// The text of faithful answers and streams.
 pub const TEXT: &str = "Signals are set.";
 const WORDS: [&str; 3] = ["Signals ", "are ", "set."];
 
-/// What a well-behaved upstream says to this request.
+/// Builds a well-behaved upstream's answer to this request.
 pub fn faithful(method: &str, path: &str, body: &Value, models: &[String]) -> Reply {
     let model = body["model"].as_str().unwrap_or_default();
     let streamed = body["stream"] == true;
@@ -41,18 +40,18 @@ pub fn model_list(models: &[String]) -> Value {
     json!({"object": "list", "data": models.iter().map(item).collect::<Vec<_>>()})
 }
 
-/// A server-sent event without a name.
+/// Builds a server-sent event without a name.
 pub fn data(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// A server-sent event named after its type.
+/// Builds a server-sent event named after its type.
 pub fn named(value: &Value) -> String {
     let name = value["type"].as_str().unwrap_or("message");
     format!("event: {name}\ndata: {value}\n\n")
 }
 
-/// The `data` of every event of a stream that is JSON.
+/// Returns the `data` of every event of a stream that is JSON.
 pub fn data_of(stream: &str) -> Vec<Value> {
     super::split_events(stream.as_bytes())
         .iter()
@@ -220,7 +219,7 @@ pub fn image() -> Value {
 
 // === content encodings, stored blocks only: the framing is real, nothing is squeezed ===
 
-/// RFC 1952 with one stored block; at most 65535 bytes.
+/// Encodes as gzip (RFC 1952) with one stored block; at most 65535 bytes.
 pub fn gzip(plain: &[u8]) -> Vec<u8> {
     let length = u16::try_from(plain.len()).expect("one stored block");
     let mut bytes = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 1];
@@ -232,7 +231,7 @@ pub fn gzip(plain: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// RFC 8878 with one raw block in a single-segment frame.
+/// Encodes as zstd (RFC 8878) with one raw block in a single-segment frame.
 pub fn zstd(plain: &[u8]) -> Vec<u8> {
     let length = u32::try_from(plain.len()).expect("a short body");
     let mut bytes = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
@@ -242,9 +241,9 @@ pub fn zstd(plain: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// RFC 8878 with nothing but blanks, each 128 KiB of them in four bytes.
+/// Encodes blanks as zstd (RFC 8878), with 128 KiB of them in every four bytes.
 pub fn zstd_of_blanks(length: usize) -> Vec<u8> {
-    // No size, a window of 1 MiB.
+    // Without a size, with a window of 1 MiB.
     let mut bytes = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x50];
     let repeated = (128 << 10 << 3 | 1 << 1) as u32;
     for left in (0..length >> 17).rev() {
@@ -254,7 +253,7 @@ pub fn zstd_of_blanks(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// RFC 7932 with one uncompressed meta-block; at most 65536 bytes.
+/// Encodes as brotli (RFC 7932) with one uncompressed meta-block; at most 65536 bytes.
 pub fn brotli(plain: &[u8]) -> Vec<u8> {
     let length = u32::try_from(plain.len()).expect("a short body");
     assert!(length <= 1 << 16);

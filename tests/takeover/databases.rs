@@ -1,11 +1,11 @@
-//! Databases of other gateways, made by the statements that those programs make theirs with.
+//! Databases of other gateways, created by the statements that those programs use.
 
 use serde_json::{Value, json};
 
 use crate::support::{Gateway, Request, Setup, Upstream, run};
 use crate::{Move, channel, channels, find, list};
 
-/// What new-api has its ORM make of `model.Channel`, `model.Token` and `model.User`.
+/// The tables that new-api's ORM creates for `model.Channel`, `model.Token` and `model.User`.
 const NEW_API: &str = "
 CREATE TABLE `channels` (`id` integer PRIMARY KEY AUTOINCREMENT,`type` integer DEFAULT 0,`key` text NOT NULL,`open_ai_organization` text,
   `test_model` text,`status` integer DEFAULT 1,`name` text,`weight` integer DEFAULT 0,`created_time` integer,`test_time` integer,
@@ -25,7 +25,7 @@ CREATE TABLE `abilities` (`group` varchar(64),`model` varchar(255),`channel_id` 
 CREATE TABLE `options` (`key` text PRIMARY KEY,`value` text);
 ";
 
-/// What one-api has its ORM make.
+/// The tables that one-api's ORM creates.
 const ONE_API: &str = "
 CREATE TABLE `channels` (`id` integer,`type` integer DEFAULT 0,`key` text,`status` integer DEFAULT 1,`name` text,`weight` integer DEFAULT 0,
   `created_time` integer,`test_time` integer,`response_time` integer,`base_url` text DEFAULT \"\",`other` text,`balance` real,
@@ -104,7 +104,7 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
     ] {
         assert_eq!(account(name)["status"], status, "{name}");
     }
-    // The highest priority is 10; a weight is shared by the keys of a channel.
+    // The highest priority is 10; the keys of a channel share its weight.
     assert_eq!(
         channels(&gateway, "gpt-4o"),
         [
@@ -239,7 +239,7 @@ fn a_running_service_takes_the_file_of_another_gateway_as_it_is() {
     assert!(warnings.contains("Azure OpenAI") && !taken.to_string().contains("sk-sent"), "{taken}");
     assert_eq!(channels(&gateway, "m"), [channel("sent", "m", 0, 10, true)]);
     assert_eq!(find(&keys(&gateway), "name", "of a client")["enabled"], true);
-    // What is there stays: the file of another gateway is merged.
+    // Existing data stays: another gateway's file is merged.
     let yaml = b"model_list:\n- {model_name: n, litellm_params: {model: openai/n, api_key: sk-of-yaml}}\n\
         - {model_name: v, litellm_params: {model: openai/v, api_key: os.environ/PATH}}\n";
     let taken = send("", yaml).expect(200);
@@ -293,7 +293,7 @@ fn hostile_rows_are_named_and_the_others_are_taken() {
     assert!(!told.contains('\u{1b}') && !told.contains("user:pw") && !told.contains("sk-same"), "{told}");
     let gateway = moving.start();
     let of_m = channels(&gateway, "m");
-    // One credential at one address is one account, and asked first where the file asks it first.
+    // One credential at one address is one account; of its two channels, the one that the file prefers counts.
     assert!(of_m.iter().any(|(name, _, _, weight, _)| (name.as_str(), *weight) == ("a", 9)), "{of_m:?}");
     assert_eq!(of_m[0].0, "bad [31m name");
     assert_eq!(find(&list(&gateway, "/api/sites"), "url", "https://ok.example")["platform"], "openai");
@@ -361,7 +361,7 @@ fn what_is_no_file_of_a_gateway_is_named() {
     assert_eq!(missing.status.code(), Some(66));
 }
 
-/// What metapi's migrations make; older files lack the columns that are commented with a number.
+/// Returns the tables of metapi's migrations; older files lack the columns passed to `newer`.
 fn hub(is_old: bool) -> String {
     let newer = |column: &str| if is_old { String::new() } else { format!(",{column}") };
     format!(
@@ -416,7 +416,7 @@ fn the_database_of_metapi_comes_along_with_its_logins() {
     let told = moving.import(&[]);
     assert!(told.contains("5 calls, 500168 tokens, 2.750000 USD in all; their sums by day"), "{told}");
     assert!(!told.contains("autoRelogin"), "{told}");
-    // Sums are added once, and go with nothing.
+    // Sums are added once, and no replacement removes them.
     moving.import(&["--mode", "replace"]);
 
     let gateway = moving.start();
@@ -432,7 +432,7 @@ fn the_database_of_metapi_comes_along_with_its_logins() {
         ]),
         json!([3, "new-api", 2.5, 4, true, "2026-01-02T03:04:05.000Z"])
     );
-    // Half past six and half past two of the day after it, where the gateway is.
+    // Half past six, and half past two on the next day, in the gateway's time zone.
     let trend = gateway.admin().get("/api/stats/site-trend?days=30").expect(200)["trend"].clone();
     let days: Vec<&Value> =
         trend.as_array().expect("a list").iter().map(|day| &day["sites"]["Neu"]).collect();
@@ -460,7 +460,7 @@ fn the_database_of_metapi_comes_along_with_its_logins() {
     let route = find(&gateway.routes(), "modelPattern", "model-h");
     assert_eq!(json!([route["id"], route["routingStrategy"]]), json!([11, "round_robin"]));
     assert_eq!(channels(&gateway, "model-h"), [channel("ann", "model-up", 2, 30, true)]);
-    // The admin token of this instance still opens it.
+    // This instance's admin token still opens it.
     assert_eq!(gateway.admin().get("/api/settings/runtime").expect(200)["notifyCooldownSec"], 77);
     let export = gateway.admin().get("/api/settings/backup/export").expect(200);
     let exported = &export["accounts"]["accounts"][0]["extraConfig"];

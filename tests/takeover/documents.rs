@@ -393,7 +393,7 @@ fn metapi() -> Value {
 
 #[test]
 fn a_backup_of_metapi_is_merged_with_what_is_there() {
-    // Editors of Windows begin a file with a byte order mark.
+    // Windows editors begin a file with a byte order mark.
     let moving = Move::of_text("backup.json", &format!("\u{feff}{}", metapi()));
     {
         let gateway = moving.start();
@@ -474,7 +474,7 @@ fn the_import_of_the_admin_api_takes_documents_of_other_gateways() {
         warnings.contains("accounts.accounts[1]") && !answer.to_string().contains("session-5"),
         "{answer}"
     );
-    // What was there stays.
+    // Existing data stays.
     assert_eq!(list(&gateway, "/api/sites").len(), 3);
     assert_eq!(find(&list(&gateway, "/api/accounts"), "username", "u")["balance"], 2);
 
@@ -494,7 +494,7 @@ fn the_keys_of_sites_in_a_backup_of_metapi_come_along_by_the_admin_api_too() {
     let accounts = &mut twice["accounts"];
     accounts["sites"][0]["apiKey"] = json!("sk-a");
     let answer = gateway.admin().post(import, &json!({"data": twice})).expect(200);
-    // It has everything that an operator sets up there, so what it does not have goes, as with a backup of ours.
+    // The document has everything that an operator sets up there, so whatever it lacks is deleted, as with our own backups.
     assert_eq!(list(&gateway, "/api/sites").len(), 1);
     assert_eq!(answer["sections"], json!({"accounts": true, "preferences": true}));
     assert_eq!(list(&gateway, "/api/accounts").len(), 1, "an account has this key already");

@@ -1,4 +1,4 @@
-//! Every column of metapi's database that has a place here, held against what is exported after the take-over.
+//! Every column of metapi's database that has a counterpart here, compared with the export after the take-over.
 
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::support::run;
 use crate::{Move, find, list};
 
-/// The tables as that program's migrations make them, columns of what happened while it ran left out.
+/// The tables as that program's migrations create them, without the columns of its run-time history.
 const SCHEMA: &str = "
 CREATE TABLE sites (id integer PRIMARY KEY AUTOINCREMENT NOT NULL, name text NOT NULL, url text NOT NULL, external_checkin_url text,
   platform text NOT NULL, proxy_url text, use_system_proxy integer DEFAULT false, custom_headers text,
@@ -69,7 +69,7 @@ INSERT INTO downstream_api_keys VALUES
 INSERT INTO settings VALUES ('notify_cooldown_sec','77'), ('checkin_cron','"0 9 * * *"');
 "#;
 
-/// What has a place here: the table, its array, the order of its rows, and the columns that have none.
+/// The compared tables: the table, its array, and the columns without a counterpart.
 const COMPARED: &[(&str, &str, &[&str])] = &[
     ("sites", "sites", &["api_key"]),
     ("site_api_endpoints", "siteApiEndpoints", &[]),
@@ -101,7 +101,7 @@ fn camel(column: &str) -> String {
     name
 }
 
-/// A cell in the form in which both sides are compared: JSON by what it says, times as ISO 8601, flags as 0 and 1.
+/// Converts a cell to the form in which both sides are compared: JSON by its content, times as ISO 8601, flags as 0 and 1.
 fn comparable(value: Value) -> Value {
     match value {
         Value::Bool(flag) => json!(f64::from(u8::from(flag))),
@@ -118,7 +118,7 @@ fn comparable(value: Value) -> Value {
     }
 }
 
-/// The rows of a table, by the names of a backup.
+/// Returns the rows of a table, with the names of a backup.
 fn rows(database: &rusqlite::Connection, table: &str) -> Vec<Map<String, Value>> {
     let mut statement = database.prepare(&format!("SELECT * FROM {table} ORDER BY id")).expect("a table");
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
@@ -139,7 +139,7 @@ fn every_column_of_the_database_of_metapi_is_exported_as_it_was_there() {
     let moving = Move::of_database("hub.db", &format!("{SCHEMA}{ROWS}"));
     let told = moving.import(&[]);
     assert!(!told.contains("not known here"), "{told}");
-    // Before anything has run that makes routes.
+    // Before anything that creates routes has run.
     let exported = run(&moving.setup, &moving.home, &["export"]);
     let export: Value = serde_json::from_str(&exported.stdout).expect("JSON");
     let database = rusqlite::Connection::open(&moving.file).expect("a database");
@@ -152,7 +152,7 @@ fn every_column_of_the_database_of_metapi_is_exported_as_it_was_there() {
             {
                 let (expected, mut found) = (comparable(value), comparable(here[camel(&column)].clone()));
                 if let (Some(expected), Some(found)) = (expected.as_object(), found.as_object_mut()) {
-                    // Columns of our own stand in the configuration of an account, too.
+                    // Our own columns are in an account's configuration, too.
                     found.retain(|name, _| expected.contains_key(name));
                 }
                 assert_eq!(found, expected, "{table}.{column} of {here}");
@@ -161,7 +161,7 @@ fn every_column_of_the_database_of_metapi_is_exported_as_it_was_there() {
     }
     assert_eq!(export["accounts"]["routeGroupSources"][0]["id"], 1);
     assert_eq!(export["accounts"]["manualModels"], json!([{"accountId": 5, "modelName": "by-hand"}]));
-    // What happened there is in no export, and came along.
+    // The run-time history is in no export, but was taken over.
     let gateway = moving.start();
     let ann = find(&list(&gateway, "/api/accounts"), "username", "ann");
     assert_eq!(json!([ann["balanceUsed"], ann["lastCheckinAt"]]), json!([99, "2026-01-01T00:00:00.000Z"]));

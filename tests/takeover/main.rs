@@ -1,5 +1,5 @@
-//! Coming from another gateway: its file is imported from the command line, and what it said is what the admin API shows
-//! and what clients are served by.
+//! Migration from another gateway: its file is imported from the command line, and its contents are shown by the admin API
+//! and serve clients.
 
 mod databases;
 mod documents;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use support::{Gateway, Home, Setup, run};
 
-/// A directory with a file in it that shall be imported.
+/// A directory with a file to import.
 struct Move {
     home: Arc<Home>,
     setup: Setup,
@@ -34,7 +34,7 @@ impl Move {
         moving
     }
 
-    /// A file of SQLite made by these statements.
+    /// Creates an SQLite file with these statements.
     fn of_database(name: &str, sql: &str) -> Self {
         let moving = Self::of(name);
         rusqlite::Connection::open(&moving.file)
@@ -43,7 +43,7 @@ impl Move {
         moving
     }
 
-    /// Imports with these options, and gives what was printed.
+    /// Imports with these options, and returns the output.
     #[track_caller]
     fn import(&self, options: &[&str]) -> String {
         let file = self.file.to_str().expect("a path");
@@ -52,7 +52,7 @@ impl Move {
         finished.stdout
     }
 
-    /// Imports what cannot be: gives the exit status and what was printed.
+    /// Attempts an import that must fail; returns the exit status and the output.
     #[track_caller]
     fn refuse(&self, options: &[&str]) -> (i32, String) {
         let file = self.file.to_str().expect("a path");
@@ -66,7 +66,7 @@ impl Move {
     }
 }
 
-/// The rows of a list of the admin API.
+/// Returns the rows of a list of the admin API.
 #[track_caller]
 fn list(gateway: &Gateway, path: &str) -> Vec<Value> {
     let answer = gateway.admin().get(path).expect(200);
@@ -75,14 +75,14 @@ fn list(gateway: &Gateway, path: &str) -> Vec<Value> {
     rows.unwrap_or_else(|| panic!("no list at {path}")).clone()
 }
 
-/// The row whose member has this value.
+/// Returns the row whose member has this value.
 #[track_caller]
 fn find(rows: &[Value], member: &str, value: &str) -> Value {
     let found = rows.iter().find(|row| row[member] == value);
     found.unwrap_or_else(|| panic!("no {member} {value} in {rows:#?}")).clone()
 }
 
-/// The channels of a model: by the account's name, the model upstream, priority, weight and whether it is on.
+/// Returns the channels of a model: the account's name, the upstream model, priority, weight, and whether it is enabled.
 #[track_caller]
 fn channels(gateway: &Gateway, model: &str) -> Vec<(String, String, i64, i64, bool)> {
     let accounts = list(gateway, "/api/accounts");

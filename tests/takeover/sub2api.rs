@@ -1,4 +1,4 @@
-//! Keys of sub2api, whose logins go another way.
+//! The keys of sub2api; its logins are imported in another way.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
-//! `bare-lazy PORT UPSTREAM_PORT DIRECTORY`: the practical limit, what a gateway cannot do without.
+//! `bare-lazy PORT UPSTREAM_PORT DIRECTORY`: the practical limit, which does only what a gateway cannot do without.
 //!
-//! `bare-raw` and: the client's key is looked up by its hash, the body is read whole and skimmed for
-//! `model` and `stream`, the upstream's name of the model is spliced in without copying the body, usage is
-//! read while the answer passes, and a row goes to a batched SQLite journal when it has ended.
+//! It does what `bare-raw` does, and: looks up the client's key by its hash, reads the body whole and skims it for `model`
+//! and `stream`, splices in the upstream's name of the model without copying the body, reads usage while the answer passes,
+//! and writes a row to a batched SQLite journal when it has ended.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -30,7 +30,7 @@ use switchyard_bench::serve::{Whole, error, serve, strip_hop_by_hop};
 use switchyard_bench::usage::UsageReader;
 
 const BODY_LIMIT: usize = 50 << 20;
-/// What is set aside for a body at first: its Content-Length is only the client's claim.
+/// The bytes allocated for a body at first: its Content-Length is only the client's claim.
 const FIRST_ALLOCATION: usize = 256 << 10;
 const CHAT: &str = "/v1/chat/completions";
 
@@ -53,14 +53,14 @@ async fn main() -> io::Result<()> {
 struct Proxy {
     pool: Arc<Pool<Parts>>,
     journal: Journal,
-    /// Ids of clients by the SHA-256 of their key.
+    /// The clients' ids by the SHA-256 of their keys.
     clients: HashMap<[u8; 32], i64>,
     upstream_key: HeaderValue,
-    /// What a model is called upstream, as a JSON string.
+    /// The upstream's name of each model, as a JSON string.
     models: HashMap<&'static str, Bytes>,
 }
 
-/// What has to be known of a request body.
+/// The members of a request body that matter here.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -146,8 +146,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// The body in one piece: its only frame as it is, or one buffer, which believes the announced length once
-/// the client has sent the first part of it.
+/// Reads the body into one piece: its only frame unchanged, or one buffer, which trusts the announced length once the
+/// client has sent the first part of it.
 async fn collect(mut body: Incoming) -> Result<Bytes, String> {
     let announced = body.size_hint().exact().unwrap_or(0).min(BODY_LIMIT as u64) as usize;
     let mut first = Bytes::new();
@@ -173,7 +173,7 @@ async fn collect(mut body: Incoming) -> Result<Bytes, String> {
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-/// Where `part`, which was borrowed from `body`, lies in it.
+/// Returns the range of `part`, which was borrowed from `body`, within it.
 fn span(body: &[u8], part: &str) -> Range<usize> {
     let start = part.as_ptr().addr() - body.as_ptr().addr();
     start..start + part.len()
@@ -219,7 +219,7 @@ impl Body for Parts {
     }
 }
 
-/// Reads usage beside an answer and writes its row when the answer is dropped, read to the end or not.
+/// Reads usage beside an answer, and writes the answer's row when it is dropped, whether read to the end or not.
 struct Observer {
     journal: Journal,
     started: Instant,
@@ -249,7 +249,7 @@ impl Drop for Observer {
     }
 }
 
-/// What the client gets: the upstream's body, or our error.
+/// The body of an answer to the client: the upstream's, or our own error.
 enum Answer {
     Relayed { body: Relayed<Parts>, observer: Option<Observer> },
     Own(Whole),

@@ -1,6 +1,6 @@
-//! `bare-raw PORT UPSTREAM_PORT`: the least that a proxy made of hyper can do.
+//! `bare-raw PORT UPSTREAM_PORT`: the least that a hyper proxy can do.
 //!
-//! Bodies stream through both ways, nothing is looked at; only the key is put in place.
+//! Bodies stream through in both directions and are not looked at; only the key is replaced.
 
 use std::convert::Infallible;
 use std::io;
@@ -45,7 +45,7 @@ async fn forward(
     })
 }
 
-/// What the client gets: the upstream's body, or our error.
+/// The body of an answer to the client: the upstream's, or our own error.
 enum Answer {
     Relayed(Relayed<Incoming>),
     Own(Whole),

@@ -1,4 +1,4 @@
-//! `bench [options]`: one interleaved run over all targets, and its page of results. `bench/run` calls it.
+//! `bench [options]`: one interleaved run over all targets, and its page of results. Called by `bench/run`.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ struct Options {
     gateway: Option<PathBuf>,
     database: Option<String>,
     out: Option<PathBuf>,
-    /// As it was given, for the page.
+    /// The command as it was given, for the page.
     command: String,
 }
 
@@ -123,13 +123,13 @@ async fn bench(mut options: Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes sure that the target does what is about to be measured: it answers, and only with the right key.
+/// Checks that the target does what is about to be measured: that it answers, and only with the right key.
 fn first_answer(target: &Target) -> io::Result<()> {
     let ask =
         |key| call(target.port, "POST", "/v1/chat/completions", key, &chat_request(MODEL, false, 1 << 10));
     let failed = |what: String| io::Error::other(format!("{}: {what}", target.kind));
     match ask(target.key) {
-        // The stub has only streams in the other dialect; those were looked at when it was set up.
+        // The stub has only streams in the other dialect; these were checked when the target was set up.
         _ if target.kind == Kind::Converted => return Ok(()),
         Ok((200, body)) if body[..] == COMPLETION[..] => {}
         Ok((status, body)) => return Err(failed(format!("{status} {}", String::from_utf8_lossy(&body)))),
@@ -142,7 +142,7 @@ fn first_answer(target: &Target) -> io::Result<()> {
     }
 }
 
-/// Builds the static binary, which is what users get, and gives its path.
+/// Builds the static binary, which is what users get, and returns its path.
 fn build_gateway(root: &Path) -> io::Result<PathBuf> {
     eprintln!("building the gateway");
     let output = Command::new(root.join(".ci/static"))
@@ -158,7 +158,7 @@ fn build_gateway(root: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(root.join(path))
 }
 
-/// When, where and how, for the top of the page.
+/// Writes the top of the page: when, where and how the run was done.
 fn preface(options: &Options, root: &Path, yard: &Yard) -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let say = |program: &str, arguments: &[&str]| {
@@ -217,7 +217,7 @@ the command names another; the bare proxies are ordinary release builds against 
     )
 }
 
-/// The type of the file system that holds a path.
+/// Returns the type of the file system that holds a path.
 fn file_system(path: &str) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let holding = mounts.lines().filter_map(|line| {

@@ -1,9 +1,9 @@
-//! `client [ROUNDS]`: what an exchange with an upstream costs through the gateway's own client and through hyper's, both
-//! with a pool, side by side in one process. Prints a row per load.
+//! `client [ROUNDS]`: the CPU cost of an exchange with an upstream through the gateway's own client and through hyper's,
+//! each with a pool, side by side in one process. Prints a row per load.
 //!
-//! Both send the same request to the same stub and read the answer to its end; the rounds take turns. A figure is user
-//! and kernel time of this process, so what runtime and sockets cost is in both. hyper's client gives a connection
-//! a task of its own, as its documentation shows.
+//! Both send the same requests to the same stub and read the answers to the end; they take turns in each round. A figure is
+//! the user and kernel time of this process, so the cost of runtime and sockets is in both. hyper's client gives each
+//! connection a task of its own, as its documentation shows.
 
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Load {
     connections: usize,
 }
 
-/// What sends requests.
+/// The client that sends the requests.
 #[derive(Clone)]
 enum Side {
     Own(Arc<Client>, Arc<Origin>),
@@ -55,7 +55,7 @@ async fn main() -> io::Result<()> {
         for round in 0..=rounds {
             for (side, costs) in sides.iter().zip(&mut costs) {
                 let cost = work(side, &load).await?;
-                // The first round opens connections.
+                // The first round opens connections, so it does not count.
                 if round > 0 {
                     costs.push(cost);
                 }
@@ -98,7 +98,7 @@ async fn start_stub(scratch: &Scratch, port: u16) -> io::Result<Process> {
     Ok(stub)
 }
 
-/// Microseconds of CPU for an exchange, over one turn.
+/// Returns the microseconds of CPU per exchange, over one turn.
 async fn work(side: &Side, load: &Load) -> io::Result<f64> {
     let before = own_time();
     let end = Instant::now() + TURN;
@@ -157,7 +157,7 @@ where
     Ok(())
 }
 
-/// CPU time of this process, without the stub, which is its child.
+/// Returns the CPU time of this process, without the stub, which is its child.
 fn own_time() -> Duration {
     cpu_time_of_one(std::process::id())
 }

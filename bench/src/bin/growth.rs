@@ -1,11 +1,11 @@
-//! `growth GATEWAY [ACCOUNTS …]`: what one more account costs, and a few other things an operator does, as the
-//! instance grows. Prints a table and its targets; by default at 100, 1,000 and 3,000 accounts.
+//! `growth GATEWAY [ACCOUNTS …]`: the cost of one more account, and of a few other operator actions, as the instance grows.
+//! Prints a table and its targets; by default at 100, 1,000 and 3,000 accounts.
 //!
-//! Sites have ten accounts each, every account lists 25 models: twenty that all sites have, five of its site. Accounts
-//! come in through the admin API one after the other, each verified at its site, discovered and routed. At each size ten
-//! more are added to an idle gateway: those are the figures. They are to be read against those of the first row, which
-//! is ten accounts. The resident memory is that after the import, that after all routes and accounts were listed, and
-//! that after a rebuild of everything, each ten seconds later.
+//! Sites have ten accounts each, and every account lists 25 models: twenty that all sites have, five of its own site.
+//! Accounts are added through the admin API one after the other, each verified at its site, discovered and routed. At each
+//! size, ten more are added to an idle gateway, and these are measured. The first row, at ten accounts, is the one to
+//! compare the others with. The resident memory is read after the import, after all routes and accounts were listed, and
+//! after a rebuild of everything, each time ten seconds later.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,13 +21,13 @@ use switchyard_bench::process::Scratch;
 use switchyard_bench::serve::{Whole, error, json as answer};
 use switchyard_bench::yard::{Yard, median, ms, upstream, verdict};
 
-/// Accounts that a row is measured on.
+/// The accounts over which a row is measured.
 const MEASURED: usize = 10;
 const RENAMES: usize = 11;
 const SIZES: [usize; 3] = [100, 1_000, 3_000];
-/// The size that the targets speak of.
+/// The size to which the targets apply.
 const TARGET: usize = 1_000;
-/// Memory that is not needed is back with the system after so long.
+/// How long it takes until unneeded memory is returned to the system.
 const SETTLING: Duration = Duration::from_secs(10);
 
 fn main() -> io::Result<()> {
@@ -63,7 +63,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The upstream of every site: lists the models of the site that the path begins with.
+/// Answers as the upstream of every site: lists the models of the site with which the path begins.
 async fn list_models(request: Request<Incoming>) -> Result<Response<Whole>, Infallible> {
     let path = request.uri().path();
     let Some(site) = path.strip_suffix("/v1/models").map(|site| site.trim_matches('/')) else {
@@ -76,7 +76,7 @@ async fn list_models(request: Request<Incoming>) -> Result<Response<Whole>, Infa
     Ok(answer(StatusCode::OK, Bytes::from(body)))
 }
 
-/// What was measured at one size: milliseconds, and megabytes.
+/// The figures of one size, in milliseconds and megabytes.
 struct Row {
     add: f64,
     cpu: f64,
@@ -93,7 +93,7 @@ struct Row {
 }
 
 impl Row {
-    /// Adds accounts up to this size and measures the last of them, then what else a row has.
+    /// Adds accounts up to this size, measures the last of them, and then the other figures of a row.
     fn measure(yard: &mut Yard, size: usize) -> io::Result<Self> {
         while yard.accounts() + MEASURED < size {
             yard.add()?;
@@ -157,7 +157,7 @@ impl Row {
         println!("| {size} | {} |", figures.join(" | "));
     }
 
-    /// `first` is what an account costs where there is nothing yet.
+    /// Compares the row with its targets; `first` is the cost of an account in an empty instance, in milliseconds.
     fn verdicts(&self, first: f64) -> Vec<String> {
         vec![
             verdict("the thousandth account, at most twice the tenth", 2.0, self.add / first),

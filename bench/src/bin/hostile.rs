@@ -1,10 +1,10 @@
-//! `hostile GATEWAY [PAIR …] [SHAPE …]`: what others notice of two hundred requests that cost as much as a request can.
+//! `hostile GATEWAY [PAIR …] [SHAPE …]`: how two hundred requests, as expensive as a request can be, affect others.
 //!
 //! For each pair of a client's dialect and an upstream's (`chat-gemini`), in a fresh process, one key sends two hundred
-//! requests of 20 MiB at once, of all [shapes](switchyard_bench::shapes) in turn or of those named. Meanwhile somebody
-//! asks whether the gateway is well, and somebody with another key chats, each one request after the other. Prints a
-//! table of what these two had to wait, the most memory that was resident, and how much still is ten seconds later at
-//! most. Ends with an error where a target is missed.
+//! requests of 20 MiB at once, of all [shapes](switchyard_bench::shapes) in turn or of the named ones. Meanwhile one
+//! observer checks the gateway's health, and another chats with another key, each one request after the other. Prints a
+//! table of how long the observers had to wait, the most resident memory, and how much is still resident ten seconds later
+//! at most. Ends with an error if a target is missed.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -35,22 +35,22 @@ use switchyard_bench::yard;
 const ADMIN: &str = "bench-admin-token";
 const HOSTILE: &str = "sk-bench-hostile-0123456789";
 const OTHER: &str = "sk-bench-other-0123456789";
-/// The model of the site for whoever chats meanwhile.
+/// The site's model for the observer that chats meanwhile.
 const CHAT: &str = "for-others";
 const REQUESTS: usize = 200;
-/// How long an upstream takes for its answer: while it does, a request is kept.
+/// How long the upstream takes for an answer, during which the gateway holds the request.
 const THOUGHT: Duration = Duration::from_millis(300);
-/// Longest wait for one answer.
+/// The longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two requests of those who look on.
+/// The pause between two requests of an observer.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long the gateway has to give its memory back.
+/// How long the gateway has to return its memory.
 const AFTER: Duration = Duration::from_secs(10);
 
-/// What others may notice.
+/// The longest wait of an observer at p99, and the most resident memory in bytes.
 const MOST_WAIT: Duration = Duration::from_millis(100);
 const MOST_MEMORY: u64 = 400_000_000;
-/// What may still be resident afterwards.
+/// The most memory still resident afterwards, in bytes.
 const MOST_KEPT: u64 = 100_000_000;
 
 type Pair = (Dialect, Dialect);
@@ -93,7 +93,7 @@ fn parse_pair(name: &str) -> Option<Pair> {
     Some((named(from)?, named(to)?))
 }
 
-/// The upstream of every site, which speaks the dialect that the path begins with and no other.
+/// Answers as the upstream of every site: speaks the dialect with which the path begins, and no other.
 async fn upstream(request: Request<Incoming>) -> Result<Response<Whole>, Infallible> {
     let path = request.uri().path().to_owned();
     let mut body = request.into_body();
@@ -117,7 +117,7 @@ async fn upstream(request: Request<Incoming>) -> Result<Response<Whole>, Infalli
     })
 }
 
-/// Storms one gateway, prints its row, and gives the targets it missed.
+/// Storms one gateway, prints its row, and returns the targets that it missed.
 fn measure(
     gateway: &Path,
     scratch: &Scratch,
@@ -176,7 +176,7 @@ fn measure(
         .collect())
 }
 
-/// Sends all requests at once, of each kind as many, and counts the answers by their status.
+/// Sends all requests at once, the same number of each kind, and counts the answers by their status.
 fn storm(port: u16, requests: &[Vec<u8>]) -> BTreeMap<String, usize> {
     let together = Barrier::new(REQUESTS);
     let statuses: Vec<String> = thread::scope(|scope| {
@@ -201,11 +201,11 @@ fn storm(port: u16, requests: &[Vec<u8>]) -> BTreeMap<String, usize> {
     counted
 }
 
-/// The status that answers a request; it may come before the request is sent whole.
+/// Returns the status of the answer to a request; it may come before the whole request is sent.
 fn status(mut socket: TcpStream, request: &[u8]) -> io::Result<String> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    // Who is refused may not send all of it.
+    // A client that is refused may be unable to send all of it.
     let sent = socket.write_all(request);
     let mut head = [0; 12];
     match socket.read_exact(&mut head) {
@@ -214,7 +214,7 @@ fn status(mut socket: TcpStream, request: &[u8]) -> io::Result<String> {
     }
 }
 
-/// How long each of many requests took, one after the other, in seconds.
+/// Returns the seconds that each request of an observer took, in ascending order, sent one after the other until `over`.
 fn look_on(port: u16, method: &str, path: &str, body: &[u8], over: &AtomicBool) -> io::Result<Vec<f64>> {
     let mut times = Vec::new();
     while !over.load(Ordering::Relaxed) {
@@ -232,7 +232,7 @@ fn look_on(port: u16, method: &str, path: &str, body: &[u8], over: &AtomicBool) 
     Ok(times)
 }
 
-/// A gateway before an upstream of one dialect.
+/// A gateway in front of an upstream of one dialect.
 struct Yard {
     process: Process,
     port: u16,
@@ -276,7 +276,7 @@ impl Yard {
         Ok(yard)
     }
 
-    /// A site with an account that has one model.
+    /// Adds a site with an account that has one model.
     fn add(&self, url: &str, platform: &str, model: &str) -> io::Result<()> {
         let site =
             self.ask("POST", "/api/sites", &json!({ "name": model, "url": url, "platform": platform }))?;
@@ -287,7 +287,7 @@ impl Yard {
         self.ask("POST", &models, &json!({ "models": [model] })).map(drop)
     }
 
-    /// Until the model is routed, and the gateway knows which dialect its upstream speaks.
+    /// Waits until the model is routed and the gateway knows which dialect its upstream speaks.
     fn warm_up(&self, from: Dialect, model: &str) -> io::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(20);
         for (path, body) in [
@@ -319,7 +319,7 @@ impl Yard {
         Ok(serde_json::from_slice(&text)?)
     }
 
-    /// What is resident once it is little, or its time for that is over.
+    /// Returns the resident bytes, once they are few enough or the time for that is over.
     fn settled(&self) -> u64 {
         let deadline = Instant::now() + AFTER;
         loop {

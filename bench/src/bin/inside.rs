@@ -1,13 +1,12 @@
-//! `inside DIRECTORY`: what a client cannot see, measured on the gateway's own library. Prints a name and
-//! seconds per line.
+//! `inside DIRECTORY`: measures on the gateway's own library what a client cannot see. Prints a name and seconds per line.
 //!
-//! | name | what |
+//! | name | figure |
 //! |---|---|
-//! | `rebuild` | loading what requests are routed by: 10,000 routes with 50,000 channels; best of five |
+//! | `rebuild` | loading a snapshot for routing: 10,000 routes with 50,000 channels; best of five |
 //! | `lookup-p50`, `lookup-p99` | finding the route of a model among them and selecting one of its channels |
 //! | `convert` | turning a chat request of 1 MB into one of messages; median |
 //!
-//! The look-up is the dearest of those by name, over all strategies, and one behind a hundred globs.
+//! The look-up figure is the slowest of those by name, over all strategies, and of one behind a hundred globs.
 
 use std::io;
 use std::path::Path;
@@ -28,7 +27,7 @@ use switchyard_bench::payload::{MODEL, chat_request};
 const SITES: usize = 100;
 const ACCOUNTS: usize = 500;
 const ROUTES: usize = 10_000;
-/// How many of the routes have a glob instead of a name.
+/// The number of routes that have a glob instead of a name.
 const GLOBS: usize = 100;
 const CHANNELS: usize = 5;
 const LOOKUPS: usize = 20_000;
@@ -72,7 +71,7 @@ fn print(name: &str, took: Duration) {
     println!("{name} {}", took.as_secs_f64());
 }
 
-/// Accounts on sites, and routes whose channels are spread over them.
+/// Stores accounts on sites, and routes whose channels are spread over them.
 async fn fill(store: &Store) -> store::Result<()> {
     let mut ids = Vec::new();
     for number in 0..SITES {
@@ -114,13 +113,13 @@ async fn fill(store: &Store) -> store::Result<()> {
     routes::apply(store, &plan, None).await.map(|_| ())
 }
 
-/// These routes under another strategy.
+/// Copies these routes with another strategy.
 fn with_strategy(snapshot: &Snapshot, strategy: Strategy) -> Snapshot {
     let routes = snapshot.routes().iter().map(|route| Route { strategy, ..Route::clone(route) });
     Snapshot::new(routes.collect(), snapshot.sites().iter().cloned().collect(), Weights::default())
 }
 
-/// Median and 99th percentile over models spread across the routes.
+/// Returns the median and the 99th percentile over models spread across the routes.
 fn lookup(snapshot: &Snapshot, model: impl Fn(usize) -> String) -> io::Result<(Duration, Duration)> {
     let (policy, rotations) = (Policy::default(), Rotations::default());
     let mut dice = 0.0;
@@ -146,7 +145,7 @@ fn lookup(snapshot: &Snapshot, model: impl Fn(usize) -> String) -> io::Result<(D
     Ok((times[LOOKUPS / 2], times[LOOKUPS * 99 / 100]))
 }
 
-/// The median of many conversions of the same request.
+/// Returns the median of many conversions of the same request.
 fn conversion() -> io::Result<Duration> {
     let body = chat_request(MODEL, true, 1 << 20);
     let text = std::str::from_utf8(&body).map_err(io::Error::other)?;

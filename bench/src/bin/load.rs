@@ -1,4 +1,4 @@
-//! `load PORT [options]`: the load generator by itself, for profiling one target by hand.
+//! `load PORT [options]`: the load generator alone, for profiling one target by hand.
 
 use std::io;
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! `million GATEWAY [--rows N] [URL …]`: what lists, filters and statistics take with a million rows in the log. On SQLite,
-//! and in each of these empty databases (`postgres://…`, `mysql://…`), which the servers' own clients fill (psql, mariadb).
+//! `million GATEWAY [--rows N] [URL …]`: how long lists, filters and statistics take with a million rows in the log. On
+//! SQLite, and in each of the given empty databases (`postgres://…`, `mysql://…`), which the servers' own clients fill
+//! (psql, mariadb).
 //!
-//! The rows are of the last 30 days, evenly, of forty keys on twenty-five sites: each key has a client of its own and asks
-//! for four models, each of which two sites have. One in twenty fails. Every question is asked again and again by the admin
+//! The rows are spread evenly over the last 30 days, forty keys and twenty-five sites: each key has one client and asks for
+//! four models of its own, each of which two sites have. One in twenty fails. Every query is sent repeatedly to the admin
 //! API of the real binary, one at a time, once the log has been summed up.
 
 use std::io::{self, Write};
@@ -20,7 +21,7 @@ const DAYS: i64 = 30;
 const HOUR: i64 = 3_600_000;
 const SITES: i64 = 25;
 const KEYS: i64 = 40;
-/// How often each question is asked.
+/// How often each query is sent.
 const ASKED: usize = 40;
 const TARGET_MS: f64 = 100.0;
 /// How long summing up may take.
@@ -46,7 +47,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Fills one database and asks.
+/// Fills one database and measures its queries.
 fn measure(gateway: &Path, directory: &Path, url: Option<&str>, rows: i64) -> io::Result<()> {
     let variables: Vec<(&'static str, String)> = url.map(on_server).into_iter().flatten().collect();
     let start = || Yard::start_in(gateway, directory, 9, variables.clone());
@@ -89,7 +90,7 @@ fn measure(gateway: &Path, directory: &Path, url: Option<&str>, rows: i64) -> io
     Ok(())
 }
 
-/// Sites with an account each, and keys, numbered from 1.
+/// Adds sites with an account each, and keys, numbered from 1.
 fn set_up(admin: Admin) -> io::Result<()> {
     for number in 1..=SITES {
         let url = format!("http://127.0.0.1:9/{number}");
@@ -108,9 +109,9 @@ fn set_up(admin: Admin) -> io::Result<()> {
     Ok(())
 }
 
-/// What fills the log and the usage tables.
+/// Builds the script that fills the log and the usage tables.
 fn script(url: Option<&str>, rows: i64, now: i64) -> String {
-    // What a row is of has its numbers from how often the keys were through, so that all are met in all parts of a day.
+    // Model and site depend on how often the keys were gone through, so that all occur in all parts of a day.
     let key = format!("(n % {KEYS})");
     let by = if url.is_some_and(|url| url.starts_with("mysql")) { "DIV" } else { "/" };
     let model = format!("(n % {KEYS} * 4 + n {by} {KEYS} % 4)");
@@ -166,7 +167,7 @@ fn script(url: Option<&str>, rows: i64, now: i64) -> String {
     )
 }
 
-/// Runs a script by the server's own client.
+/// Runs a script with the server's own client.
 fn fill(url: &str, script: &str) -> io::Result<()> {
     let mut client = if url.starts_with("mysql") {
         let place = url.split_once("://").map_or("", |(_, place)| place);
@@ -193,13 +194,13 @@ fn fill(url: &str, script: &str) -> io::Result<()> {
     }
 }
 
-/// Waits until counting everything takes little and nothing is summed any more.
+/// Waits until counting all rows is quick and nothing is being summed up any more.
 fn summed_up(yard: &Yard) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let cpu = yard.cpu();
         std::thread::sleep(Duration::from_secs(1));
-        // A server is at work while a count is slow, SQLite while the gateway is.
+        // A database server is still busy while a count is slow; SQLite, while the gateway is.
         let is_at_rest = yard.cpu() - cpu < Duration::from_millis(50);
         let (took, _) = yard.admin().ask("GET", "/api/stats/proxy-logs?limit=1&view=query", &Value::Null)?;
         if is_at_rest && took < Duration::from_millis(50) || Instant::now() > deadline {
@@ -208,7 +209,7 @@ fn summed_up(yard: &Yard) -> io::Result<()> {
     }
 }
 
-/// What is asked.
+/// Lists the paths of the queries.
 fn questions(rows: i64, now: i64) -> io::Result<Vec<String>> {
     let log = |query: &str| format!("/api/stats/proxy-logs?{query}");
     let moment = |hours: i64| {

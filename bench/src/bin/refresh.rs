@@ -1,15 +1,15 @@
-//! `refresh GATEWAY [ROUNDS]`: what requests and changes wait while the models of 100 accounts, 2,000 each, are asked
-//! for again. Prints a table and its targets; by default of seven rounds.
+//! `refresh GATEWAY [ROUNDS]`: how long requests and changes wait while the models of 100 accounts, 2,000 each, are
+//! refreshed. Prints a table and its targets; by default of seven rounds.
 //!
 //! ```text
 //! round:  quiet ── the same lists again ── lists of which a twentieth is new
 //! ```
 //!
-//! All the while small chat requests are sent at an even pace ([`switchyard_bench::paced`]). Each of the three is measured twice in a
-//! round, the second time with a site of 20,000 channels renamed five times a second: requests are judged by the first,
-//! changes by the second. A figure is the median of the rounds: load, upstream and gateway share the cores, and what
-//! slows a round down slows all of it. Sixteen hundred of an account's models are listed by every site, the others by
-//! its own ten accounts.
+//! Meanwhile, small chat requests are sent at an even pace ([`switchyard_bench::paced`]). Each of the three modes is
+//! measured twice in a round, the second time with a site of 20,000 channels renamed five times a second: requests are
+//! judged by the first measurement, changes by the second. A figure is the median of the rounds: load, upstream and gateway
+//! share the cores, and whatever slows a round down slows all of it. Sixteen hundred of an account's models are listed by
+//! every site, the others by the account's own site only.
 
 use std::convert::Infallible;
 use std::io;
@@ -34,17 +34,17 @@ use switchyard_bench::yard::{Admin, Yard, behind, upstream, verdict};
 const ACCOUNTS: usize = 100;
 /// Models that every site lists.
 const SHARED: usize = 1_600;
-/// Models of a site alone.
+/// Models that only one site lists.
 const OWN: usize = 300;
-/// Models of a site alone that are others after each change of the lists.
+/// Models of one site that are replaced with each change of the lists.
 const CHANGING: usize = 100;
 const ROUNDS: usize = 7;
 const WRITE_PACE: Duration = Duration::from_millis(200);
 const QUIET: Duration = Duration::from_secs(4);
-/// A refresh is repeated until there are as many exchanges to judge by.
+/// The least time of refreshing, repeated until there are enough exchanges to judge by.
 const REFRESHING: Duration = Duration::from_secs(4);
 
-/// How often the lists have changed.
+/// The number of times that the lists have changed.
 static EDITION: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ enum Mode {
 
 const MODES: [Mode; 3] = [Mode::Quiet, Mode::SameLists, Mode::NewLists];
 
-/// What came of one mode in one round: seconds.
+/// The figures of one mode in one round; times in seconds.
 #[derive(Default)]
 struct Sample {
     p50: f64,
@@ -89,7 +89,7 @@ fn main() -> io::Result<()> {
             let with_writes = measure(&yard, mode, true)?;
             let sample =
                 Sample { write_p50: with_writes.write_p50, write_p99: with_writes.write_p99, ..alone };
-            // The first round warms up.
+            // The first round warms up, so it does not count.
             if round > 0 {
                 samples.push(sample);
             }
@@ -99,14 +99,14 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The upstream of every site.
+/// Answers as the upstream of every site.
 async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallible> {
     let path = request.uri().path();
     let site = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     Ok(match request.method() {
         &Method::GET if path.ends_with("/v1/models") => {
             let site = site.to_owned();
-            // This thread answers the requests that are measured.
+            // This thread also answers the requests that are measured.
             match aside(move || list_of(&site)).await {
                 Ok(list) => answer(StatusCode::OK, list),
                 Err(no_thread) => error(StatusCode::SERVICE_UNAVAILABLE, &no_thread.to_string()),
@@ -134,7 +134,7 @@ fn list_of(site: &str) -> Bytes {
     Bytes::from(list)
 }
 
-/// Loads the gateway while it is as the mode wants it, and has a site renamed or not.
+/// Loads the gateway in this mode, and has a site renamed meanwhile if `with_writes`.
 fn measure(yard: &Yard, mode: Mode, with_writes: bool) -> io::Result<Sample> {
     yard.wait_until_idle();
     let (admin, site, port) = (yard.admin(), yard.a_site(), yard.port());
@@ -178,7 +178,7 @@ fn measure(yard: &Yard, mode: Mode, with_writes: bool) -> io::Result<Sample> {
     })
 }
 
-/// A refresh counts only when it asked everybody.
+/// Fails unless the refresh asked every account.
 fn check(answer: &Value) -> io::Result<()> {
     let outcomes = answer["refresh"].as_array().map_or(&[][..], Vec::as_slice);
     let good = outcomes.iter().filter(|outcome| outcome["modelCount"] == SHARED + OWN + CHANGING);
@@ -190,7 +190,7 @@ fn check(answer: &Value) -> io::Result<()> {
     }
 }
 
-/// Renames a site now and then until it is over; how long each took, ascending, in seconds.
+/// Renames a site at intervals until `over`; returns the seconds that each renaming took, in ascending order.
 fn write(admin: Admin, site: i64, over: &AtomicBool) -> io::Result<Vec<f64>> {
     let mut writes = Vec::new();
     while !over.load(Relaxed) {

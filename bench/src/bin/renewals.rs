@@ -1,12 +1,11 @@
-//! `renewals GATEWAY [ROUNDS]`: what requests wait while the tokens of 500 connected accounts are renewed that are all due
-//! at once. Prints a table and its target; by default of three rounds, of a minute and a half each.
-//!
+//! `renewals GATEWAY [ROUNDS]`: how long requests wait while the tokens of 500 connected accounts are renewed, which are
+//! all due at once. Prints a table and its target; by default of five rounds, of about a minute and a half each.
 //! ```text
 //! round:  every token is made due ── start: all are renewed ── quiet
 //! ```
 //!
-//! The accounts are those of a stub of Codex's provider, which takes 20 ms for a token and counts how many it gives at
-//! once. Small chat requests go to an account of another site all the while. A figure is the median of the rounds.
+//! The accounts belong to a stub of Codex's provider, which takes 20 ms for a token and counts how many it issues at once.
+//! Meanwhile, small chat requests go to an account of another site. A figure is the median of the rounds.
 
 use std::convert::Infallible;
 use std::io;
@@ -28,21 +27,21 @@ use switchyard_bench::serve::{Whole, error, json as answer};
 use switchyard_bench::yard::{Yard, behind, upstream, verdict};
 
 const ACCOUNTS: usize = 500;
-/// Accounts of one import.
+/// The number of accounts per import.
 const AT_ONCE: usize = 100;
 const ROUNDS: usize = 5;
 /// How long the provider takes for a token.
 const THOUGHT: Duration = Duration::from_millis(20);
-/// The gateway spreads its renewals over less.
+/// The most time for all renewals; the gateway spreads them over less.
 const PATIENCE: Duration = Duration::from_secs(90);
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// Tokens that the provider gave, gives now, and gave at once at most.
+/// The number of tokens issued, of those being issued now, and the most that were ever issued at once.
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
 static GIVING: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// What came of one half of a round: seconds.
+/// The figures of one half of a round; times in seconds.
 struct Sample {
     p50: f64,
     p99: f64,
@@ -65,7 +64,7 @@ fn main() -> io::Result<()> {
         make_due(&directory)?;
         GIVEN.store(0, Relaxed);
         let renewing = measure(&start()?, || GIVEN.load(Relaxed) >= ACCOUNTS)?;
-        // What any start does is in both.
+        // A quiet half also begins with a start, so that the work of any start is in both.
         let yard = start()?;
         let over = Instant::now() + Duration::from_secs_f64(renewing.took);
         samples[1].push(measure(&yard, || Instant::now() >= over)?);
@@ -80,7 +79,7 @@ fn variables(stub: u16) -> Vec<(&'static str, String)> {
     vec![("PROVIDER_A_TOKEN_URL", format!("{provider}/token")), ("PROVIDER_A_BASE_URL", provider)]
 }
 
-/// The upstream of every site, and the provider.
+/// Answers as the upstream of every site, and as the provider.
 async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallible> {
     let path = request.uri().path();
     Ok(match request.method() {
@@ -102,7 +101,7 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallib
     })
 }
 
-/// One account that serves, and the connected ones.
+/// Adds one account that serves, and the connected ones.
 fn fill(yard: &mut Yard) -> io::Result<()> {
     yard.add()?;
     for first in (0..ACCOUNTS).step_by(AT_ONCE) {
@@ -120,7 +119,7 @@ fn fill(yard: &mut Yard) -> io::Result<()> {
     Ok(())
 }
 
-/// Has every token of a gateway that is stopped end in an hour.
+/// Makes every token of a stopped gateway expire in an hour.
 fn make_due(directory: &Path) -> io::Result<()> {
     let database = std::fs::read_dir(directory.join("data"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -133,7 +132,7 @@ fn make_due(directory: &Path) -> io::Result<()> {
     if due == ACCOUNTS { Ok(()) } else { Err(io::Error::other(format!("{due} accounts are connected"))) }
 }
 
-/// Loads the gateway until something is so.
+/// Loads the gateway until `is_over`.
 fn measure(yard: &Yard, is_over: impl Fn() -> bool) -> io::Result<Sample> {
     let (over, port) = (Arc::new(AtomicBool::new(false)), yard.port());
     let clients = {
@@ -180,7 +179,7 @@ fn report(samples: &[Vec<Sample>; 2]) {
     println!("{}", verdict(&target, 10.0, median));
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 fn now() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64)
 }

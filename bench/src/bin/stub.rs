@@ -1,16 +1,16 @@
-//! `stub PORT`: the upstream of a bench, small and quick enough not to be what is measured.
+//! `stub PORT`: the upstream of a bench, small and fast enough not to be what is measured.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET /v1/models` | two models |
+//! | `GET /v1/models` | three models |
 //! | `POST /v1/chat/completions` | 727 bytes of JSON |
 //! | … with `"stream":true` | 100 chunks and `[DONE]`, all ready at once |
-//! | … with `"model":"flushed"` too | the same, each chunk in a write of its own |
-//! | … with `"model":"paced"` too | the same, one chunk every 10 ms |
+//! | … and `"model":"flushed"` | the same, each chunk in a write of its own |
+//! | … and `"model":"paced"` | the same, one chunk every 10 ms |
 //! | `POST /v1/messages` | the same streams in the messages dialect; only streams |
-//! | `GET /sites/…/api/user/self` | what an account has left, after 20 ms |
+//! | `GET /sites/…/api/user/self` | an account's balance, after 20 ms |
 //!
-//! One thread: what a request costs here is the same for every target, and the other core is theirs.
+//! It runs on one thread: a request costs the same here for every target, and the other cores are theirs.
 
 use std::convert::Infallible;
 use std::io;
@@ -32,17 +32,17 @@ use switchyard_bench::payload::{
 use switchyard_bench::serve::{Whole, error, json, serve};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Time between two chunks of a paced stream.
+/// The time between two chunks of a paced stream.
 const PACE: Duration = Duration::from_millis(10);
-/// How long a site takes to say what an account has left: a quick one.
+/// How long a site takes to report an account's balance; a quick one.
 const THOUGHT: Duration = Duration::from_millis(20);
-/// What it says then, as new-api does.
+/// The balance report, in the format of new-api.
 const ACCOUNT: Bytes = Bytes::from_static(
     br#"{"success":true,"message":"","data":{"id":1,"username":"bench","group":"default","quota":500000,"used_quota":1000,"request_count":7}}"#,
 );
-/// `model` and `stream` stand within this much of the bodies that the load sends.
+/// `model` and `stream` are within this many first bytes of the bodies that the load sends.
 const HEAD_OF_BODY: usize = 128;
-/// Bodies that the gateway writes anew have them where they like.
+/// The bytes to search in bodies that the gateway has rewritten, where they may be anywhere.
 const WHOLE_BODY: usize = 4 << 10;
 
 #[tokio::main(flavor = "current_thread")]
@@ -75,13 +75,13 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, Infallib
     })
 }
 
-/// The key that a request shows, as either dialect does.
+/// Returns the request's key, from the header of either dialect.
 fn key(headers: &HeaderMap) -> Option<&[u8]> {
     let bearer = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
     bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes))
 }
 
-/// Reads the body to its end and keeps only its first bytes.
+/// Reads the body to its end, but keeps only its first bytes.
 async fn drain(mut body: Incoming, kept: usize) -> Result<Vec<u8>, hyper::Error> {
     let mut head = Vec::with_capacity(kept);
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
@@ -93,7 +93,7 @@ async fn drain(mut body: Incoming, kept: usize) -> Result<Vec<u8>, hyper::Error>
     Ok(head)
 }
 
-/// Whether a body has this member, written without blanks.
+/// Returns whether a body has this member, written without blanks.
 fn asks_for(asked: &[u8], member: &str, value: &str) -> bool {
     memmem::find(asked, format!(r#""{member}":{value}"#).as_bytes()).is_some()
 }
@@ -110,19 +110,19 @@ fn stream(asked: &[u8], events: &'static [Bytes]) -> Response<Answer> {
     response
 }
 
-/// What the stub sends.
+/// The body of the stub's answer.
 enum Answer {
     Whole(Whole),
     Stream { events: slice::Iter<'static, Bytes>, pace: Pace },
 }
 
-/// When a stream's next event is due.
+/// When the next event of a stream is due.
 enum Pace {
-    /// At once: hyper joins events in its writes.
+    /// At once: hyper combines events in its writes.
     Burst,
-    /// At once, but after a pause in which hyper writes the last one out.
+    /// At once, but after a pause in which hyper writes the last one.
     Flushed { pause: bool },
-    /// When the timer goes off.
+    /// When the timer fires.
     Timed(Pin<Box<Sleep>>),
 }
 

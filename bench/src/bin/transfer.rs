@@ -1,13 +1,14 @@
-//! `transfer GATEWAY [MEGABYTES] [ROUNDS]`: what requests wait while a backup is read and while one is written, and what memory
-//! that takes. Prints a table and its targets; by default of 200 MB and five rounds.
+//! `transfer GATEWAY [MEGABYTES] [ROUNDS]`: how long requests wait while a backup is imported and while one is exported,
+//! and how much memory that takes. Prints a table and its targets; by default of 200 MB and five rounds.
 //!
 //! ```text
-//! round:  quiet ── the backup comes in, over what is there ── all goes out
+//! round:  quiet ── the backup is imported over the present data ── everything is exported
 //! ```
 //!
-//! All the while small chat requests are sent at an even pace ([`switchyard_bench::paced`]). The backup is the gateway's own
-//! export with accounts added that have long notes and are not in use, so that requests go where they went before. Who
-//! sends and receives it gives way to all others: else he would take the cores that are the gateway's elsewhere.
+//! Meanwhile, small chat requests are sent at an even pace ([`switchyard_bench::paced`]). The backup is the gateway's own
+//! export with disabled accounts added that have long notes, so that requests go where they went before. The sender and
+//! receiver of the backup gives way to all other threads; otherwise it would take cores that the gateway would have if the
+//! client ran elsewhere.
 
 use std::convert::Infallible;
 use std::io;
@@ -32,11 +33,11 @@ const EXPORT: &str = "/api/settings/backup/export";
 const IMPORT: &str = "/api/settings/backup/import";
 const MEGABYTES: usize = 200;
 const ROUNDS: usize = 5;
-/// Bytes of the note of an account that is added.
+/// The length of an added account's note, in bytes.
 const NOTE: usize = 4_000;
 const QUIET: Duration = Duration::from_secs(6);
 
-/// What came of one mode in one round: seconds.
+/// The figures of one mode in one round, in seconds.
 struct Sample {
     p99: f64,
     took: f64,
@@ -78,7 +79,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The upstream of every site.
+/// Answers as the upstream of every site.
 async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallible> {
     let path = request.uri().path();
     let list = || Bytes::from(json!({ "object": "list", "data": [{ "id": MODEL }] }).to_string());
@@ -89,7 +90,7 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallib
     })
 }
 
-/// The body of an import: all that is there, and accounts up to that many megabytes.
+/// Builds the body of an import: everything that is there, and added accounts up to this many megabytes.
 fn backup(admin: Admin, site: i64, megabytes: usize) -> io::Result<Vec<u8>> {
     let (_, mut document) = admin.ask("GET", EXPORT, &Value::Null)?;
     let accounts = document["accounts"]["accounts"].as_array_mut();
@@ -101,7 +102,7 @@ fn backup(admin: Admin, site: i64, megabytes: usize) -> io::Result<Vec<u8>> {
             "accessToken": format!("session-{number}"), "extraConfig": note,
         })
     }));
-    // It is of the document as it was.
+    // The checksum belongs to the unchanged document.
     document.as_object_mut().and_then(|document| document.remove("checksum"));
     Ok(json!({ "data": document }).to_string().into_bytes())
 }

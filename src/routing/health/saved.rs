@@ -1,11 +1,11 @@
-//! Health as text: the setting `token_router_site_runtime_health_v1`.
+//! Site health and account limits as text: the setting `token_router_site_runtime_health_v1`.
 //!
 //! ```json
 //! {"version":1,"savedAtMs":…,"globalBySiteId":{"7":{…}},"modelBySiteId":{"7":{"gpt-4o":{…}}},
 //!  "limitWindowsByAccountId":{"3":[{…}]},"lastLimitResetByAccountId":{"3":…}}
 //! ```
 //!
-//! Whatever the text holds, reading it gives numbers that the rules can work with.
+//! Whatever the text holds, reading it yields numbers that the health rules can work with.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::time::Millis;
 
 /// The name of the setting.
 pub const SETTING: &str = "token_router_site_runtime_health_v1";
-/// Records without an event for so long are not saved.
+/// Records without an event for longer than this are not saved, in milliseconds.
 const IDLE: Millis = 7 * 24 * 60 * 60 * 1000;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -49,8 +49,8 @@ struct SavedHealth {
     last_failure_at_ms: Option<Millis>,
 }
 
-/// The health of these sites, and the limits of these accounts, at `now`. What has been idle too long is dropped, here and
-/// there.
+/// Writes the health of these sites and the limits of these accounts at `now`. Records that have been idle too long are
+/// left out; those of models are dropped from `sites`, too.
 pub fn write(
     sites: &[(SiteId, Arc<SiteHealth>)],
     limits: &[(AccountId, Arc<LimitWindows>)],
@@ -79,7 +79,7 @@ pub fn write(
     serde_json::to_string(&saved).unwrap_or_default()
 }
 
-/// Gives each site and each account what was saved of it; a text of another kind gives nothing.
+/// Restores the saved health of each site and the limits of each account; ignores text that is not in this format.
 pub fn read(
     text: &str,
     site: impl Fn(SiteId) -> Arc<SiteHealth>,

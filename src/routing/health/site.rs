@@ -1,8 +1,8 @@
 //! The health of one site and of the models on it, shared by every request that goes there.
 //!
-//! Each record has a lock of its own that is held for a few additions. Most sites are well most of the
-//! time, and then a selection takes no lock at all: `is_notable` and `notable_models` say that there is
-//! nothing to read. Of a site whose clients make up model names, only those used recently are kept.
+//! Each record has a lock of its own, held for a few additions. Most sites are healthy most of the time, and then a
+//! selection takes no lock at all: `is_notable` and `notable_models` tell that there is nothing to read. If clients make up
+//! model names, a site keeps only those used recently.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,12 +13,12 @@ use crate::routing::pattern::norm;
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// One model more, and the half without an event for the longest time goes.
+/// The most models kept per site. One more drops the half whose last events are the oldest.
 const MAX_MODELS: usize = 512;
-/// The least that both records together leave of a share.
+/// The lowest multiplier that site and model give together.
 const LEAST_TOGETHER: f64 = 0.0064;
 
-/// Health of a site and of each model on it, by normalised name.
+/// The health of a site and of each model on it, by normalised name.
 #[derive(Debug, Default)]
 pub struct SiteHealth {
     site: Record,
@@ -35,41 +35,41 @@ struct Record {
 // === impl SiteHealth ===
 
 impl SiteHealth {
-    /// An attempt for `model` succeeded.
+    /// Records a successful attempt for `model`.
     pub fn succeed(&self, model: &str, latency_ms: u64, now: Millis) {
         self.change(model, |health| health.succeed(latency_ms, now));
     }
 
-    /// An attempt for `model` failed by the channel's fault.
+    /// Records an attempt for `model` that failed by the channel's fault.
     pub fn fail(&self, model: &str, weight: FailureWeight, now: Millis) {
         self.change(model, |health| health.fail(weight, now));
     }
 
-    /// What is left of the share of a channel that serves `model` here.
+    /// Returns the factor, up to 1, by which health reduces the share of a channel that serves `model` here.
     pub fn multiplier(&self, model: &str, now: Millis) -> f64 {
         let (site, of_model) = self.multipliers(model, now);
         (site * of_model).clamp(LEAST_TOGETHER, 1.0)
     }
 
-    /// The parts of the multiplier: the site's and the model's.
+    /// Returns the two parts of the multiplier: the site's and the model's.
     pub fn multipliers(&self, model: &str, now: Millis) -> (f64, f64) {
         let site = self.site.notable().map_or(1.0, |health| health.multiplier(now));
         (site, self.notable_model(model).map_or(1.0, |health| health.multiplier(now)))
     }
 
-    /// Is the site, or this model on it, behind an open breaker?
+    /// Returns whether the breaker of the site, or of this model on it, is open.
     pub fn is_open(&self, model: &str, now: Millis) -> bool {
         let open = |health: Option<Health>| health.is_some_and(|health| health.is_open(now));
         open(self.site.notable()) || open(self.notable_model(model))
     }
 
-    /// Recent outcomes, of this model where there are any.
+    /// Returns the site's recent outcomes, blended with those of this model where there are any.
     pub fn recent(&self, model: &str, now: Millis) -> Recent {
         let of_model = self.models().get(&*norm(model)).map(|record| record.health().recent(now));
         Recent::blended(self.site.health().recent(now), of_model.unwrap_or_default())
     }
 
-    /// As if nothing had ever happened to the site as a whole and to this model on it.
+    /// Resets the record of the site as a whole and, if given, that of this model on it.
     pub fn forget(&self, model: Option<&str>) {
         self.site.put(Health::default());
         let Some(model) = model else { return };
@@ -79,14 +79,14 @@ impl SiteHealth {
         }
     }
 
-    /// The site's record and those of its models.
+    /// Returns the site's record and those of its models.
     pub(super) fn records(&self) -> (Health, Vec<(Box<str>, Health)>) {
         let models = self.models();
         let models = models.iter().map(|(name, record)| (name.clone(), *record.health()));
         (*self.site.health(), models.collect())
     }
 
-    /// Takes over what was saved.
+    /// Restores saved records.
     pub(super) fn restore(&self, site: Option<Health>, models: Vec<(Box<str>, Health)>) {
         if let Some(health) = site {
             self.site.put(health);
@@ -96,7 +96,7 @@ impl SiteHealth {
         }
     }
 
-    /// The moment of the last event, for any model.
+    /// Returns the time of the last event, for any model.
     pub fn last_event(&self) -> Millis {
         self.site.health().last_event()
     }
@@ -115,7 +115,7 @@ impl SiteHealth {
         }
     }
 
-    /// Changes a model's record while nobody can remove it, so that the notable ones stay counted.
+    /// Changes a model's record while it cannot be removed, so that the count of notable ones stays right.
     fn change_model(&self, name: &str, event: impl Fn(&mut Health)) {
         if let Some(record) = self.models().get(name) {
             return self.note(record, event);
@@ -167,13 +167,13 @@ impl SiteHealth {
 // === impl Record ===
 
 impl Record {
-    /// Whether it was notable before and is now.
+    /// Changes the record; returns whether it was notable before and whether it is now.
     fn change(&self, event: impl Fn(&mut Health)) -> (bool, bool) {
         let mut health = self.health();
         event(&mut health);
         let (before, now) = (self.is_notable.load(Relaxed), health.is_notable());
         if before != now {
-            self.is_notable.store(now, Relaxed); // under the lock: nobody else changes it
+            self.is_notable.store(now, Relaxed); // under the lock: nothing else changes it
         }
         (before, now)
     }
@@ -182,7 +182,7 @@ impl Record {
         self.change(|kept| *kept = health);
     }
 
-    /// None when a selection need not look.
+    /// Returns the record; `None` when a selection need not look at it.
     fn notable(&self) -> Option<Health> {
         self.is_notable.load(Relaxed).then(|| *self.health())
     }

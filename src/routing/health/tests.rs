@@ -1,4 +1,4 @@
-//! How far failures, successes and time move a site's health, number by number.
+//! How far failures, successes and time change a site's health, number by number.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::ids::{AccountId, SiteId};
 use crate::routing::limit_windows::{LimitWindow, LimitWindows, WindowSource};
 
 const NOW: Millis = 1_777_622_400_000;
-/// An answer of 502 that says so.
+/// A 502 answer whose text says so, too.
 const BAD_GATEWAY: FailureWeight = FailureWeight { penalty: 2.5, transient: true };
 
 fn close(one: f64, other: f64) -> bool {

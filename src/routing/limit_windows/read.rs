@@ -1,17 +1,17 @@
-//! Windows in the headers of an answer. The names are those of the vendors' documentation; Codex's are what its
-//! published client reads.
+//! Parses limit windows from the headers of an answer. The names are those of the vendors' documentation; Codex's are those
+//! that its published client reads.
 
 use super::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
 use crate::time::{self, Millis};
 
-/// The longest header that is looked at.
+/// The longest header name or value that is read, in bytes.
 const MAX_LENGTH: usize = 96;
-/// A window of at most so many minutes is the short one of Codex's two.
+/// Codex's short window is at most this long, in minutes.
 const SHORT_MINUTES: f64 = 360.0;
 const COUNTED: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
 const PLANS: [&str; 2] = [FIVE_HOURS, SEVEN_DAYS];
 
-/// What one window's headers say.
+/// The values of one window's headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Told {
     percent: Option<f64>,
@@ -21,26 +21,26 @@ struct Told {
     minutes: Option<f64>,
 }
 
-/// The headers of an answer, sorted by what they are about.
+/// The limit headers of an answer, sorted by window.
 #[derive(Default)]
 struct Gathered {
-    /// Codex's primary and secondary.
+    /// Codex's primary and secondary window.
     codex: [Told; 2],
-    /// By [`PLANS`].
+    /// The windows of a plan, in the order of [`PLANS`].
     plans: [Told; 2],
-    /// By [`COUNTED`].
+    /// The windows of counted limits, in the order of [`COUNTED`].
     counted: [Told; 4],
 }
 
-/// The windows that the headers of an answer tell of, as far as they are not over. Mostly there are none, and that is
-/// seen by the beginnings of the names.
+/// Returns the windows in the headers of an answer that are still in force. Most answers have none, which shows by the
+/// first letters of the names.
 pub fn read<'h>(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now: Millis) -> Vec<LimitWindow> {
     let mut windows = told(headers, WindowSource::Headers, now);
     windows.retain(|window| window.is_in_force(now));
     windows
 }
 
-/// The windows that the headers of an answer tell of, with those that are over.
+/// Returns the windows in the headers of an answer, including expired ones.
 pub fn told<'h>(
     headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     source: WindowSource,
@@ -65,7 +65,7 @@ enum Family {
 }
 
 impl Family {
-    /// Whose header this is, and what follows the beginning of its name.
+    /// Returns whose header this is, and the rest of its name after the prefix.
     fn of(name: &[u8]) -> Option<(Self, &[u8])> {
         let (start, family): (&[u8], _) = match (name.first()?, name.get(2)?) {
             (b'x' | b'X', b'c' | b'C') => (b"x-codex-", Self::Codex),
@@ -144,7 +144,7 @@ impl Gathered {
     }
 }
 
-/// What the two windows of Codex are: the shorter one is of five hours.
+/// Names the two windows of Codex: the shorter one is the five-hour window.
 fn codex_names([primary, secondary]: [Told; 2]) -> [&'static str; 2] {
     let [short, long] = PLANS;
     let primary_is_short = match (primary.minutes, secondary.minutes) {
@@ -177,7 +177,7 @@ impl Told {
     }
 }
 
-/// Which of the known words a name begins with, and what it says of it.
+/// Returns the index of the known word that a name begins with, and the rest of the name after the hyphen.
 fn one_of<'n>(known: &[&str], name: &'n str) -> Option<(usize, &'n str)> {
     known.iter().enumerate().find_map(|(at, word)| Some((at, name.strip_prefix(word)?.strip_prefix('-')?)))
 }
@@ -187,16 +187,16 @@ fn after(now: Millis, seconds: f64) -> Millis {
     now.saturating_add((seconds.max(0.0) * 1000.0) as Millis)
 }
 
-/// A date, or seconds since 1970.
+/// Reads a date, or seconds since 1970.
 fn moment(value: &str) -> Option<Millis> {
     let seconds = value.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
     seconds.map(|seconds| (seconds * 1000.0) as Millis).or_else(|| time::parse(value))
 }
 
-/// `6m0s`, `1h2m3.5s`, `20ms`, or a number of seconds; `None` for a moment.
+/// Reads a duration in seconds: `6m0s`, `1h2m3.5s`, `20ms`, or a number of seconds; `None` for a point in time.
 fn span(value: &str) -> Option<f64> {
     if let Ok(seconds) = value.parse::<f64>() {
-        // A number as large as this is a date in seconds.
+        // A number this large is a date in seconds.
         return Some(seconds).filter(|seconds| (0.0..1e9).contains(seconds));
     }
     let (mut rest, mut seconds) = (value, 0.0);
@@ -225,7 +225,7 @@ mod tests {
 
     const NOW: Millis = 1_777_622_400_000;
 
-    /// Name, percent, limit, remaining and seconds to the reset of every window.
+    /// The name, percentage, limit, remaining amount and seconds to the reset of a window.
     type Seen = (String, f64, Option<f64>, Option<f64>, Option<i64>);
 
     fn seen(headers: &[(&str, &str)]) -> Vec<Seen> {

@@ -9,7 +9,7 @@ use crate::money::Usd;
 use crate::routing::failure::SET_BACK;
 use crate::time::Millis;
 
-/// Whose counters are kept.
+/// The owner of a set of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CountersOf {
     Channel(ChannelId),
@@ -32,70 +32,71 @@ pub struct ChannelLive {
     last_selected: AtomicI64,
     last_fail: AtomicI64,
     cooldown_until: AtomicI64,
-    /// What the provider itself asked for: beyond the cooldown the channel is half-open until then.
+    /// Until when the provider asked to be left alone: after the cooldown the channel is half-open until then.
     provider_cooldown_until: AtomicI64,
-    /// When the cooldown began last.
+    /// When the last cooldown began.
     cooled_at: AtomicI64,
-    /// Rests that began by then are over: an answer to a request of that moment, or an operator, says so.
+    /// Rests that began at or before this time are over, because a request of that time was answered or an operator ended
+    /// them.
     cleared_at: AtomicI64,
-    /// The rest is another than the one that was written last.
+    /// Whether the rest has changed since it was last written.
     rest_unsaved: AtomicBool,
-    /// A request is at work that is tried although the channel rests.
+    /// Whether a trial request is running on the resting channel.
     on_trial: AtomicBool,
-    /// When the last of these began; not persisted.
+    /// When the last trial began; not persisted.
     last_trial: AtomicI64,
-    /// Orders selections within one millisecond; not persisted.
+    /// The order of selections within one millisecond; not persisted.
     selection_number: AtomicU64,
     unsaved_success: AtomicU64,
     unsaved_fail: AtomicU64,
     unsaved_latency_ms: AtomicU64,
-    /// Below zero when what was booked turned out too much.
+    /// Below zero when less was spent than had been booked.
     unsaved_cost_nano: AtomicI64,
     unsaved_cache_input: AtomicU64,
     unsaved_cache_read: AtomicU64,
     dirty: AtomicBool,
 }
 
-/// A channel's state as the store keeps it.
+/// A channel's counters and rest, as the store keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelTotals {
     pub success: u64,
     pub fail: u64,
     pub latency_ms: u64,
-    /// Billionths of a US dollar.
+    /// The total cost, in billionths of a US dollar.
     pub cost_nano: u64,
     pub consecutive_fail: u64,
     pub last_used: Option<Millis>,
     pub last_selected: Option<Millis>,
     pub last_fail: Option<Millis>,
     pub cooldown_until: Option<Millis>,
-    /// Set while the provider's word stands: that it refuses until then, or that its limit is reached.
+    /// Set while the provider's refusal stands: until that time, or because its usage limit is reached.
     pub provider_cooldown_until: Option<Millis>,
-    /// The input of calls whose upstream tells of its cache, and how much of that came from there.
+    /// The input tokens of calls whose upstream reports its cache; `cache_read` is the part read from there.
     pub cache_input: u64,
     pub cache_read: u64,
 }
 
-/// Why a channel is left alone, and until when.
+/// Why a channel rests, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resting {
     Cooling {
         until: Millis,
     },
-    /// Its provider said that it would refuse for so long.
+    /// The provider announced that it would refuse until then.
     HalfOpen {
         until: Millis,
     },
 }
 
-/// The one request that is tried on a resting channel. Dropped when the request is over: then there may be another.
+/// A guard for the one trial request on a resting channel; dropping it allows the next trial.
 #[derive(Debug)]
 pub struct Trial(Arc<ChannelLive>);
 
-/// How often a half-open channel is tried while others can serve.
+/// The time between trials of a half-open channel while others can serve, in milliseconds.
 const TRIAL_EVERY: Millis = 15 * 60 * 1000;
 
-/// What is to be written about a channel: counts are added, the state of its rest replaces what was.
+/// The unsaved changes of a channel: counts are added to the stored ones, the state of its rest replaces the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelDelta {
     pub of: CountersOf,
@@ -114,12 +115,12 @@ pub struct ChannelDelta {
     pub provider_cooldown_until: Option<Millis>,
     /// Whether the channel began to rest, or was answered or cleared, since the last write.
     pub is_rest_changed: bool,
-    /// When the rest began, and until when rests are over; 0 where that is not known.
+    /// When the rest began, and up to when rests are over; 0 where unknown.
     pub rested_at: Millis,
     pub cleared_at: Millis,
 }
 
-/// What the instances that share a database know of a channel's rest; 0 stands for none.
+/// A channel's rest, as the instances that share a database know it; 0 stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredRest {
     pub rested_at: Millis,
@@ -130,7 +131,7 @@ pub struct StoredRest {
     pub consecutive_fail: u64,
 }
 
-/// Numbers selections of all channels, for those that fall into the same millisecond.
+/// Numbers the selections of all channels, to order those within one millisecond.
 static SELECTIONS: AtomicU64 = AtomicU64::new(0);
 
 // === impl ChannelTotals ===
@@ -140,12 +141,12 @@ impl ChannelTotals {
         Usd::from_nano(i64::try_from(self.cost_nano).unwrap_or(i64::MAX))
     }
 
-    /// The share of the input that came from the upstream's cache; `None` where it tells of none.
+    /// Returns the share of the input that came from the upstream's cache; `None` if the upstream reports no cache.
     pub fn cache_hit_ratio(&self) -> Option<f64> {
         (self.cache_input > 0).then(|| self.cache_read as f64 / self.cache_input as f64)
     }
 
-    /// Until when the provider said that it would refuse, where that is beyond the cooldown.
+    /// Returns until when the provider announced it would refuse, if that is after the cooldown.
     pub fn limited_until(&self) -> Option<Millis> {
         self.provider_cooldown_until
             .filter(|until| self.cooldown_until.is_none_or(|cooldown| *until > cooldown))
@@ -159,7 +160,7 @@ impl ChannelLive {
         Self::with(CountersOf::Channel(id), totals)
     }
 
-    /// The counters of a member of a route unit.
+    /// Creates the counters of a member of a route unit.
     pub fn of_member(id: MemberId, totals: ChannelTotals) -> Self {
         Self::with(CountersOf::Member(id), totals)
     }
@@ -197,8 +198,8 @@ impl ChannelLive {
         live
     }
 
-    /// A request was answered: counts it and ends any rest. Like every `record_*`, gives true when
-    /// the caller is to hand this channel to the writer.
+    /// Counts an answered request and ends any rest. Like every `record_*`, returns true when the caller must hand this
+    /// channel to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_success(&self, now: Millis, latency_ms: u64, cost: Usd) -> bool {
         for counter in [&self.success, &self.unsaved_success] {
@@ -222,8 +223,8 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// An answer told how much of its input came from the upstream's cache. [`Self::record_success`] follows, by which it
-    /// is written.
+    /// Counts how much of an answer's input came from the upstream's cache. [`Self::record_success`] must follow, which
+    /// hands the channel to the writer.
     pub fn record_cached(&self, input: u64, read: u64) {
         for counter in [&self.cache_input, &self.unsaved_cache_input] {
             counter.fetch_add(input, Relaxed);
@@ -233,7 +234,7 @@ impl ChannelLive {
         }
     }
 
-    /// A request that was counted turned out to cost more, or less, than was booked.
+    /// Corrects the cost of a request that was already counted: it cost more, or less, than was booked.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_cost(&self, more: Usd) -> bool {
         self.add_cost(more);
@@ -251,7 +252,7 @@ impl ChannelLive {
         self.unsaved_cost_nano.fetch_add(nano, Relaxed);
     }
 
-    /// The channel failed: counts it and cools it until `until` (or longer, if it cools longer already).
+    /// Counts a failure and cools the channel until `until`, or longer if it already cools longer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failure(&self, now: Millis, until: Millis) -> bool {
         for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
@@ -264,7 +265,7 @@ impl ChannelLive {
         self.record_cooldown(now, until)
     }
 
-    /// A member of the unit failed: counts it, and cools nothing.
+    /// Counts the failure of a member on the whole unit, which does not cool.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failed_member(&self) -> bool {
         for counter in [&self.fail, &self.unsaved_fail] {
@@ -273,7 +274,7 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// The provider says that it will refuse until then.
+    /// Records that the provider announced it would refuse until then.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_limit(&self, until: Millis) -> bool {
         self.provider_cooldown_until.fetch_max(until, Relaxed);
@@ -281,7 +282,7 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// Cools without counting a failure.
+    /// Cools the channel without counting a failure.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_cooldown(&self, now: Millis, until: Millis) -> bool {
         self.cooled_at.store(now, Relaxed);
@@ -290,8 +291,8 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// Another channel of the credential was answered: what the provider said holds no more. A failure of its own
-    /// keeps the channel cooling.
+    /// Ends the provider's refusal, because another channel with the same credential was answered. A channel that failed
+    /// itself keeps cooling.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn end_limit(&self) -> bool {
         if self.provider_cooldown_until.swap(0, Relaxed) == 0 {
@@ -305,12 +306,12 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// Whether its provider's word stands, for this channel or for its whole credential.
+    /// Returns whether the provider's refusal stands, for this channel or for its whole credential.
     pub fn is_limited(&self) -> bool {
         self.provider_cooldown_until.load(Relaxed) != 0
     }
 
-    /// The channel was picked for an attempt.
+    /// Records that the channel was selected for an attempt.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_selection(&self, now: Millis) -> bool {
         advance(&self.last_selected, now);
@@ -318,8 +319,8 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// An operator ends the cooldown by hand: the failure count is forgotten with it.
-    /// The caller writes the same to the store; unsaved failures are dropped here so that they do not come back.
+    /// Ends the cooldown on an operator's command, and resets the failure counts with it. The caller writes the same to the
+    /// store; unsaved failures are dropped here so that they do not come back.
     pub fn clear_cooldown(&self) {
         for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
             counter.store(0, Relaxed);
@@ -337,7 +338,7 @@ impl ChannelLive {
         self.rest_unsaved.store(true, Relaxed);
     }
 
-    /// Takes over what is known of its rest by all instances on the database.
+    /// Takes over the channel's rest as all instances that share the database know it.
     pub fn follow(&self, stored: &StoredRest) {
         let cleared_at = self.cleared_at.fetch_max(stored.cleared_at, Relaxed).max(stored.cleared_at);
         if self.cooled_at.load(Relaxed) <= cleared_at {
@@ -357,7 +358,7 @@ impl ChannelLive {
         }
     }
 
-    /// Takes over what the store says, forgetting what was not saved.
+    /// Takes over the stored totals and drops unsaved changes.
     pub fn restore(&self, totals: ChannelTotals) {
         self.success.store(totals.success, Relaxed);
         self.fail.store(totals.fail, Relaxed);
@@ -383,7 +384,7 @@ impl ChannelLive {
         self.unsaved_cost_nano.store(0, Relaxed);
     }
 
-    /// What has to be written now. It counts as saved from here on.
+    /// Returns what has to be written now, and marks it as saved.
     pub fn take_delta(&self) -> ChannelDelta {
         self.dirty.store(false, SeqCst);
         let is_rest_changed = self.rest_unsaved.swap(false, SeqCst);
@@ -408,7 +409,7 @@ impl ChannelLive {
         }
     }
 
-    /// The state of this moment, saved or not.
+    /// Returns the current totals, saved or not.
     pub fn totals(&self) -> ChannelTotals {
         ChannelTotals {
             success: self.success.load(Relaxed),
@@ -426,18 +427,18 @@ impl ChannelLive {
         }
     }
 
-    /// When the cooldown ends, which may be in the past.
+    /// Returns when the cooldown ends, which may be in the past.
     pub fn cooldown_until(&self) -> Option<Millis> {
         stamp(&self.cooldown_until)
     }
 
-    /// As [`ChannelTotals::limited_until`]; it may be in the past.
+    /// Returns [`ChannelTotals::limited_until`], which may be in the past.
     pub fn limited_until(&self) -> Option<Millis> {
         self.totals().limited_until()
     }
 
-    /// Why the channel is left alone, if it is. A clock that was set back to before the failure says
-    /// nothing of how long that still is: then the channel may be tried.
+    /// Returns why the channel rests, if it does. If the clock was set back to before the failure, the remaining time is
+    /// unknown and the channel may be tried.
     pub fn resting(&self, now: Millis) -> Option<Resting> {
         let cooldown = self.cooldown_until.load(Relaxed);
         let limit = self.provider_cooldown_until.load(Relaxed);
@@ -450,7 +451,7 @@ impl ChannelLive {
         })
     }
 
-    /// Available again when `now >= cooldown_until`, though perhaps half-open.
+    /// Returns whether the channel is cooling. At `cooldown_until` it is no longer, though it may be half-open.
     pub fn is_cooling(&self, now: Millis) -> bool {
         matches!(self.resting(now), Some(Resting::Cooling { .. }))
     }
@@ -459,30 +460,30 @@ impl ChannelLive {
         matches!(self.resting(now), Some(Resting::HalfOpen { .. }))
     }
 
-    /// Whether a request is tried at this moment.
+    /// Returns whether a trial request is running now.
     pub fn is_on_trial(&self) -> bool {
         self.on_trial.load(SeqCst)
     }
 
-    /// When a request was tried last; 0 before the first.
+    /// Returns when the last trial began; 0 before the first.
     pub fn last_trial(&self) -> Millis {
         self.last_trial.load(Relaxed)
     }
 
-    /// Whether a half-open channel is to be tried although others can serve.
+    /// Returns whether a half-open channel is due for a trial although others can serve.
     pub fn is_due_for_trial(&self, now: Millis) -> bool {
         let last = self.last_trial();
         self.is_half_open(now) && (last == 0 || has_passed(TRIAL_EVERY, last, now))
     }
 
-    /// Whether a cooling channel may be tried when there is no other: not for `pause` since it was asked or began
-    /// to cool.
+    /// Returns whether a cooling channel may be tried when there is no other: once `pause` has passed since it was last
+    /// tried, failed or began to cool.
     pub fn may_be_last_resort(&self, now: Millis, pause: Millis) -> bool {
         let asked = self.last_fail.load(Relaxed).max(self.cooled_at.load(Relaxed)).max(self.last_trial());
         self.is_cooling(now) && has_passed(pause, asked, now)
     }
 
-    /// Lets one request be tried, if none is and the channel is still as `may_be` wants it.
+    /// Begins a trial, unless one is running or `may_be` no longer holds for the channel.
     pub fn begin_trial(self: &Arc<Self>, now: Millis, may_be: impl FnOnce(&Self) -> bool) -> Option<Trial> {
         self.on_trial.compare_exchange(false, true, SeqCst, SeqCst).ok()?;
         let trial = Trial(self.clone());
@@ -493,7 +494,7 @@ impl ChannelLive {
         Some(trial)
     }
 
-    /// The order of selections in this process; 0 before the first.
+    /// Returns the number of the channel's last selection, counted over all channels of this process; 0 before the first.
     pub fn selection_number(&self) -> u64 {
         self.selection_number.load(Relaxed)
     }
@@ -511,7 +512,8 @@ impl Drop for Trial {
     }
 }
 
-/// Whether that long ago, or in a future from which the clock was set back.
+/// Returns whether `pause` has passed since `since`, or `since` is so far in the future that the clock must have been set
+/// back.
 fn has_passed(pause: Millis, since: Millis, now: Millis) -> bool {
     !(-SET_BACK..pause).contains(&now.saturating_sub(since))
 }

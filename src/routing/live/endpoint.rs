@@ -8,22 +8,22 @@ use crate::ids::EndpointId;
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// Health of one address in a site's endpoint pool.
+/// The health of one address in a site's endpoint pool.
 #[derive(Debug)]
 pub struct EndpointLive {
-    /// None: the site's own address, which has no row and is not persisted.
+    /// `None` for the site's own address, which has no row and is not persisted.
     pub id: Option<EndpointId>,
     cooldown_until: AtomicI64,
-    /// When it last began to cool, and the last such moment that an answer has ended.
+    /// When the address last began to cool, and the latest such time that an answer has cleared.
     cooled_at: AtomicI64,
     cleared_at: AtomicI64,
-    /// One of the two is another since the writer looked.
+    /// Whether `cooled_at` or `cleared_at` has changed since the writer last looked.
     rest_unsaved: AtomicBool,
     last_selected: AtomicI64,
     last_failed: AtomicI64,
-    /// There is a cooldown or a reason for a success to clear: spares the healthy the lock below.
+    /// Whether a success has a cooldown or a failure reason to clear; spares healthy addresses the lock below.
     is_troubled: AtomicBool,
-    /// Only a failure and the writer look at it, never the choice of an endpoint.
+    /// Locked only by failures, clearing successes and the writer, never by the choice of an endpoint.
     last_failure_reason: Mutex<Option<String>>,
     dirty: AtomicBool,
 }
@@ -35,10 +35,10 @@ pub struct EndpointState {
     pub last_selected: Option<Millis>,
     pub last_failed: Option<Millis>,
     pub last_failure_reason: Option<String>,
-    /// When it last began to cool, and until when that is over; zero for never.
+    /// When the address last began to cool, and up to when such cooldowns are cleared; 0 for never.
     pub rested_at: Millis,
     pub cleared_at: Millis,
-    /// What the database has of its cooldown is out of date.
+    /// Whether the stored cooldown is out of date.
     pub is_rest_changed: bool,
 }
 
@@ -62,15 +62,15 @@ impl EndpointLive {
         }
     }
 
-    /// The address is used for an attempt. Gives true when the caller is to hand it to the writer, as do
-    /// the other `record_*`; never for an address without a row.
+    /// Records that the address is used for an attempt. Like every `record_*`, returns true when the caller must hand it to
+    /// the writer; never for an address without a row.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_selection(&self, now: Millis) -> bool {
         advance(&self.last_selected, now);
         self.mark_dirty()
     }
 
-    /// A failure that rotates (see [`pool::rotates`](crate::routing::pool::rotates)): the address cools.
+    /// Records a failure that rotates (see [`pool::rotates`](crate::routing::pool::rotates)): the address cools.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failure(&self, now: Millis, until: Millis, reason: &str) -> bool {
         self.cooldown_until.fetch_max(until, Relaxed);
@@ -82,7 +82,7 @@ impl EndpointLive {
         self.mark_dirty()
     }
 
-    /// Any other failure: noted, and the address is evidently alive.
+    /// Records any other failure, and ends the cooldown: the address has answered.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_other_failure(&self, now: Millis, reason: &str) -> bool {
         self.end_cooldown();
@@ -92,7 +92,7 @@ impl EndpointLive {
         self.mark_dirty()
     }
 
-    /// The address has answered: its cooldown ends.
+    /// Records that the address has answered, and ends its cooldown.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_success(&self) -> bool {
         if !self.is_troubled.load(Relaxed) {
@@ -104,14 +104,14 @@ impl EndpointLive {
         self.mark_dirty()
     }
 
-    /// Ends what is known here: a cooldown that another instance begins meanwhile is not.
+    /// Ends the cooldown known here; one that another instance begins meanwhile stays.
     fn end_cooldown(&self) {
         self.cooldown_until.store(0, Relaxed);
         self.cleared_at.fetch_max(self.cooled_at.load(Relaxed), Relaxed);
         self.rest_unsaved.store(true, Relaxed);
     }
 
-    /// Takes over what is known of its cooldown by all instances on the database.
+    /// Takes over the cooldown as all instances that share the database know it.
     pub fn follow(&self, stored: &StoredRest) {
         let cleared_at = self.cleared_at.fetch_max(stored.cleared_at, Relaxed).max(stored.cleared_at);
         if self.cooled_at.load(Relaxed) <= cleared_at {
@@ -126,7 +126,7 @@ impl EndpointLive {
         self.is_troubled.store(true, Relaxed);
     }
 
-    /// Lowers the dirty flag and gives what is to be written.
+    /// Lowers the dirty flag and returns the state to write.
     pub fn take_state(&self) -> EndpointState {
         self.dirty.store(false, SeqCst);
         let is_rest_changed = self.rest_unsaved.swap(false, Relaxed);
@@ -145,7 +145,7 @@ impl EndpointLive {
         }
     }
 
-    /// Taken again by a writer whose batch failed.
+    /// Raises the dirty flag again; also called by a writer whose batch failed.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn mark_dirty(&self) -> bool {
         self.id.is_some() && !self.dirty.swap(true, SeqCst)
@@ -159,7 +159,7 @@ impl EndpointLive {
         stamp(&self.last_selected)
     }
 
-    /// Available again when `now >= cooldown_until`.
+    /// Returns whether the address is cooling; at `cooldown_until` it is no longer.
     pub fn is_cooling(&self, now: Millis) -> bool {
         self.cooldown_until.load(Relaxed) > now
     }

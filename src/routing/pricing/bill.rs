@@ -1,4 +1,4 @@
-//! From tokens and prices to USD, with the parts that explain the sum.
+//! Turns tokens and prices into USD, with the parts that explain the sum.
 
 use serde::Serialize;
 
@@ -6,16 +6,16 @@ use super::price::{Billing, ModelPrice, Ratios};
 use crate::money::Usd;
 use crate::platform::Platform;
 
-/// What a million tokens cost at a ratio of 1.
+/// The price of a million tokens at a ratio of 1, in USD.
 const USD_PER_MILLION: f64 = 2.0;
 
-/// A price of 0 counts as this much where prices are compared: nothing weighs infinitely.
+/// The lowest reference price, so that a price of 0 does not weigh infinitely in comparisons.
 const LEAST_REFERENCE: Usd = Usd::new(1e-6);
 
-/// Tokens to the dollar, where neither price nor platform is known.
+/// Tokens per US dollar where neither price nor platform is known.
 const TOKENS_PER_USD: f64 = 500_000.0;
 
-/// What a request used. 0 is also unknown.
+/// The tokens that a request used. 0 may also mean unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     pub prompt: u64,
@@ -27,13 +27,13 @@ pub struct Tokens {
     pub prompt_includes_cache: Option<bool>,
 }
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bill {
     pub cost: Usd,
-    /// Whether the site's own prices said so; else it is the flat estimate.
+    /// Whether the cost comes from the site's own prices; otherwise it is the flat estimate.
     pub is_priced: bool,
-    /// How the sum came about; only where tokens have a price.
+    /// The parts of the sum; only where tokens have a price.
     pub details: Option<BillingDetails>,
 }
 
@@ -41,14 +41,14 @@ pub struct Bill {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BillingDetails {
-    /// Always 0, by tokens: what is charged by the call has no details.
+    /// Always 0, for charging by tokens: a charge by call has no details.
     pub quota_type: u8,
     pub usage: BilledUsage,
     pub pricing: BilledRatios,
     pub breakdown: Breakdown,
 }
 
-/// The tokens a sum was made of.
+/// The tokens behind a sum.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BilledUsage {
@@ -57,12 +57,12 @@ pub struct BilledUsage {
     pub total_tokens: u64,
     pub cache_read_tokens: u64,
     pub cache_creation_tokens: u64,
-    /// The prompt without what was cached.
+    /// The prompt tokens charged at the full price, without cached ones.
     pub billable_prompt_tokens: u64,
     pub prompt_tokens_include_cache: Option<bool>,
 }
 
-/// The ratios a sum was made with.
+/// The ratios behind a sum.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BilledRatios {
@@ -73,7 +73,7 @@ pub struct BilledRatios {
     pub group_ratio: f64,
 }
 
-/// Prices of a million tokens, and the parts of the sum.
+/// Prices per million tokens, and the parts of the sum.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Breakdown {
@@ -88,7 +88,7 @@ pub struct Breakdown {
     pub total_cost: Usd,
 }
 
-/// What a request costs at this price; without one, what such tokens cost at the average site.
+/// Computes the cost of a request at this price; without a price, the flat estimate for its tokens.
 pub fn bill(price: Option<&ModelPrice>, platform: Option<Platform>, tokens: Tokens) -> Bill {
     match price.map(|price| (price.billing, price.group_ratio)) {
         Some((Billing::PerToken(ratios), group)) => {
@@ -104,19 +104,19 @@ pub fn bill(price: Option<&ModelPrice>, platform: Option<Platform>, tokens: Toke
     }
 }
 
-/// What statistics of spending count of a request: its cost, or the flat estimate where tokens cost nothing, as those of an
+/// Returns what spending statistics count for a request: its cost, or the flat estimate where the cost is 0, as for an
 /// answer that broke off.
 pub fn spend(cost: Usd, platform: Option<Platform>, tokens: u64) -> Usd {
     if cost > Usd::ZERO { cost } else { flat_estimate(platform, tokens) }
 }
 
-/// What tokens cost where no price is known.
+/// Estimates the cost of tokens where no price is known.
 pub fn flat_estimate(platform: Option<Platform>, tokens: u64) -> Usd {
     let per_usd = platform.map_or(TOKENS_PER_USD, |platform| platform.profile().tokens_per_usd);
     Usd::new(tokens as f64 / per_usd).price()
 }
 
-/// The sum under these ratios, part by part.
+/// Computes the sum under these ratios, part by part.
 pub fn itemised(ratios: &Ratios, group: f64, tokens: Tokens) -> BillingDetails {
     let tokens = tokens.settled();
     let per_million = |factor: f64| Usd::new(USD_PER_MILLION * ratios.model * factor * group).price();
@@ -162,14 +162,14 @@ pub fn itemised(ratios: &Ratios, group: f64, tokens: Tokens) -> BillingDetails {
     }
 }
 
-/// Prices of a million tokens in and out under a group's multiplier.
+/// Returns the prices of a million input and output tokens under a group's multiplier.
 pub fn per_million(ratios: &Ratios, group: f64) -> (Usd, Usd) {
     let breakdown = itemised(ratios, group, Tokens::default()).breakdown;
     (breakdown.input_per_million, breakdown.output_per_million)
 }
 
-/// The price of half a million tokens each way, or of a call: one amount per model, to compare channels by. Zero where
-/// no price is known.
+/// Returns the price of half a million tokens each way, or of a call: one amount per model, by which channels are compared.
+/// Zero if no price is known.
 pub(super) fn reference(price: &ModelPrice) -> Usd {
     let cost = match price.billing {
         Billing::PerToken(ratios) => {
@@ -185,23 +185,24 @@ pub(super) fn reference(price: &ModelPrice) -> Usd {
 // === impl Tokens ===
 
 impl Tokens {
-    /// With a total that covers both sides.
+    /// Raises the total to at least the sum of prompt and completion.
     fn settled(self) -> Self {
         Self { total: self.total.max(self.prompt.saturating_add(self.completion)), ..self }
     }
 
-    /// Those that were read from caches or written to them.
+    /// Returns the tokens that were read from caches or written to them.
     pub fn cached(self) -> u64 {
         self.cache_read.saturating_add(self.cache_creation)
     }
 
-    /// The whole prompt, with what was cached of it.
+    /// Returns the tokens of the whole prompt, including its cached part.
     pub fn input(self) -> u64 {
         let beside = if self.prompt_includes_cache == Some(false) { self.cached() } else { 0 };
         self.prompt.saturating_add(beside)
     }
 
-    /// The prompt at its full price: all there is when the sides are unknown, less what was cached.
+    /// Returns the prompt tokens charged at the full price: without cached ones, and out of all tokens if the two sides are
+    /// unknown.
     fn billable_prompt(self) -> u64 {
         let prompt = if self.prompt == 0 && self.completion == 0 { self.total } else { self.prompt };
         match self.prompt_includes_cache {

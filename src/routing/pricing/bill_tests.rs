@@ -2,7 +2,7 @@ use super::super::{CallPrice, Catalog, Labels, PriceList};
 use super::*;
 use crate::money::Usd;
 
-/// A list with a ratio that differs from 1 in every factor of a bill.
+/// Builds a price list whose ratio differs from 1 in every factor of a bill.
 fn example() -> Catalog {
     let ratios = Ratios { model: 1.25, completion: 4.0, cache_read: 0.25, cache_creation: 1.25 };
     let vip = || vec!["vip".to_owned()];

@@ -1,4 +1,4 @@
-//! The price list of a site, as one account sees it.
+//! The price list of a site, as one account gets it.
 //!
 //! Sites of the new-api family price a model as a ratio to one base price (2 USD per million tokens),
 //! with further ratios for output and cache, and multiply by the ratio of the caller's group.
@@ -12,19 +12,19 @@ use super::price::ModelPrice;
 /// The prices of one site for one account.
 #[derive(Default, PartialEq)]
 pub struct Catalog {
-    /// As published.
+    /// All models, in the published order.
     models: Vec<ModelPrice>,
     exact: HashMap<Box<str>, usize>,
-    /// By lower-cased name; of several that differ in case only, the first.
+    /// Places by lower-cased name; of names that differ only in case, the first counts.
     folded: HashMap<Box<str>, usize>,
-    /// Multipliers of the groups in the published order; always with `default`.
+    /// Multipliers of the groups in the published order; `default` is always among them.
     groups: Vec<(String, f64)>,
 }
 
 // === impl Catalog ===
 
 impl Catalog {
-    /// From what a site publishes. Settles which group's multiplier counts for each model.
+    /// Builds the list from what a site publishes, and settles which group's multiplier applies to each model.
     pub fn new(models: Vec<ModelPrice>, mut groups: Vec<(String, f64)>) -> Self {
         groups.retain(|(_, ratio)| ratio.is_finite() && *ratio > 0.0);
         if !groups.iter().any(|(name, _)| name == "default") {
@@ -42,18 +42,18 @@ impl Catalog {
         catalog
     }
 
-    /// The price of a model: by its very name, else ignoring case.
+    /// Returns the price of a model: by its exact name, else ignoring case.
     pub fn price(&self, model: &str) -> Option<&ModelPrice> {
         let index = self.exact.get(model).or_else(|| self.folded.get(model.to_lowercase().as_str()))?;
         self.models.get(*index)
     }
 
-    /// Every model of the list.
+    /// Returns every model of the list.
     pub fn models(&self) -> &[ModelPrice] {
         &self.models
     }
 
-    /// The multiplier of a group, when the site names one.
+    /// Returns the multiplier of a group, if the site publishes one.
     pub fn group_ratio(&self, group: &str) -> Option<f64> {
         ratio_of(&self.groups, group)
     }
@@ -65,8 +65,8 @@ impl fmt::Debug for Catalog {
     }
 }
 
-/// The `default` group's ratio where the model is open to it; else that of the first of its groups
-/// that has one; else the first there is.
+/// Returns the multiplier of the `default` group if the model is open to it; else that of the first of the model's groups
+/// that has one; else the first published one.
 fn multiplier(enabled: &[String], groups: &[(String, f64)]) -> f64 {
     let default = enabled.iter().any(|group| group == "default").then_some("default");
     default

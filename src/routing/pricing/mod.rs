@@ -1,15 +1,15 @@
-//! What models cost: the prices that sites publish, and what a request amounts to under them.
+//! What models cost: the prices that sites publish, and the cost of a request under them.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `catalog` | the price list of one site as one account sees it; look-up by model |
+//! | `catalog` | the price list of one site as one account gets it; look-up by model |
 //! | `price` | the price of one model, by tokens or by call |
-//! | `read` | that list out of the answers of each kind of site |
-//! | `bill` | tokens and prices to USD, with the parts that explain the sum |
-//! | `list` | the list an account has now, for requests to read while a refresh replaces it |
-//! | `usage_record` | a request's line in the site's own log: which one it is, and what it says |
+//! | `read` | parses the price list from the answers of each kind of site |
+//! | `bill` | turns tokens and prices into USD, with the parts that explain the sum |
+//! | `list` | the current list of an account, which requests read while a refresh replaces it |
+//! | `usage_record` | finds and reads a request's entry in the site's own log |
 //!
-//! When to read a list is [`jobs::prices`](crate::jobs::prices)' matter. Amounts are estimates.
+//! [`jobs::prices`](crate::jobs::prices) decides when to read a list. Amounts are estimates.
 
 pub mod bill;
 pub mod catalog;

@@ -1,18 +1,18 @@
-//! What one model costs, as a site publishes it.
+//! The price of one model, as a site publishes it.
 
 use crate::money::Usd;
 
-/// A per-call price as an object counts in units of 0.002 USD.
+/// The unit of a per-call price that is published as an object: 0.002 USD.
 const CALL_UNIT: Usd = Usd::new(0.002);
 
-/// What one model costs.
+/// The price of one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelPrice {
     pub name: String,
     pub billing: Billing,
-    /// Multiplier of the group that the account is billed under.
+    /// The multiplier of the group under which the account is billed.
     pub group_ratio: f64,
-    /// What half a million tokens in and as many out cost, or one call; what channels are compared by.
+    /// The price of half a million tokens in and as many out, or of one call; channels are compared by it.
     pub reference_cost: Usd,
     /// The groups that may use the model.
     pub groups: Vec<String>,
@@ -23,11 +23,11 @@ pub struct ModelPrice {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Billing {
     PerToken(Ratios),
-    /// `None`: the site says "per call" without a price.
+    /// `None` when the site publishes "per call" without a price.
     PerCall(Option<CallPrice>),
 }
 
-/// Prices as ratios: the model's to 2 USD per million tokens, the others to the model's.
+/// Prices as ratios: `model` is relative to 2 USD per million tokens, the others are relative to `model`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratios {
     pub model: f64,
@@ -40,14 +40,14 @@ pub struct Ratios {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CallPrice {
     Flat(Usd),
-    /// In units of 0.002 USD; only the first is charged.
+    /// Prices of input and output, in units of 0.002 USD; only `input` is charged.
     Sides {
         input: f64,
         output: f64,
     },
 }
 
-/// What a site says of a model besides its price.
+/// What a site publishes about a model besides its price.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Labels {
     pub description: Option<String>,
@@ -59,12 +59,12 @@ pub struct Labels {
 // === impl ModelPrice ===
 
 impl ModelPrice {
-    /// A price whose group and reference cost [`Catalog::new`](super::Catalog::new) settles.
+    /// Builds a price whose group multiplier and reference cost [`Catalog::new`](super::Catalog::new) settles.
     pub fn new(name: impl Into<String>, billing: Billing, groups: Vec<String>, labels: Labels) -> Self {
         Self { name: name.into(), billing, group_ratio: 1.0, reference_cost: Usd::ZERO, groups, labels }
     }
 
-    /// What a call costs under a group's multiplier; `None` when tokens are charged or no price is known.
+    /// Returns the price of a call under a group's multiplier; `None` when tokens are charged or no price is known.
     #[cfg(test)]
     pub fn per_call(&self, group_ratio: f64) -> Option<Usd> {
         match self.billing {
@@ -77,7 +77,7 @@ impl ModelPrice {
 // === impl CallPrice ===
 
 impl CallPrice {
-    /// Under a group's multiplier.
+    /// Returns the price under a group's multiplier.
     pub fn under(self, group_ratio: f64) -> Usd {
         match self {
             Self::Flat(price) => (price * group_ratio).price(),

@@ -1,4 +1,4 @@
-//! Price lists out of the answers of sites.
+//! Parses price lists from the answers of sites.
 //!
 //! | answer | form |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `/api/available_model` of the hubs | `data` by model: `groups`, `owned_by`, `price` |
 //! | `/api/user_group_map` of the hubs | `data` by group: `ratio` |
 //!
-//! A model that cannot be read is left out, and a number that makes no sense is its default: one odd
-//! entry must not cost a site its prices.
+//! A model that cannot be read is left out, and a nonsensical number is replaced by its default: one odd entry must not
+//! cost a site its prices.
 
 use std::fmt;
 
@@ -20,18 +20,18 @@ use super::catalog::Catalog;
 use super::price::{Billing, CallPrice, Labels, ModelPrice, Ratios};
 use crate::money::Usd;
 
-/// More models than any site has; the rest of a longer list is ignored.
+/// The most models read; the rest of a longer list is ignored.
 const MAX_MODELS: usize = 20_000;
-/// No model, group or tag has a longer name.
+/// The longest name of a model, group or tag, in bytes.
 const MAX_NAME: usize = 256;
-/// The most items of a list in an entry.
+/// The most items of a list within an entry.
 const MAX_ITEMS: usize = 64;
-/// No ratio and no price is larger. A site that says so would make every sum of costs infinite.
+/// The largest ratio or price accepted. A larger one would make every sum of costs infinite.
 const MAX_NUMBER: f64 = 1e9;
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;
 
-/// Reads `/api/pricing`. The error is for people.
+/// Reads `/api/pricing`. The error is a message for people.
 pub fn ratio_list(body: &[u8]) -> Result<Catalog, String> {
     let answer = Envelope::read(body)?;
     let list = answer.data.ok_or_else(|| answer.complaint())?;
@@ -44,7 +44,7 @@ pub fn ratio_list(body: &[u8]) -> Result<Catalog, String> {
     Ok(Catalog::new(models, groups))
 }
 
-/// Reads `/api/available_model` with `/api/user_group_map`. Without the latter every group counts 1.
+/// Reads `/api/available_model` with `/api/user_group_map`. Without the latter, every group has a ratio of 1.
 pub fn hub_list(models: &[u8], groups: Option<&[u8]>) -> Result<Catalog, String> {
     let answer = Envelope::read(models)?;
     let list = answer.data.ok_or_else(|| answer.complaint())?;
@@ -58,7 +58,7 @@ pub fn hub_list(models: &[u8], groups: Option<&[u8]>) -> Result<Catalog, String>
     Ok(Catalog::new(models, groups))
 }
 
-/// `{model_name, quota_type, model_ratio, …}`, in snake or camel case.
+/// Reads `{model_name, quota_type, model_ratio, …}`, in snake or camel case.
 fn ratio_entry(entry: &Value) -> Option<ModelPrice> {
     let name = name(field(entry, &["model_name", "modelName"])?.as_str()?)?;
     let ratio = |names: &[&str]| field(entry, names).and_then(number).filter(|ratio| *ratio > 0.0);
@@ -92,7 +92,7 @@ fn ratio_entry(entry: &Value) -> Option<ModelPrice> {
     Some(ModelPrice::new(name, billing, groups, labels))
 }
 
-/// `{groups, owned_by, price{type, input, output, …}}`. Prices are ratios to the same base as elsewhere.
+/// Reads `{groups, owned_by, price{type, input, output, …}}`. Prices are ratios to the same base as elsewhere.
 fn hub_entry(name: &str, entry: &Value) -> Option<ModelPrice> {
     let name = self::name(name)?;
     let price = &entry["price"];
@@ -100,7 +100,7 @@ fn hub_entry(name: &str, entry: &Value) -> Option<ModelPrice> {
     let input = amount(&["input"])?;
     let output = amount(&["output"]).unwrap_or(input);
     let billing = if price["type"].as_str().is_none_or(|kind| kind == "tokens") {
-        // Cache prices stand beside the others, or as ratios among the extra ones.
+        // Cache prices are given beside the other prices, or as ratios in `extra_ratios`.
         let extra = |names: &[&str]| field(&price["extra_ratios"], names).and_then(number);
         let relative = |amount: Option<f64>| amount.filter(|_| input > 0.0).map(|amount| amount / input);
         let cache_read = relative(amount(&["input_cache_read"]));
@@ -146,7 +146,7 @@ fn groups_of(groups: Option<&Value>) -> Vec<String> {
     if groups.is_empty() { vec!["default".to_owned()] } else { groups }
 }
 
-/// Ratios by group in their written order: plain numbers, or objects that hold one.
+/// Reads ratios by group, in their written order: plain numbers, or objects that hold one.
 fn ratios(text: &RawValue) -> Vec<(String, f64)> {
     let Ok(Ordered(groups)) = serde_json::from_str(text.get()) else { return Vec::new() };
     let ratio = |value: &Value| number(value).or_else(|| number(value.get("ratio")?));
@@ -157,7 +157,7 @@ fn field<'v>(entry: &'v Value, names: &[&str]) -> Option<&'v Value> {
     names.iter().find_map(|name| entry.get(name)).filter(|value| !value.is_null())
 }
 
-/// A number within reason, also when it is written as text.
+/// Reads a number of at most `MAX_NUMBER` in size, also if it is written as text.
 fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
     (number.abs() <= MAX_NUMBER).then_some(number)
@@ -169,7 +169,7 @@ fn name(text: &str) -> Option<String> {
     usable.then(|| text.to_owned())
 }
 
-/// A list of names, or names with commas between them.
+/// Reads a list of names, or a string of names separated by commas.
 fn names(list: Option<&Value>) -> Vec<String> {
     match list {
         Some(Value::Array(items)) => {
@@ -180,7 +180,7 @@ fn names(list: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// The members of an answer that matter here. The rest is skipped without being built.
+/// The members of an answer that are needed. The rest is skipped without being built.
 #[derive(Default)]
 struct Envelope<'b> {
     data: Option<&'b RawValue>,
@@ -219,7 +219,7 @@ impl<'b> Envelope<'b> {
     }
 }
 
-/// The entries of an array, as many as are looked at.
+/// The entries of an array, at most `MAX_MODELS` of them.
 struct Listed(Vec<Value>);
 
 impl<'de> Deserialize<'de> for Listed {
@@ -246,7 +246,7 @@ impl<'de> Deserialize<'de> for Listed {
     }
 }
 
-/// The members of an object in their written order.
+/// The members of an object, in their written order.
 struct Ordered(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Ordered {

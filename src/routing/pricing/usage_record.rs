@@ -1,7 +1,7 @@
-//! A request's line in the site's own log: which one it is, and what it says.
+//! A request's entry in the site's own log: finds it and reads it.
 //!
-//! Sites of the new-api family, the hubs and sub2api log each request with exact tokens and price. The
-//! line carries no id that we know, so it is found by model, time and token: near enough, or not at all.
+//! Sites of the new-api family, the hubs and sub2api log each request with exact tokens and price. The entry carries no id
+//! that we know, so it is found by model, time and token: if none is close enough, none is used.
 
 use serde_json::Value;
 
@@ -10,20 +10,20 @@ use crate::money::Usd;
 use crate::platform::Platform;
 use crate::time::{self, Millis};
 
-/// How early a line may be: clocks differ, and some sites log the start.
+/// How early an entry may be dated, in milliseconds: clocks differ, and some sites log the start.
 const EARLY: Millis = 25_000;
 const LATE: Millis = 120_000;
-/// Farther from the end than this, a line is another request's.
+/// An entry further than this from the request's end belongs to another request, in milliseconds.
 const FAR: Millis = 90_000;
-/// A line whose duration differs by more than this, in milliseconds, is another request's.
+/// An entry whose duration differs by more than this belongs to another request, in milliseconds.
 const SLOW: f64 = 12_000.0;
-/// No request has more tokens, and none costs more: what a line says beyond is not known.
+/// The most tokens and the highest amount that an entry is believed; more counts as unknown.
 const MAX_TOKENS: f64 = 1e9;
 const MAX_AMOUNT: f64 = 1e12;
-/// Units of quota in a dollar.
+/// Units of quota per US dollar.
 const UNITS_PER_USD: f64 = 500_000.0;
 
-/// One line of a site's log.
+/// One entry of a site's log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsageRecord {
     pub model: String,
@@ -32,12 +32,12 @@ pub struct UsageRecord {
     pub total: u64,
     pub cache_read: u64,
     pub cache_creation: u64,
-    /// Whether `prompt` counts the cached tokens too, where the line tells.
+    /// Whether `prompt` counts the cached tokens too, if the entry tells.
     pub prompt_includes_cache: Option<bool>,
     /// What the site charged; 0 when it does not say.
     pub cost: Usd,
     pub created: Option<Millis>,
-    /// Milliseconds that the request took by the site's clock.
+    /// The duration of the request by the site's clock, in milliseconds.
     pub duration_ms: Option<f64>,
     pub token_name: Option<String>,
     pub token: Option<String>,
@@ -45,7 +45,7 @@ pub struct UsageRecord {
     pub ratios: Option<(Ratios, f64)>,
 }
 
-/// The request whose line is looked for.
+/// The request whose entry is looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct UsageQuery<'a> {
     pub model: &'a str,
@@ -56,13 +56,13 @@ pub struct UsageQuery<'a> {
     pub token_name: Option<&'a str>,
 }
 
-/// Whether this kind of site's log is worth asking after an answer with or without usage.
+/// Returns whether this platform's log is worth asking after an answer that did or did not report its usage.
 pub fn is_worth_asking(platform: Platform, has_usage: bool) -> bool {
     let log = platform.profile().usage_log.as_ref();
     log.is_some_and(|log| !(log.only_without_usage && has_usage))
 }
 
-/// The lines of an answer, whichever way it wraps them. The error is for people.
+/// Reads the entries of a log answer, however it wraps them. The error is a message for people.
 pub fn read(body: &[u8]) -> Result<Vec<UsageRecord>, String> {
     let answer: Value = serde_json::from_slice(body).map_err(|_| "the log is not valid JSON".to_owned())?;
     if answer["success"] == Value::Bool(false) {
@@ -76,7 +76,7 @@ pub fn read(body: &[u8]) -> Result<Vec<UsageRecord>, String> {
     Ok(lines.iter().filter_map(line).collect())
 }
 
-/// The line of this request among those of a log.
+/// Finds this request's entry among those of a log.
 pub fn find<'r>(lines: &'r [UsageRecord], query: &UsageQuery<'_>) -> Option<&'r UsageRecord> {
     let mut near: Vec<&UsageRecord> = lines.iter().filter(|line| line.may_match(query)).collect();
     narrow(&mut near, |line| same_token(line.token.as_deref(), query.token));
@@ -86,7 +86,7 @@ pub fn find<'r>(lines: &'r [UsageRecord], query: &UsageQuery<'_>) -> Option<&'r 
     (!is_far && best.duration_difference(query) <= SLOW).then_some(best)
 }
 
-/// Keeps what fits, unless nothing does.
+/// Keeps the entries that fit, unless none does.
 fn narrow(lines: &mut Vec<&UsageRecord>, fits: impl Fn(&UsageRecord) -> bool) {
     if lines.iter().any(|line| fits(line)) {
         lines.retain(|line| fits(line));
@@ -121,7 +121,7 @@ fn line(entry: &Value) -> Option<UsageRecord> {
         cost: Usd::new(charged.filter(|usd| *usd > 0.0).unwrap_or(quota / UNITS_PER_USD)),
         created: field(entry, &["created_at", "createdAt"]).and_then(time::from_json),
         duration_ms: amount(entry, &["request_time", "requestTime", "duration_ms", "durationMs"])
-            // new-api counts seconds.
+            // new-api counts in seconds.
             .or_else(|| amount(entry, &["use_time", "useTime"]).map(|seconds| seconds * 1000.0)),
         token_name: text(entry, &["token_name", "tokenName"]),
         token: field(entry, &["api_key", "apiKey"]).and_then(|key| text(key, &["key"])),
@@ -130,7 +130,7 @@ fn line(entry: &Value) -> Option<UsageRecord> {
     })
 }
 
-/// The record beside the counts: an object, or the text of one.
+/// Returns the `other` record of an entry: an object, or a string that holds one.
 fn details(entry: &Value) -> Value {
     match &entry["other"] {
         Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
@@ -138,7 +138,7 @@ fn details(entry: &Value) -> Value {
     }
 }
 
-/// The ratios of a line. When all are 1 and nothing was cached, they say nothing.
+/// Reads the ratios of an entry; `None` when all are 1 and nothing was cached, which tells nothing.
 fn ratios(details: &Value, is_cached: bool) -> Option<(Ratios, f64)> {
     if amount(details, &["model_price", "modelPrice"]).is_some_and(|price| price > 0.0) {
         return None; // charged by call
@@ -165,7 +165,7 @@ fn text(entry: &Value, names: &[&str]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A number that is not below zero, nor beyond all reason, also when it is written as text.
+/// Reads a number from 0 to `MAX_AMOUNT`, also if it is written as text.
 fn amount(entry: &Value, names: &[&str]) -> Option<f64> {
     let value = field(entry, names)?;
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
@@ -190,7 +190,7 @@ impl UsageRecord {
         apart + 2.0 * self.duration_difference(query)
     }
 
-    /// By how much the two clocks differ about how long it took; nothing where the line does not tell.
+    /// Returns by how many milliseconds the two clocks differ about the duration; 0 if the entry does not tell it.
     fn duration_difference(&self, query: &UsageQuery<'_>) -> f64 {
         let latency = (query.ended - query.started) as f64;
         self.duration_ms.map_or(0.0, |duration| (duration - latency).abs())

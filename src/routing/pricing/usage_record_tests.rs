@@ -95,7 +95,7 @@ fn the_token_decides_then_its_name_then_the_best_fit() {
     assert_eq!(find(&all, &query()), Some(&ours));
     assert_eq!(find(&all[..2], &query()), Some(&named));
     assert_eq!(find(&[at(END + 5_000), near.clone()], &query()), Some(&near));
-    // A second nearer in time, a second farther in pace: pace counts twice.
+    // One second nearer in time against one second nearer in duration: the duration counts twice.
     let paced = UsageRecord { duration_ms: Some(2_000.0), ..at(END + 2_000) };
     let hasty = UsageRecord { duration_ms: Some(1_000.0), ..at(END + 1_000) };
     assert_eq!(find(&[hasty, paced.clone()], &query()), Some(&paced));

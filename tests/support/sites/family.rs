@@ -10,7 +10,7 @@ use crate::support::ReceivedRequest;
 pub fn answer(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let path = asked.path();
     if path.starts_with("/v1/") {
-        // The data plane of the stub answers whoever is let in.
+        // The stub's data plane answers every request that is let in.
         let kind = if program == Program::OneApi { "one_api_error" } else { "new_api_error" };
         return ada.refuse_key(asked, kind);
     }
@@ -28,7 +28,7 @@ pub fn answer(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Optio
     Some(reply)
 }
 
-/// `{"success":true,"message":"","data":…}`, which every program puts around its answers.
+/// Builds `{"success":true,"message":"","data":…}`, which every program puts around its answers.
 fn ok(data: &Value) -> Reply {
     Reply::json(200, &json!({"success": true, "message": "", "data": data}))
 }
@@ -41,14 +41,14 @@ fn no(status: u16, message: &str) -> Reply {
     Reply::json(status, &json!({"success": false, "message": message}))
 }
 
-/// What gin's NoRoute handler of the relay says.
+/// Builds the answer of the relay's NoRoute handler in gin.
 fn no_such_route(asked: &ReceivedRequest) -> Reply {
     let message = format!("Invalid URL ({} {})", asked.method, asked.path());
     let error = json!({"message": message, "type": "invalid_request_error", "param": "", "code": ""});
     Reply::json(404, &json!({"error": error}))
 }
 
-/// The default titles, by which detection tells the programs apart.
+/// Returns the start page with the default title, by which detection tells the programs apart.
 fn home(program: Program) -> String {
     let title = match program {
         Program::NewApi => "New API",
@@ -61,7 +61,7 @@ fn home(program: Program) -> String {
     format!("<!doctype html><html><head><title>{title}</title></head><body><div id=root></div></body></html>")
 }
 
-/// The least that each program tells of itself without a session; detection reads these keys.
+/// Builds the minimum that each program reveals without a session; detection reads these keys.
 fn status(program: Program, ada: &Ada) -> Value {
     let mut status = match program {
         Program::OneApi => json!({"version": "v0.6.10", "start_time": 1740134400, "system_name": "One API",
@@ -90,11 +90,11 @@ fn login(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Reply {
         "group": "default"});
     let cookie = format!("session={}; Path=/; HttpOnly", ada.cookie);
     let reply = ok(&user).header("set-cookie", &cookie);
-    // anyrouter stands behind a shield that sets a cookie of its own.
+    // anyrouter is behind a shield that sets a cookie of its own.
     if program == Program::AnyRouter { reply.header("set-cookie", "acw_tc=1a2b; Path=/") } else { reply }
 }
 
-/// Each program's own words; new-api and Veloera want the number of the user beside the credential.
+/// Refuses an invalid session in each program's own words; new-api and Veloera also require the user's id in a header.
 fn refuse_session(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let bearer = asked.header("authorization").map(|value| value.trim_start_matches("Bearer "));
     let cookie = format!("session={}", ada.cookie);
@@ -161,7 +161,7 @@ fn as_user(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<R
     })
 }
 
-/// 11.2.
+/// Credits the check-in award, once; `again` is the refusal of a second check-in, `award` the member that holds the amount.
 fn check_in(ada: &mut Ada, again: &str, award: &str) -> Reply {
     if ada.checked_in {
         return no(200, again);
@@ -172,8 +172,8 @@ fn check_in(ada: &mut Ada, again: &str, award: &str) -> Reply {
     Reply::json(200, &json!({"success": true, "message": "签到成功", "data": data}))
 }
 
-/// Lists by the page: new-api masks the keys and counts from 1, one-api and Veloera from 0 with plain
-/// arrays, the hubs wrap once more.
+/// Lists, creates, reveals and deletes keys. Of the lists, new-api masks the keys and counts pages from 1, one-api and
+/// Veloera count from 0 and return plain arrays, the hubs nest the list once more.
 fn keys(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let rest = asked.path().strip_prefix("/api/token/")?;
     match (asked.method.as_str(), rest) {
@@ -195,7 +195,7 @@ fn keys(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<Repl
             let key = ada.keys.iter().find(|key| key.id == id)?;
             Some(Reply::json(200, &json!({"success": true, "data": {"key": key.key}})))
         }
-        // gin redirects to the route with a slash; one-api's own pages ask for that one.
+        // gin redirects to the route with a slash; one-api's own pages request that one.
         ("DELETE", rest) if program != Program::OneApi || rest.ends_with('/') => {
             let id: i64 = rest.trim_end_matches('/').parse().ok()?;
             let before = ada.keys.len();
@@ -213,7 +213,7 @@ fn page_of_keys(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Reply {
         pair.and_then(|value| value.parse::<usize>().ok())
     };
     let is_new = matches!(program, Program::NewApi | Program::AnyRouter);
-    // one-api's pages have ten items, whatever is asked.
+    // one-api's pages have ten items, whatever size is requested.
     let size = match program {
         Program::OneApi => 10,
         _ => number("size").unwrap_or(10).min(100),
@@ -245,7 +245,7 @@ fn item(key: &StubKey, masked: bool) -> Value {
         "group": key.group})
 }
 
-/// The lines of what was given: one of the system's when the check-in has been made.
+/// Lists the credits: one by the system once the check-in has been made.
 fn log(ada: &Ada, asked: &ReceivedRequest) -> Reply {
     let is_first = asked.target.contains("p=0&") || asked.target.contains("p=1&");
     let mut items = Vec::new();

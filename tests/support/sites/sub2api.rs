@@ -30,12 +30,12 @@ fn ok(data: &Value) -> Reply {
     Reply::json(200, &json!({"code": 0, "message": "success", "data": data}))
 }
 
-/// A middleware's refusal: a code in words.
+/// Builds a middleware's refusal: the code is a word.
 fn stopped(code: &str, message: &str) -> Reply {
     Reply::json(401, &json!({"code": code, "message": message}))
 }
 
-/// A handler's refusal: the status again as the code.
+/// Builds a handler's refusal: the code repeats the status.
 fn failed(status: u16, message: &str, reason: &str) -> Reply {
     Reply::json(status, &json!({"code": status, "message": message, "reason": reason}))
 }
@@ -51,7 +51,7 @@ fn refuse_session(ada: &Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let Some(value) = asked.header("authorization") else {
         return Some(stopped("UNAUTHORIZED", "Authorization header is required"));
     };
-    // The word must be exactly this one.
+    // The scheme must be spelled exactly like this.
     let Some(token) = value.strip_prefix("Bearer ") else {
         return Some(stopped("INVALID_AUTH_HEADER", "Authorization header format must be 'Bearer {token}'"));
     };
@@ -119,7 +119,7 @@ fn item(key: &StubKey) -> Value {
         "expires_at": null, "created_at": "2026-01-01T00:00:00Z"})
 }
 
-/// The refresh token rotates: the old one is worth nothing at once.
+/// Rotates the refresh token: the old one becomes invalid at once.
 fn refresh(ada: &mut Ada, asked: &ReceivedRequest) -> Reply {
     let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     if body["refresh_token"] != ada.refresh_token.as_str() {

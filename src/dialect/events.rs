@@ -94,7 +94,7 @@ pub(super) fn may_matter(dialect: Dialect, name: &[u8], data: &[u8]) -> bool {
 }
 
 fn is_terminal(name: &[u8]) -> bool {
-    matches!(name, b"response.completed" | b"response.incomplete" | b"response.failed")
+    matches!(name, b"response.completed" | b"response.incomplete" | b"response.done" | b"response.failed")
 }
 
 struct SearchTerms {
@@ -176,9 +176,7 @@ fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
     let mut reading = match dialect {
         _ if event.is_named_error() => failure(),
         Dialect::Responses if named("response.failed") => failure(),
-        Dialect::Responses if named("response.completed") || named("response.incomplete") => {
-            Reading::end(true, true)
-        }
+        Dialect::Responses if RESPONSE_ENDS.into_iter().any(named) => Reading::end(true, true),
         Dialect::Images if named("image_generation.completed") => Reading::end(true, true),
         Dialect::Audio if AUDIO_ENDS.into_iter().any(named) => Reading::end(true, true),
         // Whole answers in one event, and images, have the finish reason after them.
@@ -243,7 +241,7 @@ fn read_responses(kind: &str, event: &Node<'_>) -> Reading {
             Reading::of(Meaning::Plain, event.get("part").is_some_and(is_output_part))
         }
         "response.failed" => Reading::failure(response.filter(|it| states_error(it)).unwrap_or(event)),
-        "response.completed" | "response.incomplete" => match response {
+        kind if RESPONSE_ENDS.contains(&kind) => match response {
             Some(response) if response.str_at("status") == "failed" => Reading::failure(response),
             _ => {
                 let items = response.map_or(&[][..], |response| response.items_at("output"));
@@ -282,6 +280,8 @@ fn read_image(kind: &str, event: &Node<'_>) -> Reading {
     if kind.ends_with(".completed") { Reading::end(true, true) } else { Reading::output() }
 }
 
+/// The last events of a response that has not failed. Codex's backend and relays of its sockets write the third.
+pub const RESPONSE_ENDS: [&str; 3] = ["response.completed", "response.incomplete", "response.done"];
 /// The last events of streamed speech and of a streamed transcript.
 const AUDIO_ENDS: [&str; 2] = ["speech.audio.done", "transcript.text.done"];
 

@@ -277,9 +277,53 @@ pub fn compact(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Writes the letters that valid JSON has as `\u` escapes, as far as they may stand in a string; nothing else changes.
+/// Some serializers escape all but ASCII, which a model would have to read.
+pub fn with_letters(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\u") {
+        return Cow::Borrowed(json);
+    }
+    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        let (first, second) = (unit(escape), escape.get(6..).and_then(unit));
+        let letter = char::decode_utf16(first.into_iter().chain(second)).next().and_then(Result::ok);
+        let length = match letter {
+            Some(letter) => 6 * letter.len_utf16(),
+            None => 2,
+        };
+        let (escape, after) = escape.split_at_checked(length).unwrap_or((escape, ""));
+        match letter.filter(|letter| !letter.is_control() && !matches!(letter, '"' | '\\')) {
+            Some(letter) => out.push(letter),
+            None => out.push_str(escape),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escaped_letters_are_written_out_and_other_escapes_stay() {
+        for (json, wanted) in [
+            (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
+            (r#"{"K\u00f6ln":"\ud83d\ude00 \u4e2d"}"#, "{\"K\u{f6}ln\":\"\u{1f600} \u{4e2d}\"}"),
+            (
+                r#"["\u0022","\u005C","\u0000","\\u00f6","\n\u00e9"]"#,
+                "[\"\\u0022\",\"\\u005C\",\"\\u0000\",\"\\\\u00f6\",\"\\n\u{e9}\"]",
+            ),
+            (r#"["\ud83d","\ud83d\u0041","\ude00x"]"#, r#"["\ud83d","\ud83dA","\ude00x"]"#),
+        ] {
+            assert_eq!(with_letters(json), wanted);
+        }
+    }
 
     #[test]
     fn a_literal_says_what_it_says() {

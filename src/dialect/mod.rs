@@ -55,7 +55,7 @@ pub mod envelope;
 mod error_kinds;
 pub mod errors;
 pub mod estimate;
-mod events;
+pub mod events;
 pub mod gemini;
 pub mod json;
 mod json_schema;

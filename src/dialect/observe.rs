@@ -101,6 +101,11 @@ impl Progress {
         }
     }
 
+    /// Returns the upstream's dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     pub fn phase(&self) -> &Phase {
         &self.phase
     }

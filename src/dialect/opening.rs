@@ -45,6 +45,7 @@ impl Opening {
             | "response.output_item.done"
             | "response.content_part.added"
             | "response.completed"
+            | "response.done"
             | "response.incomplete" => self.is_lacking |= !self.answer,
             "response.output_text.delta"
             | "response.refusal.delta"

@@ -46,8 +46,10 @@ const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
 const OF_MESSAGES: [&str; 9] =
     [EFFORT, CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k", "top_p", "temperature"];
 const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", STRICT];
-const OF_CHAT: [&str; 19] = [
+const OF_CHAT: [&str; 20] = [
     LIMITS[0],
+    // Of OpenRouter, whose providers send it to everyone.
+    "usage",
     "prompt_cache_retention",
     "safety_identifier",
     "service_tier",

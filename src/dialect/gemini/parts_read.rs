@@ -2,7 +2,7 @@
 
 use super::member;
 use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Source, Thinking, ToolResult};
-use crate::dialect::literal::Text;
+use crate::dialect::literal::{Text, with_letters};
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
@@ -37,7 +37,10 @@ pub(super) fn read<'a>(part: &Node<'a>) -> Option<Read<'a>> {
             id: call.text_at("id").unwrap_or_default(),
             name: call.text_at("name").filter(|name| !name.is_blank())?,
             kind: CallKind::Function,
-            input: call.get("args").map(|args| Text::of(&args.json().compact())).unwrap_or_default(),
+            input: call
+                .get("args")
+                .map(|args| Text::of(&with_letters(&args.json().compact())))
+                .unwrap_or_default(),
             signature: proof,
         })));
     }
@@ -67,9 +70,9 @@ fn result<'a>(response: &Node<'a>) -> ToolResult<'a> {
             _ => ("", body),
         };
         is_error = name == "error";
-        let is_wrapped = is_error || matches!(name, "result" | "output");
+        let is_wrapped = is_error || matches!(name, "result" | "output" | "content");
         let value = if is_wrapped { value } else { body };
-        let text = value.text().unwrap_or_else(|| Text::of(&value.json().compact()));
+        let text = value.text().unwrap_or_else(|| Text::of(&with_letters(&value.json().compact())));
         if !text.is_empty() {
             parts.push(Part::Text(text));
         }

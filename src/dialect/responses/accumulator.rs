@@ -6,6 +6,7 @@
 use super::reply_read;
 use super::turn::TurnOutput;
 use crate::dialect::edit::edit;
+use crate::dialect::events::RESPONSE_ENDS;
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
@@ -34,7 +35,7 @@ impl Accumulator {
         self.output.read(event);
         match event.kind() {
             "response.created" => self.begun = json.get("response").map(|response| response.raw().to_owned()),
-            "response.completed" | "response.incomplete" | "response.done" => {
+            kind if RESPONSE_ENDS.contains(&kind) => {
                 let Some(response) = json.get("response").filter(|response| response.is_object()) else {
                     return;
                 };

@@ -1,4 +1,4 @@
-//! References to items of earlier answers (`item_reference`).
+//! References to items of earlier answers (`item_reference`), and reasoning that is sent back by its id alone.
 //!
 //! An item id of ours names the answer that the item belongs to; items with ids of an upstream that stores nothing
 //! are looked up by id among the answers kept here. [`items_referred_to`] finds the items first, so that the length
@@ -21,11 +21,18 @@ fn is_reference(item: &Node<'_>) -> bool {
     item.str_at("type") == "item_reference"
 }
 
+/// Whether an item is reasoning of an answer of ours without its content. OpenAI finds such reasoning by its id, too.
+fn is_bare_reasoning(item: &Node<'_>) -> bool {
+    item.str_at("type") == "reasoning"
+        && item.text_at("encrypted_content").is_none_or(|content| content.is_empty())
+        && item.text_at("id").is_some_and(|id| is_own_id(&id))
+}
+
 /// An item as JSON, and its place in the input.
 pub type ItemReferredTo = (usize, Arc<str>);
 
 /// Finds the items of answers stored here that a body refers to. A reference with an upstream's id that is not found
-/// stays, because the upstream may have the item. `find` returns an item as JSON by its id and, where the id is one
+/// stays, because the upstream may have the item; so does reasoning that is not found. `find` returns an item as JSON by its id and, where the id is one
 /// of ours, the hex digits that name its answer. `longest` limits the length of all items together, in bytes.
 ///
 /// # Errors
@@ -39,13 +46,14 @@ pub fn items_referred_to(
     let items = body.items_at("input");
     let mut found = Vec::new();
     let mut length = 0;
-    for (place, item) in items.iter().enumerate().filter(|(_, item)| is_reference(item)) {
+    let may_be_found = |item: &Node<'_>| is_reference(item) || is_bare_reasoning(item);
+    for (place, item) in items.iter().enumerate().filter(|(_, item)| may_be_found(item)) {
         let Some(id) = item.text_at("id") else { continue };
         let is_own = is_own_id(&id);
         let answer = answer_of(id.literal());
         let whole = (answer.is_some() || !is_own).then(|| find(&id.decode(), answer)).flatten();
         let Some(whole) = whole else {
-            if !is_own {
+            if !is_own || !is_reference(item) {
                 continue;
             }
             let problem = format!(

@@ -13,6 +13,7 @@
 use serde_json::{Map, Value};
 
 use crate::dialect::edit::edit;
+use crate::dialect::events::RESPONSE_ENDS;
 use crate::dialect::json;
 
 /// The longest header value that is taken from a frame, in bytes.
@@ -64,7 +65,7 @@ pub fn event(frame: &str) -> Option<Event> {
         "" => format!("data: {line}\n\n"),
         kind => format!("event: {kind}\ndata: {line}\n\n"),
     };
-    let is_last = matches!(kind, "response.completed" | "response.failed" | "response.incomplete" | "error");
+    let is_last = RESPONSE_ENDS.contains(&kind) || matches!(kind, "response.failed" | "error");
     Some(Event { text, is_last, is_error: kind == "error" })
 }
 

@@ -55,7 +55,7 @@ impl TurnOutput {
                 let place = json.u64_at("output_index").unwrap_or(next);
                 self.done.insert(place, item.raw().to_owned());
             }
-            kind @ ("response.completed" | "response.incomplete" | "response.failed") => {
+            kind @ ("response.completed" | "response.incomplete" | "response.done" | "response.failed") => {
                 self.complete = kind != "response.failed";
                 if let Some(response) = json.get("response") {
                     self.read_response(response);

@@ -175,7 +175,7 @@ impl<'a> StartedResponse<'a> {
         headers::request_id(dialect, self.call.shape.id, response.headers_mut());
         let not_stored = self.not_stored();
         if held.failure().is_none() {
-            self.note_stored(&held.ready, &mut attempt);
+            self.note_stored(&held.ready, &mut attempt).await;
         }
         let Accepted { body, timeouts, .. } = *self.accepted;
         let Timeouts { idle, timer, .. } = timeouts;
@@ -217,7 +217,7 @@ impl<'a> StartedResponse<'a> {
             if let Err(fault) = judge::beginning(&held) {
                 return Err(self.uncommittable(attempt, Failure::judged(fault.message())));
             }
-            self.note_stored(&held, &mut attempt);
+            self.note_stored(&held, &mut attempt).await;
             let Accepted { body, timeouts, format, .. } = *self.accepted;
             let bytes = UnreadBytes::new(held, body, length, timeouts.idle);
             *reply.body_mut() = ResponseBody::stream(LongReply::new(Some(format), bytes, attempt));
@@ -238,7 +238,7 @@ impl<'a> StartedResponse<'a> {
         };
         match verdict {
             Ok(usage) => {
-                self.note_stored(&held, &mut attempt);
+                self.note_stored(&held, &mut attempt).await;
                 let held = self.finished(held);
                 self.proxy.core.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
@@ -296,7 +296,7 @@ impl<'a> StartedResponse<'a> {
             Ok(converted) => converted,
             Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
-        self.note_stored(&answer, &mut attempt);
+        self.note_stored(&answer, &mut attempt).await;
         let answer = self.finished(answer);
         attempt.store_signatures(signatures);
         let mut reply = self.response(&attempt);
@@ -447,8 +447,10 @@ impl<'a> StartedResponse<'a> {
         self.is_not_stored_upstream().then(|| NotStored { answer_id: answer_id() })
     }
 
-    /// Binds an answer that its upstream stores to this channel: no other channel can go on from it.
-    fn note_stored(&self, answer: &[u8], attempt: &mut Attempt) {
+    /// Binds an answer that its upstream stores to this channel: no other channel can go on from it. That of an answer in the
+    /// background is on disk before the client has its id: the upstream goes on, and charges for it, whatever becomes of
+    /// this process.
+    fn note_stored(&self, answer: &[u8], attempt: &mut Attempt) -> impl Future<Output = ()> + Send + use<> {
         let call = self.call;
         let dialect = call.shape.dialect;
         let is_stored = match dialect {
@@ -461,6 +463,7 @@ impl<'a> StartedResponse<'a> {
             }
             _ => false,
         };
+        let mut unwritten = None;
         if is_stored
             && call.operation == Operation::Answer
             && let Some(id) = answer_id(dialect, answer)
@@ -470,10 +473,16 @@ impl<'a> StartedResponse<'a> {
                 let in_background =
                     call.envelope.in_background.then(|| attempt.continue_in_background(&id)).flatten();
                 owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
+                unwritten = call.envelope.in_background.then(|| self.proxy.core.store.clone());
             }
         }
         if call.envelope.has_conversation && !self.is_not_stored_upstream() {
             owners::bind_conversation(self.proxy, call, attempt.channel());
+        }
+        async move {
+            if let Some(store) = unwritten {
+                store.flush().await;
+            }
         }
     }
 

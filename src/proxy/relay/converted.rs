@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::dialect::Dialect;
 use crate::dialect::convert::{CallSignature, StreamConverter};
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::observe::{Phase, Progress};
@@ -58,9 +59,10 @@ impl Transit for Converted {
         Bytes::from(out)
     }
 
-    /// Whether the stream carries one answer only: of several, the others may still be on their way.
+    /// Whether the stream is one whose usage comes behind its finish, and carries one answer only: of several, the others
+    /// may still be on their way. Some upstreams of Gemini put a finish reason into every chunk.
     fn is_followed_by_usage_alone(&self) -> bool {
-        !self.0.is_of_several()
+        matches!(self.progress().dialect(), Dialect::Chat | Dialect::Completions) && !self.0.is_of_several()
     }
 
     fn is_between_events(&self) -> bool {

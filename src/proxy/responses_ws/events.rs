@@ -3,6 +3,7 @@
 use memchr::memmem;
 
 use crate::dialect::errors::UpstreamError;
+use crate::dialect::events::RESPONSE_ENDS;
 use crate::dialect::responses::TurnOutput;
 use crate::dialect::sse::{Event, Scanner};
 use crate::dialect::stream_event::StreamEvent;
@@ -96,7 +97,7 @@ impl Turn {
         }
         let Some(json) = event.json() else { return Some(text) };
         match json.str_at("type").as_ref() {
-            "response.completed" | "response.incomplete" => self.over = true,
+            kind if RESPONSE_ENDS.contains(&kind) => self.over = true,
             "response.failed" => {
                 self.over = true;
                 let kind = json.path(&["response", "error", "type"]).and_then(Node::str);

@@ -283,6 +283,24 @@ fn a_whole_answer_in_one_huge_event_has_an_end() {
 }
 
 #[test]
+fn text_behind_a_finish_reason_of_gemini_reaches_clients_of_other_dialects() {
+    let upstream = Upstream::of_google(&["gemini-2"]);
+    // Some upstreams say in every chunk that it is the last one.
+    let chunk = |text: &str| {
+        let content = json!({"role": "model", "parts": [{"text": text}]});
+        wire::data(&json!({"candidates": [{"content": content, "finishReason": "STOP"}]}))
+    };
+    let reply = Reply::events([chunk("a"), chunk("b")]).pauses_at(1, Duration::from_millis(5500));
+    upstream.answer("/v1beta/models/gemini-2:streamGenerateContent", reply);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "gemini", "platform": "gemini"}), &upstream);
+    let chunks = wire::data_of(&gateway.client().chat_streamed("gemini-2").text());
+    let text: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, "ab");
+}
+
+#[test]
 fn a_stream_ends_when_its_upstream_says_done() {
     let (gateway, upstream) = streaming();
     let events = wire::chat_events(MODEL);

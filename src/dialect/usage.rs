@@ -246,7 +246,10 @@ impl Tally {
     fn take_input_detail(&mut self, key: &str, value: &str) {
         match key {
             "cached_tokens" | "cachedTokens" => raise(&mut self.usage.cache_read, value),
-            "cache_creation_tokens" | "cacheCreationTokens" | "cache_write_tokens" => {
+            "cache_creation_tokens"
+            | "cacheCreationTokens"
+            | "cache_write_tokens"
+            | "cached_creation_tokens" => {
                 raise(&mut self.usage.cache_creation, value);
             }
             "audio_tokens" | "audioTokens" => {

@@ -65,7 +65,7 @@ impl ErrorShape {
             Some(Dialect::Gemini)
         } else if under("/v1/messages") || under("/anthropic") {
             Some(Dialect::Messages)
-        } else if ["/v1", "/v2/rerank", "/chat", "/responses", "/openai", "/deployments"]
+        } else if ["/v1", "/v2/rerank", "/chat", "/responses", "/openai", "/deployments", "/backend-api"]
             .into_iter()
             .any(under)
         {

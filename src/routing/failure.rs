@@ -265,6 +265,9 @@ pub fn provider_hint(status: u16, retry_after: Option<&str>, body: &[u8], now: M
     reset.or_else(|| retry_after_time(retry_after?.trim(), now)).filter(|until| *until > now)
 }
 
+/// A time from which on a number counts milliseconds since 1970: as seconds it would be the year 5138.
+const FIRST_MILLIS: f64 = 1e11;
+
 /// Reads when the usage limit resets that the body of a 429 reports as reached.
 pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     let body: Value = serde_json::from_slice(body).ok()?;
@@ -275,7 +278,7 @@ pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     let seconds = |field| error.get(field).and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
     // Float to integer casts saturate, so that no number of a provider can wrap.
     seconds("resets_at")
-        .map(|at| (at * 1000.0) as Millis)
+        .map(|at| if at < FIRST_MILLIS { at * 1000.0 } else { at } as Millis)
         .or_else(|| Some(now.saturating_add((seconds("resets_in_seconds")? * 1000.0) as Millis)))
 }
 
@@ -483,6 +486,12 @@ mod tests {
                 429,
                 None,
                 r#"{"error":{"type":"usage_limit_reached","resets_at":1777626000}}"#,
+                Some(now + 3_600_000),
+            ),
+            (
+                429,
+                None,
+                r#"{"error":{"type":"usage_limit_reached","resets_at":1777626000000}}"#,
                 Some(now + 3_600_000),
             ),
             (

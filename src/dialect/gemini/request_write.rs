@@ -65,7 +65,9 @@ fn check(request: &Request<'_>) -> Result<(), ConversionError> {
 
 /// Returns whether a model knows `thinkingConfig`. A name that tells no version is an alias of a current model.
 pub(super) fn thinks(model: &str) -> bool {
-    !["gemma", "claude", "gpt", "gemini-1", "gemini-2.0", "learnlm"].iter().any(|older| model.contains(older))
+    !["gemma", "claude", "gpt", "gemini-1.", "gemini-2.0", "learnlm"]
+        .iter()
+        .any(|older| model.contains(older))
 }
 
 pub(super) fn write_thinking(o: &mut Writer, thinking: Option<GeminiThinking>, is_off: bool) {

@@ -17,8 +17,10 @@ pub fn refers_to_items(body: &Node<'_>) -> bool {
     body.items_at("input").iter().any(is_reference)
 }
 
+/// Whether an item refers to another. OpenAI takes one without its type, too.
 fn is_reference(item: &Node<'_>) -> bool {
-    item.str_at("type") == "item_reference"
+    let is_id_alone = || item.members().len() == 1 && item.text_at("id").is_some_and(|id| is_own_id(&id));
+    item.str_at("type") == "item_reference" || is_id_alone()
 }
 
 /// Whether an item is reasoning of an answer of ours without its content. OpenAI finds such reasoning by its id, too.
@@ -125,6 +127,7 @@ mod tests {
         let [referred, message] = ["item_reference", "message"].map(stored);
         assert_eq!(resolved(json!([theirs, referred]), 1000), Ok(Some(json!([theirs, message]))));
         assert_eq!(resolved(json!("x"), 1000), Ok(None));
+        assert_eq!(resolved(json!([said, {"id": id}]), 1000), Ok(Some(json!([said, whole]))));
         assert_eq!(resolved(json!([ours, ours]), 100), Err("input".to_owned()));
         for gone in
             [format!("rs_sy{ANSWER}0"), format!("msg_sy{}0", ANSWER.replace('0', "9")), "msg_sy4".to_owned()]

@@ -110,9 +110,8 @@ pub(in crate::proxy) async fn resolve_references(
 ) -> Result<Box<Call>, Box<Response>> {
     let may_refer = call.shape.dialect == Dialect::Responses
         && !matches!(call.operation, Operation::CountTokens | Operation::AlphaSearch)
-        && (call.envelope.marks.own || proxy.stored_responses.has_items())
-        && (memmem::find(&call.body, b"item_reference").is_some()
-            || call.envelope.marks.own && memmem::find(&call.body, b"\"reasoning\"").is_some());
+        && (call.envelope.marks.own
+            || proxy.stored_responses.has_items() && memmem::find(&call.body, b"item_reference").is_some());
     if !may_refer {
         return Ok(call);
     }

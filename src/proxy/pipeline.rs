@@ -272,7 +272,7 @@ fn unserved(
     }
 }
 
-/// Whether the model is served, but only by sites whose platform does not offer this call: trying again does not help.
+/// Whether the model is served to this key, but only by sites whose platform does not offer this call: trying again does not help.
 fn is_offered_by_none(core: &Core, call: &Call) -> bool {
     let snapshot = core.snapshot.load();
     let (model, policy) = (&call.envelope.model, call.caller.policy());
@@ -283,7 +283,9 @@ fn is_offered_by_none(core: &Core, call: &Call) -> bool {
     let request = RouteRequest::new(found.route, found.by_display_name, &query);
     let has_model = |channel: &Channel| {
         let mut obstacles = request.obstacles(channel);
-        obstacles.all(|obstacle| !matches!(obstacle, Obstacle::Disabled | Obstacle::SourceModel))
+        use Obstacle::{CredentialExcluded, Disabled, SiteExcluded, SourceModel};
+        obstacles
+            .all(|obstacle| !matches!(obstacle, Disabled | SourceModel | SiteExcluded | CredentialExcluded))
     };
     let mut serving = found.route.channels.iter().filter(|channel| has_model(channel)).peekable();
     serving.peek().is_some() && serving.all(|channel| !offers(channel))

@@ -155,7 +155,8 @@ impl StreamWriter {
                     o.field("input_tokens", counts.input);
                     o.field("cache_creation_input_tokens", counts.cache_creation);
                     o.field("cache_read_input_tokens", counts.cache_read);
-                    o.field("output_tokens", counts.output);
+                    // As Anthropic's first event says; clients add it to, or replace it by, the number of the last one.
+                    o.field("output_tokens", counts.output.min(1));
                 });
             });
         });

@@ -1,4 +1,4 @@
-# Every command a newcomer or CI needs. `make run` and `make test` are the first two.
+# All commands that a newcomer or CI needs. Begin with `make run` and `make test`.
 
 CARGO ?= cargo
 
@@ -16,7 +16,7 @@ demo: ## Show the main job end to end with a stub upstream; leaves nothing behin
 test: ## All tests: no network, no installed servers
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run; else $(CARGO) test; fi
 
-check: ## Formatting, lints as errors, names in comments, the bench, dependency policy, which room uses which
+check: ## Formatting, lints as errors, links in comments, the bench, dependency policy, which module uses which
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links" \
@@ -27,7 +27,7 @@ check: ## Formatting, lints as errors, names in comments, the bench, dependency 
 	.ci/edges
 	.ci/vendored
 
-fuzz: ## Feed every reader with mutated input, FUZZ_SECONDS (20) for each
+fuzz: ## Feed mutated input to every parser, FUZZ_SECONDS (20) for each
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(CARGO) test --quiet --test fuzz -- --test-threads 2
 
 bench: ## Measure the static binary against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
@@ -36,7 +36,7 @@ bench: ## Measure the static binary against bare hyper proxies and nginx in one 
 static: ## One static binary for x86_64 (musl)
 	.ci/static x86_64-unknown-linux-musl
 
-trained: ## As static, by a profile of the loads of bench/: smaller and faster, in half an hour
+trained: ## As static, with a profile of the loads of bench/: smaller and faster; takes half an hour
 	.ci/trained
 
 static-arm64: ## One static binary for 64-bit ARM (musl)
@@ -45,22 +45,22 @@ static-arm64: ## One static binary for 64-bit ARM (musl)
 static-armv7: ## One static binary for 32-bit ARM (musl)
 	.ci/static armv7-unknown-linux-musleabihf
 
-test-clients: ## The official SDKs through the gateway, with an upstream nobody here wrote
+test-clients: ## Test the official SDKs through the gateway, with an upstream by other authors
 	tests/clients/run
 
-test-clis: ## Codex and Claude Code through the gateway; downloads them
+test-clis: ## Test Codex and Claude Code through the gateway; downloads them
 	tests/clients/run --clis
 
-test-console: ## The console in a headless Chromium against the real binary; installs what it needs
+test-console: ## Test the console in a headless Chromium against the real binary; installs what it needs
 	tests/console/run
 
-test-api: ## The binary against docs/openapi.json by schemathesis, and a typed client of it; API_SECONDS (180) bounds it
+test-api: ## Test the binary against docs/openapi.json with schemathesis and a typed client; API_SECONDS (180) bounds it
 	tests/api/run
 
-openapi: ## Renew docs/openapi.json after a change of a route, a request or an answer
+openapi: ## Write docs/openapi.json anew after a change of a route, a request or an answer
 	RENEW_OPENAPI=1 $(CARGO) test --quiet --lib admin::openapi
 
-test-databases: ## The store, the admin API and instances on PostgreSQL and MariaDB of their own; installs what is missing
+test-databases: ## Test the store, the admin API and instances on PostgreSQL and MariaDB of their own; installs what is missing
 	tests/databases/run
 
 test-chaos: ## Three instances on a PostgreSQL and a MariaDB of their own, one killed every five seconds for CHAOS_SECONDS (60)
@@ -69,11 +69,11 @@ test-chaos: ## Three instances on a PostgreSQL and a MariaDB of their own, one k
 test-outage: ## Three instances on a PostgreSQL and a MariaDB of their own, which is stopped for OUTAGE_SECONDS (60)
 	tests/databases/run outage
 
-test-nginx: ## Streams that are silent for a minute, through nginx; installs it where it is missing
+test-nginx: ## Test streams that are silent for a minute, through nginx; installs it if it is missing
 	@command -v nginx >/dev/null || apt-get install -y --no-install-recommends nginx
 	$(CARGO) test --quiet --test heartbeats -- --ignored
 
-record-clis: ## Record the sessions of Codex and Claude Code that the tests of prompt caches lead
+record-clis: ## Record the sessions of Codex and Claude Code that the tests of prompt caches replay
 	tests/clients/run --record
 
 fmt: ## Format the code

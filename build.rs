@@ -1,5 +1,5 @@
-//! Compresses the files of the console, so that the binary holds them as a browser gets them. At a start this would take
-//! seconds and memory. Writes `console.rs`, which `src/console/assets.rs` includes: every file of the folder, by its name.
+//! Compresses the files of the console, so that the binary holds them as browsers get them. At a start this would take
+//! seconds and memory. Writes `console.rs`, which `src/console/assets.rs` includes: every file of the folder, by name.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let texts = names.iter().map(|name| fs::read_to_string(Path::new(FOLDER).join(name)));
     let texts: Vec<String> = texts.collect::<io::Result<_>>()?;
 
-    // Names all files as they are. The files are ours: nobody looks for two with the same name.
+    // A digest of all names and contents. The files are ours, so nobody constructs two sets with the same digest.
     let mut hasher = DefaultHasher::new();
     (&names, &texts).hash(&mut hasher);
     let digest = format!("{:016x}", hasher.finish());
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The names of what a browser may ask for, below the folder.
+/// Collects the names of the files that a browser may request, relative to the console.
 fn find(folder: &Path, names: &mut Vec<String>) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -7,22 +7,23 @@ const CHANGED = "switchyard:address";
 
 const read = (url = location) => ({ path: url.pathname, query: Object.fromEntries(new URLSearchParams(url.search)) });
 
-// Asks before changes `within` are lost: what holds some is marked as `unsaved`.
+// Asks before unsaved changes in `within` are lost; elements with such changes have the class `unsaved`.
 export const mayLeave = (within = document, what = ".unsaved") => !within.querySelector(what)
   || confirm(t("What was changed is not saved. Give it up?", "修改尚未保存。要放弃吗？"));
 
-// Another page loses all of them, another opened row those in the row.
+// Leaving the page loses all unsaved changes; opening another row loses those in the open row.
 let here = read();
 const mayGo = ({ path, query }) => path !== here.path ? mayLeave() : query.open === here.query.open || mayLeave(document, ".detail .unsaved");
 
-// What is empty is left out.
+// Builds an address; empty values are left out of the query.
 export function href(path, query = {}) {
   const said = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const text = new URLSearchParams(said).toString();
   return text ? `${path}?${text}` : path;
 }
 
-// `replace` leaves no step to go back to: for filters that change while one types. Gives whether it went.
+// Goes to an address; returns false if the user chose to stay. `replace` adds no history entry: for filters that change
+// while the user types.
 export function go(path, query = {}, { replace = false } = {}) {
   const target = href(path, query);
   const next = read(new URL(target, location));
@@ -45,15 +46,15 @@ export function useAddress() {
   return address;
 }
 
-// A filter, kept in the address: `[value, set]`.
+// A filter that is kept in the address, as `[value, set]`.
 export function useFilter(name, usual = "") {
   const { path, query } = useAddress();
   const set = (value) => go(path, { ...query, [name]: value === usual ? "" : value }, { replace: true });
   return [query[name] ?? usual, set];
 }
 
-// Links of the console load no page anew; those with a modifier key or to elsewhere are the browser's. Going back and closing the
-// tab ask, too.
+// Follows links within the console without loading the page again; links elsewhere, or clicked with a modifier key, are left to
+// the browser. Going back and closing the tab also ask about unsaved changes.
 export function followLinks() {
   addEventListener("beforeunload", (event) => { if (document.querySelector(".unsaved")) event.preventDefault(); });
   addEventListener("popstate", (event) => {

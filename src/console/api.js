@@ -1,7 +1,7 @@
-// Requests to the admin API. A `Failure` says by its `kind` what happened, so that nothing has to look at words:
+// Requests to the admin API. The `kind` of a `Failure` says what happened, so that no code has to read messages:
 //
-//   signin   the token is missing or wrong            forbidden  this address may not ask
-//   offline  no answer came                           limited    asked too often, `retryAfter` seconds
+//   signin   the token is missing or wrong            forbidden  this address is not allowed
+//   offline  no answer came                           limited    too many requests; wait `retryAfter` seconds
 //   refused  the request was wrong (4xx)              failed     the server failed (5xx)
 
 const KEY = "switchyard.token";
@@ -30,7 +30,7 @@ export const token = {
   },
 };
 
-// Of `signin`, the token does not hold, of `offline` and `online`.
+// Listeners for `signin` (the token is no longer valid), `offline` and `online`.
 const listeners = new Set();
 export function listen(listener) {
   listeners.add(listener);
@@ -50,10 +50,10 @@ function words(value, status) {
   return value?.message ?? (typeof error === "string" ? error : error?.message) ?? `HTTP ${status}`;
 }
 
-// A status that is no success is a `Failure`.
+// Sends a request; throws a `Failure` if there is no answer or its status is not a success.
 export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS, headers: more } = {}) {
   const headers = { ...(body !== undefined && { "content-type": "application/json" }), ...more, authorization: `Bearer ${as}` };
-  // What comes from a file may be longer than a text can be here.
+  // The content of a file may be longer than a JavaScript string can be.
   const text = body === undefined || body instanceof Blob ? body : JSON.stringify(body);
   const limit = timeoutMs ? AbortSignal.timeout(timeoutMs) : undefined;
   const signals = [signal, limit].filter(Boolean);
@@ -63,13 +63,13 @@ export async function send(method, path, { body, signal, as = token.get(), timeo
       cache: "no-store", credentials: "omit", signal: signals.length ? AbortSignal.any(signals) : undefined });
   } catch (error) {
     if (signal?.aborted) throw error;
-    // A slow action does not mean that nobody is there.
+    // A slow action does not mean that the server is away.
     if (!limit?.aborted || method === "GET") tell("offline");
     throw new Failure("offline", limit?.aborted ? "timeout" : "unreachable");
   }
   const said = answer.ok ? "" : await answer.text().catch(() => "");
   let value = null;
-  try { value = JSON.parse(said); } catch { /* a proxy's page */ }
+  try { value = JSON.parse(said); } catch { /* an error page of a proxy */ }
   const isAway = value === null && /50[234]/.test(answer.status);
   tell(isAway ? "offline" : "online");
   if (answer.ok) return answer;
@@ -87,7 +87,7 @@ async function ask(method, path, body, more = {}) {
   return text === "" ? null : JSON.parse(text);
 }
 
-// With status 200 many answers say that a site refused.
+// Many answers with status 200 report that a site refused; throws such a refusal as a `Failure`.
 export function good(answer) {
   if (answer?.success !== false) return answer;
   throw new Failure("refused", words(answer, 200), { status: 200, value: answer });
@@ -98,7 +98,7 @@ export const post = (path, body = {}, more) => ask("POST", path, body, more);
 export const put = (path, body, more) => ask("PUT", path, body, more);
 export const remove = (path, body, more) => ask("DELETE", path, body, more);
 
-// WHATWG server-sent events, each as `{event, data}`; `data` is text.
+// Reads server-sent events (WHATWG), each as `{event, data}`; `data` is text.
 export async function* events(answer) {
   const decoder = new TextDecoderStream();
   const reader = answer.body.pipeThrough(decoder).getReader();

@@ -1,4 +1,4 @@
-// Small pictures of numbers; each says in words what it shows.
+// Small charts; each has a text that says what it shows.
 
 import { html } from "./vendor/htm-preact.js";
 import { t } from "./words.js";
@@ -19,10 +19,10 @@ function Bars({ bars, label }) {
 export const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const DAY = 86_400_000;
 
-// A moment's date in the browser's time zone; Swedish writes it as ISO 8601 does.
+// The date of a moment in the browser's time zone; the Swedish format is that of ISO 8601.
 export const dateOf = (moment) => new Date(moment).toLocaleDateString("sv");
 
-// `told` are `[date, value]` of some of the last days.
+// A chart of the last days; `told` are the known `[date, value]`, other days are 0.
 export function Days({ told, days, shown }) {
   const sums = new Map();
   for (const [date, value] of told) sums.set(date, (sums.get(date) ?? 0) + value);

@@ -1,4 +1,4 @@
-// The Chinese of what several pages say, or what stands in a table, and of the server's codes.
+// The Chinese texts that several pages or tables share, and those for the server's codes.
 
 export const CHINESE = {
   "Unread events": "未读事件", "Overview": "总览", "Sites": "站点", "Models": "模型", "Log": "日志", "Keys": "密钥", "Playground": "试验台", "Settings": "设置",
@@ -34,7 +34,7 @@ export const CHINESE = {
   "cloudflare_tunnel_unavailable": "Cloudflare 后的站点不可达，请稍后重试", "cloudflare_challenge": "防护页面拦截，请手动签到或更换代理",
   "token_expired": "会话已过期，请重新登录", "network_timeout": "站点未及时回应，请稍后重试", "upstream_error": "站点出错，请稍后重试", "unknown_error": "原因未知，请看站点的消息",
   "site_disabled": "站点已停用", "timeout": "站点未及时回应", "unauthorized": "凭据被拒绝", "empty_models": "站点没有给出模型", "account_not_found": "账号不存在",
-  // What an event or a task is of, and what found how an account is.
+  // Kinds of events and tasks, and sources of an account's health.
   "checkin": "签到", "balance": "余额", "token": "令牌", "proxy": "代理请求", "status": "状态", "site_notice": "站点公告", "task": "任务", "settings": "设置", "update_center": "更新",
   "warning": "警告", "auth": "凭据", "system": "系统", "model-discovery": "查询模型", "post-refresh-probe": "探测", "none": "尚未检查", "account-init": "新账号", "model-probe": "探测",
   "site-announcements-sync": "公告", "maintenance": "维护", "update-center.deploy": "部署", "backup-import": "导入备份", "route-decision.refresh": "路由决策",

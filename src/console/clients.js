@@ -1,7 +1,7 @@
-// Lines to paste that connect a client. A model's name and a key come from outside: each is quoted for the language it stands in,
-// and a name that could hide something is not offered.
+// Lines to paste that connect a client. A model's name and a key come from outside: each is quoted for the language of its
+// line, and a name that could hide something is not offered.
 
-// Nothing in it is unseen, or changes the direction.
+// Whether a text has no invisible characters and none that change the text direction.
 export const isPastable = (text) => !/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/.test(text);
 
 const word = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -12,7 +12,7 @@ export const CLIENTS = [["claude", "Claude Code"], ["codex", "Codex"], ["gemini"
 
 export const keyLine = (key) => `export SWITCHYARD_KEY=${key ? word(key) : "$PROXY_TOKEN"}`;
 
-// Blocks of `[title, text]`.
+// Builds the blocks of lines, as `[title, text]`.
 export function lines(client, base, model) {
   const api = `${base}/v1`;
   const said = [{ role: "user", content: "Say hello" }];

@@ -1,12 +1,13 @@
-// What a page reads: a failed read blanks nothing, it makes it stale. Nothing is asked for while the tab is hidden.
+// How pages read data: after a failed read the old value stays, marked as stale. A hidden tab sends no requests.
 
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { events, get, listen, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
-// Reads `path`, null is none, now and every `every` seconds. With `keeps` the value of another path stays until the next is there: a
-// list does not jump. `read` reads what is not had by GET; then `path` is only a name. `set` puts in what a change has answered.
+// Reads `path` now and every `every` seconds; null reads nothing. With `keeps` the value of the former path stays until the new
+// one has come, so that a list does not jump. `read` replaces GET; then `path` is only a name. `set` stores the answer to a
+// change.
 export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
   const turn = useRef(0);
@@ -23,14 +24,14 @@ export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
       if (mine === turn.current) setState((before) => ({ ...before, failure, isLoading: false }));
     }
   }, [path]);
-  // Before the page is painted: a frame sooner.
+  // A layout effect runs before the page is painted, which is a frame sooner.
   useLayoutEffect(() => {
     setState((before) => (path === null ? { ...UNREAD, isLoading: false } : keeps ? before : UNREAD));
     reload();
     return () => { turn.current += 1; };
   }, [reload]);
   useTicks(path === null ? 0 : every, reload);
-  // What failed while the server was away is read anew once it is back.
+  // Reads that failed while the server was away are repeated once it is back.
   const waits = !state.isLoading && state.failure?.kind === "offline";
   useEffect(() => (waits ? listen((what) => { if (what === "online") reload(); }) : undefined), [waits, reload]);
   const set = useCallback((value) => {
@@ -40,7 +41,7 @@ export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   return { ...state, reload, set };
 }
 
-// Every `seconds` while the tab is seen, and at once when it is seen again.
+// Runs `work` every `seconds` while the tab is visible, and at once when it becomes visible again.
 export function useTicks(seconds, work) {
   const latest = useRef(work);
   latest.current = work;
@@ -67,13 +68,13 @@ async function keepOpen(path, signal, onOpen, onEvent) {
       onOpen(true);
       onEvent();
       for await (const _ of events(answer)) { wait = 1; onEvent(); }
-    } catch { /* whoever listens reads by itself until it is open again */ }
+    } catch { /* the listener polls until the stream is open again */ }
     onOpen(false);
     await new Promise((resolve) => setTimeout(resolve, wait * 1000));
   }
 }
 
-// Calls `hear` when the stream has news, at most twice a second, while the tab is seen. Gives whether it is open.
+// Calls `hear` when the stream has news, at most twice a second, while the tab is visible. Returns whether the stream is open.
 export function useStream(path, hear) {
   const [isOpen, setOpen] = useState(false);
   const latest = useRef(hear);
@@ -97,7 +98,7 @@ export function useStream(path, hear) {
   return isOpen;
 }
 
-// For what is typed: asked for once typing pauses.
+// Follows a typed value once typing pauses, so that not every letter is a request.
 export function useSettled(value) {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
@@ -113,7 +114,7 @@ export function useNow() {
   return now;
 }
 
-// A second run while one is under way does nothing.
+// An action and its state; a second run while the first is in progress does nothing.
 export function useAction(work) {
   const [state, setState] = useState({ isRunning: false, failure: null, done: undefined });
   const running = useRef(false);

@@ -1,8 +1,8 @@
-// Numbers, amounts and times as people read them.
+// Numbers, amounts and times in readable form.
 
 import { currentLanguage, t } from "./words.js";
 
-// Formats are dear.
+// The formats that were made; making one is expensive.
 const made = new Map();
 function format(options, kind = "NumberFormat") {
   const key = `${locale()} ${kind} ${JSON.stringify(options)}`;
@@ -17,13 +17,13 @@ export function number(value, digits = 0) {
   return format({ maximumFractionDigits: digits }).format(value);
 }
 
-// 1,234 as 1.2K.
+// Writes 1,234 as 1.2K.
 export function short(value) {
   if (value == null) return "–";
   return format({ notation: "compact", maximumFractionDigits: 1 }).format(value);
 }
 
-// US dollars; small amounts with as many digits as they need.
+// Writes US dollars; small amounts have up to six digits.
 export function money(value) {
   if (value == null) return "–";
   const small = Math.abs(value) > 0 && Math.abs(value) < 0.01;
@@ -49,7 +49,7 @@ export function ago(text) {
   return form.format(seconds, "second");
 }
 
-// 90_500 ms as 1:30, 3_605_000 as 1:00:05.
+// Writes 90_500 ms as 1:31, 3_605_000 ms as 1:00:05.
 export function countdown(milliseconds) {
   const all = Math.max(0, Math.ceil(milliseconds / 1000));
   const [hours, minutes, seconds] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];

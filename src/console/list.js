@@ -1,4 +1,4 @@
-// Long lists: only the rows that are seen are in the page, so ten thousand scroll like ten.
+// Long lists: only the visible rows are in the page, so ten thousand scroll like ten.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { t } from "./words.js";
@@ -6,15 +6,16 @@ import { t } from "./words.js";
 const ROW = 44;
 const BEYOND = 12;
 
-// `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows are as high but the opened one: `opened` is
-// its key, or empty, `detail(row)` what it shows. `empty` stands where no row does. `rows` are those of `all` that a filter leaves.
+// A list. `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows have the same height; below the
+// open one, whose key is `opened`, stands `detail(row)`. `empty` is shown if there is no row. `rows` are those of `all` that
+// pass a filter.
 export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
   const box = useRef(null);
   const [seen, setSeen] = useState({ first: 0, count: 40 });
   const [detailHeight, setDetailHeight] = useState(0);
   const isOpened = (row) => keyOf(row) === opened;
   let openIndex = !opened ? -1 : rows.findIndex(isOpened);
-  // No filter hides the open row while something in it is not saved.
+  // A filter does not hide the open row while it has unsaved changes.
   const place = useRef(0);
   const hidden = opened && openIndex < 0 && box.current?.querySelector(".detail .unsaved") && all.find(isOpened);
   if (hidden) {
@@ -46,7 +47,7 @@ export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id
     return () => watch.disconnect();
   }, [openIndex, opened]);
 
-  // The focus brings a row that the address opens into sight.
+  // If the address opens a row, the focus scrolls it into view.
   const focused = useRef("");
   useEffect(() => {
     if (!opened) focused.current = "";
@@ -57,7 +58,7 @@ export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id
 
   const end = Math.min(rows.length, seen.first + seen.count);
   const drawn = Array.from({ length: Math.max(0, end - seen.first) }, (_, at) => seen.first + at);
-  // The open row stays in the page: something may be typed in it.
+  // The open row stays in the page even if it is out of view: the user may have typed something in it.
   if (openIndex >= end) drawn.push(openIndex);
   else if (openIndex >= 0 && openIndex < seen.first) drawn.unshift(openIndex);
   const gap = (many) => many > 0 && html`<div style=${{ height: `${many * ROW}px` }} aria-hidden="true"></div>`;
@@ -87,7 +88,7 @@ export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id
     </div>`;
 }
 
-// `page` counts from 1.
+// The buttons for turning pages; `page` counts from 1.
 export function Pages({ page, pageSize, total, onChange }) {
   const last = Math.max(1, Math.ceil(total / pageSize));
   if (last === 1 && page === 1) return null;

@@ -1,4 +1,4 @@
-// Begins: sign-in, the frame, the page that the address names.
+// The start: sign-in, the frame, and the page that the address names.
 
 import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { followLinks, mayLeave, useAddress } from "./address.js";
@@ -19,7 +19,7 @@ function setTheme(theme) {
   else document.documentElement.dataset.theme = theme;
 }
 
-// A page that breaks, or cannot be loaded, takes nothing else with it.
+// A page that breaks, or cannot be loaded, does not affect the frame.
 function Guarded({ at, isAway }) {
   const [error, forget] = useErrorBoundary((seen) => console.error(seen));
   const [failure, setFailure] = useState(null);
@@ -35,7 +35,7 @@ function Guarded({ at, isAway }) {
   return Page ? html`<${Page} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
 }
 
-// While it is, it is asked for in a seen tab.
+// Whether the server is away; while it is, a visible tab asks every 2 seconds whether it is back.
 function useAway() {
   const [isAway, setAway] = useState(false);
   useEffect(() => listen((what) => { if (what !== "signin") setAway(what === "offline"); }), []);
@@ -131,7 +131,7 @@ function Console() {
 
 setTheme(localStorage.getItem(THEME) ?? "system");
 followLinks();
-// On its way while the frame is drawn.
+// The first page is loaded while the frame is drawn.
 const [first] = pageAt(location.pathname);
 if (token.get()) load(first).catch(() => {});
 render(html`<${Console} />`, document.getElementById("console"));

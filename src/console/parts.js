@@ -1,4 +1,4 @@
-// What pages are made of. Markup comes from templates alone: a hostile name is text.
+// The components of pages. Markup comes only from templates, so a hostile name stays text.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { mayLeave, useFilter } from "./address.js";
@@ -16,21 +16,21 @@ function useId() {
   return id.current;
 }
 
-// === telling ===
+// === showing ===
 
 export const Note = ({ kind = "info", children }) =>
   html`<div class="note ${kind}" role=${kind === "bad" ? "alert" : "status"}>${children}</div>`;
 
 export const Link = ({ act, children }) => html`<button type="button" class="link" onClick=${act}>${children}</button>`;
 
-// What failed, in words: `of` is a read, which can be tried again, or an action.
+// Explains the failure of `of`: a read, which can be tried again, or an action.
 export const Failed = ({ of: { failure, reload } }) => failure && html`
   <${Note} kind="bad">${explain(failure)} ${reload && html`<${Link} act=${reload}>${t("Try again")}<//>`}<//>`;
 
 export const Unread = ({ read }) => read.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
 
-// Shows what was read: `children` is a function of the value. After a failed attempt the old value stays, marked as stale. `empty`
-// stands for no rows. `also` are reads that add something.
+// Shows a value that was read; `children` is a function of it. If a later read fails, the old value stays, marked as stale.
+// `empty` is shown if there are no rows. `also` are further reads whose failures are shown.
 export function Section({ title, read, also = [], actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
   const { value, failure, isLoading, at, reload } = read ?? {};
   const has = !read || value !== undefined;
@@ -58,7 +58,7 @@ export function Countdown({ until }) {
 export const Bar = ({ value, label, kind = "" }) => html`
   <span class="bar ${kind}" role="img" aria-label=${label}><span style=${{ width: `${Math.max(0, Math.min(100, value))}%` }}></span></span>`;
 
-// How much is used, of a bound where there is one. `name` tells several apart.
+// Shows how much is used, and of which limit if there is one. `name` distinguishes several.
 export function Bound({ used, most, show, label, name = label }) {
   if (most === null) return html`<span class="number">${show(used)}</span>`;
   const part = most === 0 ? 100 : (used / most) * 100;
@@ -68,11 +68,11 @@ export function Bound({ used, most, show, label, name = label }) {
 
 export const Pairs = ({ of }) => html`<dl class="pairs">${of.map(([name, value]) => html`<dt key=${name}>${name}</dt><dd><bdi>${value ?? "–"}</bdi></dd>`)}</dl>`;
 
-// === doing ===
+// === acting ===
 
 const FOCUSABLE = "a[href], button:enabled, input, select, textarea, [tabindex='0']";
 
-// A button that goes while it has the focus, with what it deleted, hands it to what then stands in its place.
+// If a button disappears while it has the focus, because it deleted its own row, the element in its place gets the focus.
 function useHandingOn() {
   const button = useRef(null);
   useLayoutEffect(() => () => {
@@ -87,7 +87,7 @@ function useHandingOn() {
   return button;
 }
 
-// A button that runs `act` and tells how it went; then `after` runs. `asks` is asked first.
+// A button that asks the question `asks`, if there is one, runs `act`, then `after`, and shows the result.
 export function Action({ act, after, children, class: kind = "", done, title, disabled, asks }) {
   const action = useAction(async () => { const done = await act(); await after?.(); return done; });
   const button = useHandingOn();
@@ -101,7 +101,7 @@ export function Action({ act, after, children, class: kind = "", done, title, di
 
 export const Switch = ({ isOn, act, ...more }) => html`<${Action} act=${() => act(!isOn)} ...${more}>${isOn ? t("Switch off") : t("Switch on")}<//>`;
 
-// The server's tasks: what starts one.
+// The server's tasks by their keys: the title, and the address that starts the task.
 export const TASKS = {
   "checkin-all": ["Check in", "/api/checkin/trigger"], "sync-all-account-tokens": ["Sync tokens", "/api/account-tokens/sync-all"],
   "site-announcements:all": ["Announcements", "/api/site-announcements/sync"], "refresh-models-and-rebuild-routes": ["Read models anew", "/api/routes/rebuild"],
@@ -112,11 +112,11 @@ export const taskTitle = ({ dedupeKey, type, title }) => (TASKS[dedupeKey] ? t(T
 
 export const Healthy = ({ is }) => html`<${Badge} kind=${is ? "good" : "bad"}>${is ? t("healthy") : t("unhealthy")}<//>`;
 
-// The English title, behind what it is of.
+// The title of an event: in Chinese, the kind of the event goes before the server's English title.
 export const eventTitle = ({ type, relatedType, title }) => coded(["task", "settings", "update_center"].includes(relatedType) ? relatedType : type, title, title);
 export const Level = ({ of: level }) => html`<${Badge} kind=${{ warning: "warn", error: "bad" }[level]}>${t(level)}<//>`;
 
-// `start` gives the answer that names a task; it is told until it ends.
+// A button whose `start` returns an answer with a task's id; shows the task's progress until it ends.
 export function TaskAction({ start, after, ...more }) {
   const [state, setState] = useState(null);
   const act = async () => {
@@ -133,11 +133,12 @@ export function TaskAction({ start, after, ...more }) {
 
 export const probes = (what) => t("Probe all models of {what}?", "探测 {what} 的全部模型？", { what });
 
-// Starts one of `TASKS`. A probe may cost something at each of the `accounts`: it asks first.
+// A button that starts one of `TASKS`. A probe may cost money at each of the `accounts`, so it asks first.
 export const StartTask = ({ kind, accounts = [], label = t(TASKS[kind][0]), after }) => html`<${TaskAction} start=${() => post(TASKS[kind][1])} after=${after}
   asks=${kind === "model-availability-probe-all" && probes(count(accounts.filter(({ status }) => status === "active").length, "{count} account", "{count} accounts"))}>${label}<//>`;
 
-// Escape and the cross close it, unless something is unsaved; focus goes in, and back to where it was.
+// Escape and the cross close the dialog, and ask first about unsaved changes; the focus goes in, and later back to where it
+// was.
 export function Dialog({ title, onClose, children, wide }) {
   const dialog = useRef(null);
   const id = useId();
@@ -160,14 +161,14 @@ export function Dialog({ title, onClose, children, wide }) {
     </dialog>`;
 }
 
-// A button that opens what `children` draws, a function of what closes it; `InDialog` draws a dialog around.
+// A button that opens what `children` draws; `children` is a function of the closing function. `InDialog` draws it in a dialog.
 export function Opens({ label, children, ...more }) {
   const [isOpen, setOpen] = useState(false);
   const button = useHandingOn();
   return html`<button type="button" ...${more} ref=${button} onClick=${() => setOpen(true)}>${label}</button>${isOpen && children(() => setOpen(false))}`;
 }
 
-// Asks before something is gone. `name` says what; with `phrase` that has to be typed in.
+// Asks before `name` is deleted; if there is a `phrase`, the user has to type it.
 function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
   const [typed, setTyped] = useState("");
   const action = useAction(async () => { await act(); onClose(true); });
@@ -193,7 +194,7 @@ export const Removal = ({ label = t("Delete", "删除"), title = label, after, c
   <${Opens} label=${label} class=${kind}>${(close) => html`<${Confirm} title=${title} verb=${label} ...${more}
     onClose=${(isDone) => { close(); if (isDone) after?.(); }} />`}<//>`;
 
-// Marked rows by key: `flip(key)` marks one or not, `tick(key, name)` draws a box for that.
+// The keys of marked rows: `flip(key)` marks or unmarks a row, `tick(key, name)` draws its check box.
 export function useMarks() {
   const [keys, setKeys] = useState(new Set());
   const flip = (key) => setKeys(new Set(keys.has(key) ? [...keys].filter((one) => one !== key) : [...keys, key]));
@@ -203,7 +204,8 @@ export function useMarks() {
 
 const NAMED = 8;
 
-// What is done with all `rows`, `{id, name}`: `path` takes them, `label` counts them. `children` draws more, a function of `send(action, more)`.
+// Actions on all `rows` (`{id, name}`) at once: `path` names the resource, `label` the count. `children` is a function of
+// `send(action, more)` and draws further actions.
 export function Batch({ path, rows, label: labelOf, actions = [], consequence, after, children }) {
   const [failed, setFailed] = useState([]);
   const label = labelOf(rows.length);
@@ -224,10 +226,10 @@ export function Batch({ path, rows, label: labelOf, actions = [], consequence, a
       <${Removal} title=${t("Delete all of these?", "删除以下各项？")} name=${names} consequence=${consequence} act=${() => send("delete")} /></div>`}`;
 }
 
-// === asking ===
+// === fields and forms ===
 
-// A labelled field. `kind`: text, number, password, area or switch; with `choices`, `[value, label]`, one chooses. `from` are the
-// reads that the choices come from: one that failed says so.
+// A labelled field. `kind` is text, number, password, area or switch; `choices`, as `[value, label]`, make it a selection.
+// `from` are the reads that the choices come from; their failures are shown.
 export function Field({ label, hint, kind = "text", value, onChange, choices, from = [], failure, ...more }) {
   const id = useId();
   const set = (event) => onChange(kind === "switch" ? event.target.checked : event.target.value);
@@ -256,8 +258,8 @@ export const Languages = ({ onChange, class: kind }) => html`<label class=${kind
 export const fieldsOf = (values, set) => (name, label, more) =>
   html`<${Field} label=${label} value=${values[name] ?? ""} onChange=${(value) => set(name, value)} ...${more} />`;
 
-// A form over what was read: `field(name, label, more)` draws a field, `changes` is what is to be sent. Once something is changed,
-// what is read anew does not replace what is `shown`.
+// The state of a form over a value that was read: `field(name, label, more)` draws a field, `changes` has the changed fields.
+// While there are changes, a newer value does not replace the `shown` one.
 export function useDraft(read) {
   const [changes, setChanges] = useState({});
   const isSame = !Object.keys(changes).length;
@@ -269,7 +271,8 @@ export function useDraft(read) {
   return { values, changes, shown, set, isSame, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
 }
 
-// A form whose Enter sends it by the async function `act`. Changes are unsaved until then, unless the page `keeps` them.
+// A form that Enter submits through the async function `act`. Until then changes count as unsaved, unless the page `keeps`
+// them.
 export function Form({ act, verb = t("Save"), onCancel, children, disabled, keeps }) {
   const [isChanged, setChanged] = useState(false);
   const action = useAction(async () => { await act(); setChanged(false); });
@@ -286,7 +289,7 @@ export function Form({ act, verb = t("Save"), onCancel, children, disabled, keep
   </form>`;
 }
 
-// `items` are `[key, label]`. Another tab loses the forms below, unless it `keeps` them.
+// Tabs; `items` are `[key, label]`. Changing the tab loses the forms below, unless the page `keeps` them.
 export function Tabs({ items, value, onChange, label, keeps }) {
   const bar = useRef(null);
   const choose = (key) => (keeps || mayLeave(bar.current.parentElement, "form.unsaved")) && onChange(key);
@@ -308,7 +311,7 @@ export function Copyable({ text, label }) {
   const area = useRef(null);
   const copy = async () => {
     try { await navigator.clipboard.writeText(text); } catch {
-      // Without TLS a page may not write to the clipboard: what is to be copied is selected instead.
+      // Without TLS a page may not write to the clipboard: the text is selected and copied by the browser's command instead.
       getSelection().selectAllChildren(area.current);
       if (!document.execCommand("copy")) return;
     }
@@ -325,7 +328,8 @@ export function Reveal({ masked, read, label }) {
     act=${async () => setValue(value === null ? await read() : null)}>${value === null ? t("Reveal", "显示") : t("Hide", "隐藏")}<//>`;
 }
 
-// What is `stored` is never in the field: it is empty until something is typed; null takes away what is stored, if it `mayGo`.
+// A field for a secret. The `stored` value is never in the field, which is empty until the user types; null removes the stored
+// value, if it `mayGo`.
 export const Kept = ({ stored, empty, value, onChange, mayGo = true, ...more }) => html`
   <${Field} ...${more} value=${value ?? ""} onChange=${onChange} placeholder=${!stored ? empty : value === null ? "" : t("unchanged")}
     hint=${value === null ? t("Removed when saved.", "保存时移除。") : stored && stored !== true && html`<bdi class="mono">${stored}</bdi>`} />
@@ -351,7 +355,8 @@ export function Fold({ label, children }) {
   </div>`;
 }
 
-// Chooses among many by typing. `options` are `{key, text}`; `beside(key)` stands beside a chosen one; `from` is as in `Field`.
+// Chooses several of many `options` (`{key, text}`) by typing. `beside(key, text)` is drawn beside a chosen one; `from` as in
+// `Field`.
 export function Pick({ label, hint, options, from = [], chosen, onChange, beside }) {
   const [typed, setTyped] = useState("");
   const wanted = typed.trim().toLowerCase();

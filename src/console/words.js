@@ -1,4 +1,4 @@
-// Languages: English, and Chinese beside it. `{name}` stands for a value.
+// The languages: English texts, each with its Chinese. `{name}` is replaced by a value.
 
 const KEY = "switchyard.language";
 
@@ -9,7 +9,7 @@ let shared = {};
 
 export const currentLanguage = () => language;
 
-// English where the Chinese cannot be loaded.
+// Sets the language; falls back to English if the Chinese texts cannot be loaded.
 export async function setLanguage(chosen) {
   const { CHINESE } = chosen === "zh" ? await import("./chinese.js").catch(() => ({})) : {};
   shared = CHINESE ?? {};
@@ -27,29 +27,30 @@ if ((saved ?? usual) === "zh") {
   document.documentElement.lang = "en";
 }
 
-// `t("Add {name}", "添加 {name}", { name })`; what several pages say has its Chinese in `chinese.js`. Markup in values stays text.
+// Translates: `t("Add {name}", "添加 {name}", { name })`. Texts that several pages share have their Chinese in `chinese.js`.
+// Markup in values stays text.
 export function t(text, chinese, values) {
   if (typeof chinese !== "string") return t(text, shared[text] ?? text, values ?? chinese);
   const said = language === "zh" ? chinese : text;
   return values ? said.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole)) : said;
 }
 
-// Names in a row, none of which turns the next around.
+// Joins names; isolates right-to-left ones, so that they do not reorder their neighbours.
 export const joined = (...names) => names.filter(Boolean).map((name) => (/[\u0590-\u08ff\u202a-\u2069]/.test(name) ? `\u2068${name}\u2069` : name)).join(" / ");
 
-// "1 model", "3 models"; in Chinese one text is for both.
+// Counts: "1 model", "3 models"; Chinese has one text for both.
 export const count = (number, one, many, chinese = shared[many]) => t(number === 1 ? one : many, chinese, { count: number });
 
-// What a code of the server means: its own English words, or our Chinese before what else it says.
+// Explains a code of the server: by the server's English words, or by our Chinese text before `more`.
 export const coded = (code, words, more) => (shared[code] ? [shared[code], more].filter(Boolean).join("：") : words);
 
-// What a status means, before the server's own words, which are English.
+// The meanings of statuses, shown before the server's own words, which are English.
 const FAILURES = {
   200: (why) => t("The site says: {why}", "站点回复：{why}", { why }), 400: (why) => t("Refused: {why}", "被拒绝：{why}", { why }), 404: (why) => t("Not there: {why}", "不存在：{why}", { why }),
   409: (why) => t("Against what is there: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 503: (why) => t("Not possible now: {why}", "暂时无法处理：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
 };
 
-// Types of errors that are this server's when a model is tried; others are of its site.
+// The error types of this server when a model is tried; other types come from the site.
 const OWN = /^(server|validation|invalid_request)_error$|^not_found$/;
 
 export function explain(failure) {

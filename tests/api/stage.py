@@ -22,8 +22,8 @@ HERE = pathlib.Path(__file__).parent
 DOCUMENT = HERE.parent.parent / "docs" / "openapi.json"
 TOKEN = "admin-token-of-the-api-tests"
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-# The routes for clients, which pass on what sites answer; then what would change the token that all is asked with, what forgets
-# the stage, and streams, which have no end.
+# Left out: the routes for clients, which pass on answers of sites; the route that changes the admin token of these requests;
+# the factory reset, which would delete the site and the account; and streams, which do not end.
 LEFT_OUT = r"^/(?!api/|metrics$)|/auth/change$|/factory-reset$|/stats/live$|-stream$|/stream$"
 SECONDS = os.environ.get("API_SECONDS", "180")
 SOON = 30.0
@@ -37,7 +37,7 @@ def main():
         command = [schemathesis, "--config-file", str(HERE / "schemathesis.toml"), "run", str(DOCUMENT), "--url", address,
             "--header", f"Authorization: Bearer {TOKEN}", "--checks", CHECKS, "--exclude-path-regex", LEFT_OUT,
             "--max-time", SECONDS, "--request-timeout", "30", "--no-shrink", "--seed", "1", *options]
-        # It keeps a cache where it runs.
+        # schemathesis keeps a cache in its working directory.
         result = subprocess.run(command, cwd=folder, check=False).returncode
     sys.exit(result)
 
@@ -71,7 +71,7 @@ def stub_site():
 
 @contextlib.contextmanager
 def gateway(binary):
-    """The gateway with a directory of its own; gives its address. It must end well, too."""
+    """Starts the gateway with a directory of its own; yields its address. Fails if it does not end in order."""
     with tempfile.TemporaryDirectory(prefix="switchyard-api-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Upstreams that speak one dialect each: a filter before aimock that answers 404 to the rest.
+"""Upstreams that speak one dialect each: a filter before aimock that answers 404 to all other paths.
 
 Each offers one model, named after the dialect, and remembers the last request it let through.
 """
@@ -12,12 +12,12 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
-# What aimock's fixtures call the model of the matrix.
+# The name of the matrix's model in aimock's fixtures.
 MODEL = "matrix"
 LAST = {}
 # Every request that was let through, with its dialect.
 ASKED = []
-# What shall befall the next answer of a dialect, as soon as its first words are said: "fails" or "breaks".
+# The fault of a dialect's next answer, right after its first words: "fails" or "breaks".
 FAULTS = {}
 FIRST_WORDS = "Grüße".encode()
 FAILURES = {
@@ -29,8 +29,8 @@ FAILURES = {
 }
 
 
-# How long a silent upstream says nothing: before its answer, and again behind the first words of it. Longer than the
-# gateway of these tests waits before it tells a client that the line is alive.
+# The silence of a silent upstream, in seconds: before its answer, and again after the first words of it. Longer than the
+# gateway of these tests waits before it sends a client a heartbeat.
 SILENCE = 2.5
 
 
@@ -40,7 +40,7 @@ def model_of(dialect, silent=False):
 
 @contextlib.contextmanager
 def upstream(aimock, dialect, silent=False):
-    """An upstream of one dialect; gives its address."""
+    """Starts an upstream of one dialect; yields its address."""
     model = model_of(dialect, silent)
 
     class Handler(BaseHTTPRequestHandler):
@@ -79,16 +79,16 @@ def upstream(aimock, dialect, silent=False):
             self.end_headers()
             fault = FAULTS.pop(dialect, None)
             for line in answer:
-                # It answers by the name it was asked by: Claude Code forgets the thoughts of another model.
+                # The answer names the requested model: Claude Code drops the thinking of another model.
                 self.piece(line.replace(b'"model":"%s"' % MODEL.encode(), b'"model":"%s"' % model.encode()))
                 if silent and FIRST_WORDS in line:
-                    # Behind a whole event.
+                    # The blank line completes the event before the silence.
                     self.piece(b"\n")
                     time.sleep(SILENCE)
                 if fault and FIRST_WORDS in line:
                     self.piece(b"\n")
                     if fault == "breaks":
-                        # Without the last chunk.
+                        # The connection ends without the last chunk.
                         self.close_connection = True
                         return
                     self.piece(FAILURES[dialect])

@@ -1,10 +1,10 @@
-"""Records a coding session of each command-line client: what it asks of an upstream, turn by turn,
-through the gateway.
+"""Records a coding session of each command-line client: its requests to an upstream through the gateway,
+turn by turn.
 
 usage: record.py <switchyard binary> <aimock's cli.js>
 
-The sessions are what the tests of prompt caches feed on. The model's part is written here; the client's part is its
-own, from its prompts to the outputs of the commands that it runs. What is of this machine is put in general terms, and
+The tests of prompt caches replay these sessions. The model's part is written here; the client's part is real,
+from its prompts to the outputs of the commands that it runs. Details of this machine are replaced by general ones, and
 the vendors' long texts are cut short.
 """
 
@@ -20,15 +20,15 @@ import tempfile
 import narrow
 import stage
 
-# A gateway is started for each client.
+# test_clis reads this; here each client gets a gateway of its own.
 os.environ.setdefault("CLIENT_TESTS_GATEWAY", "")
 import test_clis  # noqa: E402
 
 SESSIONS = stage.HERE / "sessions"
-# The longest text that a session keeps of what a vendor tells the model.
+# The longest text of a vendor's instructions that a session keeps, in characters.
 LONGEST = 500
 INSTRUCTS = ("developer", "system")
-# What a machine, a day or an installation says of itself, and what it says here.
+# Patterns of details that differ by machine, day or installation, and their replacements.
 GENERAL = [
     (r"/tmp/switchyard-(clis|record)-[a-z0-9_]+", "/home/ada/invoices"),
     (r"-tmp-switchyard-(clis|record)-[a-z0-9_-]+", "-home-ada-invoices"),
@@ -40,7 +40,7 @@ GENERAL = [
 
 
 def project(home):
-    """The work: invoices whose totals are wrong, and the ledger that shows it."""
+    """Writes the files of the task: invoices whose totals are wrong, and the ledger that shows it."""
     row = "{0:04d},{2}.{1}.2026,customer-{3},hours,{4},8250,open\n"
     rows = [row.format(n, n % 12 + 1, n % 28 + 1, n * 7 % 40, n % 9 + 1) for n in range(300)]
     files = {
@@ -56,7 +56,7 @@ def project(home):
     pathlib.Path(home, "pixel.png").write_bytes(base64.b64decode(test_clis.PIXEL))
 
 
-# What the model does of each prompt: commands (several at once in a list), files to read, pictures to see; words end it.
+# The model's steps for each prompt: commands (several at once in a list), files to read, pictures to see; a text ends them.
 WORK = [
     (
         "The totals of our invoices are wrong. Find out why and mend it.",
@@ -103,7 +103,7 @@ WORK = [
 
 
 class Recorded(test_clis.ClaudeCode):
-    """Claude Code: Bash for commands, Read for pictures; an answer is one turn of the assistant."""
+    """Claude Code: Bash for commands, Read for pictures; an answer counts as one turn of the assistant."""
 
     dialect, file = "messages", "claude_code"
 
@@ -118,7 +118,7 @@ class Recorded(test_clis.ClaudeCode):
 
 
 class RecordedCodex(test_clis.Codex):
-    """Codex: exec_command and view_image; each call is an item of its own, as is a text."""
+    """Codex: exec_command and view_image; each call and each text is an item of its own."""
 
     dialect, file = "responses", "codex"
 
@@ -133,7 +133,7 @@ class RecordedCodex(test_clis.Codex):
 
 
 def fixtures(client):
-    """The model's part, for aimock: what it says after how many turns of its own."""
+    """Builds the model's part for aimock: its answer after each number of turns of its own."""
     listed, turn = [], 0
     for prompt_number, (_, steps) in enumerate(WORK):
         for number, step in enumerate(steps):
@@ -168,7 +168,7 @@ def general(value):
 
 
 def short(value):
-    """Without most of the words of its long texts."""
+    """Cuts the long texts of a value short."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[:LONGEST]} […]"
     if isinstance(value, list):
@@ -179,16 +179,16 @@ def short(value):
 
 
 def session(client, asked):
-    """A session as a file keeps it: of each turn how much of the last one's conversation it begins with, what follows,
-    and the other members that have changed."""
+    """Builds a session for its file. Each turn has the number of items that it shares with the turn before, the items that
+    follow, and the other members that have changed."""
     said = "input" if client.dialect == "responses" else "messages"
     turns, last = [], {said: []}
     for body in asked:
         if not body.get("tools"):
-            # A title for the session, say.
+            # Not part of the conversation; for example, a request for the session's title.
             continue
         body = general(body)
-        # What a client tells the model besides the user's prompts is the vendor's.
+        # System and developer messages are the vendor's texts.
         conversation = [short(item) if item.get("role") in INSTRUCTS else item for item in body[said]]
         body = {**{name: short(value) for name, value in body.items()}, said: conversation}
         kept = 0

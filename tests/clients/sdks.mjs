@@ -1,5 +1,5 @@
-// The official SDKs for Node through the gateway, each before upstreams of which each speaks one dialect. Their
-// helpers are asked: those that put streams together, run tools and keep conversations. Prints for each case
+// Tests the official SDKs for Node through the gateway, with upstreams that speak one dialect each: their
+// helpers that assemble streams, run tools and keep conversations. Prints for each case
 // a line of JSON: its name, and what went wrong in it.
 
 import assert from "node:assert/strict";
@@ -110,6 +110,6 @@ const silent = models.filter((model) => model.startsWith("silent-"));
 for (const model of models.filter((model) => !silent.includes(model))) {
   for (const named of Object.entries(CASES)) await run(model, named);
 }
-// Upstreams that take their time say nothing else: their streams are what may differ.
+// Silent upstreams give the same answers: only their streams may differ.
 const streams = Object.entries(CASES).filter(([name]) => name.endsWith("a stream is put together"));
 await Promise.all(silent.flatMap((model) => streams.map((named) => run(model, named))));

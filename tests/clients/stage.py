@@ -24,9 +24,9 @@ HERE = pathlib.Path(__file__).parent
 ADMIN_TOKEN = "admin-token-of-the-client-tests"
 PROXY_TOKEN = "sk-proxy-token-of-the-client-tests"
 MODELS = {"embedder", "filmmaker", "matrix", "painter", "refuses", "talker"}
-# Of the upstreams that speak one dialect each.
+# The models of the upstreams that speak one dialect each.
 NARROW = {narrow.model_of(dialect, silent) for dialect in narrow.PATHS for silent in (False, True)}
-# A break cools its channel, so that each of these can be asked once only.
+# A break cools its channel, so each of these models can be requested only once.
 BREAKING = {"breaks-chat", "breaks-messages", "breaks-responses"}
 SOON = 30.0
 
@@ -38,7 +38,7 @@ def main():
         address = stack.enter_context(gateway_process(binary))
         add_account(address, "aimock", "openai", upstream)
         for dialect in narrow.PATHS:
-            # Aggregators may speak any dialect: which one, the gateway has to find out.
+            # A new-api site may speak any dialect: the gateway has to find out which one.
             for silent in (False, True):
                 speaker = stack.enter_context(narrow.upstream(upstream, dialect, silent))
                 add_account(address, narrow.model_of(dialect, silent), "new-api", speaker)
@@ -51,14 +51,14 @@ def main():
         else:
             suite = loader.discover(str(HERE), "test_*.py")
         result = unittest.TextTestRunner(verbosity=2).run(suite)
-        # No test at all is no success.
+        # A run without any test is a failure.
         passed = result.wasSuccessful() and result.testsRun > 0
     sys.exit(0 if passed else 1)
 
 
 @contextlib.contextmanager
 def upstream_process(aimock, fixtures=HERE / "fixtures.json"):
-    """aimock on a port of its own choice; gives its address."""
+    """Starts aimock on a port of its own choice; yields its address."""
     command = ["node", aimock, "--port", "0", "--fixtures", str(fixtures), "--validate-on-load", "--strict"]
     with running(command, os.environ) as (process, said):
         yield wait_for("aimock listens", process, said, lambda: re.search(r"http://127\.0\.0\.1:\d+", "".join(said)))[0]
@@ -66,7 +66,7 @@ def upstream_process(aimock, fixtures=HERE / "fixtures.json"):
 
 @contextlib.contextmanager
 def gateway_process(binary):
-    """The gateway with a directory of its own; gives its address. It must end well, too."""
+    """Starts the gateway with a directory of its own; yields its address. Fails if it does not end in order."""
     with tempfile.TemporaryDirectory(prefix="switchyard-clients-") as folder:
         port = free_port()
         environment = {
@@ -77,7 +77,7 @@ def gateway_process(binary):
             "AUTH_TOKEN": ADMIN_TOKEN,
             "PROXY_TOKEN": PROXY_TOKEN,
             "ACCOUNT_CREDENTIAL_SECRET": "credential-secret-of-the-client-tests",
-            # Sooner than the upstreams that are silent say something.
+            # Shorter than the silence of the silent upstreams.
             "STREAM_FIRST_HEARTBEAT_SEC": "1",
             "STREAM_HEARTBEAT_SEC": "1",
         }
@@ -138,7 +138,7 @@ def is_healthy(address):
 
 
 def ask(address, method, path, body=None, token=ADMIN_TOKEN):
-    """One call of the admin API (or of the proxy, with its token); gives the JSON of the answer."""
+    """Calls the admin API (or the proxy, with its token); returns the JSON of the answer."""
     request = urllib.request.Request(
         address + path,
         method=method,
@@ -154,14 +154,14 @@ def ask(address, method, path, body=None, token=ADMIN_TOKEN):
 
 
 def add_account(address, name, platform, upstream):
-    """What an operator does: a site, an account on it."""
+    """Adds a site and an account on it, as an operator does."""
     site = ask(address, "POST", "/api/sites", {"name": name, "url": upstream, "platform": platform})
     account = {"siteId": site["id"], "accessToken": "sk-aimock", "credentialMode": "apikey"}
     ask(address, "POST", "/api/accounts", account)
 
 
 def end_cooldowns(address):
-    """A fault cools its channel; a test that wants to go on ends that, as an operator would."""
+    """Ends all cooldowns, as an operator would: a fault cools its channel, and the tests go on."""
     for route in ask(address, "GET", "/api/routes"):
         ask(address, "POST", f"/api/routes/{route['id']}/cooldown/clear", {})
 

@@ -1,4 +1,4 @@
-"""The official Anthropic SDK: messages, the models list in its shape, and its typed errors."""
+"""Tests the official Anthropic SDK: messages, the list of models in its format, and its typed errors."""
 
 import os
 import unittest

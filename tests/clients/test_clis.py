@@ -1,5 +1,5 @@
-"""The command-line clients as they ship, before upstreams that speak one dialect each: Codex over HTTP and
-over a WebSocket, and Claude Code. Large downloads: run by `make test-clis` only."""
+"""Tests the released command-line clients with upstreams that speak one dialect each: Codex over HTTP and
+over a WebSocket, and Claude Code. These are large downloads, so only `make test-clis` runs this."""
 
 import base64
 import contextlib
@@ -15,21 +15,21 @@ import narrow
 from stage import PROXY_TOKEN, end_cooldowns
 
 GATEWAY = os.environ["CLIENT_TESTS_GATEWAY"]
-# Where npm has put their commands.
+# The directory in which npm has installed their commands.
 COMMANDS = os.environ.get("CLIENT_TESTS_CLIS")
 GREETING = "Grüße aus Köln 😀, one word after the other, until the sentence is complete."
-# A command-line client takes its time to start, and tries again.
+# Seconds: a command-line client starts slowly, and tries again.
 SOON = 120.0
 # The events by which Codex says that it failed.
 FAILED = ("error", "turn.failed")
-# What lies where a client works.
+# The contents of files in a client's working directory.
 NOTES = "violets and rye"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PAPER = "JVBERi0xLjQKMSAwIG9iajw8L1R5cGUvQ2F0YWxvZz4+ZW5kb2JqCnRyYWlsZXI8PC9Sb290IDEgMCBSPj4KJSVFT0YK"
 
 
 class Said(typing.NamedTuple):
-    """What a client said in the end, whether all went well, and what it showed on the way."""
+    """A client's final text, whether it succeeded, and what it showed meanwhile."""
 
     text: str
     went_well: bool
@@ -40,17 +40,17 @@ class Said(typing.NamedTuple):
 class Codex:
     name = "codex"
     over_socket = False
-    # It knows the code of the refusal, and says so in words of its own; messages upstreams have no codes.
+    # Codex knows the error's code and has its own text for it; messages upstreams send no code, so their text is shown.
     refusal = ("ran out of room in the model's context window", "maximum context length is 10 tokens")
 
     def ask(self, model, prompt, home=None, again=False, system=None, picture=False):
-        """One turn, or with `again` one more turn of what was said in `home`."""
+        """Runs one turn; with `again`, one more turn of the conversation in `home`."""
         if home is None:
             with a_home() as home:
                 return self.ask(model, prompt, home, again, system, picture)
         pathlib.Path(home, "config.toml").write_text(self.settings(model, system))
         environment = {"CODEX_HOME": home, "SWITCHYARD_KEY": PROXY_TOKEN}
-        # The directory is its own, and nothing in it is worth a sandbox.
+        # The directory is temporary, so no sandbox is needed.
         options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", prompt]
         if picture:
             options += ["-i", "pixel.png"]
@@ -60,7 +60,7 @@ class Codex:
         of = lambda kind, key: [item[key] for item in items if item["type"] == kind]
         said, failed = of("agent_message", "text"), [json.dumps(event) for event in events if event["type"] in FAILED]
         if failed:
-            # Why it left the WebSocket is among them.
+            # These include the reason why it left the WebSocket.
             failed += of("error", "message")
         return Said("\n".join(said + failed), done.returncode == 0 and not failed, "".join(of("reasoning", "text")))
 
@@ -143,7 +143,7 @@ def asked(dialect):
 
 
 def system_asked(dialect):
-    """What the upstream was last told in the place that its dialect has for it."""
+    """Returns the system prompt of the last request, from the place that the upstream's dialect has for it."""
     request = narrow.LAST[dialect]
     if dialect == "messages":
         return json.dumps(request["system"])
@@ -153,7 +153,7 @@ def system_asked(dialect):
 
 
 def outputs_asked(dialect):
-    """The outputs of tools, as the upstream was last given them, by the ids of their calls."""
+    """Returns the outputs of tools in the upstream's last request, by the ids of their calls."""
     request = narrow.LAST[dialect]
     if dialect == "chat":
         return {turn["tool_call_id"]: turn["content"] for turn in request["messages"] if turn["role"] == "tool"}
@@ -185,7 +185,7 @@ class CommandLine(unittest.TestCase):
         def check(client, model, _):
             self.assertGreater(client.ask(model, "greet").pieces, 2)
 
-        # Codex shows whole texts to who is no terminal.
+        # Codex shows only whole texts if its output is no terminal.
         self.on_each(check, [ClaudeCode()])
 
     def test_an_upstream_that_is_long_in_answering_is_waited_for(self):
@@ -233,10 +233,10 @@ class CommandLine(unittest.TestCase):
             self.assert_said(said, "I have read it.")
             self.assertIn(PAPER, asked(dialect))
             if dialect == "responses":
-                # Without a name it is refused.
+                # A document without a name is refused.
                 self.assertIn('"filename": "document.pdf"', asked(dialect))
 
-        # Codex reads texts and pictures.
+        # Codex reads only texts and pictures.
         self.on_each(check, [ClaudeCode()])
 
     def test_a_picture_that_a_tool_looked_at_reaches_the_model(self):
@@ -251,7 +251,7 @@ class CommandLine(unittest.TestCase):
             self.assert_said(client.ask(model, "describe", picture=True), "I see it.")
             self.assertIn(PIXEL, asked(dialect))
 
-        # Claude Code takes none on its command line.
+        # Claude Code takes no picture on its command line.
         self.on_each(check, [Codex(), CodexOverSocket()])
 
     def test_thoughts_are_shown_and_go_back_with_the_output(self):
@@ -280,11 +280,11 @@ class CommandLine(unittest.TestCase):
         def check(client, model, dialect):
             said = client.ask(model, "stop early")
             if client.name == "claude":
-                # It asks for the rest.
+                # Claude Code asks for the rest.
                 self.assert_said(said, "end, but here it is.")
                 self.assertIn("This sentence has no", asked(dialect))
             elif dialect != "responses":
-                # There aimock does not say why it stopped, and Codex takes it for an end.
+                # In the responses dialect aimock does not say why it stopped, and Codex takes that for an end.
                 self.assertFalse(said.went_well)
                 self.assertIn("This sentence has no", said.text)
                 self.assertIn("Incomplete response returned, reason: max_output_tokens", said.text)
@@ -303,7 +303,7 @@ class CommandLine(unittest.TestCase):
         self.fault("fails", ("The model fell ill",))
 
     def test_a_line_that_breaks_in_the_middle_is_no_end(self):
-        # Of a WebSocket Codex says it so.
+        # The second text is Codex's for a WebSocket.
         self.fault("breaks", ("Upstream stream broke", "stream closed before response.completed"))
 
     def fault(self, fault, wanted):

@@ -1,5 +1,5 @@
-"""Upstreams that say nothing for a while, before their answer and in the middle of it: a stream is kept open by what a
-client of its dialect passes over. That the SDKs do is for test_node_sdks to see, that the command lines do for test_clis."""
+"""Tests upstreams that are silent for a while, before their answer and in the middle of it: heartbeats that clients of the
+dialect ignore keep a stream open. test_node_sdks tests that the SDKs ignore them, test_clis that the command lines do."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""Every client on every upstream: the SDKs of three dialects, each before upstreams of which each
-speaks one. What a client sees must not depend on who answered."""
+"""Tests every client on every upstream: the SDKs of three dialects, with upstreams that speak one dialect
+each. What a client sees must not depend on the upstream."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def anthropic_client():
 
 
 class Seen:
-    """An answer, as any client would describe it."""
+    """An answer in a form that is the same for all clients."""
 
     def __init__(self, text="", calls=(), thinking="", stop="", usage=None):
         self.text, self.calls, self.thinking, self.stop, self.usage = text, list(calls), thinking, stop, usage
@@ -99,7 +99,7 @@ class ResponsesSpeaker:
         if streamed:
             with client.stream(**request) as stream:
                 *_, last = stream
-                # The helper knows no answer but a completed one.
+                # The helper only knows completed answers.
                 reply = last.response if last.type == "response.incomplete" else stream.get_final_response()
         else:
             reply = client.create(**request)
@@ -107,7 +107,7 @@ class ResponsesSpeaker:
         thinking = "".join(part.text for item in reply.output if item.type == "reasoning" for part in item.summary)
         stop = {"completed": "end", "incomplete": "limit"}[reply.status]
         if stop == "limit" and model != narrow.model_of("responses"):
-            # Ours say why; aimock's do not.
+            # The gateway's answers give the reason; aimock's do not.
             assert reply.incomplete_details.reason == "max_output_tokens", reply.incomplete_details
         usage = reply.usage and (reply.usage.input_tokens, reply.usage.output_tokens)
         return Seen(reply.output_text, calls, thinking, "call" if calls else stop, usage)

@@ -1,4 +1,4 @@
-"""The SDKs for Node: their helpers, each before upstreams of which each speaks one dialect (sdks.mjs)."""
+"""Tests the helpers of the SDKs for Node (sdks.mjs) with upstreams that speak one dialect each."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import narrow
 from stage import PROXY_TOKEN
 
 SCRIPT = pathlib.Path(__file__).with_name("sdks.mjs")
-# For all of it.
+# The seconds that the whole script may take.
 SOON = 120.0
 
 

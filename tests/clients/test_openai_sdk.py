@@ -1,4 +1,4 @@
-"""The official OpenAI SDK: chat, responses, embeddings, images, videos, models, and its typed errors."""
+"""Tests the official OpenAI SDK: chat, responses, embeddings, images, videos, models, and its typed errors."""
 
 import os
 import time
@@ -90,7 +90,7 @@ class Responses(unittest.TestCase):
 
 class OtherSurfaces(unittest.TestCase):
     def test_embeddings(self):
-        # The SDK asks for base64 by itself.
+        # The SDK requests base64 by default.
         reply = client().embeddings.create(model="embedder", input="text")
         self.assertEqual(reply.data[0].embedding, [0.25, -0.5, 1.0])
         reply = client().embeddings.create(model="embedder", input=["text"], encoding_format="float")

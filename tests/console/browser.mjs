@@ -1,5 +1,5 @@
-// A page of the console in Chromium, under watch: whatever it says to the console, breaks on, refuses by its policy, or asks
-// of another host is a failure.
+// A watched page of the console in Chromium: a console message, an uncaught error, a violation of its policy or a request to
+// another host is a failure.
 
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -13,7 +13,7 @@ export const launch = () => chromium.launch({ executablePath: process.env.CHROMI
     "--disable-component-update", "--disable-sync"] });
 
 export class Watched {
-  // `size` is the width in pixels; `locale` en or zh-CN.
+  // `width` is in pixels; `locale` is en or zh-CN.
   static async open(browser, gateway, { width = 1280, locale = "en", dark = false, signedIn = true } = {}) {
     const watched = new Watched();
     watched.gateway = gateway;
@@ -27,7 +27,7 @@ export class Watched {
     watched.page.on("pageerror", (error) => complain(`uncaught: ${error.message}`));
     watched.page.on("request", (request) => { if (new URL(request.url()).origin !== new URL(gateway.url).origin
       && !request.url().startsWith("data:")) complain(`asked elsewhere: ${request.url()}`); });
-    // What the page asks is answered by `answer`, yes or no, where a test expects it; a tab may always be closed.
+    // Questions of the page are answered by `answer`, yes or no, if a test expects them; a tab may always be closed.
     watched.asked = [];
     watched.page.on("dialog", (dialog) => {
       watched.asked.push(dialog.message());
@@ -47,21 +47,21 @@ export class Watched {
     await this.settle();
   }
 
-  // Nothing loads any more.
+  // Waits until nothing loads any more.
   async settle() {
     await this.page.waitForFunction(() => document.querySelector("h1") && !document.querySelector("[aria-busy='true']"));
   }
 
-  // The tab goes behind another, and comes back.
+  // Hides the tab, as behind another one, or shows it again.
   async look(away) {
     await this.page.evaluate((hidden) => { Object.defineProperty(document, "hidden", { value: hidden, configurable: true }); document.dispatchEvent(new Event("visibilitychange")); }, away);
   }
 
   text() { return this.page.locator("body").innerText(); }
 
-  // No serious finding of axe-core, and nothing wider than the window.
+  // Fails on a serious finding of axe-core, or if something is wider than the window.
   async isAccessible(what) {
-    // As an expression of the debugger, which the page's policy does not concern.
+    // An expression of the debugger is exempt from the page's policy.
     if (!await this.page.evaluate("typeof axe === 'object'")) await this.page.evaluate(axe);
     const found = await this.page.evaluate(async () => {
       const { violations } = await globalThis.axe.run(document, { resultTypes: ["violations"] });

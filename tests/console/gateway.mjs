@@ -1,4 +1,4 @@
-// The real binary as a process of its own, on a free port and an empty directory.
+// The real binary as a process of its own, on a free port with an empty directory.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import net from "node:net";
@@ -54,7 +54,7 @@ export class Gateway {
     return text ? JSON.parse(text) : null;
   }
 
-  // Waits until `look` gives something, which is what it gives.
+  // Waits until `look` returns something, and returns that.
   async eventually(what, look) {
     for (let turn = 0; turn < 200; turn++) {
       const seen = await look();

@@ -1,4 +1,4 @@
-// Runs the tests of `pages/`, each file's in turn against a gateway of its own. A test is a function of a `World`; it fails by
+// Runs the tests of `pages/`, file by file. A test is a function of a `World` and starts a gateway of its own; it fails by
 // throwing. Its name is a sentence that is true of the product.
 
 import { readdirSync } from "node:fs";
@@ -13,12 +13,12 @@ const wanted = process.argv.slice(2);
 const files = readdirSync(new URL("pages/", import.meta.url)).filter((name) => name.endsWith(".mjs"))
   .filter((name) => !wanted.length || wanted.some((part) => name.includes(part))).sort();
 
-// What a test has: a gateway, stub sites, and pages under watch. Everything ends with it.
+// The resources of a test: a gateway, stub sites and watched pages. All of them end with it.
 class World {
   constructor(browser) { this.browser = browser; this.sites = []; this.opened = []; }
   async start(variables) {
     this.gateway = await Gateway.start(binary, variables);
-    // While a page is written its files come from the disk, so that nothing has to be built.
+    // For work on a page its files come from the disk, so that nothing has to be built.
     if (process.env.FROM_DISK) {
       this.disk = await fromDisk(this.gateway);
       this.gateway.url = this.disk.url;

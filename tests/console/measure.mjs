@@ -1,6 +1,6 @@
-// How soon the first page can be used, on a processor that Chromium slows down four times, and what each file weighs:
-// `node tests/console/measure.mjs target/release/switchyard`. Prints the tables of docs/performance.md; it asserts nothing.
-// Each figure is the lowest and the middle of several rounds: what else the machine does makes a round longer, never shorter.
+// Measures how soon the first page can be used, on a processor that Chromium slows down four times, and the size of each file:
+// `node tests/console/measure.mjs target/release/switchyard`. Prints the tables of docs/performance.md; asserts nothing.
+// Each figure is the lowest and the median of several rounds: other work on the machine makes a round longer, never shorter.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { brotliCompressSync, gzipSync } from "node:zlib";
@@ -12,7 +12,7 @@ import { site } from "./stubs.mjs";
 const SLOWER = 4;
 const ROUNDS = Number(process.env.ROUNDS ?? 9);
 
-// Notes in the page when its heading stands, when what was read stands beside it, and when the last long task ended.
+// Records in the page when its heading appears, when the data appears, and when the last long task ends.
 const watch = () => {
   const seen = { drawn: 0, filled: 0, busy: 0, longest: 0 };
   globalThis.measured = seen;
@@ -37,7 +37,7 @@ async function once(browser, gateway, { locale, signedIn, isBlank }) {
   if (isBlank) await page.route("**/*", (route) => route.fulfill({ contentType: "text/html", body: "<!doctype html><h1 class=blank>Nothing</h1>" }));
   await page.goto(`${gateway.url}/`);
   await page.waitForFunction(() => globalThis.measured.filled);
-  // Long tasks are told some time after they ended.
+  // Long tasks are reported some time after they ended.
   await page.waitForTimeout(300);
   const seen = await page.evaluate(() => ({ ...globalThis.measured, files: performance.getEntriesByType("resource").filter((one) => one.name.includes("/console/"))
     .map(({ name, encodedBodySize, startTime, responseEnd }) => ({ name: name.split("/").slice(5).join("/"), encodedBodySize, startTime, responseEnd })) }));

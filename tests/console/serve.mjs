@@ -1,4 +1,4 @@
-// For work on the console: a gateway with stub sites, and the files of the console as they are on disk, at one address:
+// For work on the console: serves a gateway with stub sites, and the console's files from the disk, at one address:
 // `node tests/console/serve.mjs target/debug/switchyard`. Prints the address and the token.
 
 import { existsSync, readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { site } from "./stubs.mjs";
 const ROOT = new URL("../../src/console/", import.meta.url);
 const KINDS = { js: "text/javascript", css: "text/css", html: "text/html", svg: "image/svg+xml" };
 
-// The gateway behind another address at which the files come from the disk.
+// Serves the gateway at another address, at which the console's files come from the disk.
 export async function fromDisk(gateway, port = 0) {
   const behind = gateway.url;
   const server = http.createServer((request, response) => {

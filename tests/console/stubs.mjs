@@ -1,4 +1,4 @@
-// Upstream sites to look at: an OpenAI-like one, and one of the new-api family with sessions, balances and check-ins.
+// Stub sites: an OpenAI-like one, and one of the new-api family with sessions, balances and check-ins.
 import http from "node:http";
 
 function reply(response, status, value) {
@@ -32,7 +32,7 @@ function read(request) {
   });
 }
 
-// A site; `fails` answers 500 to every question for an answer, `hub` is of the new-api family.
+// Starts a site; with `fails` it answers 500 to every model call, with `hub` it is of the new-api family.
 export async function site({ models, hub = false, fails = false }) {
   const state = { models, fails, requests: [], checkedIn: 0 };
   const server = http.createServer(async (request, response) => {

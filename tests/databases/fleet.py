@@ -1,4 +1,4 @@
-"""What the long runs on a database have in common: instances, a stub of a site, and a way to ask the database."""
+"""Shared by the long runs on a database: instances, a stub of a site, and queries of the database."""
 import collections
 import http.client
 import http.server
@@ -17,13 +17,13 @@ lock = threading.Lock()
 
 
 class Database:
-    """An empty one: postgres://USER@HOST:PORT/NAME or mysql://USER@HOST:PORT/NAME."""
+    """An empty database: postgres://USER@HOST:PORT/NAME or mysql://USER@HOST:PORT/NAME."""
 
     def __init__(self, url):
         self.url, self.kind = url, url.split(":")[0]
 
     def ask(self, sql):
-        """What a question gives: a list of rows, each a list of texts."""
+        """Returns the result of a query: a list of rows, each a list of texts."""
         if self.kind == "postgres":
             command = ["psql", "-qAt", "-F", "\t", self.url, "-c", sql]
         else:
@@ -41,7 +41,7 @@ class Database:
 
 
 class Stub(http.server.ThreadingHTTPServer):
-    """A site that counts what reaches it for each `user`."""
+    """A site that counts the requests of each `user`."""
     daemon_threads = True
     request_queue_size = 512
 
@@ -54,7 +54,7 @@ class Stub(http.server.ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, *_):
-        pass  # An instance that is killed resets its connections.
+        pass  # A killed instance resets its connections.
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -144,7 +144,7 @@ def chat(instance, token, model, user):
 
 
 def add_sites(instance, database, stubs):
-    """A site with an account for each stub; gives the number of each one's channel, by its name."""
+    """Adds a site with an account for each stub; returns the ids of their channels, by name."""
     for stub in stubs:
         made = instance.admin("POST", "/api/sites", {"name": stub.label, "url": stub.url(), "platform": "openai"})
         instance.admin("POST", "/api/accounts", {"siteId": made["id"], "credentialMode": "apikey", "accessToken": "sk-up"})

@@ -1,4 +1,4 @@
-// The page Keys: what clients authenticate with, and how one is connected.
+// The page Keys: the keys that clients authenticate with, and how to connect a client.
 
 import { href, useAddress, useFilter } from "../address.js";
 import { Failure, get, post, put, remove } from "../api.js";
@@ -78,7 +78,7 @@ const local = (iso) => {
 const refKey = ({ kind, siteId, accountId, tokenId }) => [kind, siteId, accountId, tokenId].filter((part) => part !== undefined).join(":");
 
 const same = (value) => value;
-// Of each member: its value in a new key, how it is shown, how that is sent.
+// For each member of a key: its value in a new key, a function for the shown value, and one for the value to send.
 const TEXT = [null, text, orNull];
 const PICKED = [[], same, same];
 const FIELDS = {
@@ -154,7 +154,7 @@ function KeyFields({ draft, setDraft }) {
 const OwnValue = (more) => html`<${Field} class="mono" hint=${t("6 to 512 visible ASCII characters that begin with sk-.", "以 sk- 开头的 6 至 512 个可见 ASCII 字符。")} ...${more} />`;
 
 function EditKey({ item, onDone }) {
-  // A renewed list changes nothing under the operator's hands.
+  // The draft starts from the key as it was opened, so that a refresh of the list does not change the form.
   const [before] = useState(() => draftOf(item));
   const [draft, setDraft] = useState(before);
   const [own, setOwn] = useState("");
@@ -198,7 +198,7 @@ function NewKey({ onClose, onDone }) {
 
 // === what a key may do now ===
 
-// `[kind of badge, words, filter]`.
+// Returns the state of a key as `[kind of badge, words, filter]`.
 function stateOf(key) {
   if (!key.enabled) return ["", t("Off"), "off"];
   if (key.expiresAt !== null && Date.parse(key.expiresAt) <= Date.now()) return ["bad", t("Expired", "已过期"), "blocked"];

@@ -1,4 +1,4 @@
-// The page Log: what clients asked, live and past, and what it cost.
+// The page Log: the requests of clients, live and past, and their costs.
 
 import { go, href, useAddress, useFilter } from "../address.js";
 import { remove } from "../api.js";
@@ -13,7 +13,7 @@ import { joined, t } from "../words.js";
 
 const MOST = 50;
 
-// Rows `{name, link, days, calls, spend}`, the most first: the name leads to the requests, the bar to the days.
+// A table of rows `{name, link, days, calls, spend}`, the largest first: the name links to the requests, the bar to the days.
 function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
     const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, MOST);
@@ -38,7 +38,7 @@ function Sums() {
     const sum = bySite.get(id) ?? { name: one.siteName, calls: 0, spend: 0 };
     bySite.set(id, { ...sum, calls: sum.calls + one.calls, spend: sum.spend + one.spend });
   }
-  // The usage of a key is known of no site or model alone.
+  // The usage of a key cannot be split by site or model, so choosing a key clears these, and the other way round.
   const seen = (more) => ({ ...query, ...more, ...(more.key ? { site: "", model: "" } : "site" in more || "model" in more ? { key: "" } : {}) });
   const field = (name, label, value, choices) => html`<${Field} label=${label} value=${value} choices=${choices}
     onChange=${(chosen) => go(path, seen({ [name]: chosen }), { replace: true })} />`;
@@ -146,7 +146,7 @@ function LogDetail({ id }) {
 // === the page ===
 
 const PAGE = 50;
-// A field of the form `datetime-local` is in the browser's time zone; the server takes a moment.
+// Converts the value of a `datetime-local` field, which is in the browser's time zone, to UTC for the server.
 const instant = (local) => { const at = new Date(local); return local && !Number.isNaN(at.getTime()) ? at.toISOString() : ""; };
 
 const columns = (newest) => [
@@ -161,7 +161,7 @@ const columns = (newest) => [
   [t("Cost"), (row) => money(row.estimatedCost), "less end"],
 ];
 
-// The newest row when one began to look.
+// The id of the newest row when the live view began.
 function useNewest(items, isLive) {
   const newest = useRef(null);
   newest.current = isLive ? newest.current ?? items?.reduce((most, { id }) => Math.max(most, id), 0) : null;
@@ -174,7 +174,7 @@ function Rows() {
   const page = Math.max(1, Number(query.page) || 1);
   const address = (more) => go(path, { ...query, ...more }, { replace: true });
   const isLive = live === "1" && page === 1;
-  // Back to the first page.
+  // Changing a filter goes back to the first page.
   const field = (name, label, more) => html`<${Field} label=${label} value=${query[name] ?? ""} ...${more}
     onChange=${(value) => address({ [name]: value, page: "", open: "" })} />`;
   const all = (options) => ({ choices: [["", t("All")], ...options] });

@@ -1,4 +1,4 @@
-// The page Overview: first steps until somebody was answered, then figures, troubles, news, and each site's day.
+// The page Overview: the first steps until a request has been answered, then figures, troubles, news, and each site's day.
 
 import { get, post, send } from "../api.js";
 import { Curve, Strip } from "../chart.js";
@@ -15,7 +15,7 @@ const LOOKED = 1000;
 const SHOWN = 50;
 const NEWS = 6;
 
-// Channels that rest: many models of one account are one trouble.
+// Resting channels by account: many models of one account are one trouble.
 function coolingOf(routes, now) {
   const found = new Map();
   const seen = new Set();
@@ -29,7 +29,7 @@ function coolingOf(routes, now) {
   return [...found.values()];
 }
 
-// Those that did not succeed since. Who tries an import is told at once.
+// Failed tasks without a later success. Dry runs of imports are left out, since the caller sees their result.
 const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed" && one.type !== "backup-dry-run"
   && !tasks.slice(0, index).some((later) => later.status === "succeeded" && (later.dedupeKey ?? later.type) === (one.dedupeKey ?? one.type)));
 
@@ -80,7 +80,7 @@ export function Events() {
 
 // === the page ===
 
-// Whether anybody was answered: the sums stay when the log is cleared.
+// Whether any request has been answered: from the log, else from the sums, which stay when the log is cleared.
 const wasAnswered = async () => (await get("/api/stats/proxy-logs?status=success&limit=1")).items.length > 0
   || (await get("/api/stats/model-by-site?days=90")).models.some(({ tokens }) => tokens > 0);
 
@@ -89,7 +89,7 @@ export function Page() {
   const answered = useRead("answered", { every: 15, read: wasAnswered });
   const day = useRead("/api/stats/dashboard", { every: 15 });
   if (answered.value === undefined && !answered.failure) return html`<${Section} read=${answered} />`;
-  // Whether anybody was answered may not be known: the figures tell what is.
+  // If it is not known whether a request has been answered, the figures are shown.
   return answered.value !== false ? html`<${Failed} of=${answered} /><${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
     : html`<${Guide} accounts=${accounts} /><${Troubles} accounts=${accounts} /><${Events} />`;
 }
@@ -113,7 +113,7 @@ function Guide({ accounts }) {
 
 const inFlight = async (path) => Number(/^switchyard_requests_in_flight (\S+)$/m.exec(await (await send("GET", path)).text())?.[1]);
 
-// Told are only days on which something happened.
+// The trend has only days with usage; the others are 0.
 function spendOf(trend) {
   const told = new Map(trend.map(({ date, sites }) => [date, Object.values(sites).reduce((sum, site) => sum + site.spend, 0)]));
   const last = Date.parse(trend.at(-1)?.date ?? 0);

@@ -1,4 +1,4 @@
-// The page Playground: a conversation with a model or one channel of it, kept for this tab and this token alone.
+// The page Playground: a conversation with a model or one of its channels, kept only for this tab and this token.
 
 import { go, href, useAddress } from "../address.js";
 import { events, send, token } from "../api.js";
@@ -58,7 +58,8 @@ function heard(answer, hear) {
   return { body: answer.body.pipeThrough(tap) };
 }
 
-// `tell` hears of each change of the exchange: `{request, status, raw, text, at, failure, isRunning}`.
+// Sends the conversation; calls `tell` with each change of the exchange:
+// `{request, status, raw, text, at, failure, isRunning}`.
 async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const { path, body, delta } = DIALECTS[dialect];
   const jsonBody = { ...body(conversation), ...conversation.further, stream: true };
@@ -66,7 +67,7 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const since = () => performance.now() - began;
   const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
     raw: "", text: "", at: { sent: 0 }, failure: null, isRunning: true };
-  // The longer the answer, the more events are drawn at once.
+  // The longer the answer is, the less often it is drawn.
   let timer = null;
   const show = () => { clearTimeout(timer); timer = null; tell({ ...exchange, at: { ...exchange.at } }); };
   const draw = () => { timer ??= setTimeout(show, 40 + exchange.raw.length / 500); };

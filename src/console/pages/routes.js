@@ -1,4 +1,4 @@
-// The page Models: one row a model, a pattern or a group, with its channels behind it.
+// The page Models: one row for each model, pattern or group, with its channels.
 
 import { href, useAddress, useFilter } from "../address.js";
 import { get, post, put, remove } from "../api.js";
@@ -22,7 +22,7 @@ const strategies = () => [
   ["weighted", t("Weighted", "加权")], ["round_robin", t("In turn, without priorities", "轮流，不看优先级")], ["stable_first", t("Stable first", "稳定优先")],
 ];
 
-// A mapping as lines, `asked for => sent`; null if it is none.
+// Writes a mapping as lines `requested => sent`; null if it is not valid JSON.
 function lines(mapping) {
   if (!mapping) return "";
   try {
@@ -50,7 +50,7 @@ function Preview({ pattern, exact }) {
     <p>${found.slice(0, NAMED).map((name) => html`<span class="badge name"><bdi>${name}</bdi></span> `)}${found.length > NAMED && "…"}</p></div>`;
 }
 
-// `route` is edited; without it a new one is made. `onDone` hears the id, or nothing when it was given up.
+// Edits `route`, or makes a new one without it. `onDone` gets the id, or nothing if the user cancelled.
 function RouteForm({ route, rows, onDone }) {
   const [mode, setMode] = useState(route?.routeMode ?? "pattern");
   const isGroup = mode === "explicit_group";
@@ -62,7 +62,7 @@ function RouteForm({ route, rows, onDone }) {
   const mapping = mappingOf(is.mapping);
   const save = async () => {
     const { mapping: _, ...body } = changes;
-    // What was typed for the other kind of route is not meant.
+    // Fields of the other kind of route are not sent.
     delete body[isGroup ? "modelPattern" : "sourceRouteIds"];
     for (const name of ["displayName", "displayIcon"]) if (body[name] === "") body[name] = null;
     if (isMappingNew) body.modelMapping = mapping;
@@ -100,7 +100,7 @@ const reasons = () => ({
   token_unusable: t("No usable key", "没有可用的密钥"), other_model: t("Serves another model", "服务于其他模型"),
 });
 
-// A pattern decides for all channels, each by its own model.
+// A pattern is decided for all channels, each with its own model.
 async function decide(row) {
   if (row.kind === "pattern") {
     const { decisions } = await post("/api/routes/decision/route-wide/batch", { routeIds: [row.id] });
@@ -110,7 +110,7 @@ async function decide(row) {
   return decisions[row.id]?.[row.name];
 }
 
-// The name under which a request reaches this very route; null if there is none.
+// Returns the name under which a request reaches exactly this route; null if there is none.
 function reachedBy(row, channel, rows) {
   if (row.displayName) return row.displayName;
   const name = row.kind === "model" ? row.modelPattern : channel.sourceModel;

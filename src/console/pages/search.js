@@ -1,4 +1,4 @@
-// Finds pages, sites, accounts, models and keys by name. Arrows choose, Enter goes there.
+// Finds pages, sites, accounts, models and keys by name. Arrow keys choose, Enter opens.
 
 import { go } from "../address.js";
 import { useRead } from "../data.js";

@@ -1,4 +1,4 @@
-// The page Settings: what holds while the server runs, by theme; and the upkeep of the server.
+// The page Settings: the runtime settings by theme, and the upkeep of the server.
 
 import { go, useAddress } from "../address.js";
 import { Failure, post, put, token } from "../api.js";
@@ -51,7 +51,7 @@ function shown(kind, value) {
   }
 }
 
-// What is wrong with what was typed, or nothing. The rest is the server's to say.
+// Returns what is wrong with a typed value, or null. The server checks the rest.
 function fault(kind, typed) {
   if (kind === "number" && (typed.trim() === "" || !Number.isFinite(Number(typed)))) return t("This has to be a number.", "须为数字。");
   if (kind !== "json") return null;
@@ -97,7 +97,8 @@ function Setting({ row, held, edit, onEdit, zone }) {
   }
 }
 
-// `edits` are the changes of the whole page by field, kept from tab to tab; `beside` stands under fields: `{field: (typed, held) => part}`.
+// `edits` are the changes of the whole page by field, kept when the tab changes; `beside` draws parts under fields:
+// `{field: (typed, held) => part}`.
 function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits, beside = {} }) {
   const [isSaved, setSaved] = useState(false);
   const heldOf = ([field]) => read.value[`${field}Masked`] ?? valueAt(read.value, field);
@@ -163,7 +164,7 @@ function ProxyTest({ typed }) {
   return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
 }
 
-// Shows a token made up here; one that was typed stays hidden.
+// Shows a token that was generated here; a typed one stays hidden.
 function MadeUp({ typed, edit }) {
   const [made, setMade] = useState(null);
   return typed && typed === made ? html`<${Copyable} text=${made} label=${t("New token")} />`
@@ -189,7 +190,7 @@ const TABS = () => [["routing", t("Routing", "路由")], ["limits", t("Limits", 
   ["rewriting", t("Rewriting", "改写")], ["access", t("Access", "访问")], ["backup", t("Backup", "备份")], ["tasks", t("Tasks")], ["events", t("Events")], ["maintenance", t("Maintenance", "维护")], ["database", t("Database")], ["updates", t("Updates")], ["about", t("About")]];
 const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, database: Database, updates: Updates, about: About };
 
-// Each channel tells how it went, also when all failed.
+// Shows the result of each channel, even if all failed.
 function NoticeTest() {
   const [channels, setChannels] = useState([]);
   const test = async () => {

@@ -28,7 +28,7 @@ function Announcements({ site, sites = [site] }) {
 // === a site opened ===
 
 const placeOf = (field) => [field("isPinned", t("Keep at the top", "置顶"), { kind: "switch" }), field("sortOrder", t("Place in the order", "排序位置"), { kind: "number", min: 0 })];
-// Some of what is sent are numbers, empty ones null.
+// Converts the named fields to numbers, and empty ones to null.
 const numbered = (body, names) => { for (const name of names) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]); return body; };
 
 const SHOWN = 200;
@@ -48,7 +48,7 @@ function SiteDetail({ site, reload, onAdd }) {
     <${Tab} key=${tab} site=${site} reload=${reload} />`;
 }
 
-// One that is switched off begins with #.
+// Writes the pool of addresses as lines; those that are switched off begin with #.
 const poolOf = ({ apiEndpoints }) => apiEndpoints.map(({ url, enabled }) => (enabled ? url : `# ${url}`)).join("\n");
 const merged = (before, typed, now) => [...typed.filter((line) => !before.includes(line) || now.includes(line)),
   ...now.filter((line) => !before.includes(line) && !typed.includes(line))];
@@ -60,7 +60,7 @@ function EditSite({ site, reload }) {
   const save = async () => {
     const { pool, gone: _, header, content, ...body } = changes;
     numbered(body, ["maxConcurrency", "globalWeight", "postRefreshProbeLatencyThresholdMs", "sortOrder"]);
-    // A list is sent whole, with what others did to it since it was shown.
+    // A list is sent as a whole, so changes that others made since it was shown are merged in.
     const now = (await get("/api/sites")).find(({ id }) => id === site.id) ?? site;
     if (gone.length || header) body.customHeaders = JSON.stringify(Object.fromEntries([...headersOf(now), ...(header ? [[header.trim(), content]] : [])]));
     if (pool !== undefined) body.apiEndpoints = merged(...[shown.pool, pool, poolOf(now)].map((text) => partsOf(text, "\n"))).map((line) => ({ url: line.replace(/^#\s*/, ""), enabled: line[0] !== "#" }));
@@ -93,7 +93,7 @@ function EditSite({ site, reload }) {
     </div></div><//>`;
 }
 
-// Of an account, or all of a site. What is switched off is off at the whole site.
+// The models of an account, or of a whole site. Switching a model off applies to the whole site.
 function Models({ site, account }) {
   const off = `/api/sites/${site.id}/disabled-models`;
   const read = useRead(account ? `/api/accounts/${account.id}/models` : `/api/sites/${site.id}/available-models`);
@@ -185,7 +185,7 @@ function Tokens({ account, reload }) {
   const then = (work) => async () => { const done = good(await work()); await after(); return done; };
   const add = then(async () => {
     const { token, remainQuota, expiredTime, allowIps, modelLimits, ...rest } = changes;
-    // What the token may do is the site's to hold, where it makes the token.
+    // Limits are sent only for a token that the site makes: the site enforces them.
     const options = { ...(remainQuota && { remainQuota: Number(remainQuota) }), ...(expiredTime && { expiredTime: new Date(expiredTime).toISOString() }),
       ...(allowIps && { allowIps }), ...(modelLimits && { modelLimitsEnabled: true, modelLimits: partsOf(modelLimits).join(",") }) };
     const done = await post("/api/account-tokens", { accountId: account.id, ...rest, ...(token ? { token } : options) });

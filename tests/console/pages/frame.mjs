@@ -1,4 +1,4 @@
-// Sign-in, languages, colours, a server that is away.
+// The frame: sign-in, languages, colours, a server that is away.
 
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
@@ -15,7 +15,7 @@ export default {
     const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort().join();
     const beside = [...code.matchAll(/\bt\("([^"]+)"(?:, "([^"]+)")?/g)].map(([, english, chinese]) => [english, chinese ?? CHINESE[english]]);
     assert.deepEqual(beside.filter(([english, chinese]) => !chinese || values(english) !== values(chinese)), []);
-    // Some words come from the server: codes, and what an import does with a row.
+    // Some texts are keyed by words of the server: codes, and the results of an import.
     const fromServer = /^[a-z]+([_.-][a-z]+)+$|^(updated|deleted|unauthorized|checkin|balance|token|proxy|status|task|settings|warning|auth|system|none|maintenance)$/;
     assert.deepEqual(Object.keys(CHINESE).filter((english) => !fromServer.test(english) && !code.includes(`"${english}"`)), []);
   },
@@ -100,7 +100,7 @@ export default {
       await find("onerror", ["Enter"], `/sites?open=s${site.id}`);
       await find("kitchen", ["Enter"], `/keys?open=${item.id}`);
       await find("gpt-4", ["Enter"], "/routes?q=gpt-4o&open=1");
-      // Pages stand first; what is last is one step up.
+      // Pages come first; one step up from the first result is the last.
       await find(locale === "en" ? "o" : "日", ["ArrowDown", "ArrowUp", "Enter"], locale === "en" ? "/" : "/log");
       await one.page.locator("h1").click();
       await one.page.keyboard.press("/");
@@ -163,7 +163,7 @@ export default {
     await one.page.getByRole("button", { name: "Main line openai" }).click();
     const weight = one.page.locator(".detail").getByLabel("Weight");
     await weight.fill("2.5");
-    // No: everything stays.
+    // With the answer no everything stays.
     one.answer = false;
     await link("Keys").click();
     await one.page.getByRole("button", { name: "Main line openai" }).click();
@@ -175,7 +175,7 @@ export default {
     assert.equal(await weight.inputValue(), "2.5");
     const mayClose = () => one.page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
     assert.equal(await mayClose(), false);
-    // A filter, and what was saved, ask nothing.
+    // A filter and saved changes cause no question.
     await one.page.getByLabel("Search").fill("main");
     await one.page.locator(".detail").getByRole("button", { name: "Save" }).click();
     await gateway.eventually("the weight is saved", async () => (await gateway.api("GET", "/api/sites"))[0].globalWeight === 2.5);
@@ -185,7 +185,7 @@ export default {
     await link("Keys").click();
     await asks(5);
 
-    // A dialog stays, too; who cancels is not asked.
+    // A dialog with changes stays, too; Cancel closes it without a question.
     await one.page.getByRole("button", { name: "New key" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByLabel("Name", { exact: true }).fill("Laptop");
@@ -197,7 +197,8 @@ export default {
     await dialog.waitFor({ state: "hidden" });
     await asks(9);
 
-    // Settings are kept from tab to tab, and asked about once the page is left; priorities with their row.
+    // Changed settings are kept when the tab changes, and asked about when the page is left; priorities when their row is
+    // closed.
     await link("Settings").click();
     await one.page.getByLabel("Factor of the base weight").fill("0.7");
     await one.page.getByRole("tab", { name: "Limits" }).click();

@@ -1,4 +1,4 @@
-// Keys: made, changed, revealed, in batches; and the lines that connect a client.
+// Keys: making, changing and revealing them, batches, and the lines that connect a client.
 
 import assert from "node:assert/strict";
 import { PROXY } from "../gateway.mjs";
@@ -10,7 +10,7 @@ const makeKey = (world, name, more = {}) => world.gateway.api("POST", "/api/down
 const keysOf = async (world) => (await world.gateway.api("GET", "/api/downstream-keys")).items;
 const row = (one, name) => one.page.getByRole("row").filter({ hasText: name }).first();
 
-// Runs `act` and gives the bodies of the requests of this method that the page sent meanwhile.
+// Runs `act` and returns the bodies of the requests with this method that the page sent meanwhile.
 async function bodies(one, method, act) {
   const seen = [];
   const note = (request) => { if (request.method() === method) seen.push(request.postDataJSON()); };
@@ -266,9 +266,9 @@ export default {
     await dialog.waitFor({ state: "hidden" });
     for (const item of await keysOf(world)) assert.deepEqual([item.groupName, item.tags], ["family", ["new", "blue"]]);
     await one.page.getByLabel("Tick Three").uncheck();
-    // One goes behind the page's back: the batch says so.
+    // One key is deleted elsewhere: the batch reports it.
     await world.gateway.api("DELETE", `/api/downstream-keys/${keys[0].id}`);
-    // What a filter hides is not meant.
+    // A batch leaves out rows that a filter hides.
     await one.page.getByLabel("Search").fill("two");
     await one.page.getByRole("group", { name: "1 key chosen" }).waitFor();
     await one.page.getByLabel("Search").fill("three");

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 
-// Scrolls a list from end to end and types a filter. Each step is measured in time of the processor, which what else runs on the
-// machine does not count into: all tasks of a step together.
+// Scrolls a list from end to end and types a filter. Each step is measured in processor time, all of its tasks together, so
+// that other work on the machine does not count.
 async function isSteady(one, label, text, filter = "q") {
   const debug = await one.context.newCDPSession(one.page);
   await debug.send("Performance.enable", { timeDomain: "threadTicks" });
@@ -34,7 +34,7 @@ export default {
     await one.page.getByText("vendor-0/model-0", { exact: true }).waitFor();
     await isSteady(one, "Search", "model-99");
     await one.page.getByText("vendor-0/model-994", { exact: true }).waitFor();
-    // One that the address opens is in sight, with the focus. The server knows none of them.
+    // A row that the address opens is in view, with the focus. The server has no such route, hence the 404.
     one.expected.push("404");
     await one.goto("/routes?open=7001");
     await one.page.waitForFunction(() => document.activeElement.closest(".row.open"));
@@ -86,7 +86,7 @@ export default {
     await isSteady(one, "Search", "account-99");
     await one.page.getByText("account-1991@example.com").waitFor({ state: "hidden" });
     await one.page.getByText("account-993@example.com").waitFor({ state: "attached" });
-    // What is typed in an open row stays while one scrolls.
+    // Text typed in an open row stays while the user scrolls.
     await one.goto("/sites?open=s1");
     await one.page.locator(".detail").getByLabel("Weight").fill("2.5");
     await one.page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));

@@ -1,4 +1,4 @@
-// The log: rows, filters, what a row opens, sums.
+// The log: rows, filters, the details of a row, sums.
 
 import assert from "node:assert/strict";
 
@@ -142,7 +142,7 @@ export default {
     assert.equal(new URL(one.page.url()).searchParams.get("page"), "2");
     await one.page.goBack();
     await one.page.getByText("Page 1 of 2").waitFor();
-    // Beyond the end there is a way back.
+    // From a page beyond the end the buttons lead back.
     await one.goto("/log?page=99");
     await one.page.getByText("The list ends before this page.").waitFor();
     await one.page.getByRole("button", { name: "Newer" }).click();

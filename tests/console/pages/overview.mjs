@@ -25,7 +25,7 @@ export default {
     await one.page.getByText("Spent today").waitFor();
     assert.equal(await one.page.getByText("Four steps").count(), 0);
     await one.page.getByRole("rowheader", { name: "Main line" }).waitFor();
-    // They stay away when the log is cleared, also in a browser that has not seen them.
+    // The first steps stay away after the log is cleared, also in a browser that never showed them.
     await gateway.api("DELETE", "/api/stats/proxy-logs");
     const other = await world.open();
     await other.goto("/");
@@ -129,7 +129,7 @@ export default {
     await one.page.unroute("**/api/stats/dashboard**");
     await one.page.getByRole("button", { name: "Try again" }).first().click();
     await one.page.getByText("Spent today").waitFor();
-    // Whether anybody was answered yet, and what balance is low, are reads like others.
+    // Failures are also shown for the reads of whether a request was answered and of the low-balance threshold.
     for (const [path, words] of [["**/api/stats/proxy-logs?*", "All is well."], ["**/api/settings/runtime", "Spent today"]]) {
       await one.page.route(path, (route) => route.fulfill({ status: 500, json: { success: false, message: "The index is away" } }));
       await one.goto("/");
@@ -158,7 +158,7 @@ export default {
       assert.match(await mark.getAttribute("title"), /The shelf is away/);
       await one.page.unroute(path);
     }
-    // What fills the choices of a field, or adds to a section, is told there.
+    // A failed read that fills the choices of a field, or adds to a section, is shown there.
     for (const [path, page, within] of [
       ["**/api/routes/lite", "/playground", ".field"], ["**/api/routes/lite", "/keys?connect=1", ".field"], ["**/api/sites/presets", "/sites?add=site", "dialog .field"],
       ["**/api/settings/brand-list", "/settings?tab=models", "fieldset"], ["**/decision/by-route/batch", "/routes?open=1", ".detail"],

@@ -1,4 +1,4 @@
-// The playground: a streamed conversation, what was sent and came back, errors as they are.
+// The playground: a streamed conversation, its requests and answers, and errors.
 
 import assert from "node:assert/strict";
 import http from "node:http";
@@ -17,7 +17,7 @@ async function ask(one, text) {
 }
 const turns = (one) => one.page.locator(".turn p");
 
-// A site whose answer begins and then waits to be let go.
+// Starts a site whose answer begins and then waits until the test releases it.
 async function slowSite() {
   const site = { closed: false };
   const server = http.createServer((request, response) => {

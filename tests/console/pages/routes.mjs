@@ -1,10 +1,10 @@
-// Models: routes with their channels, what is done to them, and lists that are long.
+// Models: routes with their channels, changes of them, and long lists.
 
 import assert from "node:assert/strict";
 
 const HOSTILE = `<img src=x onerror=alert(1)>\u202Eevil "quoted" ${"long ".repeat(80)}end`;
 
-// A gateway with a site that answers and one that fails, both with one model.
+// Starts a gateway with a site that answers and one that fails, which share a model.
 async function start(world) {
   const gateway = await world.start();
   const [good, broken] = [await world.site({ models: ["gpt-4o", "gpt-4o-mini"] }), await world.site({ models: ["gpt-4o"], fails: true })];
@@ -68,7 +68,7 @@ export default {
     await main.getByText(/Answered in/).waitFor();
     await branch.getByRole("button", { name: "Try" }).click();
     await branch.getByText("The site failed, HTTP 500: The engine is out of steam").waitFor();
-    // A try counts like any request: the channel rests now.
+    // A try counts like any request: the channel cools now.
     await one.page.reload();
     await one.page.getByText(/Cooling down \d+:\d\d/).waitFor();
     await one.page.getByRole("button", { name: "End cooling" }).click();

@@ -1,4 +1,4 @@
-// A picture of each page with something on it. With SCREENSHOTS=1 they are written to docs/console.
+// Takes a screenshot of each page with data on it. With SCREENSHOTS=1 they are written to docs/console.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 const PAGES = [["overview", "/"], ["sites", "/sites"], ["models", "/routes"], ["log", "/log"], ["keys", "/keys"],
   ["playground", "/playground"], ["settings", "/settings"]];
 
-// What is done on a page before the picture is taken.
+// The steps on a page before its screenshot.
 const ACTS = {
   models: async (page) => {
     await page.locator(".opener").filter({ hasText: /gpt-4o$/ }).click();

@@ -1,4 +1,4 @@
-// Settings: every one of the API is there, only what was changed is sent, secrets never stand in fields; upkeep of the server.
+// Settings: all of the API's are there, only changes are sent, secrets are never shown in fields; the upkeep of the server.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const save = async (one, title) => {
   await form(one, title).getByText("Saved", { exact: true }).waitFor();
 };
 
-// Notes the bodies of the changes that the page sends.
+// Records the bodies of the changes that the page sends.
 function changes(one) {
   const seen = [];
   one.page.on("request", (request) => { if (request.method() === "PUT") seen.push(request.postDataJSON()); });
@@ -49,7 +49,7 @@ export default {
     await world.gateway.addSite("<b>Main</b> \u202eenil", stub.url, "sk-one");
     for (const [locale, width, dark] of [["en", 1280, false], ["zh-CN", 375, true]]) {
       const one = await world.open({ locale, width, dark });
-      // A server whose database is not chosen here has no address for it.
+      // A server whose database cannot be chosen in the console has no route for it.
       one.expected.push("404");
       for (const tab of TABS) {
         await one.goto(`/settings?tab=${tab}`);
@@ -75,7 +75,7 @@ export default {
       { routingWeights: { costWeight: 0.9 } }]);
     const values = await runtime(world);
     assert.deepEqual([values.tokenRouterFailureCooldownMaxSec, values.routingWeights.costWeight, values.routingWeights.usageWeight], [600, 0.9, 0.3]);
-    // What is changed elsewhere is what the page shows when it opens.
+    // When the page opens, it shows changes that were made elsewhere.
     await world.gateway.api("PUT", "/api/settings/runtime", { tokenRouterFailureCooldownMaxSec: 700 });
     await one.goto("/settings");
     assert.equal(await failures.getByLabel("Longest cooldown").inputValue(), "700");
@@ -361,7 +361,7 @@ export default {
     assert.deepEqual([before.config.imageRepository, before.config.dockerHubTagsEnabled], ["example.org/switchyard", false]);
     await one.page.getByRole("button", { name: "Look now" }).click();
     await gateway.eventually("it looked again", async () => (await gateway.api("GET", "/api/update-center/status")).runtime.lastCheckedAt !== before.runtime.lastCheckedAt);
-    // What a cluster tells, and what is asked of it.
+    // The answers of a cluster, and the requests to it.
     const version = { source: "github-release", rawVersion: "9.9.9", tagName: "v9.9.9", displayVersion: "v9.9.9", digest: null, url: null, publishedAt: null };
     const revision = { revision: "3", imageRepository: "<b>image</b>", imageTag: "0.1.0", status: "superseded", updatedAt: null };
     await one.page.route("**/api/update-center/status", (route) => route.fulfill({ json: { ...before, config: { ...before.config, enabled: true }, githubRelease: version,
@@ -390,7 +390,7 @@ export default {
     one.expected.push("400", "Failed to load resource", "ERR_");
     await one.goto("/settings?tab=database");
     const part = form(one, "Another database");
-    // A build without the driver says so; with it nobody answers there.
+    // A build without the driver says so; with the driver, no server answers at that address.
     await part.getByLabel("Address").fill("postgres://ann:secret@127.0.0.1:1/one");
     await part.getByRole("button", { name: "Test the connection" }).click();
     await part.getByRole("alert").waitFor();
@@ -501,7 +501,7 @@ export default {
     await part.getByText("Row by row").click();
     await part.getByText("<i>Main</i>").first().waitFor();
     assert.equal((await world.gateway.api("GET", "/api/sites")).length, 0);
-    // Another way to import has to be tried anew.
+    // After a change of the options a new dry run is needed.
     await part.getByLabel("Where both have it").selectOption("skip");
     await part.getByRole("button", { name: "See what it would change" }).click();
     await part.getByRole("button", { name: "Import", exact: true }).click();

@@ -1,4 +1,4 @@
-// The page Sites: adding, what is done with sites, accounts and tokens, and logins in a browser.
+// The page Sites: adding and changing sites, accounts and tokens, and logins in a browser.
 
 import assert from "node:assert/strict";
 
@@ -89,7 +89,7 @@ export default {
     await row.getByRole("button", { name: "Save" }).click();
     const list = one.page.locator("ul.plain > li");
     await list.filter({ hasText: "renamed" }).waitFor();
-    // What the site makes, it makes with its limits.
+    // A token that the site makes gets its limits there.
     const form = one.page.locator("form").filter({ hasText: "Left empty, the site makes one." });
     await form.getByLabel("Name", { exact: true }).fill("limited");
     await form.getByRole("button", { name: "What the site lets it do" }).click();
@@ -198,7 +198,7 @@ export default {
     await form.getByRole("button", { name: "Remove x-gone" }).click();
     await form.getByLabel("Header of every request").fill("x-mine");
     await form.getByLabel("Its value").fill("3");
-    // Another tab was faster.
+    // Another tab saved its changes first.
     await change({ apiEndpoints: urls("a", "d").map((url) => ({ url })), customHeaders: JSON.stringify({ "x-old": "1", "x-gone": "2", "x-theirs": "4" }) });
     await form.getByRole("button", { name: "Save" }).click();
     await form.getByText("x-theirs: 4").waitFor();
@@ -255,7 +255,7 @@ export default {
     await one.page.locator(".detail").getByRole("button", { name: "Save" }).click();
     await one.page.getByText("Nothing matches the filter.").waitFor();
     assert.equal((await gateway.api("GET", "/api/sites"))[0].globalWeight, 2.5);
-    // One that is deleted is gone, whatever was typed in it.
+    // A deleted row disappears, even with unsaved changes in it.
     await search.fill("");
     await weight.fill("3");
     await one.page.locator(".detail").getByRole("button", { name: "Delete" }).click();

@@ -1,4 +1,4 @@
-// How a client is connected: lines to paste, with the key once it is revealed.
+// Connecting a client: lines to paste, with the key once it is revealed.
 
 import { useFilter } from "../../address.js";
 import { get } from "../../api.js";
@@ -8,12 +8,12 @@ import { Action, Badge, Copyable, Field, Link, Note, Section, Tabs, Time, html, 
 import { t } from "../../words.js";
 import { namesLike } from "../routes/pattern.js";
 
-// `stateOf` tells what a key may do now: `[kind, words]`; `newKey` is the button that makes one.
+// `stateOf` returns the state of a key as `[kind, words]`; `newKey` is the button that makes a key.
 export function Connect({ keys, stateOf, reload, newKey }) {
   const [chosen, choose] = useFilter("key");
   const [model, setModel] = useFilter("model");
   const [client, setClient] = useFilter("client", "claude");
-  // The revealed key with its id, so that another choice never shows it.
+  // The revealed key with its id, so that it is never shown for another chosen key.
   const [revealed, setRevealed] = useState({});
   const routes = useRead("/api/routes/lite");
   const key = keys.find((one) => String(one.id) === chosen);

@@ -1,16 +1,16 @@
-// Which models a pattern names, for the preview while one types. The server has the last word.
+// Matches models with a pattern, for the preview while the user types. The server decides.
 //
 //   exact   no `*`, no `?`, not `re:`   the same text
 //   glob    with `*` or `?`             any run, `/` included; one character; the whole name
-//   regex   `re:…`                      anywhere in the name unless `^` or `$` hold it
+//   regex   `re:…`                      anywhere in the name, unless anchored by `^` or `$`
 
 export const isExact = (pattern) => !/^re:/i.test(pattern) && !/[*?]/.test(pattern);
 
-// The first names of routes that hold what is typed; a pattern without a name of its own only matches.
+// Returns the first names of routes that contain the typed text; patterns without a name of their own are left out.
 export const namesLike = (typed, routes = []) => [...new Set(routes.filter((route) => route.enabled).map((route) => route.displayName || route.modelPattern))]
   .filter((name) => isExact(name) && name.toLowerCase().includes(typed.toLowerCase())).slice(0, 50);
 
-// Walks both texts once, coming back only to the last `*`: nothing that is typed can stall the page.
+// Goes back only to the last `*`, so that no pattern can stall the page.
 function globMatches(glob, name) {
   let at = 0, from = 0, star = -1, kept = 0;
   while (from < name.length) {
@@ -23,11 +23,11 @@ function globMatches(glob, name) {
   return at === glob.length;
 }
 
-// A repeated group, or many repetitions, may take a browser for ever, but not the server.
+// Matching a repeated group, or many repetitions, may never end in a browser; the server has no such problem.
 const COSTLY = /\)[*+{]|([*+{].*){4}/s;
 const REFUSED = /\(\?<?[=!]|\\[1-9]/;
 
-// A function that says whether a name matches, or a text: why that cannot be shown (`blank`, `refused`, `unknown`).
+// Returns a function that says whether a name matches, or the reason why there is no preview: `blank`, `refused` or `unknown`.
 export function matcher(pattern) {
   const text = pattern.trim();
   if (!text) return "blank";
@@ -37,7 +37,7 @@ export function matcher(pattern) {
   if (!body) return "blank";
   if ([...body].length > 256 || REFUSED.test(body)) return "refused";
   if (COSTLY.test(body)) return "unknown";
-  // Anchors at the ends hold for the whole: `^a|b$` is `a` or `b` and nothing longer.
+  // Anchors at the ends apply to the whole pattern: `^a|b$` matches `a` or `b` and nothing longer.
   const [, start, rest, end] = /^(\^?)(.*?)((?<!\\)(?:\\\\)*\$)?$/s.exec(body);
   try {
     const expression = new RegExp(`${start}(?:${rest}${end ? end.slice(0, -1) : ""})${end ? "$" : ""}`, "u");

@@ -1,5 +1,5 @@
-// The runtime settings by theme: `[field, built-in default, English, Chinese, kind?, choices?]`. A form is `[English, Chinese, rows]`.
-// Without a kind the default's type is it.
+// The runtime settings by theme: `[field, built-in default, English, Chinese, kind?, choices?]`. A form is
+// `[English, Chinese, rows]`. Without a kind, the type of the default decides.
 
 export const FORMS = {
   routing: [

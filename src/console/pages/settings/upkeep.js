@@ -1,4 +1,4 @@
-// The upkeep of the server: backups, database, updates, tasks, events, and what it is made of.
+// The upkeep of the server: backups, database, updates, tasks, events, maintenance, and what it is built on.
 
 import { href, useFilter } from "../../address.js";
 import { events, get, post, put, remove, send } from "../../api.js";
@@ -18,7 +18,7 @@ const BACKUP = "/api/settings/backup";
 const LOST = () => t("What the file does not have is deleted; counters, the log and found models stay.", "文件中没有的将被删除；计数、日志和已发现的模型保留。");
 const SEALED = '{"format":"switchyard-sealed"';
 
-// A passphrase goes in a header, in UTF-8, which a header takes byte by byte.
+// Puts a passphrase into a header: its UTF-8 bytes, one character for each.
 const withPassphrase = (text) => (text ? { "x-backup-passphrase": String.fromCharCode(...new TextEncoder().encode(text)) } : {});
 
 function Export() {
@@ -44,7 +44,7 @@ function Outcome({ report }) {
       ${report.rowsOmitted > 0 && html`<p class="quiet">${t("{count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
 }
 
-// Only what a dry run took can be imported.
+// A file can be imported only after a dry run with the same options.
 function Import() {
   const [file, setFile] = useState(null);
   const [form, setForm] = useState("json");
@@ -141,7 +141,7 @@ export function Database() {
     ${read.value && html`<${Another} read=${read} />`}</div>`;
 }
 
-// The address holds a password: it is typed, never read.
+// The address has a password: the user types it, the server never sends it.
 function Another({ read }) {
   const { dialects = ["postgres", "mysql", "sqlite"] } = read.value;
   const { values, field } = useDraft({ dialect: dialects[0], connectionString: "", ssl: false, overwrite: false });
@@ -180,7 +180,7 @@ function Progress({ task, after }) {
         if (event === "done") after();
       }
     };
-    // Where the stream breaks off, the list of tasks has the rest.
+    // If the stream breaks off, the list of tasks has the rest.
     follow().catch(() => {});
     return () => stop.abort();
   }, [task.id]);
@@ -192,7 +192,7 @@ function Found({ status, reload }) {
   const { config, helper, runtime } = status;
   const change = (label, title, name, path, body) => config.enabled && !status.runningTask && html`<${Removal} class="quiet" label=${label} title=${title} name=${name}
     consequence=${t("The server starts anew; requests under way are ended first.", "服务器将重启；先完成进行中的请求。")} act=${() => post(`${UPDATES}/${path}`, body)} after=${reload} />`;
-  // Where a release or an image is not looked for, `source` says what to set.
+  // If no release or image is looked for, `source` names the setting to make.
   const row = (name, version, source) => {
     const text = version && html`<bdi>${version.displayVersion ?? version.rawVersion}</bdi>`;
     return html`<li key=${name}>${name}: ${!version ? html`<span class="quiet">${source ? `${t("not set up")} (${source})` : t("nothing found", "未找到")}</span>`
@@ -294,7 +294,7 @@ export function Maintenance() {
   const [answer, setAnswer] = useState(null);
   const run = async (name, phrase) => {
     setAnswer({ name, ...await post(`/api/settings/maintenance/${name}`, phrase && { confirm: phrase }) });
-    // The token does not hold any more: the next answer leads to the sign-in.
+    // The token is no longer valid: the answer to this request leads to the sign-in.
     if (phrase) get("/api/events/count").catch(() => {});
   };
   return html`<div class="columns">${WORK().map(([name, title, words, phrase]) => html`<${Section} title=${title} key=${name}><p>${words}</p>
@@ -302,7 +302,7 @@ export function Maintenance() {
     ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes", "已由任务执行：查看进度")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 
-// What this version is built on directly, by licence; `.ci/dependencies` compares.
+// The direct dependencies of this version by licence; `.ci/dependencies` compares them with the build.
 const LICENCES = [
   ["MIT", "bytes, http-body, http-body-util, hyper, hyper-util, mimalloc, Preact, rusqlite, ruzstd, thread-priority, tokio, tokio-tungstenite, tower-service"],
   ["MIT OR Apache-2.0", "arc-swap, argon2, base64, flate2, futures-util, http, httparse, ipnet, itoa, log, mail-send, mysql_async, percent-encoding, regex-lite, saphyr-parser, serde, serde_json, smtp-proto, socket2, tokio-postgres, tokio-rustls"],

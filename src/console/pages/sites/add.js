@@ -1,4 +1,4 @@
-// How sites and accounts come here.
+// Adding sites and accounts.
 
 import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
@@ -12,7 +12,7 @@ import { coded, count, explain, t } from "../../words.js";
 const HUBS = ["new-api", "one-api", "one-hub", "done-hub", "veloera", "anyrouter", "sub2api"];
 export const PLATFORMS = [...HUBS, "openai", "claude", "gemini", "codex", "gemini-cli", "antigravity", "cliproxyapi"].map((id) => [id, id]);
 export const hasSessions = (platform) => HUBS.includes(platform);
-// More a minute the server refuses.
+// The number of keys to verify; the server refuses more in a minute.
 const VERIFIED = 20;
 
 const masked = (key) => (key.length > 12 ? `${key.slice(0, 4)}…${key.slice(-4)}` : "…");
@@ -46,7 +46,7 @@ export function AddSite({ onClose, reload }) {
       <//>`}<//>`;
 }
 
-// `account` is the one whose session is to be renewed; without it new accounts are made.
+// Adds accounts to `site`; if `account` is given, renews its session instead.
 export function AddAccount({ site, preset, account, reload }) {
   const ways = [...(account ? [] : [["keys", t("API keys")]]), ...(hasSessions(site.platform) ? [["login", t("Log in")], ["session", t("Session token", "会话令牌")]] : [])];
   const [way, setWay] = useState(ways[0][0]);
@@ -78,7 +78,7 @@ function Keys({ site, preset, onMade }) {
   const save = async () => {
     const sent = { ...body, skipModelFetch, username, ...(keys.length > 1 ? { accessTokens: keys } : { accessToken: keys[0] }) };
     const answer = await post("/api/accounts", sent, { timeoutMs: 300_000 }).catch((failure) => {
-      // When every key was refused the refusal names each.
+      // If every key was refused, the failure has the result of each.
       if (failure.value?.items) return failure.value;
       throw failure;
     });
@@ -203,7 +203,7 @@ function OwnProxy({ connection, path, after }) {
     ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}<//>`;
 }
 
-// Accounts of one provider that are one channel of each route, and how the next one is picked.
+// Route units: accounts of one provider that share one channel in each route, and how the next account is chosen.
 function Units({ items, after }) {
   const { values, field, set, clear } = useDraft({ accountIds: [], name: "", strategy: "round_robin" });
   const units = [...new Map(items.filter((one) => one.routeUnit).map((one) => [one.routeUnit.id, { ...one.routeUnit, provider: one.provider }])).values()];

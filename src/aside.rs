@@ -30,7 +30,7 @@ pub struct NoThread(io::Error);
 
 impl fmt::Display for NoThread {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "no thread for work in the background: {}", self.0)
+        write!(out, "cannot start a background thread: {}", self.0)
     }
 }
 

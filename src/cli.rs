@@ -26,18 +26,18 @@ Usage: switchyard [COMMAND]
 
 Commands:
   serve         Serve requests until told to stop (the default)
-  desktop       Serve on this machine only, with data of its own, and open the console in the browser
-  health        Ask the instance on this machine whether it serves; exit 0 when it does
-  doctor        Look at configuration, data and sites, and say what is wrong; exit 1 when something is (--json: as JSON)
-  deploy-helper Deploy releases inside a cluster with helm and kubectl, as the update center of a gateway asks for
+  desktop       Serve on this machine only, with its own data directory, and open the console in the browser
+  health        Ask the instance on this machine whether it is healthy; exit 0 if it is
+  doctor        Check configuration, data and sites, and report problems; exit 1 if there are any (--json: as JSON)
+  deploy-helper Deploy releases inside a cluster with helm and kubectl, when a gateway's update center asks for it
   demo          Show the main job end to end with a stub upstream, then clean up
   import        Take a backup, or the file of another gateway, into the data directory
   export        Write a backup as a JSON document
-  backup        Copy the whole database, also while it is in use
+  backup        Copy the whole database, even while it is in use
   restore       Fill an empty data directory from a backup
   migrate       Copy everything into another database
 
-`switchyard COMMAND --help` tells more of the last five.
+`switchyard COMMAND --help` explains each of the last five.
 
 Options:
   -h, --help     Print this help
@@ -88,7 +88,9 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             "import" | "export" | "backup" | "restore" | "migrate" if command.is_none() => {
                 return transfer::parse(&argument, arguments).map(Command::Transfer);
             }
-            other => return Err(format!("`{other}` is not understood; see switchyard --help")),
+            other => {
+                return Err(format!("`{other}` is not a known command or option; see switchyard --help"));
+            }
         };
         if command.replace(found).is_some() {
             return Err(format!("`{argument}`: only one command at a time; see switchyard --help"));

@@ -58,8 +58,10 @@ impl fmt::Display for CodingError {
             Self::Unknown(codings) => write!(out, "Content-Encoding {codings:.40?} is not known"),
             Self::CutShort(coding) => write!(out, "its {coding} ends too early"),
             Self::Malformed(coding) => write!(out, "it is not valid {coding}"),
-            Self::Hollow(coding) => write!(out, "its {coding} is long and holds next to nothing"),
-            Self::Window(bytes) => write!(out, "its zstd wants a window of {bytes} bytes"),
+            Self::Hollow(coding) => {
+                write!(out, "its {coding} is mostly padding: long input, next to no output")
+            }
+            Self::Window(bytes) => write!(out, "its zstd window of {bytes} bytes is too large"),
         }
     }
 }

@@ -376,7 +376,7 @@ impl BackupRules {
         let cron = vars.optional("BACKUP_CRON").and_then(|text| {
             Cron::parse(&text)
                 .map_err(|why| {
-                    vars.errors.push(format!("BACKUP_CRON: `{text}` is no cron expression: {why}"))
+                    vars.errors.push(format!("BACKUP_CRON: `{text}` is not a cron expression: {why}"))
                 })
                 .ok()
         });

@@ -139,7 +139,7 @@ fn is_any(field: &str) -> bool {
 
 /// Parses one field into the set of its values. `names` stand for the values from `min` on.
 fn field(what: &str, text: &str, min: u32, max: u32, names: &[&str]) -> Result<u64, String> {
-    let bad = || format!("the {what} `{text}` cannot be read; it is from {min} to {max}");
+    let bad = || format!("the {what} `{text}` is invalid; it must be from {min} to {max}");
     let number = |part: &str| -> Option<u32> {
         let named = names.iter().position(|name| name.eq_ignore_ascii_case(part));
         let value = match named {

@@ -39,13 +39,15 @@ pub fn started(core: &Arc<Core>, keeps_event: bool) {
     for Token { variable, .. } in tokens.iter().filter(|token| token.is_built_in) {
         built_in.push(*variable);
         log::warn!(
-            "{variable} has its built-in value, which works from this machine only: set a secret of your own"
+            "{variable} has its built-in value, which is accepted from this machine only: set a secret of \
+             your own"
         );
     }
     let built_in = built_in.join(" and ");
     if config.credential_secret_weak {
         log::warn!(
-            "AUTH_TOKEN seals stored credentials, because ACCOUNT_CREDENTIAL_SECRET is not set or is the same: set one of its own, and keep it"
+            "ACCOUNT_CREDENTIAL_SECRET is not set or equals AUTH_TOKEN, so AUTH_TOKEN seals the stored \
+             credentials: set ACCOUNT_CREDENTIAL_SECRET to a secret of its own, and keep it"
         );
     }
     let shell = Shell::new(&config.host, config.port, config.tls.is_some());
@@ -80,7 +82,8 @@ async fn warn_of_built_in_tokens(store: &Store, names: &str) -> crate::store::Re
         kind: "token",
         title,
         message: Some(
-            "Built-in tokens work from this machine only. Set secrets of your own and restart.".to_owned(),
+            "Built-in tokens are accepted from this machine only. Set secrets of your own and restart."
+                .to_owned(),
         ),
         level: EventLevel::Warning,
         related_id: None,
@@ -136,7 +139,7 @@ impl Shell {
         };
         let note = match token {
             Token { is_saved: true, is_built_in: false, .. } => {
-                format!("  # {name}: the token saved in the settings")
+                format!("  # {name}: use the token that is saved in the settings")
             }
             _ => String::new(),
         };
@@ -152,7 +155,7 @@ fn next_step(shell: &Shell, built_in: &str, is_empty: bool) -> Option<String> {
     if is_empty {
         let program = program();
         return Some(format!(
-            "add a site and an account (README.md, \"First steps\"), or see it all at work: {program} demo"
+            "add a site and an account (README.md, \"First steps\"), or watch a demonstration: {program} demo"
         ));
     }
     (!built_in.is_empty()).then(|| format!("set {built_in} before others are to use this gateway"))
@@ -189,7 +192,7 @@ mod tests {
             assert_eq!(Shell::new(host, 4000, tls).curl(&token(true, false), "/x"), command);
         }
         let saved = Shell::new("127.0.0.1", 4000, false).curl(&token(false, true), "/x");
-        let note = "http://127.0.0.1:4000/x  # AUTH_TOKEN: the token saved in the settings";
+        let note = "http://127.0.0.1:4000/x  # AUTH_TOKEN: use the token that is saved in the settings";
         assert!(saved.ends_with(note), "{saved}");
     }
 

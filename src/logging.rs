@@ -59,7 +59,7 @@ impl Complaint {
         }
         let before = match std::mem::take(&mut self.kept_back) {
             0 => String::new(),
-            times => format!(" ({times} times more since it was last said)"),
+            times => format!(" (repeated {times} times since it was last logged)"),
         };
         log::warn!("{}{before}", message());
         self.said = Some(Instant::now());

@@ -86,7 +86,7 @@ fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
             std::mem::forget(runtime);
             code
         }
-        Err(error) => fail(1, &format!("no runtime: {error}")),
+        Err(error) => fail(1, &format!("cannot start the async runtime: {error}")),
     }
 }
 
@@ -98,7 +98,8 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
     // handler stays when its stream is dropped.
     if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
         log::warn!(
-            "a limit to the size of files (ulimit -f) will end the process when it is reached: {error}"
+            "cannot handle SIGXFSZ: reaching the limit on file sizes (ulimit -f) will end the process: \
+             {error}"
         );
     }
     let tls = match config.tls.clone().map(Tls::load).transpose() {
@@ -198,7 +199,7 @@ impl Running {
         self.stop.send_replace(true);
         self.app.core.new_start_begins();
         let Some(signal) = cause else {
-            log::warn!("starting anew, on the default database");
+            log::warn!("restarting on the default database after a factory reset");
             if timeout(ANEW_GRACE, &mut self.serving).await.is_err() {
                 self.serving.abort();
             }
@@ -220,11 +221,13 @@ impl Running {
         match self.serving.await {
             Ok(0) => log::info!("all requests ended"),
             Ok(cut) => log::warn!("{cut} connection(s) were cut off at the end of the grace period"),
-            Err(error) => log::error!("the server ended badly: {error}"),
+            Err(error) => log::error!("the server ended with an error: {error}"),
         }
         // Waits for work that continues after its client has left.
         if timeout_at(end_of_grace, app.core.background.carried()).await.is_err() {
-            log::warn!("what went on without its client was cut off at the end of the grace period");
+            log::warn!(
+                "work that continued after its client had left was stopped at the end of the grace period"
+            );
         }
         self.scheduler.stop().await;
         app.stop().await;
@@ -257,8 +260,8 @@ fn client_connections(wished: usize) -> usize {
     let most = open_files::for_clients(limit);
     if most < wished {
         log::info!(
-            "{limit} files may be open: {most} clients may be connected at once, not {wished} (MAX_CONNECTIONS); \
-             raise the limit with `ulimit -n` or LimitNOFILE"
+            "the limit of {limit} open files allows {most} client connections at once, not {wished} \
+             (MAX_CONNECTIONS); raise the limit with `ulimit -n` or LimitNOFILE"
         );
     }
     wished.min(most)
@@ -272,7 +275,7 @@ fn transfer(config: Config, task: Transfer) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => fail(failure.code, &failure.message),
         },
-        Err(error) => fail(1, &format!("no runtime: {error}")),
+        Err(error) => fail(1, &format!("cannot start the async runtime: {error}")),
     }
 }
 
@@ -301,7 +304,8 @@ impl Signals {
                 _ = self.hangup.recv() => match tls.map(Tls::reload) {
                     None => log::info!("SIGHUP: nothing to reload"),
                     Some(Ok(())) => log::info!("SIGHUP: TLS certificate reloaded"),
-                    Some(Err(message)) => log::error!("SIGHUP: the old certificate stays: {message}"),
+                    Some(Err(message)) => log::error!(
+                        "SIGHUP: the TLS certificate was not reloaded, the old one stays in use: {message}"),
                 },
             }
         }

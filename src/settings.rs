@@ -214,14 +214,17 @@ impl LogCleanup {
 fn warn_of_unusable(values: &Values) {
     for entry in values.texts("admin_ip_allowlist") {
         if config::parse_network(&entry).is_none() {
-            log::warn!("admin_ip_allowlist: `{entry}` is no address and no network, and admits nobody");
+            log::warn!(
+                "admin_ip_allowlist: `{entry}` is neither an IP address nor a network and admits nobody: \
+                 correct or remove it"
+            );
         }
     }
     let proxy = values.text("system_proxy_url");
     if !proxy.is_empty()
         && let Err(why) = OutboundProxy::parse(proxy)
     {
-        log::warn!("system_proxy_url cannot be used, and what goes through it fails: {why}");
+        log::warn!("system_proxy_url is invalid, so requests through the system proxy fail: {why}");
     }
 }
 

@@ -149,7 +149,7 @@ fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
         let answer = export();
         let warning = answer["warnings"][0].as_str().expect("a warning");
         assert!(
-            warning.contains("could not be compared") && warning.contains(&status.to_string()),
+            warning.contains("could not be read back and compared") && warning.contains(&status.to_string()),
             "{warning}"
         );
         assert_eq!(
@@ -160,7 +160,7 @@ fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
         assert_eq!(names(&file).last().map(String::as_str), Some(site));
     }
     server.accept();
-    for (has, expected) in [(Some(&b"{}"[..]), "differs"), (Some(b""), "differs"), (None, "has none")] {
+    for (has, expected) in [(Some(&b"{}"[..]), "differs"), (Some(b""), "differs"), (None, "has no file")] {
         server.shows(has);
         let warning = export()["warnings"][0].as_str().expect("a warning").to_owned();
         assert!(warning.contains(expected), "{warning}");

@@ -204,7 +204,7 @@ fn a_balance_is_read_although_its_alert_cannot_be_stored() {
     gateway.home().database().refuse_inserts("events", "NEW.type = 'balance'");
     relay.has(1_000_000, 0);
     assert_eq!(refresh(&gateway, &account, 200)["balance"], 2);
-    gateway.wait_for_output("was not stored as an event");
+    gateway.wait_for_output("the event of the low balance of account");
 }
 
 #[test]

@@ -272,7 +272,7 @@ fn a_factory_reset_goes_on_with_the_default_database_which_is_empty() {
         admin
     };
     let admin = on_default(&gateway);
-    gateway.wait_for_output("starting anew, on the default database");
+    gateway.wait_for_output("restarting on the default database after a factory reset");
     assert_eq!(admin.get("/api/events").expect(200), json!([]));
     let sites = admin.get("/api/sites").text();
     assert!(!sites.contains("north"), "what was there before the move does not come back: {sites}");

@@ -151,9 +151,9 @@ fn a_form_that_is_none_is_refused() {
     let cases = [
         (Request::post(FILES).json(&json!({"file": "x"})), "multipart/form-data"),
         (raw("multipart/form-data", "x"), "boundary"),
-        (raw(multipart, ""), "ended before its last boundary"),
+        (raw(multipart, ""), "ends before its closing boundary"),
         (raw(multipart, "--b--\r\n"), "file is required"),
-        (raw(multipart, file), "ended before its last boundary"),
+        (raw(multipart, file), "ends before its closing boundary"),
         (raw(multipart, &format!("{file}{file}--b--")), "one file"),
         (raw(multipart, "--b\r\nbroken\r\n\r\n1\r\n--b--"), "no colon"),
         (

@@ -164,7 +164,7 @@ fn an_instance_that_is_cut_off_in_the_middle_of_a_job_leaves_it_and_writes_nothi
     let other = utc.start_in(home);
     way.cut();
     support::eventually_within(A_LEASE, "its lease may be another's", || {
-        lost.output().contains("is lost to another instance, or may be").then_some(())
+        lost.output().contains("is lost, or may be: another instance").then_some(())
     });
     check_in_soon(&other);
     support::eventually_within(A_LEASE, "the other checks in", || (logs(&other).len() == 1).then_some(()));

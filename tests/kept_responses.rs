@@ -131,7 +131,7 @@ fn what_we_keep_ourselves_is_told_from_memory() {
         let deleted = json!({"id": id, "object": "response", "deleted": true});
         assert_eq!(client.delete(&one).expect(200), deleted);
         client.get(&one).expect(404);
-        assert_eq!(upstream.asked_for("/v1/chat/completions").len(), asked, "nobody was asked");
+        assert_eq!(upstream.asked_for("/v1/chat/completions").len(), asked, "no request was sent");
     }
 }
 

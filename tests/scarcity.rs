@@ -24,14 +24,14 @@ fn clients_that_take_every_place_leave_the_upstreams_theirs() {
     assert_eq!(client.exchange(&health).status, 200);
 
     let idle: Vec<_> = (0..100).map(|_| caller.connect()).collect();
-    gateway.wait_for_output("which is all there may be");
+    gateway.wait_for_output("the most that are allowed");
     let ask = caller.bytes(Caller::chat_ask(MODEL, false));
     assert_eq!(client.exchange(&ask).status, 200, "{}", gateway.output());
     drop(idle);
     assert_eq!(gateway.client().send(Caller::chat_ask(MODEL, false)).status, 200);
     let said = gateway.output();
     let minutes = begun.elapsed().as_secs() / 60;
-    let times = said.matches("which is all there may be").count() as u64;
+    let times = said.matches("the most that are allowed").count() as u64;
     assert!((1..=minutes + 1).contains(&times), "once a minute:\n{said}");
     assert!(!said.contains("could not be accepted"), "{said}");
 }
@@ -45,7 +45,7 @@ fn clients_that_all_wait_have_an_upstream_each() {
     for (name, upstream) in ["first", "second"].into_iter().zip(&upstreams) {
         gateway.add(name, upstream);
     }
-    gateway.wait_for_output("16 clients may be connected at once");
+    gateway.wait_for_output("allows 16 client connections at once");
     let caller = gateway.client();
     let mut clients: Vec<_> = (0..16).map(|_| caller.connect()).collect();
     // The idle connections to the first upstream hold the descriptors that the second one needs.

@@ -165,7 +165,7 @@ fn a_command_that_has_nothing_to_read_makes_no_database() {
     let home = used();
     for place in ["missing/", "missing/a.db"] {
         let told = refused(&setup, &home, &["backup", place], 73);
-        assert!(told.contains("the directory is not there"), "{told}");
+        assert!(told.contains("the directory does not exist"), "{told}");
     }
 }
 
@@ -233,7 +233,9 @@ fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
     assert!(imported.status.success(), "{}", imported.stderr);
     // Without a terminal, each step is a line.
     let steps: Vec<&str> = imported.stderr.lines().filter(|line| !line.contains("WARN")).collect();
-    for expected in ["Reading", "Checking that it is whole", "Comparing with what is stored", "Writing"] {
+    for expected in
+        ["Reading", "Checking that the document is complete", "Comparing with what is stored", "Writing"]
+    {
         assert!(steps.contains(&expected), "{expected}: {steps:?}");
     }
     assert!(steps.iter().any(|line| line.starts_with("Staging ") && line.ends_with(" rows")), "{steps:?}");

@@ -104,7 +104,7 @@ fn a_candidate_whose_notice_was_not_sent_is_not_told_again() {
     hook.answer("/hook", Reply::error(500, "down"));
     let status = check(&gateway);
     let error = status["runtime"]["lastCheckError"].as_str().unwrap_or_default();
-    assert!(error.contains("the notice was not sent"), "{status:#}");
+    assert!(error.contains("the notification was not sent"), "{status:#}");
     assert_eq!(status["runtime"]["lastNotifiedCandidateKey"], "github-release:v99.0.0");
     let asked = hook.asked_for("/hook").len();
     check(&gateway);

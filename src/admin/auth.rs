@@ -75,13 +75,13 @@ pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
         let refuse = |message| refusal(StatusCode::FORBIDDEN, "builtin_token", message);
         if !address::is_local(caller.peer, caller.client) {
             return refuse(
-                "The built-in admin token works from this machine only. Set AUTH_TOKEN and start again.",
+                "The built-in admin token is accepted from this machine only. Set AUTH_TOKEN and restart.",
             );
         }
         if !origin::is_of_this_machine(caller.headers) {
             return refuse(
-                "The built-in admin token, which every web page knows, works for localhost only: the Host or the \
-                 Origin of this request is another. Set AUTH_TOKEN and start again.",
+                "The built-in admin token is public, so it is accepted only if Host and Origin name this \
+                 machine; those of this request do not. Set AUTH_TOKEN and restart.",
             );
         }
     }
@@ -130,7 +130,7 @@ pub async fn change(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let saved = settings::put_statement(&admin.core.store, "auth_token", &json!(new).to_string(), now)?;
     admin.core.store.batch(vec![saved, event.insert(now)]).await?;
     admin.core.reload_settings().await?;
-    let body = json!({"success": true, "message": "The new token is in force"});
+    let body = json!({"success": true, "message": "The new admin token is in use from now on"});
     Ok(http::json(StatusCode::OK, &body))
 }
 

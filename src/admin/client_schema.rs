@@ -16,7 +16,7 @@ const EVENTS: &[&str] = &["text/event-stream"];
 const BYTES: &str = "*/*";
 const JSON_OR_FORM: &[&str] = &[JSON, FORM];
 const AS_FORM: &[&str] = &[FORM];
-const SOCKET: &str = "A WebSocket with a conversation; 426 without an upgrade";
+const SOCKET: &str = "Open a WebSocket that carries responses; 426 if the request is no upgrade";
 
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
@@ -24,81 +24,81 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /chat/completions", "Chat completion").takes(&CHAT).gives_or(Of(&COMPLETION), EVENTS),
     op("POST /v1/responses", "Response").takes(&RESPONSES).gives_or(Of(&RESPONSE), EVENTS),
     op("POST /responses", "Response").takes(&RESPONSES).gives_or(Of(&RESPONSE), EVENTS),
-    op("POST /backend-api/codex/responses", "Response, below Codex's own base URL").takes(&RESPONSES).gives_or(Of(&RESPONSE), EVENTS),
+    op("POST /backend-api/codex/responses", "Create a response, below Codex's own base URL").takes(&RESPONSES).gives_or(Of(&RESPONSE), EVENTS),
     op("GET /backend-api/codex/responses", SOCKET),
     op("POST /backend-api/codex/responses/compact", "Compact a conversation").takes(&RESPONSES).gives(Of(&RESPONSE)),
     op("GET /v1/responses", SOCKET),
     op("GET /responses", SOCKET),
     op("POST /v1/responses/input_tokens", "Count the tokens of a request").takes(&RESPONSES).gives(Of(&COUNTED)),
-    op("GET /v1/responses/{id}", "A response that was given before").asks(&[may("stream", Text), may("starting_after", Text), may("include", Text)]).gives_or(Of(&RESPONSE), EVENTS),
+    op("GET /v1/responses/{id}", "Get a response that was created earlier").asks(&[may("stream", Text), may("starting_after", Text), may("include", Text)]).gives_or(Of(&RESPONSE), EVENTS),
     op("DELETE /v1/responses/{id}", "Delete a response").gives(Of(&DELETED)),
-    op("POST /v1/responses/{id}/cancel", "Stop a response that is made in the background").gives(Of(&RESPONSE)),
-    op("GET /v1/responses/{id}/input_items", "What a response was given to").asks(&[may("limit", Text), may("order", Text), may("after", Text)]).gives(Of(&PAGE)),
+    op("POST /v1/responses/{id}/cancel", "Cancel a background response").gives(Of(&RESPONSE)),
+    op("GET /v1/responses/{id}/input_items", "List the input items of a response").asks(&[may("limit", Text), may("order", Text), may("after", Text)]).gives(Of(&PAGE)),
     op("POST /v1/responses/compact", "Compact a conversation").takes(&RESPONSES).gives(Of(&RESPONSE)),
     op("POST /responses/compact", "Compact a conversation").takes(&RESPONSES).gives(Of(&RESPONSE)),
-    op("GET /v1/responses/compact", "Refused with 426"),
-    op("GET /responses/compact", "Refused with 426"),
+    op("GET /v1/responses/compact", "Always refused with 426: send POST"),
+    op("GET /responses/compact", "Always refused with 426: send POST"),
     op("POST /v1/messages", "Message").takes(&MESSAGES).gives_or(Of(&MESSAGE), EVENTS),
     op("POST /v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED)),
     op("POST /anthropic/v1/messages", "Message").takes(&MESSAGES).gives_or(Of(&MESSAGE), EVENTS),
     op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED)),
-    op("GET /v1beta/models", "Models in gemini's shape").gives(Of(&GEMINI_MODELS)),
-    op("GET /gemini/{version}/models", "Models in gemini's shape").gives(Of(&GEMINI_MODELS)),
-    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent countTokens, embedContent and batchEmbedContents, and predict of Google's own, behind the model and a colon").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
-    op("POST /v1/models/{model}", "The same in gemini's version 1").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
-    op("POST /gemini/{version}/models/{model}", "The same under gemini's prefix").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
-    op("GET /v1beta/models/{model}", "One model in gemini's shape").gives(Of(&GEMINI_MODEL)),
-    op("GET /gemini/{version}/models/{model}", "One model in gemini's shape").gives(Of(&GEMINI_MODEL)),
-    op("POST /v1internal:generateContent", "The same in the envelope of Google's command line").takes(&CODE_ASSIST).gives(Of(&CODE_ASSIST_ANSWER)),
-    op("POST /v1internal:streamGenerateContent", "The same, streamed").takes(&CODE_ASSIST).streams(),
-    op("POST /v1internal:countTokens", "The same, counting tokens").takes(&CODE_ASSIST).gives(Of(&GEMINI_ANSWER)),
+    op("GET /v1beta/models", "List models in Gemini's format").gives(Of(&GEMINI_MODELS)),
+    op("GET /gemini/{version}/models", "List models in Gemini's format").gives(Of(&GEMINI_MODELS)),
+    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents, and Google's predict: `{model}` is MODEL:ACTION").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("POST /v1/models/{model}", "Gemini's actions in version v1 of its API").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("POST /gemini/{version}/models/{model}", "Gemini's actions under the prefix /gemini").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("GET /v1beta/models/{model}", "Get one model in Gemini's format").gives(Of(&GEMINI_MODEL)),
+    op("GET /gemini/{version}/models/{model}", "Get one model in Gemini's format").gives(Of(&GEMINI_MODEL)),
+    op("POST /v1internal:generateContent", "Gemini's generateContent in the envelope that Google's command line sends").takes(&CODE_ASSIST).gives(Of(&CODE_ASSIST_ANSWER)),
+    op("POST /v1internal:streamGenerateContent", "Gemini's streamGenerateContent in the envelope that Google's command line sends").takes(&CODE_ASSIST).streams(),
+    op("POST /v1internal:countTokens", "Gemini's countTokens in the envelope that Google's command line sends").takes(&CODE_ASSIST).gives(Of(&GEMINI_ANSWER)),
     op("POST /v1/search", "Search the web").takes(&SEARCH).gives(Of(&FOUND)),
-    op("POST /v1/alpha/search", "What Codex's tool for the web asks for, or the same as /v1/search").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
-    op("POST /backend-api/codex/alpha/search", "The same, below Codex's own base URL").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
+    op("POST /v1/alpha/search", "Run the commands of Codex's web search tool, or search as /v1/search does").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
+    op("POST /backend-api/codex/alpha/search", "Run the commands of Codex's web search tool, below Codex's own base URL").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
     op("POST /v1/completions", "Legacy completion").takes(&PROMPT).gives_or(Of(&COMPLETION), EVENTS),
     op("POST /v1/embeddings", "Embeddings").takes(&EMBED).gives(Of(&EMBEDDINGS)),
     op("POST /v1/images/generations", "Image generation").takes(&DRAW).gives_or(Of(&IMAGES), EVENTS),
-    op("POST /v1/images/edits", "Change an image: a form, or JSON").takes(&DRAW).in_media(JSON_OR_FORM).gives_or(Of(&IMAGES), EVENTS),
-    op("POST /v1/images/variations", "More pictures like one: a form").takes(&DRAW).in_media(AS_FORM).gives(Of(&IMAGES)),
-    op("GET /v1/realtime", "A WebSocket with a conversation in speech; 426 without an upgrade").asks(&[may("model", Text)]),
-    op("POST /v1/audio/speech", "A text read aloud: a sound, or events").takes(&SPEAK).writes(BYTES),
-    op("POST /v1/audio/transcriptions", "What is said in a recording: a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/event-stream", "text/plain"]),
-    op("POST /v1/audio/translations", "What is said in a recording, in English: a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/plain"]),
-    op("POST /v1/rerank", "Documents in the order in which they answer a question").takes(&RERANK).gives(Of(&RANKED)),
-    op("POST /v2/rerank", "The same in Cohere's second version").takes(&RERANK).gives(Of(&RANKED)),
-    op("POST /v1/moderations", "Whether a text or a picture may be shown").takes(&MODERATE).gives(Of(&MODERATED)),
+    op("POST /v1/images/edits", "Edit an image; the body is a form or JSON").takes(&DRAW).in_media(JSON_OR_FORM).gives_or(Of(&IMAGES), EVENTS),
+    op("POST /v1/images/variations", "Make variations of an image; the body is a form").takes(&DRAW).in_media(AS_FORM).gives(Of(&IMAGES)),
+    op("GET /v1/realtime", "Open a WebSocket for a spoken conversation; 426 if the request is no upgrade").asks(&[may("model", Text)]),
+    op("POST /v1/audio/speech", "Read a text aloud; the answer is audio or server-sent events").takes(&SPEAK).writes(BYTES),
+    op("POST /v1/audio/transcriptions", "Transcribe a recording; the body is a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/event-stream", "text/plain"]),
+    op("POST /v1/audio/translations", "Translate a recording into English text; the body is a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/plain"]),
+    op("POST /v1/rerank", "Rank documents by how well they answer a query").takes(&RERANK).gives(Of(&RANKED)),
+    op("POST /v2/rerank", "Rank documents by how well they answer a query, at the path of Cohere's version 2").takes(&RERANK).gives(Of(&RANKED)),
+    op("POST /v1/moderations", "Check whether a text or an image violates a policy").takes(&MODERATE).gives(Of(&MODERATED)),
     op("POST /v1/files", "Upload a file").takes(&UPLOAD).in_media(AS_FORM).gives(Of(&FILE)),
-    op("GET /v1/files", "Files of the caller").asks(&[may("limit", Text), may("after", Text), may("order", Text), may("purpose", Text)]).gives(Of(&PAGE)),
-    op("GET /v1/files/{id}", "About a file").gives(Of(&FILE)),
+    op("GET /v1/files", "List the caller's files").asks(&[may("limit", Text), may("after", Text), may("order", Text), may("purpose", Text)]).gives(Of(&PAGE)),
+    op("GET /v1/files/{id}", "Get a file's name, size and purpose").gives(Of(&FILE)),
     op("DELETE /v1/files/{id}", "Delete a file").gives(Of(&DELETED)),
-    op("GET /v1/files/{id}/content", "The bytes of a file").writes(BYTES),
-    op("POST /v1/videos", "Begin a video: a form, or JSON").takes(&FILM).in_media(JSON_OR_FORM).gives(Of(&VIDEO)),
-    op("GET /v1/videos/{id}", "How far a video is").gives(Of(&VIDEO)),
+    op("GET /v1/files/{id}/content", "Get the content of a file").writes(BYTES),
+    op("POST /v1/videos", "Start making a video; the body is a form or JSON").takes(&FILM).in_media(JSON_OR_FORM).gives(Of(&VIDEO)),
+    op("GET /v1/videos/{id}", "Get a video's status and progress").gives(Of(&VIDEO)),
     op("DELETE /v1/videos/{id}", "Delete a video").gives(Of(&DELETED)),
-    op("GET /v1/videos/{id}/content", "The bytes of a video").asks(&[may("variant", Text)]).writes(BYTES),
-    op("POST /v1/batches", "Begin a batch of requests of one model").takes(&BATCH).gives(Of(&BATCHED)),
-    op("GET /v1/batches", "Batches of the caller, as they were last seen").asks(&[may("limit", Text), may("after", Text)]).gives(Of(&PAGE)),
-    op("GET /v1/batches/{id}", "How far a batch is").gives(Of(&BATCHED)),
-    op("POST /v1/batches/{id}/cancel", "Stop a batch").gives(Of(&BATCHED)),
-    op("POST /v1/messages/batches", "Begin a batch of messages of one model").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
-    op("GET /v1/messages/batches", "Batches of messages of the caller").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
-    op("GET /v1/messages/batches/{id}", "How far a batch of messages is").gives(Of(&MESSAGES_BATCHED)),
+    op("GET /v1/videos/{id}/content", "Get the content of a video").asks(&[may("variant", Text)]).writes(BYTES),
+    op("POST /v1/batches", "Create a batch of requests for one model").takes(&BATCH).gives(Of(&BATCHED)),
+    op("GET /v1/batches", "List the caller's batches, as they were when last looked at").asks(&[may("limit", Text), may("after", Text)]).gives(Of(&PAGE)),
+    op("GET /v1/batches/{id}", "Get a batch's status and progress").gives(Of(&BATCHED)),
+    op("POST /v1/batches/{id}/cancel", "Cancel a batch").gives(Of(&BATCHED)),
+    op("POST /v1/messages/batches", "Create a batch of messages for one model").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
+    op("GET /v1/messages/batches", "List the caller's batches of messages").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
+    op("GET /v1/messages/batches/{id}", "Get the status and progress of a batch of messages").gives(Of(&MESSAGES_BATCHED)),
     op("DELETE /v1/messages/batches/{id}", "Delete a batch of messages").gives(Of(&MESSAGES_BATCHED)),
-    op("POST /v1/messages/batches/{id}/cancel", "Stop a batch of messages").gives(Of(&MESSAGES_BATCHED)),
-    op("GET /v1/messages/batches/{id}/results", "What came of a batch of messages, line by line").writes(BYTES),
-    op("POST /anthropic/v1/messages/batches", "Begin a batch of messages of one model, below another root").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
-    op("GET /anthropic/v1/messages/batches", "Batches of messages of the caller, below another root").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
-    op("GET /anthropic/v1/messages/batches/{id}", "How far a batch of messages is, below another root").gives(Of(&MESSAGES_BATCHED)),
-    op("DELETE /anthropic/v1/messages/batches/{id}", "Delete a batch of messages, below another root").gives(Of(&MESSAGES_BATCHED)),
-    op("POST /anthropic/v1/messages/batches/{id}/cancel", "Stop a batch of messages, below another root").gives(Of(&MESSAGES_BATCHED)),
-    op("GET /anthropic/v1/messages/batches/{id}/results", "What came of a batch of messages, line by line, below another root").writes(BYTES),
-    op("GET /v1/models", "Models the caller may ask for, in OpenAI's shape or in Anthropic's").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
+    op("POST /v1/messages/batches/{id}/cancel", "Cancel a batch of messages").gives(Of(&MESSAGES_BATCHED)),
+    op("GET /v1/messages/batches/{id}/results", "Get the results of a batch of messages, one JSON object a line").writes(BYTES),
+    op("POST /anthropic/v1/messages/batches", "Create a batch of messages for one model, under /anthropic").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
+    op("GET /anthropic/v1/messages/batches", "List the caller's batches of messages, under /anthropic").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
+    op("GET /anthropic/v1/messages/batches/{id}", "Get the status and progress of a batch of messages, under /anthropic").gives(Of(&MESSAGES_BATCHED)),
+    op("DELETE /anthropic/v1/messages/batches/{id}", "Delete a batch of messages, under /anthropic").gives(Of(&MESSAGES_BATCHED)),
+    op("POST /anthropic/v1/messages/batches/{id}/cancel", "Cancel a batch of messages, under /anthropic").gives(Of(&MESSAGES_BATCHED)),
+    op("GET /anthropic/v1/messages/batches/{id}/results", "Get the results of a batch of messages, one JSON object a line, under /anthropic").writes(BYTES),
+    op("GET /v1/models", "List the models that the caller's key may use, in OpenAI's format or in Anthropic's").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
     op("GET /v1/models/{model}", "One model").gives(Of(&MODEL)),
-    op("GET /v1/usage", "What the caller's key has used, and what is left of its budgets").gives(Of(&KEY_USAGE)),
-    op("GET /v1/dashboard/billing/subscription", "The limit of the caller's key, in OpenAI's form").gives(Of(&SUBSCRIPTION)),
-    op("GET /dashboard/billing/subscription", "The same").gives(Of(&SUBSCRIPTION)),
-    op("GET /v1/dashboard/billing/usage", "What the caller's key has cost, in OpenAI's form").gives(Of(&BILLED)),
-    op("GET /dashboard/billing/usage", "The same").gives(Of(&BILLED)),
+    op("GET /v1/usage", "Get what the caller's key has used and what is left of its budgets").gives(Of(&KEY_USAGE)),
+    op("GET /v1/dashboard/billing/subscription", "Get the cost limit of the caller's key, in OpenAI's format").gives(Of(&SUBSCRIPTION)),
+    op("GET /dashboard/billing/subscription", "Get the cost limit of the caller's key, in OpenAI's format").gives(Of(&SUBSCRIPTION)),
+    op("GET /v1/dashboard/billing/usage", "Get what the caller's key has cost, in OpenAI's format").gives(Of(&BILLED)),
+    op("GET /dashboard/billing/usage", "Get what the caller's key has cost, in OpenAI's format").gives(Of(&BILLED)),
 ];
 
 // === What models are asked ===
@@ -133,7 +133,7 @@ static RESPONSES: Object = Object::open(
         may("instructions", OrNull(&Text)),
         may("stream", OrNull(&Boolean)),
         may("previous_response_id", OrNull(&Text)),
-        may("conversation", Any).about("An id, or an object with one"),
+        may("conversation", Any).about("An id, or an object with the member id"),
         may("store", OrNull(&Boolean)),
         may("background", OrNull(&Boolean)),
         may("include", OrNull(&List(&Text))),
@@ -203,10 +203,10 @@ static EMBED: Object = Object::open(
 static DRAW: Object = Object::open(
     "ImagesRequest",
     &[
-        may("model", Text).about("gpt-image-1 unless sent"),
+        may("model", Text).about("Default: gpt-image-1"),
         may("prompt", Text),
-        may("image", Any).about("A file in a form"),
-        may("mask", Any).about("A file in a form"),
+        may("image", Any).about("In a form: a file"),
+        may("mask", Any).about("In a form: a file"),
         may("n", Any),
         may("size", Text),
         may("stream", Any),
@@ -242,7 +242,7 @@ static RERANK: Object = Object::open(
 
 static MODERATE: Object = Object::open(
     "ModerationRequest",
-    &[may("model", Text).about("omni-moderation-latest unless sent"), may("input", Any)],
+    &[may("model", Text).about("Default: omni-moderation-latest"), may("input", Any)],
 );
 
 static SEARCH: Object = Object::open(
@@ -250,7 +250,7 @@ static SEARCH: Object = Object::open(
     &[
         has("query", Text),
         may("model", OrNull(&Text)),
-        may("max_results", OrNull(&Integer)).about("From 1 to 20; 10 unless sent"),
+        may("max_results", OrNull(&Integer)).about("From 1 to 20; default: 10"),
     ],
 );
 
@@ -269,7 +269,7 @@ static ALPHA_SEARCH: Object = Object::open(
 );
 
 static UPLOAD: Object =
-    Object::open("FileUpload", &[has("file", Any).about("A file in a form"), may("purpose", Text)]);
+    Object::open("FileUpload", &[has("file", Any).about("In a form: a file"), may("purpose", Text)]);
 
 static FILM: Object = Object::open(
     "VideoRequest",
@@ -368,7 +368,7 @@ static VIDEO: Object = Object::open(
 static BATCH: Object = Object::open(
     "BatchRequest",
     &[
-        has("input_file_id", Text).about("A file of the caller with the purpose batch"),
+        has("input_file_id", Text).about("The id of one of the caller's files with the purpose batch"),
         has("endpoint", Text),
         has("completion_window", Text),
         may("metadata", OrNull(&Map(&Any))),
@@ -389,7 +389,7 @@ static BATCHED: Object = Object::open(
 
 static MESSAGE_BATCH: Object = Object::open(
     "MessageBatchRequest",
-    &[has("requests", List(&Map(&Any))).about("Each with custom_id and params")],
+    &[has("requests", List(&Map(&Any))).about("Requests, each with custom_id and params")],
 );
 
 static MESSAGES_BATCHED: Object = Object::open(

@@ -50,8 +50,8 @@ impl Drop for Copying {
 pub fn refused() -> AdminError {
     AdminError::new(
         StatusCode::SERVICE_UNAVAILABLE,
-        "Everything is being copied into another database: changes are refused until that is done. GET /api/tasks \
-         shows how far it is",
+        "All data is being copied into another database, and changes are refused until that is done. GET \
+         /api/tasks shows its progress",
     )
 }
 

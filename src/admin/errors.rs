@@ -49,14 +49,14 @@ pub static ADMIN_ERROR: Object = Object::with(
     "AdminError",
     &[&FAILURE],
     &[
-        may("code", Text).about("What a client may decide by"),
+        may("code", Text).about("A code for programs to tell errors apart"),
         may("statusCode", Integer),
         may("retryAfter", Count).about("In seconds"),
         may("requiresVerification", Boolean),
         may("shieldBlocked", Boolean),
         may("needsUserId", Boolean),
         may("invalidUserId", Boolean),
-        may("channels", Any).about("What each notification channel said"),
+        may("channels", Any).about("The result of each notification channel"),
     ],
 );
 
@@ -154,9 +154,11 @@ impl From<store::Error> for AdminError {
         match error {
             store::Error::Conflict(_) => Self::conflict("A row with these values already exists"),
             store::Error::NotFound => Self::not_found("Row"),
-            store::Error::Dangling(_) => Self::conflict("A row that this one refers to is gone"),
+            store::Error::Dangling(_) => {
+                Self::conflict("A row that this one refers to does not exist (any more)")
+            }
             store::Error::Busy | store::Error::Closed | store::Error::Superseded => {
-                log::warn!("an admin request found the store unavailable: {error}");
+                log::warn!("an admin request failed because the database is unavailable: {error}");
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let mut unavailable =
                     Self::new(status, "The database is busy").flag("statusCode", status.as_u16());
@@ -187,7 +189,8 @@ impl From<NoThread> for AdminError {
     fn from(error: NoThread) -> Self {
         log::warn!("an admin request was refused: {error}");
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let refusal = Self::new(status, "The machine gives no thread for it, try again later");
+        let refusal =
+            Self::new(status, "The service could not start a thread for this request, try again later");
         Self { retry_after_secs: Some(5), ..refusal.flag("statusCode", status.as_u16()) }
     }
 }

@@ -264,19 +264,23 @@ const fn refusal(status: u16, about: &'static str) -> Refusal {
 }
 
 static REFUSALS: &[Refusal] = &[
-    refusal(400, "A field, an id or a body that cannot be read"),
+    refusal(400, "A field, an id or the body is invalid"),
     refusal(401, "The admin token is missing"),
-    refusal(403, "The admin token is wrong, or may not be used from there"),
-    refusal(404, "There is no such row"),
-    refusal(408, "The body came too slowly"),
-    refusal(409, "Something else is there already, or stands in the way"),
-    refusal(413, "The body is too long"),
-    refusal(415, "The body is not JSON"),
-    refusal(422, "What is there does not allow it"),
-    Refusal { status: 429, about: "Asked too often; `Retry-After` says for how long", shape: &TOO_MANY },
-    refusal(500, "Our own failure; the log says why"),
+    refusal(403, "The admin token is wrong, or may not be used from this address"),
+    refusal(404, "No row has this id"),
+    refusal(408, "The request body arrived too slowly"),
+    refusal(409, "A row with these values exists already, or the current state does not allow the change"),
+    refusal(413, "The request body is too large"),
+    refusal(415, "The request body is not JSON"),
+    refusal(422, "A row that this needs does not exist or is not active"),
+    Refusal {
+        status: 429,
+        about: "Too many requests; `Retry-After` gives the seconds to wait",
+        shape: &TOO_MANY,
+    },
+    refusal(500, "Internal error; the service log gives the cause"),
     refusal(502, "A site failed"),
-    refusal(503, "Busy or stopping: ask again"),
+    refusal(503, "The service is busy or stopping: send the request again"),
     refusal(507, "The disk is full"),
 ];
 
@@ -296,7 +300,7 @@ const OF_CLIENTS: &str = "client";
 
 fn refused_client() -> Value {
     let schema = json!({ "$ref": format!("#/components/schemas/{}", PROXY_ERROR.name) });
-    json!({ "description": "Refused or failed", "content": { JSON: { "schema": schema } } })
+    json!({ "description": "The request was refused or failed", "content": { JSON: { "schema": schema } } })
 }
 
 // === impl Refusal ===

@@ -86,7 +86,7 @@ fn change(config: &mut UpdateConfig, fields: &Fields) -> Result<(), Invalid> {
     if !helper_base_url.is_empty()
         && let Err(why) = BaseUrl::parse(helper_base_url, None)
     {
-        return Err(Invalid::field("helperBaseUrl", &format!("the address of a helper: {why}")));
+        return Err(Invalid::field("helperBaseUrl", &format!("the address of a deploy helper: {why}")));
     }
     if namespace.is_empty() {
         *namespace = UpdateConfig::default().namespace;
@@ -215,7 +215,7 @@ fn started(admin: &Admin, started: &Started) -> Response {
 
 fn require_helper(admin: &Admin, config: &UpdateConfig) -> Result<()> {
     if !config.enabled {
-        return Err(AdminError::bad_request("The update center is off: set enabled first"));
+        return Err(AdminError::bad_request("The update center is disabled: set enabled to true first"));
     }
     for (value, name) in [
         (&config.helper_base_url, "helperBaseUrl"),
@@ -247,5 +247,5 @@ async fn refuse_what_runs(
                 && versions::stable(tag) == versions::stable(env!("CARGO_PKG_VERSION"))
         }
     };
-    if runs { Err(AdminError::conflict(format!("{tag} runs already"))) } else { Ok(()) }
+    if runs { Err(AdminError::conflict(format!("{tag} is already running"))) } else { Ok(()) }
 }

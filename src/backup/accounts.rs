@@ -104,7 +104,7 @@ pub fn flatten(
         Some(Value::Object(config)) => config,
         Some(Value::String(text)) if text.trim().is_empty() => Map::new(),
         Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_else(|_| {
-            left_out.push("its extraConfig is no JSON object and is left out".to_owned());
+            left_out.push("its extraConfig is not a JSON object and is left out".to_owned());
             Map::new()
         }),
         Some(_) => return Err("JSON text of an object"),
@@ -156,7 +156,7 @@ pub fn flatten(
 }
 
 fn lost(left_out: &mut Vec<String>, member: &str) -> Value {
-    left_out.push(format!("{member} of its extraConfig cannot be read and is left out"));
+    left_out.push(format!("{member} in its extraConfig is invalid and is left out"));
     Value::Null
 }
 
@@ -204,7 +204,9 @@ fn take_login(
         own.map_or_else(|_| takeover::open_password(&cipher, secrets), |own| Some(own.expose().to_owned()));
     match password {
         Some(password) => drop(login.insert("password".to_owned(), json!(password))),
-        None => left_out.push("its login comes without its password, which no known secret opens".to_owned()),
+        None => left_out.push(
+            "its login is imported without its password, which none of the known secrets decrypts".to_owned(),
+        ),
     }
 }
 

@@ -79,7 +79,7 @@ fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     within(row, "globalWeight", f64::MIN_POSITIVE, left_out);
     within(row, "sortOrder", 0.0, left_out);
     let is_page = |text: &str| text.starts_with("https://") || text.starts_with("http://");
-    leave_out_unless(row, "externalCheckinUrl", "is no http(s) address", left_out, |page| {
+    leave_out_unless(row, "externalCheckinUrl", "is not an http or https address", left_out, |page| {
         page.as_str().is_none_or(|text| text.trim().is_empty() || is_page(text.trim()))
     });
     custom_headers(row, left_out);
@@ -94,7 +94,8 @@ fn custom_headers(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     };
     row.remove("customHeaders");
     let Json::Object(mut headers) = sent else {
-        return left_out.push("customHeaders are no object of texts: they are left out".to_owned());
+        return left_out
+            .push("customHeaders is not an object whose values are strings: it is left out".to_owned());
     };
     headers.retain(|name, value| {
         let fault = site_headers::one(name, value).err();
@@ -154,7 +155,8 @@ fn key(row: &mut Map<String, Json>, left_out: &mut Vec<String>) -> Result<(), Un
     if let Some(Json::Object(multipliers)) = row.get("siteWeightMultipliers").map(parsed) {
         let is_sound = |factor: &Json| factor.as_f64().is_some_and(|factor| factor > 0.0);
         if !multipliers.values().all(is_sound) {
-            left_out.push("siteWeightMultipliers that are no numbers above 0 are left out".to_owned());
+            left_out
+                .push("values of siteWeightMultipliers that are not numbers above 0 are left out".to_owned());
             let sound = multipliers.into_iter().filter(|(_, factor)| is_sound(factor));
             row.insert("siteWeightMultipliers".to_owned(), Json::Object(sound.collect()));
         }
@@ -176,7 +178,7 @@ fn parsed(value: &Json) -> Json {
 
 /// Leaves a number out that is below `least`.
 fn within(row: &mut Map<String, Json>, member: &str, least: f64, left_out: &mut Vec<String>) {
-    leave_out_unless(row, member, "is too small a number", left_out, |value| {
+    leave_out_unless(row, member, "is too small", left_out, |value| {
         value.as_f64().is_none_or(|value| value >= least)
     });
 }
@@ -222,7 +224,7 @@ fn lower(row: &mut Map<String, Json>, member: &str) {
 fn one_of(row: &mut Map<String, Json>, member: &str, words: &[&str], left_out: &mut Vec<String>) {
     lower(row, member);
     let is_known = |word: &Json| word.is_null() || word.as_str().is_some_and(|word| words.contains(&word));
-    leave_out_unless(row, member, "is no known word", left_out, is_known);
+    leave_out_unless(row, member, "has an unknown value", left_out, is_known);
 }
 
 /// Checks that a member is a list or an object, itself or as JSON text.

@@ -51,15 +51,17 @@ fn address(url: &str) -> Option<String> {
 fn proxy(url: &str) -> Option<String> {
     OutboundProxy::parse(url)
         .err()
-        .map(|_| "its proxy cannot be used, and without it nothing is sent".to_owned())
+        .map(|_| "its proxy address is invalid, and no requests are sent until it is corrected".to_owned())
 }
 
 fn pattern(text: &str) -> Option<String> {
-    ModelPattern::parse(text).err().map(|why| format!("it matches nothing: {why}"))
+    ModelPattern::parse(text).err().map(|why| format!("its pattern is invalid and matches no model: {why}"))
 }
 
 fn key(text: &str) -> Option<String> {
     let is_sound =
         text.starts_with("sk-") && text.len() >= 6 && text.bytes().all(|byte| byte.is_ascii_graphic());
-    (!is_sound).then(|| "it does not begin with sk-, or has characters that no client can send".to_owned())
+    (!is_sound).then(|| {
+        "it does not begin with sk-, is too short, or has characters that no client can send".to_owned()
+    })
 }

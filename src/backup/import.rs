@@ -72,7 +72,7 @@ impl Import {
                 Err(ImportError::Store(store::Error::Conflict(what) | store::Error::Dangling(what)))
                     if attempt < ATTEMPTS =>
                 {
-                    log::info!("an import is planned anew, rows changed meanwhile: {what}");
+                    log::info!("an import is planned again, because rows changed in the meantime: {what}");
                     attempt += 1;
                 }
                 done => return done,
@@ -117,7 +117,7 @@ impl Import {
         let _routes = self.runtime.block_on(self.core.route_edits.lock());
         let _settings = self.runtime.block_on(self.core.settings_edits.lock());
         if self.core.resets() != self.resets {
-            return Err(ImportError::Refused("Everything was reset meanwhile".to_owned()));
+            return Err(ImportError::Refused("A factory reset took place during the import".to_owned()));
         }
         if found.accounts.is_some() {
             self.options.progress.begin(Stage::Comparing, 0);

@@ -129,7 +129,8 @@ pub fn renumber_policies(staging: &mut Staging, warnings: &mut Vec<String>) -> R
                 let renumbered = renumbered(staging, column, policy.clone(), &mut lost)?;
                 if lost > 0 {
                     let what = format!(
-                        "the key {label}: {lost} number(s) in {column} name nothing in the document and are left out"
+                        "the key {label}: {lost} id(s) in {column} refer to no row of the document and are \
+                         left out"
                     );
                     warnings.push(what);
                 }

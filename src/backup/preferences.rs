@@ -123,7 +123,7 @@ fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) 
             value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
         let caller = caller.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         if !AllowList::of(&entries).admits(caller) {
-            return Err(format!("would lock out {caller}, who imports it"));
+            return Err(format!("would lock out {caller}, the address that imports it"));
         }
     }
     Ok(value)
@@ -176,7 +176,7 @@ pub fn complete(taken: &mut Vec<Taken>, saved: &HashMap<String, Secret>, current
     for key in LOG_CLEANUP_KEYS {
         if !is_taken(key, taken) && !saved.contains_key(key) {
             let value = current.values.get(key).clone();
-            let reason = "goes with the other settings of the log's cleanup".to_owned();
+            let reason = "is saved together with the other settings of the log cleanup".to_owned();
             taken.push(Taken { key: key.to_owned(), action: Action::Created, reason, value: Some(value) });
         }
     }

@@ -87,7 +87,7 @@ impl Stage {
     fn line(self, total: u64) -> String {
         match self {
             Self::Reading => "Reading the document".to_owned(),
-            Self::Checking => "Checking that it is whole".to_owned(),
+            Self::Checking => "Checking that the document is complete".to_owned(),
             Self::Staging if total > 0 => format!("Staging {total} rows"),
             Self::Staging => "Staging the rows".to_owned(),
             Self::Comparing => "Comparing with what is stored".to_owned(),

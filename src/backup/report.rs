@@ -80,7 +80,8 @@ impl Report {
             (true, 0) => format!("Dry run, nothing was written: {sums}"),
             (true, refused) => {
                 format!(
-                    "Dry run, nothing was written: {refused} row(s) refused, so that the import would be; {sums}"
+                    "Dry run, nothing was written: {refused} row(s) are refused, so the import would be \
+                     refused; {sums}"
                 )
             }
             (false, _) => format!("Import finished: {sums}"),

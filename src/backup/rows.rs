@@ -227,7 +227,9 @@ pub fn write(store: &Store, table: &Table, row: &Row) -> Result<Option<Json>> {
                 let opened =
                     stored.map(|stored| store.sealer().open(table.name, column.sql, stored)).transpose();
                 let opened = opened.unwrap_or_else(|error| {
-                    log::error!("a backup lacks what does not open: {error}");
+                    log::error!(
+                        "a stored credential cannot be decrypted and is left out of the backup: {error}"
+                    );
                     None
                 });
                 if opened.is_none() && column.missing == Missing::Refused {

@@ -104,7 +104,7 @@ pub fn open<'r>(mut file: impl Read + 'r, passphrase: Passphrase<'_>) -> io::Res
             Ok(Box::new(Opening::new(BufReader::with_capacity(PIECE, whole), passphrase)?))
         }
         (false, Passphrase::Given(_)) => {
-            Err(refused("The backup is not sealed: it takes no passphrase, or it is damaged"))
+            Err(refused("A passphrase was given, but the backup is not sealed, or its first line is damaged"))
         }
         (false, _) => Ok(Box::new(whole)),
     }
@@ -116,9 +116,9 @@ fn refused(why: &str) -> io::Error {
 
 impl Head {
     fn key(&self, passphrase: &str) -> io::Result<LessSafeKey> {
-        let unusable = || refused("The head of the sealed file cannot be used");
+        let unusable = || refused("The first line of the sealed file is damaged");
         if self.format != FORMAT || self.version != 1 {
-            return Err(refused("The file is sealed in a form that this release does not know"));
+            return Err(refused("The file is sealed in a format that this release does not know"));
         }
         if self.memory_kib > MAX_MEMORY_KIB || self.passes > MAX_PASSES {
             return Err(unusable());
@@ -183,7 +183,7 @@ impl<W: Write> Sealing<W> {
         let nonce = self.pieces.nonce(is_last);
         let aad = Aad::from(self.pieces.head.as_slice());
         let sealed = self.pieces.key.seal_in_place_append_tag(nonce, aad, &mut self.open);
-        sealed.map_err(|_| io::Error::other("a piece could not be sealed"))?;
+        sealed.map_err(|_| io::Error::other("a part of the backup could not be encrypted"))?;
         let length = u32::try_from(self.open.len()).map_err(io::Error::other)?;
         self.out.write_all(&length.to_be_bytes())?;
         self.out.write_all(&self.open)?;
@@ -213,10 +213,10 @@ impl<R: BufRead> Opening<R> {
         let mut line = Vec::new();
         source.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
         if line.last() != Some(&b'\n') {
-            return Err(refused("The file is not sealed by Switchyard"));
+            return Err(refused("The file is not a sealed backup of Switchyard"));
         }
-        let head: Head =
-            serde_json::from_slice(&line).map_err(|_| refused("The file is not sealed by Switchyard"))?;
+        let head: Head = serde_json::from_slice(&line)
+            .map_err(|_| refused("The file is not a sealed backup of Switchyard"))?;
         let key = head.key(passphrase)?;
         let is_checked = head.check.is_some();
         if is_checked && head.check != Some(check(&key)?) {
@@ -253,7 +253,7 @@ impl<R: Read> Opening<R> {
             self.pieces.count -= 1;
         }
         Err(refused(match self.pieces.count {
-            0 if !self.is_checked => "The passphrase is another, or the sealed file is damaged",
+            0 if !self.is_checked => "The passphrase is wrong, or the sealed file is damaged",
             _ => "The sealed file is damaged",
         }))
     }
@@ -265,7 +265,7 @@ impl<R: Read> Read for Opening<R> {
             if self.is_over {
                 return match self.source.read(&mut [0])? {
                     0 => Ok(0),
-                    _ => Err(refused("The sealed file has more behind its end")),
+                    _ => Err(refused("The sealed file has extra data after its end")),
                 };
             }
             self.read_piece()?;

@@ -29,7 +29,7 @@ fn check(document: &Document) -> io::Result<Result<(), String>> {
     let refused = |why: &str| Ok(Err(why.to_owned()));
     let is_said = |path: &[&str]| document.value(path).is_some_and(|value| !value.is_null());
     if !is_said(&["timestamp"]) && !is_said(&["data", "timestamp"]) {
-        return refused("The document has no timestamp: it is no backup");
+        return refused("The document has no timestamp, so it is not a backup");
     }
     match document.value(&["checksum"]) {
         None if document.has(&["checksum"]) => refused("The checksum of the document is not a string"),

@@ -62,7 +62,7 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     let (text, is_refused) = told?;
     print(&text)?;
     if is_refused {
-        Err(Failure::new(DATA, "rows are refused: the import would be refused as well"))
+        Err(Failure::new(DATA, "some rows are refused, so the import would be refused, too"))
     } else {
         Ok(())
     }
@@ -79,10 +79,12 @@ async fn export(
         if io::stdout().is_terminal() {
             let message = match passphrase {
                 None => {
-                    "a backup has all credentials in clear and is not shown on a terminal: give -o FILE, or redirect"
+                    "a backup holds all credentials in clear and is not written to a terminal: use -o FILE, \
+                     or redirect the output"
                 }
                 Some(_) => {
-                    "a sealed backup is no text and is not shown on a terminal: give -o FILE, or redirect"
+                    "a sealed backup is not text and is not written to a terminal: use -o FILE, or redirect \
+                     the output"
                 }
             };
             return Err(Failure::new(USAGE, message));
@@ -114,8 +116,8 @@ async fn export(
     core.stop().await;
     written?;
     let advice = match is_sealed {
-        true => "It opens with its passphrase only.",
-        false => "It has all credentials in clear: keep it as you keep them.",
+        true => "It can be opened only with its passphrase.",
+        false => "It holds all credentials in clear: keep it as safe as the credentials themselves.",
     };
     progress.step(&format!("Written to {}. {advice}", to.display()));
     Ok(())
@@ -152,14 +154,14 @@ async fn migrate(
     let url = to.trim().to_owned();
     let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
     let kind = DatabaseKind::of_address(&url).ok_or_else(|| {
-        let message = "--to begins with none of postgres://, mysql:// and sqlite://, and is no path either";
+        let message = "--to must begin with postgres://, mysql:// or sqlite://, or be the path of a file";
         Failure::new(USAGE, message)
     })?;
     let place = Place { kind, url, tls, data_dir: config.data_dir.clone() };
     let core = start_on_data(config).await?;
     if place.is(&core.database) {
         core.stop().await;
-        return Err(Failure::new(USAGE, "--to is the database in use: there is nothing to copy"));
+        return Err(Failure::new(USAGE, "--to is the database already in use: name another one"));
     }
     if let Err(error) = core.show_up().await {
         core.stop().await;
@@ -179,11 +181,14 @@ async fn migrate(
 fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failure> {
     let to = if to.is_dir() { to.join(copy_name()) } else { to.to_owned() };
     if to.exists() {
-        return Err(Failure::new(CANNOT_CREATE, format!("{} is there and is not overwritten", to.display())));
+        return Err(Failure::new(
+            CANNOT_CREATE,
+            format!("{} exists already and is not overwritten: give another name", to.display()),
+        ));
     }
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
     if to.as_os_str().as_bytes().ends_with(b"/") || parent.is_some_and(|parent| !parent.is_dir()) {
-        let message = format!("{}: the directory is not there; make it first", to.display());
+        let message = format!("{}: the directory does not exist; create it first", to.display());
         return Err(Failure::new(CANNOT_CREATE, message));
     }
     progress.step("Copying");
@@ -225,7 +230,7 @@ async fn restore(
         let opened = import::open(from, passphrase, &config, progress)?;
         if opened.taken_over.is_some() {
             let message = format!(
-                "{}: this is {}, not a backup of Switchyard; `switchyard import` takes it over",
+                "{}: this is {}, not a backup of Switchyard; `switchyard import` can read it",
                 from.display(),
                 opened.name
             );

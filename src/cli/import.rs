@@ -163,7 +163,7 @@ pub fn failure(error: ImportError) -> Failure {
         ImportError::Refused(why) => Failure::new(DATA, format!("nothing was imported: {why}")),
         ImportError::Store(store::Error::Full(what)) => {
             let advice = "free some space where DATA_DIR is";
-            Failure::new(1, format!("nothing was imported: the disk takes no more ({what}): {advice}"))
+            Failure::new(1, format!("nothing was imported: the disk is full ({what}): {advice}"))
         }
         other => Failure::new(1, format!("nothing was imported: {other}")),
     }

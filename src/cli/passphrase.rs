@@ -50,7 +50,7 @@ impl PassphraseFrom {
     pub fn required(&self, config: &Config) -> Result<String, Failure> {
         let found = self.read()?.or_else(|| config.backups.passphrase.clone());
         let missing = || {
-            let message = "to seal it takes a passphrase: --passphrase-file FILE, or BACKUP_PASSPHRASE";
+            let message = "sealing needs a passphrase: give --passphrase-file FILE, or set BACKUP_PASSPHRASE";
             Failure::new(USAGE, message)
         };
         found.ok_or_else(missing)

@@ -69,37 +69,38 @@ FILE, or standard input for -, is recognised by its content:
   a configuration of LiteLLM              config.yaml: its model_list
 
 Options:
-  --dry-run              Tell row by row what would be done, and do nothing
-  --mode MODE            merge (the default): nothing is deleted; replace: what the file does not have goes
-  --conflict POLICY      What is done with what is there already: overwrite (the default), skip, or fill what it lacks
+  --dry-run              Print row by row what would be done, and change nothing
+  --mode MODE            merge (the default): nothing is deleted; replace: rows that the file does not have are deleted
+  --conflict POLICY      What to do with existing rows: overwrite (the default), skip, or fill only empty fields
   --passphrase-file FILE The passphrase of a sealed backup is the first line of this file, or of standard input for -;
                          else it is BACKUP_PASSPHRASE
   -h, --help             Print this help
 
-The file is only read, and no site is asked. Everything is imported, or nothing. What cannot be taken is listed with
-the reason. Passwords in files of metapi open with the secret of that instance in IMPORT_CREDENTIAL_SECRET: its
-ACCOUNT_CREDENTIAL_SECRET, else its AUTH_TOKEN.
+The file is only read, and no site is asked. Everything is imported, or nothing. What cannot be imported is listed
+with the reason. To decrypt passwords in files of metapi, set IMPORT_CREDENTIAL_SECRET to that instance's
+ACCOUNT_CREDENTIAL_SECRET, or if it has none, to its AUTH_TOKEN.
 
 A service that runs on the data directory must be stopped first, or asked: POST /api/settings/backup/import.
 
-Exit status: 0 done; 64 wrong usage; 65 the file cannot be taken, or a dry run refused rows; 66 no such file;
+Exit status: 0 done; 64 wrong usage; 65 the file cannot be imported, or a dry run refused rows; 66 no such file;
 78 a mistake in the configuration; 1 anything else.
 ";
 
 const EXPORT_HELP: &str = "\
-Writes what is set up in the data directory as a backup: a JSON document with a checksum.
+Writes the configuration in the data directory as a backup: a JSON document with a checksum.
 
 Usage: switchyard export [OPTIONS]
 
 Options:
   --type TYPE            all (the default), accounts or preferences
-  -o, --output FILE      Write to this file, for its owner only, instead of standard output; it may exist
-  --seal                 Encrypt it with a passphrase, BACKUP_PASSPHRASE; `import` and `restore` open it with the same
+  -o, --output FILE      Write to this file, for its owner only, instead of standard output; an existing one is replaced
+  --seal                 Encrypt it with the passphrase in BACKUP_PASSPHRASE; `import` and `restore` need the same one
   --passphrase-file FILE Encrypt it with the first line of this file, or of standard input for -
   -h, --help             Print this help
 
-Unless it is sealed, the document has all credentials in clear, so that it can be imported anywhere: keep it as you keep
-them. It is not written to a terminal. Logs and counters are not in it: `switchyard backup` copies those, too.
+Unless it is sealed, the document holds all credentials in clear, so that it can be imported anywhere: keep it as safe
+as the credentials. It is not written to a terminal. Logs and counters are not in it: `switchyard backup` copies those,
+too.
 
 A service that runs on the data directory must be stopped first, or asked: GET /api/settings/backup/export.
 
@@ -108,12 +109,12 @@ configuration; 1 anything else.
 ";
 
 const BACKUP_HELP: &str = "\
-Copies the whole database, logs and counters included, also while a service runs on it.
+Copies the whole database, logs and counters included, even while a service runs on it.
 
 Usage: switchyard backup DIRECTORY | FILE
 
 In a directory the copy gets a name with the time. A file that exists is not overwritten. The copy is checked after it
-was written. Its credentials stay sealed: restoring it takes the same ACCOUNT_CREDENTIAL_SECRET.
+is written. Its credentials stay sealed: to restore it, the same ACCOUNT_CREDENTIAL_SECRET is needed.
 
 Options:
   -h, --help             Print this help
@@ -122,7 +123,7 @@ Exit status: 0 done; 64 wrong usage; 73 the copy cannot be written; 78 a mistake
 ";
 
 const RESTORE_HELP: &str = "\
-Fills an empty data directory from a copy that `backup` made, or from the document of an export.
+Fills an empty data directory from a copy made by `backup`, or from a document made by `export`.
 
 Usage: switchyard restore FILE [OPTIONS]
 
@@ -131,30 +132,30 @@ Options:
                          else it is BACKUP_PASSPHRASE
   -h, --help             Print this help
 
-The file is checked as a whole before anything of it is used, and what was restored is counted. A copy of a database
-opens only with the ACCOUNT_CREDENTIAL_SECRET that it was made under. Where something goes wrong, the directory stays
-as empty as it was.
+The whole file is checked before any of it is used, and the restored rows are counted. A copy of a database can be
+opened only with the ACCOUNT_CREDENTIAL_SECRET under which it was made. If something goes wrong, the directory stays
+empty.
 
 Exit status: 0 done; 64 wrong usage; 65 the file is damaged or something else; 66 no such file; 73 the data directory
 is not empty; 78 a mistake in the configuration, or another secret; 1 anything else.
 ";
 
 const MIGRATE_HELP: &str = "\
-Copies everything into another database, which is not used for it yet.
+Copies everything into another database that is not in use.
 
 Usage: switchyard migrate --to ADDRESS [OPTIONS]
 
 ADDRESS is postgres://user:password@host:port/database, mysql://user:password@host:port/database, or the path of an
-SQLite file. The database of a server must be there; its tables are made.
+SQLite file. A database on a server must exist already; its tables are created.
 
 Options:
-  --to ADDRESS           Where everything goes; - reads the address, which may have a password, from standard input
-  --keep                 Refuse a database that has sites or settings, instead of emptying it first
-  --ssl                  Encrypt the way to the server, as DB_SSL does
+  --to ADDRESS           The target; - reads the address, which may hold a password, from standard input
+  --keep                 Refuse a database that holds any row, instead of emptying it first
+  --ssl                  Encrypt the connection to the server, as DB_SSL does
   -h, --help             Print this help
 
-The database in use is only read. Every table is read back and compared before anything is kept, and what was copied is
-counted. Afterwards set DB_TYPE and DB_URL. The other database opens with the same ACCOUNT_CREDENTIAL_SECRET.
+The database in use is only read. Every table is read back and compared before anything is kept, and the copied rows are
+counted. Afterwards set DB_TYPE and DB_URL to the new database; keep the same ACCOUNT_CREDENTIAL_SECRET.
 
 A service that runs on the data directory must be stopped first, or asked: POST /api/settings/database/migrate.
 
@@ -208,7 +209,7 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
                 import.replaces = match value()?.as_str() {
                     "merge" => false,
                     "replace" => true,
-                    other => return Err(wrong(format!("`{other}` is no mode: merge or replace"))),
+                    other => return Err(wrong(format!("`{other}` is not a mode: use merge or replace"))),
                 }
             }
             ("import", "--conflict") => {
@@ -216,13 +217,16 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
                     "skip" => Conflict::Skip,
                     "overwrite" => Conflict::Overwrite,
                     "fill" | "fill-empty" => Conflict::Fill,
-                    other => return Err(wrong(format!("`{other}` is no policy: skip, overwrite or fill"))),
+                    other => {
+                        return Err(wrong(format!("`{other}` is not a policy: use skip, overwrite or fill")));
+                    }
                 }
             }
             ("export", "--type") => {
                 let word = value()?;
-                what = What::parse(&word)
-                    .ok_or_else(|| wrong(format!("`{word}` is no type: all, accounts or preferences")))?;
+                what = What::parse(&word).ok_or_else(|| {
+                    wrong(format!("`{word}` is not a type: use all, accounts or preferences"))
+                })?;
             }
             ("export", "--seal") if given.is_none() => seals = true,
             ("import" | "restore" | "export", "--passphrase-file") => {
@@ -233,7 +237,7 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
             ("migrate", "--ssl") if given.is_none() => ssl = true,
             ("migrate", "--keep") if given.is_none() => keeps = true,
             ("export", "-o" | "--output") => output = Some(PathBuf::from(value()?)),
-            _ => return Err(wrong(format!("`{argument}` is not understood"))),
+            _ => return Err(wrong(format!("`{argument}` is not a known option"))),
         }
     }
     if command == "export" {
@@ -244,7 +248,7 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
         let to = to.ok_or_else(|| wrong("--to is missing".to_owned()))?;
         return Ok(Transfer::Migrate { to, ssl, keeps });
     }
-    let path = path.ok_or_else(|| wrong("a file is missing".to_owned()))?;
+    let path = path.ok_or_else(|| wrong("the argument FILE is missing".to_owned()))?;
     Ok(match command {
         "import" => Transfer::Import(Import { file: path, passphrase, ..import }),
         "backup" => Transfer::Backup { to: path },

@@ -23,12 +23,12 @@ pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>)
         }
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(Default::default()),
         Err(error) => Err(tell(&match error.kind() {
-            ErrorKind::NotFound => "is a link to a file that is not there: mend or remove it".to_owned(),
+            ErrorKind::NotFound => "is a link to a file that does not exist: repair or remove it".to_owned(),
             ErrorKind::IsADirectory => "is a directory: put a file in its place, or remove it".to_owned(),
             ErrorKind::PermissionDenied => {
-                "cannot be read: give the user that runs switchyard the right to, or remove it".to_owned()
+                "cannot be read: allow the user that runs switchyard to read it, or remove it".to_owned()
             }
-            _ => format!("cannot be read ({error}): mend or remove it"),
+            _ => format!("cannot be read ({error}): repair or remove it"),
         })),
     }
 }
@@ -37,12 +37,12 @@ pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>)
 fn decode(bytes: &[u8]) -> Result<&str, String> {
     let is_wide = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0);
     if is_wide {
-        return Err("is UTF-16 or no text: save it as UTF-8".to_owned());
+        return Err("is UTF-16 or not text: save it as UTF-8".to_owned());
     }
     let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        format!("line {line} is not UTF-8: save it as UTF-8")
+        format!("line {line} is not UTF-8: save the file as UTF-8")
     })
 }
 
@@ -55,7 +55,7 @@ fn parse(text: &str) -> (HashMap<String, String>, Vec<String>) {
             continue;
         }
         let Some((name, value)) = line.strip_prefix("export ").unwrap_or(line).split_once('=') else {
-            doubts.push(format!("line {number} is no NAME=value and is left out"));
+            doubts.push(format!("line {number} is not of the form NAME=value and is ignored"));
             continue;
         };
         let (name, value) = (name.trim(), value.trim());

@@ -119,7 +119,8 @@ impl Rule {
                 _ => Err("array of strings".to_owned()),
             },
             Self::Networks => {
-                let entries = words(value).ok_or("array of addresses and networks, or a text of them")?;
+                let entries =
+                    words(value).ok_or("array of addresses and networks, or a string that lists them")?;
                 let bad: Vec<&str> = entries
                     .iter()
                     .map(String::as_str)
@@ -169,9 +170,9 @@ impl Rule {
             },
             Self::CodexHeaders => match value {
                 Value::Object(given) => codex_headers(given, current),
-                _ => Err("object of userAgent and betaFeatures".to_owned()),
+                _ => Err("object with userAgent and betaFeatures".to_owned()),
             },
-            Self::PayloadRules => payload_rules::normal(value).map_err(|why| format!("usable rules: {why}")),
+            Self::PayloadRules => payload_rules::normal(value).map_err(|why| format!("valid rules: {why}")),
         }
     }
 
@@ -210,8 +211,8 @@ impl Rule {
             Self::Integer(min, max) => {
                 let number = number(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?.trunc();
                 let moved = number.clamp(min as f64, max as f64);
-                let remark =
-                    (moved != number).then(|| format!("{text} is outside {min}..{max}, taken as {moved}"));
+                let remark = (moved != number)
+                    .then(|| format!("{text} is outside {min}..{max}; {moved} is used instead"));
                 return Ok(((moved as i64).into(), remark));
             }
             // Less than a second is not a cap and means the default here; an operator who sends it gets one second.
@@ -221,7 +222,7 @@ impl Rule {
             Self::UnitCost => {
                 let cost = number(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?;
                 let moved = cost.max(MIN_UNIT_COST);
-                let remark = (moved != cost).then(|| format!("{text} is too little, taken as {moved}"));
+                let remark = (moved != cost).then(|| format!("{text} is too small; {moved} is used instead"));
                 return Ok((shortest(moved), remark));
             }
             Self::PayloadRules => {
@@ -242,7 +243,7 @@ pub(super) fn flag(text: &str) -> (bool, Option<String>) {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => (true, None),
         "0" | "false" | "no" | "off" => (false, None),
-        _ => (false, Some(format!("`{text}` is neither true nor false, taken as false"))),
+        _ => (false, Some(format!("`{text}` is neither true nor false; false is used"))),
     }
 }
 
@@ -320,7 +321,7 @@ fn is_codex_header(name: &str) -> bool {
 /// Returns the headers in force, with every given header replaced.
 fn codex_headers(given: &Map<String, Value>, current: &Value) -> Result<Value, String> {
     if let Some(unknown) = given.keys().find(|name| !is_codex_header(name)) {
-        return Err(format!("object of userAgent and betaFeatures, without {unknown}"));
+        return Err(format!("object with no members but userAgent and betaFeatures; {unknown} is unknown"));
     }
     let mut headers = Map::new();
     for (member, other) in CODEX_HEADERS {

@@ -169,7 +169,7 @@ pub fn from_variables(variables: &HashMap<String, String>, warnings: &mut Vec<St
                 value
             }
             Err(why) => {
-                warnings.push(format!("{name}: {why}; the default holds"));
+                warnings.push(format!("{name}: {why}; the default is used"));
                 default()
             }
         }

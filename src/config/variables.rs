@@ -19,11 +19,11 @@ use crate::routing::{BaseUrl, OutboundProxy};
 const UNUSED: &[(&str, &str)] = &[
     (
         "TOKEN_ROUTER_CACHE_TTL_MS",
-        "routes are in memory and replaced with each change, so that nothing cached grows old",
+        "routes are kept in memory and replaced at each change, so there is no cache that could expire",
     ),
     (
         "LLM_METADATA_MODELS_URLS",
-        "models are described by the sites that offer them, and no list of others is fetched",
+        "models are described by the sites that offer them; no other list of models is fetched",
     ),
 ];
 
@@ -79,8 +79,9 @@ impl<'a> Vars<'a> {
     pub(super) fn header(&mut self, name: &str) -> String {
         let value = self.text(name, "");
         if !rule::is_header_text(&value) {
-            self.errors
-                .push(format!("{name}: it cannot be a header's value; use printable ASCII characters"));
+            self.errors.push(format!(
+                "{name}: the value cannot be sent in a header; use printable ASCII characters"
+            ));
         }
         value
     }
@@ -115,7 +116,8 @@ impl<'a> Vars<'a> {
             if is_origin || origin == "*" || origin == "null" {
                 return Some(origin);
             }
-            let problem = "it is no origin; write scheme, host and port alone, such as https://pages.example";
+            let problem =
+                "it is not an origin; write only scheme, host and port, such as https://pages.example";
             self.errors.push(format!("{name}: `{item}`: {problem}"));
             None
         };
@@ -134,7 +136,7 @@ impl<'a> Vars<'a> {
         let value = self.optional(name)?;
         let number = value.parse().ok().filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.warnings.push(format!("{name}: `{value}` is not a number, the default holds"));
+            self.warnings.push(format!("{name}: `{value}` is not a number; the default is used"));
         }
         number
     }
@@ -144,7 +146,8 @@ impl<'a> Vars<'a> {
         let Some(number) = self.number(name) else { return default };
         let clamped = number.trunc().clamp(min as f64, max as f64);
         if clamped != number.trunc() {
-            self.warnings.push(format!("{name}: {number} is outside {min}..{max}, taken as {clamped}"));
+            self.warnings
+                .push(format!("{name}: {number} is outside {min}..{max}; {clamped} is used instead"));
         }
         clamped as u64
     }
@@ -176,8 +179,9 @@ impl<'a> Vars<'a> {
             return number;
         }
         let (from, to) = (range.start(), range.end());
-        self.warnings
-            .push(format!("{name}: `{value}` is no whole number from {from} to {to}, taken as {default}"));
+        self.warnings.push(format!(
+            "{name}: `{value}` is not a whole number from {from} to {to}; {default} is used instead"
+        ));
         default
     }
 
@@ -207,7 +211,7 @@ impl<'a> Vars<'a> {
         let (name, value) = names.into_iter().find_map(|name| Some((name, self.optional(name)?)))?;
         let port = value.parse().ok().filter(|port| *port > 0);
         if port.is_none() {
-            self.warnings.push(format!("{name}: `{value}` is not a port, any that is free is taken"));
+            self.warnings.push(format!("{name}: `{value}` is not a port; any free port is used"));
         }
         port
     }

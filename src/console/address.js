@@ -9,7 +9,7 @@ const read = (url = location) => ({ path: url.pathname, query: Object.fromEntrie
 
 // Asks before unsaved changes in `within` are lost; elements with such changes have the class `unsaved`.
 export const mayLeave = (within = document, what = ".unsaved") => !within.querySelector(what)
-  || confirm(t("What was changed is not saved. Give it up?", "修改尚未保存。要放弃吗？"));
+  || confirm(t("Your changes are not saved. Discard them?", "修改尚未保存。要放弃吗？"));
 
 // Leaving the page loses all unsaved changes; opening another row loses those in the open row.
 let here = read();

@@ -31,7 +31,7 @@ export function Days({ told, days, shown }) {
     .map((date) => ({ date, value: sums.get(date) ?? 0 }));
   const most = all.reduce((one, other) => (other.value > one.value ? other : one));
   const bars = all.map(({ date, value }) => ({ label: `${date}: ${shown(value)}`, value }));
-  return html`<p class="quiet">${t("{sum} in all; most on {date}: {most}", "合计 {sum}；最多在 {date}：{most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>
+  return html`<p class="quiet">${t("{sum} in total; most on {date}: {most}", "合计 {sum}；最多在 {date}：{most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>
     <${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} /><p class="axis quiet"><span>${all[0].date}</span><span>${all.at(-1).date}</span></p>`;
 }
 

@@ -29,7 +29,7 @@ function Guarded({ at, isAway }) {
   }, [at, isAway]);
   const Page = loaded.get(at);
   if (error || failure) {
-    return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.", "无法加载此页面。") : t("This page broke: {why}", "此页面出错：{why}", { why: error.message })}
+    return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.", "无法加载此页面。") : t("This page failed: {why}", "此页面出错：{why}", { why: error.message })}
       <${Link} act=${failure ? () => location.reload() : forget}>${t("Try again")}<//><//>`;
   }
   return Page ? html`<${Page} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
@@ -64,7 +64,7 @@ function Frame({ onSignOut, onLanguage }) {
   }, []);
   useEffect(() => { document.title = `${t(name)} · Switchyard`; });
   return html`
-    <a class="skip" href="#page">${t("To the page", "跳到正文")}</a>
+    <a class="skip" href="#page">${t("Skip to content", "跳到正文")}</a>
     <header class="top">
       <a class="brand" href="/">Switchyard</a>
       <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
@@ -79,7 +79,7 @@ function Frame({ onSignOut, onLanguage }) {
         <button class="quiet" onClick=${() => mayLeave() && onSignOut()}>${t("Sign out", "退出")}</button>
       </div>
     </header>
-    ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached; it is tried again by itself. What is shown may be old.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
+    ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached; retrying. What is shown may be out of date.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
     ${Search && html`<${Search} pages=${PAGES} onClose=${() => setSearch(null)} />`}
     <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${path} at=${at} isAway=${isAway} /></main>`;
 }
@@ -93,7 +93,7 @@ function SignIn({ why, onDone, onLanguage }) {
       await get("/api/settings/auth/info", { as: tried });
     } catch (failure) {
       if (failure.kind !== "signin") throw failure;
-      throw new Failure("refused", t("This is not the admin token. It is the value of AUTH_TOKEN, or what it was changed to.", "这不是管理令牌。管理令牌是 AUTH_TOKEN 的值，或修改后的值。"));
+      throw new Failure("refused", t("This is not the admin token. Enter the value of AUTH_TOKEN, or the token it was changed to.", "这不是管理令牌。管理令牌是 AUTH_TOKEN 的值，或修改后的值。"));
     }
     token.set(tried, isKept);
     onDone();
@@ -103,7 +103,7 @@ function SignIn({ why, onDone, onLanguage }) {
       <h1>Switchyard</h1>
       ${why && html`<${Note} kind="warn">${why}<//>`}
       <${Form} act=${signIn} keeps verb=${t("Sign in", "登录")} disabled=${!typed.trim()}>
-        <${Field} kind="password" label=${t("Admin token")} hint=${t("The value of AUTH_TOKEN. It goes to this server only.", "即 AUTH_TOKEN 的值，只会发送给本服务器。")}
+        <${Field} kind="password" label=${t("Admin token")} hint=${t("The value of AUTH_TOKEN. It is sent to this server only.", "即 AUTH_TOKEN 的值，只会发送给本服务器。")}
           value=${typed} onChange=${setTyped} autocomplete="current-password" autofocus />
         <${Field} kind="switch" label=${t("Keep it in this browser", "保存在此浏览器中")} hint=${t("Otherwise it is forgotten when this tab is closed.", "否则关闭此标签页后即被忘记。")}
           value=${isKept} onChange=${setKept} />

@@ -38,7 +38,7 @@ export function Section({ title, read, also = [], actions, empty, isEmpty = (val
     <section class="section ${kind}" aria-busy=${!!isLoading && !has}>
       ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
       ${failure && html`<${Note} kind="bad">
-        ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
+        ${explain(failure)} ${has && html`<span>${t("Last read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
         <${Link} act=${reload}>${t("Try again")}<//><//>`}
       ${also.map((one) => html`<${Failed} of=${one} />`)}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
@@ -104,7 +104,7 @@ export const Switch = ({ isOn, act, ...more }) => html`<${Action} act=${() => ac
 // The server's tasks by their keys: the title, and the address that starts the task.
 export const TASKS = {
   "checkin-all": ["Check in", "/api/checkin/trigger"], "sync-all-account-tokens": ["Sync tokens", "/api/account-tokens/sync-all"],
-  "site-announcements:all": ["Announcements", "/api/site-announcements/sync"], "refresh-models-and-rebuild-routes": ["Read models anew", "/api/routes/rebuild"],
+  "site-announcements:all": ["Announcements", "/api/site-announcements/sync"], "refresh-models-and-rebuild-routes": ["Refresh models", "/api/routes/rebuild"],
   "refresh-all-account-runtime-health": ["Read balances", "/api/accounts/health/refresh"], "model-availability-probe-all": ["Probe all models", "/api/models/probe"],
   "rotate-seal-key": ["New seal key"], "replace-index-key": ["New index key"],
 };
@@ -177,7 +177,7 @@ function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
     <${Dialog} title=${title} onClose=${() => onClose(false)}>
       <div class="name"><bdi>${name}</bdi></div>
       ${consequence && html`<p>${consequence}</p>`}
-      ${phrase && html`<label for=${id}>${t("Type {phrase} to go on", "输入 {phrase} 以继续", { phrase })}</label>
+      ${phrase && html`<label for=${id}>${t("Type {phrase} to continue", "输入 {phrase} 以继续", { phrase })}</label>
         <input id=${id} value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} />`}
       <${Failed} of=${action} />
       <footer>
@@ -198,7 +198,7 @@ export const Removal = ({ label = t("Delete", "删除"), title = label, after, c
 export function useMarks() {
   const [keys, setKeys] = useState(new Set());
   const flip = (key) => setKeys(new Set(keys.has(key) ? [...keys].filter((one) => one !== key) : [...keys, key]));
-  const tick = (key, name) => html`<input type="checkbox" aria-label=${t("Tick {name}", "勾选 {name}", { name })} checked=${keys.has(key)} onChange=${() => flip(key)} />`;
+  const tick = (key, name) => html`<input type="checkbox" aria-label=${t("Select {name}", "勾选 {name}", { name })} checked=${keys.has(key)} onChange=${() => flip(key)} />`;
   return { keys, setKeys, flip, tick };
 }
 
@@ -217,7 +217,7 @@ export function Batch({ path, rows, label: labelOf, actions = [], consequence, a
   const asks = `${t("Switch off")}: ${label}\n\n${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
   const names = html`<ul>${rows.slice(0, NAMED).map(({ id, name }) => html`<li key=${id}><bdi>${name}</bdi></li>`)}</ul> ${rows.length > NAMED && "…"}`;
   return html`
-    ${failed.length > 0 && html`<${Note} kind="bad">${t("This did not work for some:", "以下各项操作失败：")}
+    ${failed.length > 0 && html`<${Note} kind="bad">${t("Some of these failed:", "以下各项操作失败：")}
       <ul>${failed.map(({ name, message }) => html`<li><bdi>${name}</bdi>: <bdi>${message}</bdi></li>`)}</ul>
       <${Link} act=${() => setFailed([])}>${t("Close")}<//><//>`}
     ${rows.length > 0 && html`<div class="note actions" role="group" aria-label=${label}><strong>${label}</strong>

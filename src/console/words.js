@@ -46,8 +46,8 @@ export const coded = (code, words, more) => (shared[code] ? [shared[code], more]
 
 // The meanings of statuses, shown before the server's own words, which are English.
 const FAILURES = {
-  200: (why) => t("The site says: {why}", "站点回复：{why}", { why }), 400: (why) => t("Refused: {why}", "被拒绝：{why}", { why }), 404: (why) => t("Not there: {why}", "不存在：{why}", { why }),
-  409: (why) => t("Against what is there: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 503: (why) => t("Not possible now: {why}", "暂时无法处理：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
+  200: (why) => t("The site says: {why}", "站点回复：{why}", { why }), 400: (why) => t("Refused: {why}", "被拒绝：{why}", { why }), 404: (why) => t("Not found: {why}", "不存在：{why}", { why }),
+  409: (why) => t("Conflict with existing data: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 503: (why) => t("Not possible now: {why}", "暂时无法处理：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
 };
 
 // The error types of this server when a model is tried; other types come from the site.
@@ -58,12 +58,12 @@ export function explain(failure) {
   if (type && !OWN.test(type)) return t("The site failed, HTTP {status}: {why}", "站点出错，HTTP {status}：{why}", { status: failure.status, why: failure.message });
   switch (failure?.kind) {
     case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.", "令牌已不被接受，可能已被修改：请重新登录。");
-    case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and start anew.", "内置令牌仅限本机，请设置 AUTH_TOKEN 后重启。")
+    case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and restart.", "内置令牌仅限本机，请设置 AUTH_TOKEN 后重启。")
       : t("This address may not use the admin API: {why}", "此地址不得使用管理接口：{why}", { why: failure.message });
     case "offline": return failure.message === "timeout" ? t("The server did not answer in time.", "服务器未及时回应。")
       : t("The server cannot be reached.", "无法连接服务器。");
     case "limited": return failure.retryAfter
-      ? t("Asked too often. Try again in {seconds} s.", "请求过于频繁，请在 {seconds} 秒后重试。", { seconds: failure.retryAfter }) : t("Asked too often. Try again soon.", "请求过于频繁，请稍后重试。");
+      ? t("Too many requests. Try again in {seconds} s.", "请求过于频繁，请在 {seconds} 秒后重试。", { seconds: failure.retryAfter }) : t("Too many requests. Try again soon.", "请求过于频繁，请稍后重试。");
     default: return (FAILURES[failure?.status] ?? ((why) => why))(failure?.message ?? String(failure));
   }
 }

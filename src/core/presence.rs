@@ -33,7 +33,8 @@ impl Presence {
             Ok(presence) => Some(presence),
             Err(error) => {
                 log::info!(
-                    "after a kill, jobs wait for half a minute: {} keeps no locked file: {error}",
+                    "cannot lock a file in {}, so jobs will wait half a minute if this process is killed: \
+                     {error}",
                     data_dir.display()
                 );
                 None
@@ -53,7 +54,7 @@ impl Presence {
     /// Removes the file: this process leaves nothing behind for a later one to release.
     pub fn end(&self) {
         if let Err(error) = std::fs::remove_file(&self.path) {
-            log::debug!("removing {}: {error}", self.path.display());
+            log::debug!("cannot remove {}: {error}", self.path.display());
         }
     }
 }
@@ -64,7 +65,7 @@ pub(super) async fn succeed(store: &Store, data_dir: &Path) -> store::Result<()>
         leases::give_back(store, &id).await?;
         instances::leave(store, &id).await?;
         if let Err(error) = std::fs::remove_file(&path) {
-            log::debug!("removing {}: {error}", path.display());
+            log::debug!("cannot remove {}: {error}", path.display());
         }
         drop(lock);
     }

@@ -58,7 +58,7 @@ impl Core {
             Err(_) => Err("the database does not answer".to_owned()),
         };
         if let Err(why) = heard {
-            log::debug!("what others have spent of downstream key {}: {why}", key.id);
+            log::debug!("cannot read what other instances have spent of downstream key {}: {why}", key.id);
             looks.unanswered(monotonic_ms());
         }
     }

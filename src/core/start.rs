@@ -127,7 +127,9 @@ impl Core {
             match (left.await, &self.presence) {
                 (Ok(()), Some(presence)) => presence.end(),
                 (Ok(()), None) => {}
-                (Err(error), _) => log::warn!("the leases of jobs stay until their time is over: {error}"),
+                (Err(error), _) => {
+                    log::warn!("the leases of jobs could not be released and last until they expire: {error}")
+                }
             }
         }
         self.store.close().await;
@@ -164,14 +166,16 @@ async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
         }
         Err(error) if config.database.falls_back => {
             log::error!(
-                "DB_FALLBACK_TO_ENV: the database that was saved in the settings is left aside: {}",
+                "DB_FALLBACK_TO_ENV: the database that was saved in the settings cannot be opened and is \
+                 not used: {}",
                 error.message
             );
             Ok(OpenedStore { store, bootstrap: None, database: named })
         }
         Err(error) => Err(StartError {
             message: format!(
-                "{}. It was saved in the settings; DB_FALLBACK_TO_ENV=true starts on the one that the environment names",
+                "{}. This database was saved in the settings; to start on the one that the environment \
+                 names, set DB_FALLBACK_TO_ENV=true",
                 error.message
             ),
             ..error

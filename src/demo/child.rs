@@ -25,9 +25,9 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn start() -> Result<Self, String> {
-        let program =
-            std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
-        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
+        let program = std::env::current_exe()
+            .map_err(|error| format!("cannot find the path of this program: {error}"))?;
+        let port = free_port().map_err(|error| format!("cannot find a free port: {error}"))?;
         let directory = Directory::create()?;
         let (admin_token, proxy_token) = (format!("demo-{}", random()?), format!("sk-demo-{}", random()?));
         let child = Command::new(program)
@@ -132,7 +132,7 @@ impl Directory {
     fn create() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("switchyard-demo-{}", random()?));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| format!("no temporary directory {}: {error}", path.display()))?;
+        made.map_err(|error| format!("cannot create the temporary directory {}: {error}", path.display()))?;
         Ok(Self { path })
     }
 }
@@ -152,6 +152,8 @@ fn free_port() -> std::io::Result<u16> {
 /// Returns 96 random bits in hex.
 fn random() -> Result<String, String> {
     let mut bytes = [0; 12];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random numbers".to_owned())?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| "the operating system provides no random numbers".to_owned())?;
     Ok(hex::encode(&bytes))
 }

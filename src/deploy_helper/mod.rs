@@ -64,7 +64,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         return Err("DEPLOY_HELPER_TOKEN: set it to the value that the gateway has".to_owned());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    runtime.map_err(|error| format!("no runtime: {error}"))?.block_on(serve(config))
+    runtime.map_err(|error| format!("cannot start the async runtime: {error}"))?.block_on(serve(config))
 }
 
 async fn serve(config: &Config) -> Result<(), String> {
@@ -107,7 +107,7 @@ async fn serve(config: &Config) -> Result<(), String> {
         _ = interrupt.recv() => {}
     }
     stop.send_replace(true);
-    serving.await.map_err(|error| format!("the server ended badly: {error}"))?;
+    serving.await.map_err(|error| format!("the server ended with an error: {error}"))?;
     // Half a deployment is worse than a late end.
     let _turn = helper.turn.lock().await;
     log::info!("stopped");
@@ -174,7 +174,7 @@ impl Helper {
     async fn change(&self, is_deployment: bool, body: &[u8], wants_events: bool) -> Response {
         let order: Map<String, Value> = match serde_json::from_slice(body) {
             Ok(order) => order,
-            Err(_) => return refuse(StatusCode::BAD_REQUEST, "The body is no JSON object"),
+            Err(_) => return refuse(StatusCode::BAD_REQUEST, "The body is not a JSON object"),
         };
         let work: Box<dyn FnOnce(Tell<'_>) -> Summary + Send> = if is_deployment {
             match Deployment::read(&order).and_then(|order| self.may_touch(&order.target).map(|()| order)) {
@@ -188,7 +188,7 @@ impl Helper {
             }
         };
         let Ok(turn) = self.turn.clone().try_lock_owned() else {
-            return refuse(StatusCode::CONFLICT, "Another change is at work: wait for its end");
+            return refuse(StatusCode::CONFLICT, "Another change is in progress: wait until it has ended");
         };
         let (events, heard) = mpsc::channel(BEHIND);
         let changing = tokio::task::spawn_blocking({

@@ -49,7 +49,11 @@ impl Target {
                 && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
                 && !value.starts_with('-')
                 && !value.ends_with('-');
-            if is_label { Ok(value.to_owned()) } else { Err(format!("{name} is no name of Kubernetes")) }
+            if is_label {
+                Ok(value.to_owned())
+            } else {
+                Err(format!("{name} is not a valid Kubernetes name"))
+            }
         };
         Ok(Self {
             namespace: label("namespace", namespace, MAX_NAMESPACE)?,
@@ -71,14 +75,14 @@ impl Deployment {
             && tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
             && tag.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         if !is_tag {
-            return Err("targetTag is no tag of an image".to_owned());
+            return Err("targetTag is not a valid image tag".to_owned());
         }
         let digest = text(body, "targetDigest")?
-            .map(|digest| versions::digest(digest).ok_or("targetDigest is no sha256 digest"))
+            .map(|digest| versions::digest(digest).ok_or("targetDigest is not a sha256 digest"))
             .transpose()?;
         let source = text(body, "source")?.unwrap_or(versions::RELEASE);
         if ![versions::RELEASE, versions::IMAGE_TAG].contains(&source) {
-            return Err(format!("source is neither {} nor {}", versions::RELEASE, versions::IMAGE_TAG));
+            return Err(format!("source must be {} or {}", versions::RELEASE, versions::IMAGE_TAG));
         }
         Ok(Self {
             target: Target::of_body(body)?,
@@ -97,7 +101,7 @@ impl Rollback {
     pub(super) fn read(body: &Map<String, Value>) -> Result<Self, String> {
         let revision = text(body, "targetRevision")?.ok_or("targetRevision is required")?;
         if revision.len() > 9 || !revision.chars().all(|c| c.is_ascii_digit()) || revision.starts_with('0') {
-            return Err("targetRevision is no number of a revision".to_owned());
+            return Err("targetRevision is not a revision number".to_owned());
         }
         Ok(Self { target: Target::of_body(body)?, revision: revision.to_owned() })
     }
@@ -108,7 +112,7 @@ fn text<'b>(body: &'b Map<String, Value>, name: &str) -> Result<Option<&'b str>,
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
-        Some(_) => Err(format!("{name} has to be a string")),
+        Some(_) => Err(format!("{name} must be a string")),
     }
 }
 
@@ -117,7 +121,11 @@ fn reference(name: &str, value: &str) -> Result<String, String> {
     let is_plain = value.len() <= MAX_REFERENCE
         && value.starts_with(|c: char| c.is_ascii_alphanumeric() || "./".contains(c))
         && value.chars().all(|c| c.is_ascii_alphanumeric() || "._:/@+~-".contains(c));
-    if is_plain { Ok(value.to_owned()) } else { Err(format!("{name} has letters that it may not have")) }
+    if is_plain {
+        Ok(value.to_owned())
+    } else {
+        Err(format!("{name} is too long or has characters that are not allowed in it"))
+    }
 }
 
 #[cfg(test)]

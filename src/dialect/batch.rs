@@ -154,14 +154,14 @@ impl BatchRequests {
             let (mut body, mut url, mut is_twofold) = (None, None, false);
             // Some readers end a line at a bare carriage return.
             if line.strip_suffix("\r\n").unwrap_or(line).contains('\r') {
-                return Err(flaw("it has a carriage return within"));
+                return Err(flaw("it contains a carriage return"));
             }
             json::members(line, |member| match member.key.to_ascii_lowercase().as_str() {
                 "body" => is_twofold |= body.replace((member.at, member.value)).is_some(),
                 "url" => is_twofold |= url.replace(member.value).is_some(),
                 _ => {}
             })
-            .map_err(|_| flaw("it is no JSON object"))?;
+            .map_err(|_| flaw("it is not a JSON object"))?;
             if is_twofold {
                 return Err(flaw("body or url is given twice"));
             }
@@ -221,13 +221,13 @@ impl BatchRequests {
                 named.push((member.at, member.value));
             }
         })
-        .map_err(|_| "it is no JSON object".to_owned())?;
+        .map_err(|_| "it is not a JSON object".to_owned())?;
         if named.is_empty() {
             return Err("model is required".to_owned());
         }
         for (offset, value) in named {
             let model = json::string(value).filter(|model| !model.trim().is_empty());
-            let model = model.ok_or_else(|| "model must be a text".to_owned())?;
+            let model = model.ok_or_else(|| "model must be a non-empty string".to_owned())?;
             if model.len() > MAX_MODEL {
                 return Err("the name of the model is too long".to_owned());
             }
@@ -236,7 +236,8 @@ impl BatchRequests {
             } else if self.model != model {
                 let first = &self.model;
                 return Err(format!(
-                    "it asks for the model {model} and the first for {first}: a batch has one model"
+                    "it names the model {model}, but the first request names {first}: all requests of a \
+                     batch must name one model"
                 ));
             }
             self.places.push(at + offset..at + offset + value.len());
@@ -334,8 +335,8 @@ mod tests {
     #[test]
     fn lines_that_are_no_requests_of_one_model_are_refused_by_their_number() {
         for (text, what) in [
-            (format!("{}\n{}", line("a"), line("b")), "Line 2 of the input file: it asks for the model b"),
-            (format!("{}\nx", line("a")), "Line 2 of the input file: it is no JSON object"),
+            (format!("{}\n{}", line("a"), line("b")), "Line 2 of the input file: it names the model b"),
+            (format!("{}\nx", line("a")), "Line 2 of the input file: it is not a JSON object"),
             (line("a").replace(URL, "/v1/else"), "Line 1 of the input file: url must be"),
             (line("a").replace("model", "other"), "Line 1 of the input file: model is required"),
             (line("a").replace("body", "other"), "Line 1 of the input file: body is required"),
@@ -343,10 +344,10 @@ mod tests {
                 line("a").replacen("{\"", "{\"Body\":{},\"", 1),
                 "Line 1 of the input file: body or url is given twice",
             ),
-            (line(" "), "Line 1 of the input file: model must be a text"),
+            (line(" "), "Line 1 of the input file: model must be a non-empty string"),
             (
                 line("a").replacen("{\"", &format!("{{\"x\":\r{}\r,\"", line("b")), 1),
-                "Line 1 of the input file: it has a carriage return within",
+                "Line 1 of the input file: it contains a carriage return",
             ),
             (String::from("\n \n"), "The input file has no requests"),
             (

@@ -333,7 +333,7 @@ impl<'a> Found<'a> {
             Some(_) => return Err(EnvelopeError::field("messages", "must be an array")),
         };
         if dialect == Dialect::Chat && self.input {
-            let problem = format!("{problem}; a request with input belongs to /v1/responses");
+            let problem = format!("{problem}; send a request with input to /v1/responses");
             return Err(EnvelopeError::field("messages", &problem));
         }
         Err(EnvelopeError::field("messages", problem))

@@ -39,7 +39,7 @@ pub fn normal(value: &Value) -> Result<Value, String> {
     };
     let known = |name: &str| SECTIONS.iter().any(|(section, alias)| *section == name || *alias == Some(name));
     if let Some(odd) = given.keys().find(|name| !known(name)) {
-        return Err(format!("there is no section `{odd}`"));
+        return Err(format!("the section `{odd}` is unknown"));
     }
     let mut rules = Map::new();
     for (section, alias) in SECTIONS {
@@ -96,7 +96,7 @@ fn paths(params: &Value) -> Result<Value, String> {
     let paths = paths.ok_or("`params` is not an array of at least one path")?;
     let text = |path: &Value| path.as_str().map(trimmed).filter(|path| !path.is_empty()).map(str::to_owned);
     let paths: Option<Vec<String>> = paths.iter().map(text).collect();
-    let paths = paths.ok_or("a path in `params` is blank or no string")?;
+    let paths = paths.ok_or("a path in `params` is blank or not a string")?;
     paths.iter().try_for_each(|path| within_bounds(path))?;
     Ok(paths.into())
 }
@@ -135,7 +135,7 @@ fn is_index(segment: &str) -> bool {
 fn within_bounds(path: &str) -> Result<(), String> {
     let fits = |segment: &str| segment.parse::<usize>().is_ok_and(|index| index <= MAX_INDEX);
     match segments(path).find(|segment| is_index(segment) && !fits(segment)) {
-        Some(index) => Err(format!("path {path}: {index} is no index up to {MAX_INDEX}")),
+        Some(index) => Err(format!("path {path}: the index {index} is not a number from 0 to {MAX_INDEX}")),
         None => Ok(()),
     }
 }
@@ -191,7 +191,10 @@ mod tests {
                 "overrideRaw, rule 2: path a.b",
             ),
             (json!({"default": [{"models": models, "params": {"a.4096": 1}}]}), "path a.4096"),
-            (json!({"filter": [{"models": models, "params": ["a.99999999999999999999"]}]}), "is no index"),
+            (
+                json!({"filter": [{"models": models, "params": ["a.99999999999999999999"]}]}),
+                "is not a number from 0",
+            ),
             (json!({"filter": [{"models": models, "params": {"a": 1}}]}), "`params`"),
             (json!({"filter": [{"models": models, "params": ["a", ""]}]}), "blank"),
         ] {

@@ -61,7 +61,7 @@ impl TierRules {
     /// Reads a list of `{action, tiers, models, platforms, accountTypes}`, or an object with such a list in `rules`. A
     /// member that is missing or holds `*` means all. The error names the rule (from 1).
     pub fn read(value: &Value) -> Result<Self, String> {
-        let rules = value.get("rules").unwrap_or(value).as_array().ok_or("they are not a list")?;
+        let rules = value.get("rules").unwrap_or(value).as_array().ok_or("the rules are not a list")?;
         let numbered = rules.iter().enumerate();
         let read = |(at, rule)| Rule::read(rule).map_err(|why| format!("rule {}: {why}", at + 1));
         Ok(Self(numbered.map(read).collect::<Result<_, _>>()?))
@@ -99,7 +99,7 @@ impl Rule {
             Value::Array(words) => {
                 let words: Option<Vec<String>> =
                     words.iter().map(|word| Some(word.as_str()?.trim().to_lowercase())).collect();
-                let words = words.ok_or_else(|| format!("`{member}` holds something else than strings"))?;
+                let words = words.ok_or_else(|| format!("`{member}` has values that are not strings"))?;
                 Ok(Some(words).filter(|words| !words.iter().any(|word| word == "*")))
             }
             _ => Err(format!("`{member}` is not a list")),

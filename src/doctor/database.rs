@@ -30,13 +30,16 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     let found = at(report, &options);
     let named = named_place(config);
     let Some(saved) = found.place.as_ref().filter(|saved| !saved.is(&named)) else { return found };
-    report.fine(CHECK, format!("its settings name another, which a start uses: {}", saved.masked()));
+    report.fine(
+        CHECK,
+        format!("its settings name another database, which a start will use: {}", saved.masked()),
+    );
     let before = report.troubles();
     let options =
         StoreOptions { kind: saved.kind, db_url: saved.url.clone(), tls: saved.tls.clone(), ..options };
     let beyond = at(report, &options);
     if report.troubles() > before && !config.database.falls_back {
-        let text = "DB_FALLBACK_TO_ENV=true starts on the database that the environment names";
+        let text = "to start on the database that the environment names instead, set DB_FALLBACK_TO_ENV=true";
         report.doubtful(CHECK, text.to_owned());
     }
     beyond
@@ -54,7 +57,7 @@ fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Found {
     match path.try_exists() {
         Ok(true) => {}
         Ok(false) => {
-            report.fine(CHECK, format!("{} is not there: the first start makes it", path.display()));
+            report.fine(CHECK, format!("{} does not exist yet: the first start creates it", path.display()));
             return Found::default();
         }
         Err(error) => {
@@ -80,7 +83,8 @@ fn of_server(report: &mut Report, options: &StoreOptions, shown: &str) -> Found 
     match inspection.is_made() {
         Ok(true) => read(report, options, shown, inspection, Integrity::Sound),
         Ok(false) => {
-            report.fine(CHECK, format!("{shown} answers, and has no tables: the first start makes them"));
+            report
+                .fine(CHECK, format!("{shown} answers and has no tables yet: the first start creates them"));
             Found::default()
         }
         Err(error) => failed(report, shown, &error),
@@ -104,7 +108,7 @@ fn read(
     }
     let sealer = match inspection.sealer(options) {
         Ok(sealer) => {
-            report.fine("credentials", "the secret opens what is sealed".to_owned());
+            report.fine("credentials", "the secret decrypts the stored credentials".to_owned());
             Some(sealer)
         }
         Err(error) => {
@@ -135,18 +139,18 @@ fn tell(report: &mut Report, inspection: &mut Inspection, integrity: Integrity) 
             let (taken, known) = inspection.schema()?;
             let text = match taken.cmp(&known) {
                 std::cmp::Ordering::Less => {
-                    format!("sound; the next start brings its schema from {taken} to {known}")
+                    format!("sound; the next start updates its schema from {taken} to {known}")
                 }
                 std::cmp::Ordering::Equal => format!("sound, schema {taken}"),
                 std::cmp::Ordering::Greater => {
-                    format!("sound; a newer program brought its schema to {taken}")
+                    format!("sound; a newer release updated its schema to {taken}")
                 }
             };
             report.fine(CHECK, text);
         }
         Integrity::Broken(faults) => faults.into_iter().for_each(|fault| report.failed(CHECK, fault)),
         Integrity::Unfinished => {
-            report.doubtful(CHECK, format!("not looked through within {} s", PATIENCE.as_secs()));
+            report.doubtful(CHECK, format!("not checked completely within {} s", PATIENCE.as_secs()));
         }
     }
     Ok(())

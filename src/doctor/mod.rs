@@ -61,12 +61,15 @@ fn configuration(report: &mut Report, config: &Config, warnings: Vec<String>) {
         ("PROXY_TOKEN", &config.proxy_token, crate::config::PLACEHOLDER_PROXY_TOKEN),
     ] {
         if value == placeholder {
-            let text = format!("{name} has its built-in value, which works from this machine only");
+            let text = format!(
+                "{name} has its built-in value, which is accepted from this machine only: set a secret of \
+                 your own"
+            );
             report.doubtful("configuration", text);
         }
     }
     if config.credential_secret_weak {
-        let text = "ACCOUNT_CREDENTIAL_SECRET is not set, or the same as AUTH_TOKEN";
+        let text = "ACCOUNT_CREDENTIAL_SECRET is not set or equals AUTH_TOKEN";
         report.doubtful("configuration", text.to_owned());
     }
     if before == report.troubles() {
@@ -85,7 +88,8 @@ fn permissions(report: &mut Report, config: &Config) {
     const CHECK: &str = "permissions";
     let before = report.troubles();
     if is_open(Path::new(".env")) {
-        report.doubtful(CHECK, "every user of this machine may read .env".to_owned());
+        report
+            .doubtful(CHECK, "every user of this machine may read .env: restrict its permissions".to_owned());
     }
     let database = match inspect::whereabouts(&store_options(config)) {
         Whereabouts::File(database) => database,
@@ -100,13 +104,13 @@ fn permissions(report: &mut Report, config: &Config) {
     let about = match directory.metadata() {
         Ok(about) => about,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let text = format!("{} is not there: the first start makes it", directory.display());
+            let text = format!("{} does not exist yet: the first start creates it", directory.display());
             return report.fine(CHECK, text);
         }
         Err(error) => return report.failed(CHECK, format!("{}: {error}", directory.display())),
     };
     if !about.is_dir() {
-        return report.failed(CHECK, format!("{} is no directory", directory.display()));
+        return report.failed(CHECK, format!("{} is not a directory", directory.display()));
     }
     if let Err(error) = access(directory, Access::WRITE_OK | Access::EXEC_OK) {
         report.failed(CHECK, format!("this user cannot write to {}: {error}", directory.display()));
@@ -120,7 +124,10 @@ fn permissions(report: &mut Report, config: &Config) {
         }
     }
     if is_open(directory) && is_open(&database) {
-        report.doubtful(CHECK, format!("every user of this machine may open {}", database.display()));
+        report.doubtful(
+            CHECK,
+            format!("every user of this machine may open {}: restrict its permissions", database.display()),
+        );
     }
     if before == report.troubles() {
         report.fine(CHECK, format!("{} is writable", directory.display()));
@@ -134,11 +141,11 @@ fn is_open(path: &Path) -> bool {
 fn files(report: &mut Report, config: &Config) {
     const CHECK: &str = "open files";
     let Some(limit) = open_files::limit() else {
-        return report.fine(CHECK, "without a limit".to_owned());
+        return report.fine(CHECK, "no limit".to_owned());
     };
     let clients = open_files::for_clients(limit);
     let text = format!(
-        "{limit} may be open: {clients} clients at once of MAX_CONNECTIONS {}",
+        "the limit of {limit} allows {clients} client connections at once; MAX_CONNECTIONS is {}",
         config.max_connections
     );
     if limit < FEW_FILES {

@@ -35,7 +35,7 @@ struct Answered {
 pub(super) fn examine(report: &mut Report, config: &Config, found: Found) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return report.failed("sites", format!("no runtime: {error}")),
+        Err(error) => return report.failed("sites", format!("cannot start the async runtime: {error}")),
     };
     let client = match client(config) {
         Ok(client) => Arc::new(client),
@@ -66,9 +66,9 @@ pub(super) fn examine(report: &mut Report, config: &Config, found: Found) {
 /// Reports the difference to the site whose clock is closest to the local one, because a site's clock may be wrong too.
 fn clock(report: &mut Report, ahead: Option<i64>) {
     const CHECK: &str = "clock";
-    let Some(ahead) = ahead else { return report.fine(CHECK, "no site told the time".to_owned()) };
+    let Some(ahead) = ahead else { return report.fine(CHECK, "no site sent its time".to_owned()) };
     let side = if ahead > 0 { "behind" } else { "ahead of" };
-    let text = format!("{} s {side} the closest site", ahead.abs());
+    let text = format!("{} s {side} the clock of the closest site", ahead.abs());
     match ahead.abs() {
         0..DOUBTFUL_SECONDS => report.fine(CHECK, text),
         DOUBTFUL_SECONDS..WRONG_SECONDS => report.doubtful(CHECK, text),

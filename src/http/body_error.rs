@@ -34,11 +34,15 @@ impl std::fmt::Display for BodyError {
         match self {
             Self::TooLarge { limit } => write!(out, "The request body is larger than {limit} bytes"),
             Self::TooManyValues { most } => {
-                write!(out, "The request body is long and has more than {most} names and values: send it in parts")
+                write!(
+                    out,
+                    "The request body is large and has more than {most} names and values: send several smaller ones"
+                )
             }
             Self::Slow(why) => why.fmt(out),
             Self::NoRoom => out.write_str(
-                "Too many large requests at once: the memory for their bodies (REQUEST_BODY_MEMORY_BYTES) is taken, try again later",
+                "Too many large requests at once: the memory for their bodies (REQUEST_BODY_MEMORY_BYTES) \
+                 is in use, try again later",
             ),
             Self::Broken(cause) => write!(out, "The request body could not be read: {cause}"),
             Self::Coding(CodingError::Unknown(codings)) => {

@@ -79,7 +79,7 @@ impl Body for FileBody {
         {
             this.reader = None;
             if let Err(error) = ended {
-                log::warn!("a file is not sent: {error}");
+                log::warn!("a file could not be sent: {error}");
             }
         }
         if !std::mem::replace(&mut this.is_rested, true) {

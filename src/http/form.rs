@@ -36,8 +36,8 @@ pub struct Field {
 impl Form {
     /// Parses a body with this `Content-Type`.
     pub fn read(content_type: &str, body: &[u8]) -> Result<Self, Malformed> {
-        const CUT: Malformed = Malformed("the form ended before its last boundary");
-        const STRAY: Malformed = Malformed("the boundary stands in the midst of a content");
+        const CUT: Malformed = Malformed("the form ends before its closing boundary");
+        const STRAY: Malformed = Malformed("the boundary occurs inside the content of a part");
         let boundary = boundary(content_type)?;
         let mark = format!("--{boundary}");
         let finder = Finder::new(&mark);

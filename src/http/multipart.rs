@@ -45,9 +45,8 @@ pub struct PartHead {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-pub(super) const UNENDED: Malformed =
-    Malformed("a boundary is followed by something else than the end of its line");
-pub(super) const HEAD_TOO_LONG: Malformed = Malformed("the head of a part is longer than 8 KiB");
+pub(super) const UNENDED: Malformed = Malformed("a boundary is followed by other text on its line");
+pub(super) const HEAD_TOO_LONG: Malformed = Malformed("the headers of a part are longer than 8 KiB");
 
 /// The parser of one body.
 #[derive(Debug)]
@@ -83,7 +82,7 @@ pub(super) fn boundary(content_type: &str) -> Result<String, Malformed> {
     }
     let may_stand = |c: char| c.is_ascii_alphanumeric() || "'()+_,-./:=? ".contains(c);
     if !boundary.chars().all(may_stand) || boundary.ends_with(' ') {
-        return Err(Malformed("the boundary has a character that no boundary may have"));
+        return Err(Malformed("the boundary has a character that is not allowed in one"));
     }
     Ok(boundary)
 }
@@ -185,21 +184,21 @@ impl Reader {
 
 impl PartHead {
     pub(super) fn parse(head: &[u8]) -> Result<Self, Malformed> {
-        let head = std::str::from_utf8(head).map_err(|_| Malformed("the head of a part is not UTF-8"))?;
+        let head = std::str::from_utf8(head).map_err(|_| Malformed("the headers of a part are not UTF-8"))?;
         let mut parsed = Self::default();
         let mut has_disposition = false;
         for line in head.split("\r\n").filter(|line| !line.is_empty()) {
             if line.contains(|c: char| c.is_control() && c != '\t') {
                 return Err(Malformed(
-                    "a line in the head of a part has a control character or a bare line end",
+                    "a header line of a part has a control character or a line end that is not CR LF",
                 ));
             }
             let Some((name, value)) = line.split_once(':') else {
-                return Err(Malformed("a line in the head of a part has no colon"));
+                return Err(Malformed("a header line of a part has no colon"));
             };
             // Some parsers would take a line with blanks around its name for a continuation of the line before.
             if !is_token(name) {
-                return Err(Malformed("a line in the head of a part begins with no name"));
+                return Err(Malformed("a header line of a part does not begin with a valid name"));
             }
             let value = value.trim();
             let is_twice = match name.to_ascii_lowercase().as_str() {
@@ -211,7 +210,9 @@ impl PartHead {
                 "content-transfer-encoding" => {
                     let is_plain = ["7bit", "8bit", "binary"].iter().any(|it| value.eq_ignore_ascii_case(it));
                     if !is_plain {
-                        return Err(Malformed("the content of a part is encoded: send it as it is"));
+                        return Err(Malformed(
+                            "the content of a part is encoded: send it without Content-Transfer-Encoding",
+                        ));
                     }
                     false
                 }
@@ -228,7 +229,7 @@ impl PartHead {
     fn dispose(&mut self, value: &str) -> Result<(), Malformed> {
         let (kind, rest) = value.split_once(';').unwrap_or((value, ""));
         if !kind.trim().eq_ignore_ascii_case("form-data") {
-            return Err(Malformed("a part is no field of a form: send Content-Disposition: form-data"));
+            return Err(Malformed("a part is not a form field: send Content-Disposition: form-data"));
         }
         let mut parameters = Parameters::read(rest)?;
         let name = parameters.take("name").ok_or(Malformed("a field has no name"))?;
@@ -236,7 +237,8 @@ impl PartHead {
         let is_odd = name.contains('\\') || name.starts_with('\'') || name.contains("=?");
         if is_odd || name.trim() != name {
             return Err(Malformed(
-                "the name of a field has a quote, a backslash, an encoded word, or a blank at an end",
+                "the name of a field begins with a quote, has a backslash or an encoded word, or begins or \
+                 ends with a blank",
             ));
         }
         let plain = parameters.take("filename");
@@ -253,20 +255,22 @@ impl Parameters {
     /// Parses the text after the first semicolon. Quoted text has no escapes: a backslash is literal, as some clients send
     /// `C:\dir\file`; before a quote, where other parsers take it for an escape, it is refused.
     fn read(text: &str) -> Result<Self, Malformed> {
-        const ODD: Malformed = Malformed("a parameter of a header is not `name=value` or `name=\"value\"`");
+        const ODD: Malformed = Malformed("a header parameter is not `name=value` or `name=\"value\"`");
         let mut found: Vec<(String, String)> = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
             let (name, after) = rest.split_once('=').ok_or(ODD)?;
             let name = name.to_ascii_lowercase();
             if !is_token(&name) || name.contains('*') && name != "filename*" {
-                return Err(Malformed("a parameter of a header has a name that not all would read"));
+                return Err(Malformed(
+                    "a header parameter has an invalid name: only filename* may have an asterisk",
+                ));
             }
             let (value, after) = match after.strip_prefix('"') {
                 Some(quoted) => {
                     let (value, after) = quoted.split_once('"').ok_or(ODD)?;
                     if value.ends_with('\\') {
-                        return Err(Malformed("a quoted parameter of a header has an escaped quote"));
+                        return Err(Malformed("a quoted header parameter has an escaped quote"));
                     }
                     (value, after.trim_start())
                 }
@@ -280,7 +284,7 @@ impl Parameters {
                 }
             };
             if found.iter().any(|(known, _)| *known == name) {
-                return Err(Malformed("a parameter of a header is given twice"));
+                return Err(Malformed("a header parameter is given twice"));
             }
             found.push((name, value.to_owned()));
             rest = match after.strip_prefix(';') {

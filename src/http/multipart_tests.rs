@@ -113,15 +113,15 @@ fn what_is_no_form_is_refused() {
         ("multipart/form-data", "", "needs a boundary"),
         ("multipart/form-data; boundary=", "", "needs a boundary"),
         ("multipart/form-data; boundary=\"\"", "", "needs a boundary"),
-        (TYPE, "--XbXy\r\n", "followed by something else"),
-        (TYPE, "--XbX-\r\n", "followed by something else"),
-        (TYPE, "--XbX\nA: b\n\n", "followed by something else"),
-        (TYPE, "--XbX \r\nA: b\r\n\r\n", "followed by something else"),
+        (TYPE, "--XbXy\r\n", "followed by other text"),
+        (TYPE, "--XbX-\r\n", "followed by other text"),
+        (TYPE, "--XbX\nA: b\n\n", "followed by other text"),
+        (TYPE, "--XbX \r\nA: b\r\n\r\n", "followed by other text"),
         (TYPE, "--XbX\r\nno colon\r\n\r\n", "no colon"),
         ("multipart/form-data; boundary=XbX; boundary=b", "", "given twice"),
-        ("multipart/form-data; boundary=XbX; boundary*=b", "", "not all would read"),
-        ("multipart/form-data; boundary=\"X\\bX\"", "", "no boundary may have"),
-        ("multipart/form-data; boundary=\"XbX \"", "", "no boundary may have"),
+        ("multipart/form-data; boundary=XbX; boundary*=b", "", "only filename* may"),
+        ("multipart/form-data; boundary=\"X\\bX\"", "", "not allowed in one"),
+        ("multipart/form-data; boundary=\"XbX \"", "", "not allowed in one"),
     ] {
         let error = read(content_type, [body.as_bytes()]).unwrap_err();
         assert!(error.0.contains(text), "{content_type} {body:?}: {error:?}");

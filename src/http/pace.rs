@@ -57,7 +57,7 @@ impl std::fmt::Display for SlowBody {
             Self::TooSlow => {
                 write!(out, "The request body came too slowly: send at least {BYTES_A_SECOND} bytes a second")
             }
-            Self::Stopping => out.write_str("The service stops: send the request again"),
+            Self::Stopping => out.write_str("The service is stopping: send the request again"),
         }
     }
 }

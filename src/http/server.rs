@@ -116,7 +116,10 @@ where
         if slots.available_permits() == 0 {
             full.say(|| {
                 let most = options.max_connections;
-                format!("{most} client connections are open, which is all there may be: new ones wait (MAX_CONNECTIONS)")
+                format!(
+                    "{most} client connections are open, the most that are allowed: new ones wait \
+                     (MAX_CONNECTIONS)"
+                )
             });
         }
         let permit = tokio::select! {

@@ -219,7 +219,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
         }
         if let Some(ended) = this.end_of_head() {
             this.ended = Some(ended);
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the head is not waited for")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the connection is closed before the request head is complete",
+            )));
         }
         let before = buffer.filled().len();
         match Pin::new(&mut this.io).poll_read(context, buffer) {

@@ -34,12 +34,15 @@ pub fn check(
         }
         Some(HeadFault::TwoLengths) => return refuse(StatusCode::BAD_REQUEST, TWO_LENGTHS),
         Some(HeadFault::Unfollowed) => {
-            return refuse(StatusCode::BAD_REQUEST, "It is not certain where the request begins");
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "The start of this request cannot be told from the body of the one before it",
+            );
         }
         None => {}
     }
     if *method == Method::CONNECT {
-        return refuse(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not offered here");
+        return refuse(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not supported");
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next();
@@ -62,10 +65,7 @@ pub fn check(
         let only_chunked =
             codings.next().is_some_and(|value| is(value, "chunked")) && codings.next().is_none();
         if !only_chunked {
-            return refuse(
-                StatusCode::NOT_IMPLEMENTED,
-                "The only transfer coding understood here is chunked",
-            );
+            return refuse(StatusCode::NOT_IMPLEMENTED, "The only supported transfer coding is chunked");
         }
     }
     if headers.get_all(header::CONTENT_TYPE).iter().nth(1).is_some() {
@@ -74,10 +74,7 @@ pub fn check(
     if let Some(expectation) = headers.get(header::EXPECT)
         && !is(expectation, "100-continue")
     {
-        return refuse(
-            StatusCode::EXPECTATION_FAILED,
-            "The only expectation understood here is 100-continue",
-        );
+        return refuse(StatusCode::EXPECTATION_FAILED, "The only supported expectation is 100-continue");
     }
     Ok(())
 }

@@ -195,7 +195,7 @@ impl Handshake {
                     let transport = Box::new(TokioIo::new(upgraded));
                     serve(WebSocket::new(transport, max_message, max_sent, stop).await).await;
                 }
-                Err(error) => log::debug!("a WebSocket did not come about: {error}"),
+                Err(error) => log::debug!("a WebSocket could not be opened: {error}"),
             }
         });
         let mut response = Response::new(ResponseBody::empty());
@@ -229,10 +229,10 @@ impl BadHandshake {
     pub fn message(self) -> &'static str {
         match self {
             Self::NotAsked => "Send Connection: Upgrade and Upgrade: websocket",
-            Self::Method => "A WebSocket is asked for with GET",
-            Self::Version => "The WebSocket version spoken here is 13",
+            Self::Method => "Use GET to open a WebSocket",
+            Self::Version => "The only supported WebSocket version is 13",
             Self::Key => "Sec-WebSocket-Key must be 16 bytes in base64",
-            Self::Body => "A request for a WebSocket has no body",
+            Self::Body => "A request to open a WebSocket must have no body",
         }
     }
 
@@ -446,13 +446,13 @@ impl CloseReason {
             Self::Theirs => return None,
             Self::Done => (CloseCode::Normal, ""),
             Self::GoingAway => (CloseCode::Away, "the service is stopping"),
-            Self::ProtocolError => (CloseCode::Protocol, "this is not RFC 6455"),
-            Self::NoBinary => (CloseCode::Unsupported, "only text frames are understood here"),
+            Self::ProtocolError => (CloseCode::Protocol, "the frames are not valid by RFC 6455"),
+            Self::NoBinary => (CloseCode::Unsupported, "only text frames are supported"),
             Self::NotUtf8 => (CloseCode::Invalid, "a text frame is not UTF-8"),
             Self::Policy(reason) => (CloseCode::Policy, reason),
             Self::Failed(reason) => (CloseCode::Error, reason),
             Self::TooBig => (CloseCode::Size, "the message is too big"),
-            Self::NoRoom => (CloseCode::Again, "there is no memory for the message"),
+            Self::NoRoom => (CloseCode::Again, "no memory is free for the message, try again later"),
         };
         Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) })
     }
@@ -479,7 +479,7 @@ pub async fn close(sender: Sender, receiver: Receiver, reason: CloseReason) {
         }
     };
     if timeout(CLOSING, closing).await.is_err() {
-        log::debug!("a WebSocket's client did not see it closed");
+        log::debug!("the client of a WebSocket did not complete its close");
     }
 }
 

@@ -31,11 +31,11 @@ pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
 /// Queues a request that was booked by the estimate for booking by the list, and returns at once.
 pub fn enqueue(jobs: &Arc<Jobs>, request: Lookup) {
     let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
-        log::debug!("too many requests wait for prices: the estimate of one stands");
+        log::debug!("too many requests are waiting for prices: one keeps its estimated cost");
         return;
     };
     let waiting = jobs.clone();
-    jobs.core.background.spawn("a wait for prices", async move {
+    jobs.core.background.spawn("booking a request by a price list", async move {
         settle(&waiting, &request).await;
         drop(place);
     });
@@ -51,7 +51,11 @@ async fn settle(jobs: &Arc<Jobs>, request: &Lookup) {
     let Some(bill) = bill(request) else { return };
     let known = Known { tokens: request.tokens, source: UsageSource::Upstream, bill };
     if let Err(error) = book(&jobs.core, request.booked(), known).await {
-        log::warn!("the log row of {} keeps its estimate: {error}", request.row.request_id.as_str());
+        log::warn!(
+            "the log row of {} keeps its estimated usage and cost, the real ones could not be stored: \
+             {error}",
+            request.row.request_id.as_str()
+        );
     }
 }
 

@@ -51,7 +51,7 @@ pub async fn follow(jobs: Arc<Jobs>) -> Pass {
         Err(error) => return Err(error.to_string()),
     }
     if !changed.is_empty() {
-        log::debug!("taken over from another instance: {changed:?}");
+        log::debug!("loaded changes of another instance: {changed:?}");
     }
     Ok(None)
 }

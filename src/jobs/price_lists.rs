@@ -66,7 +66,7 @@ impl Prices {
         let mut looks = self.first_looks.subscribe();
         let settled = looks.wait_for(|looks| looks.under_way == 0);
         if time::timeout(PATIENCE, settled).await.is_err() {
-            log::debug!("prices are shown before every site has told its own");
+            log::debug!("prices are shown although some sites have not answered yet");
         }
     }
 

@@ -38,7 +38,7 @@ pub fn resume(jobs: &Arc<Jobs>) {
         (Purpose::Index, "Finish the replacement of the index key"),
     ] {
         if rekey::is_unfinished(&jobs.core.store, purpose) {
-            log::info!("{}: a retired key is still there", title.to_lowercase());
+            log::info!("{}: values under a retired key are still left", title.to_lowercase());
             start_as(jobs, purpose, title);
         }
     }
@@ -70,7 +70,7 @@ async fn finish(store: &Store, purpose: Purpose, progress: &Progress) -> Outcome
         }
     };
     let finished = rekey::finish(store, purpose, &tell).await.map_err(|error| {
-        format!("{error}; what is left is done at the next start, or by starting it again")
+        format!("{error}; the rest is done at the next start, or by starting the task again")
     })?;
     let message = message(purpose, &finished);
     log::info!("{message}");
@@ -89,8 +89,8 @@ async fn finish(store: &Store, purpose: Purpose, progress: &Progress) -> Outcome
 
 fn renewals(purpose: Purpose) -> &'static str {
     match purpose {
-        Purpose::Seal => "stored value(s) sealed anew",
-        Purpose::Index => "look-up hash(es) made anew",
+        Purpose::Seal => "stored value(s) sealed again",
+        Purpose::Index => "look-up hash(es) computed again",
     }
 }
 
@@ -104,7 +104,7 @@ fn message(purpose: Purpose, finished: &Finished) -> String {
         message += &format!(", {kept} still in use");
     }
     if *unreadable > 0 {
-        message += &format!("; {unreadable} value(s) do not open and stay as they are, see the log");
+        message += &format!("; {unreadable} value(s) cannot be decrypted and stay as they are, see the log");
     }
     message
 }
@@ -118,12 +118,12 @@ mod tests {
         let clean = Finished { active: 3, renewed: 12, unreadable: 0, deleted: 1, kept: 0 };
         assert_eq!(
             message(Purpose::Seal, &clean),
-            "12 stored value(s) sealed anew with key 3; 1 retired seal key(s) deleted"
+            "12 stored value(s) sealed again with key 3; 1 retired seal key(s) deleted"
         );
         assert_eq!(
             message(Purpose::Seal, &Finished { unreadable: 2, deleted: 0, kept: 1, ..clean }),
-            "12 stored value(s) sealed anew with key 3; 0 retired seal key(s) deleted, 1 still in use; \
-             2 value(s) do not open and stay as they are, see the log"
+            "12 stored value(s) sealed again with key 3; 0 retired seal key(s) deleted, 1 still in use; \
+             2 value(s) cannot be decrypted and stay as they are, see the log"
         );
     }
 }

@@ -57,7 +57,7 @@ where
             None => return results,
             Some(Ok((id, result))) => (id, result),
             Some(Err(error)) => {
-                log::error!("a piece of work on an account ended badly: {error}");
+                log::error!("a job's work on an account panicked or was cancelled: {error}");
                 (error.id(), None)
             }
         };

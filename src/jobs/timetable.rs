@@ -297,9 +297,11 @@ pub async fn stop(jobs: &Jobs) {
     core.background.stop().await;
     core.notifier.stop().await;
     if let Err(error) = quotas::give_back_all(core).await {
-        log::warn!("reserved requests of downstream keys stay counted: {error}");
+        log::warn!(
+            "unused reserved requests of downstream keys could not be given back and stay counted: {error}"
+        );
     }
     if let Err(error) = health::save(jobs).await {
-        log::warn!("the health of sites is not kept: {error}");
+        log::warn!("the health of sites could not be stored: {error}");
     }
 }

@@ -61,7 +61,10 @@ pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Outpu
                 if outcome.is_some()
                     && let Err(error) = leases::release(&core.store, &fence).await
                 {
-                    log::debug!("the lease of the job \"{job}\" stays until its time is over: {error}");
+                    log::debug!(
+                        "the lease of the job \"{job}\" could not be released and lasts until it expires: \
+                         {error}"
+                    );
                 }
                 return outcome.unwrap_or_else(taken_over);
             }
@@ -71,7 +74,7 @@ pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Outpu
             Err(error) => return Err(error.to_string()),
         }
         if since >= latest {
-            return Err("the run before is still under way on another instance".to_owned());
+            return Err("the previous run is still in progress on another instance".to_owned());
         }
         sleep(AGAIN).await;
     }
@@ -129,7 +132,9 @@ pub async fn alone_with_account<T>(
                     never = keep(core, &fence, SHORTEST, since) => match never {},
                 };
                 if let Err(error) = leases::forget(&core.store, &fence).await {
-                    log::debug!("the lease of the {job} stays until its time is over: {error}");
+                    log::debug!(
+                        "the lease of the {job} could not be released and lasts until it expires: {error}"
+                    );
                 }
                 return Ok(done);
             }
@@ -168,13 +173,16 @@ async fn keep(core: &Core, fence: &Fence, lasts: Duration, mut since: Instant) -
             Ok(_) | Err(_) => break,
         }
     }
-    log::warn!("the lease of \"{}\" is lost to another instance, or may be", fence.job());
+    log::warn!(
+        "the lease of \"{}\" is lost, or may be: another instance may have taken the job over",
+        fence.job()
+    );
     fence.lose();
     std::future::pending().await
 }
 
 fn taken_over() -> Pass {
-    Err("stopped here: another instance has the lease of this job now, or may have it".to_owned())
+    Err("stopped: another instance has, or may have, taken over the lease of this job".to_owned())
 }
 
 fn millis(duration: Duration) -> Millis {

@@ -61,7 +61,7 @@ impl Lookup {
 /// Queues the lookup and returns at once.
 pub fn enqueue(jobs: &Arc<Jobs>, lookup: Lookup) {
     let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
-        log::debug!("too many usage lookups wait: the estimate of one request stands");
+        log::debug!("too many usage lookups are waiting: one request keeps its estimated usage");
         return;
     };
     let looking = jobs.clone();
@@ -82,14 +82,18 @@ async fn look_up(jobs: &Jobs, lookup: &Lookup) {
             Ok(Some(record)) => {
                 if let Err(error) = settle(&jobs.core, lookup, &record).await {
                     let id = lookup.row.request_id;
-                    log::warn!("the log row of {} keeps its estimate: {error}", id.as_str());
+                    log::warn!(
+                        "the log row of {} keeps its estimated usage and cost, the real ones could not be \
+                         stored: {error}",
+                        id.as_str()
+                    );
                 }
                 return;
             }
             Ok(None) => {}
             Err(message) => {
                 log::debug!(
-                    "the log of site \"{}\" tells nothing: {message}",
+                    "the request log of site \"{}\" could not be used: {message}",
                     lookup.channel.account.site.name
                 );
                 return;
@@ -103,10 +107,10 @@ async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, Strin
     let channel = &lookup.channel;
     let Some(account) = accounts::get(&core.store, channel.account.id).await.map_err(|e| e.to_string())?
     else {
-        return Err("the account is gone".to_owned());
+        return Err("the account does not exist any more".to_owned());
     };
     let Some(site) = sites::get(&core.store, account.site_id).await.map_err(|e| e.to_string())? else {
-        return Err("the site is gone".to_owned());
+        return Err("the site does not exist any more".to_owned());
     };
     let token = channel.credential.as_ref().map(|credential| credential.secret().expose());
     let mut site_client = site_client_of(core, &site, &account).map_err(|error| error.to_string())?;

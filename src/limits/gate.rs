@@ -163,7 +163,8 @@ impl Gate {
             if expired > 0 {
                 let life = self.rules.ttl.as_secs_f64();
                 log::warn!(
-                    "{} {}: {expired} request(s) outlived their lease of {life} s, their slots are free",
+                    "{} {}: {expired} request(s) outlasted their lease of {life} s, and their slots were \
+                     freed",
                     self.what,
                     self.id
                 );

@@ -111,7 +111,9 @@ impl Channel {
                 let sent = tokio::time::timeout(TIMEOUT, server.send(client, &envelope, &mail)).await;
                 sent.unwrap_or_else(|_elapsed| {
                     let seconds = TIMEOUT.as_secs();
-                    Err(Failure::lasting(format!("the mail server did not take it within {seconds} s")))
+                    Err(Failure::lasting(format!(
+                        "the mail server did not accept the mail within {seconds} s"
+                    )))
                 })
             }
         }

@@ -32,7 +32,9 @@ pub(super) fn payload(message: &Message, chat: &str, topic: &str) -> Value {
 pub(super) fn verdict(body: &[u8]) -> Result<(), String> {
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     match &answer["ok"] {
-        Value::Bool(false) => Err(answer["description"].as_str().unwrap_or("the bot API refused").to_owned()),
+        Value::Bool(false) => {
+            Err(answer["description"].as_str().unwrap_or("the bot API refused the message").to_owned())
+        }
         _ => Ok(()),
     }
 }

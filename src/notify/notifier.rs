@@ -177,7 +177,8 @@ impl Notifier {
         *lock(&self.inner.recent) = RecentlySent::default();
         if let Err(error) = throttle::clear(&self.inner.store).await {
             log::warn!(
-                "sent notices could not be deleted from the store and will count again after a restart: {error}"
+                "the record of sent notifications could not be deleted and will apply again after a \
+                 restart: {error}"
             );
         }
     }
@@ -209,7 +210,7 @@ impl Notifier {
                 .to_owned()
         };
         let Some(waiting) = waiting.as_mut() else {
-            log::warn!("notify failed: \"{}\" comes while the service stops", title());
+            log::warn!("notify failed: \"{}\" came while the service was stopping", title());
             return;
         };
         while let Some(ended) = waiting.try_join_next() {
@@ -218,7 +219,7 @@ impl Notifier {
             }
         }
         if waiting.len() >= MOST_WAITING {
-            log::warn!("notify failed: {MOST_WAITING} notifications wait, \"{}\" is dropped", title());
+            log::warn!("notify failed: {MOST_WAITING} notifications are waiting, \"{}\" is dropped", title());
             return;
         }
         let inner = self.inner.clone();
@@ -271,7 +272,9 @@ impl Inner {
         });
         let cutoff = now.saturating_sub(Cooldowns::memory(self.cooldown()));
         if let Err(error) = throttle::note(&self.store, rows.collect(), cutoff).await {
-            log::warn!("sent notices could not be stored and may be sent again after a restart: {error}");
+            log::warn!(
+                "sent notifications could not be recorded and may be sent again after a restart: {error}"
+            );
         }
     }
 

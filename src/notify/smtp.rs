@@ -78,7 +78,10 @@ impl Server {
         }
         if !self.user.is_empty() {
             if !is_private {
-                log::warn!("{} offers no TLS: the password of its account is sent in clear", self.host);
+                log::warn!(
+                    "{} does not offer TLS: the password of the mail account is sent in clear",
+                    self.host
+                );
             }
             let login = Credentials::new(self.user.as_str(), self.password.as_str());
             session.authenticate(&login, &offers).await.map_err(refused("the login"))?;
@@ -146,10 +149,12 @@ fn refused(step: &'static str) -> impl Fn(Error) -> String {
             format!("the mail server refused {step}: {} {words}", reply.code)
         }
         Error::UnsupportedAuthMechanism => {
-            "the mail server offers no login that is known here, which are PLAIN and LOGIN".to_owned()
+            "the mail server offers none of the supported ways to log in (PLAIN and LOGIN)".to_owned()
         }
-        Error::UnparseableReply => format!("this is no mail server, or it hung up: no answer to {step}"),
-        Error::Io(error) => format!("the mail server hung up: {error}"),
+        Error::UnparseableReply => {
+            format!("not a mail server, or it closed the connection: no answer to {step}")
+        }
+        Error::Io(error) => format!("the mail server closed the connection: {error}"),
         error => format!("{step}: {error}"),
     }
 }

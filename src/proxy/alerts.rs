@@ -40,7 +40,7 @@ pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
                 let cause = short_line(&failure.text, MAX_CAUSE, "…");
                 (
                     "All channels failed",
-                    format!("Model {model}: no channel gave an answer; the last one: {cause}"),
+                    format!("Model {model}: all channels that were tried failed; the last one with: {cause}"),
                 )
             }
             None => ("No available channel", format!("Model {model}: no channel can take its requests")),

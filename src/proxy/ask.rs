@@ -204,7 +204,12 @@ impl Delivery<'_> {
                 }
             };
         }
-        let nothing = || Failure::local(format!("site {} takes none of the dialects", site.name));
+        let nothing = || {
+            Failure::local(format!(
+                "site {} accepts none of the dialects that this request can be sent in",
+                site.name
+            ))
+        };
         Err(round.refusals.first().unwrap_or_else(nothing))
     }
 

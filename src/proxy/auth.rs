@@ -99,10 +99,12 @@ impl Refused {
             Self::Rejected(KeyRejection::OverCost) => "This API key has used up its cost limit",
             Self::Rejected(KeyRejection::OverRequests) => "This API key has used up its request limit",
             Self::Placeholder => {
-                "The built-in proxy token works from this machine only: set PROXY_TOKEN to a secret of your own and restart"
+                "The built-in proxy token is accepted from this machine only: set PROXY_TOKEN to a secret \
+                 of your own and restart"
             }
             Self::PlaceholderElsewhere => {
-                "The built-in proxy token, which every web page knows, works for localhost only, and the Host or the Origin of this request is another: set PROXY_TOKEN to a secret of your own and restart"
+                "The built-in proxy token is public, so it is accepted only if Host and Origin name this \
+                 machine; those of this request do not: set PROXY_TOKEN to a secret of your own and restart"
             }
         };
         fixed.into()

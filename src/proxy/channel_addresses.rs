@@ -27,7 +27,7 @@ pub(super) fn usable_credential(channel: &Channel) -> Result<&CredentialHeaders,
         return Err(Box::new(Failure::local(format!("site {} cannot be used: {reason}", site.name))));
     }
     let headers = channel.credential.as_ref().and_then(Credential::headers);
-    let why = "the channel has no credential that can stand in a header";
+    let why = "the channel has no credential that can be sent in a header";
     headers.ok_or_else(|| Box::new(Failure::local(why.to_owned())))
 }
 

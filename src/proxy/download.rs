@@ -55,8 +55,8 @@ impl Body for Download {
                 Ok(Frame::data(bytes))
             }
             Err(cause) => {
-                log::info!("what an upstream keeps broke off on its way: {cause}");
-                Err(Truncated("the upstream's answer broke off"))
+                log::info!("a download from an upstream was cut off: {cause}");
+                Err(Truncated("the upstream's answer was cut off"))
             }
         }))
     }

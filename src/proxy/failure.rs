@@ -121,7 +121,7 @@ impl Failure {
             ErrorKind::Proxy => "no connection through the outbound proxy",
             ErrorKind::Tls => "the TLS handshake failed",
             ErrorKind::Timeout => "it took too long",
-            ErrorKind::Exhausted => "the gateway has no file or no memory left for a connection",
+            ErrorKind::Exhausted => "the gateway has no file descriptor or memory left for a connection",
             ErrorKind::Closed => "it closed the connection before the answer was whole",
             ErrorKind::Expired => "it closed an idle connection just as it was used again",
             ErrorKind::Protocol => "its answer is not valid HTTP",
@@ -139,7 +139,7 @@ impl Failure {
     /// Builds the failure of an answer that was not complete in the time that it may be held.
     pub(super) fn never_whole(limit: Duration) -> Self {
         let seconds = limit.as_secs();
-        Self::of(Kind::NeverWhole, 504, format!("the upstream's answer was not whole within {seconds} s"))
+        Self::of(Kind::NeverWhole, 504, format!("the upstream's answer was not complete within {seconds} s"))
     }
 
     /// Builds the failure of an answer that is longer than may be held. It would be as long elsewhere.
@@ -206,8 +206,11 @@ impl Failure {
 
     /// Builds the failure for a channel whose session slots were all taken and did not get free in time.
     pub(super) fn busy(retry_after_secs: i64) -> Self {
-        let mut failure =
-            Self::of(Kind::Busy, 503, "Channel busy: all its session slots are taken".to_owned());
+        let mut failure = Self::of(
+            Kind::Busy,
+            503,
+            "Channel busy: all its session slots are in use, try again later".to_owned(),
+        );
         failure.error.kind = Some("server_error".to_owned());
         let headers = HeaderMap::from_iter([(RETRY_AFTER, retry_after_secs.into())]);
         failure.headers = Some(Box::new(headers));
@@ -216,7 +219,8 @@ impl Failure {
 
     /// Builds the failure for too many large requests being converted; another channel would not help.
     pub(super) fn overloaded() -> Self {
-        let message = "Too many large requests at once: the memory for converting them (CONVERSION_MEMORY_BYTES) is taken, try again later";
+        let message = "Too many large requests at once: the memory for converting them (CONVERSION_MEMORY_BYTES) is in \
+                       use, try again later";
         let mut failure = Self::of(Kind::Overloaded, 503, message.to_owned());
         failure.error.kind = Some("server_error".to_owned());
         let headers = HeaderMap::from_iter([(RETRY_AFTER, Overloaded::RETRY_AFTER_SECS.into())]);

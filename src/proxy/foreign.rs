@@ -56,8 +56,8 @@ impl Foreign {
     /// Builds a 404 in the form that the interface's clients read.
     pub fn no_such_path(self) -> Response {
         let body = match self {
-            Self::Cohere => json!({ "message": "Not found: Cohere's v2 API is not spoken here, use /v1" }),
-            Self::Ollama => json!({ "error": "Not found: Ollama's API is not spoken here, use /v1" }),
+            Self::Cohere => json!({ "message": "Not found: Cohere's v2 API is not supported here, use /v1" }),
+            Self::Ollama => json!({ "error": "Not found: Ollama's API is not supported here, use /v1" }),
         };
         http::json(StatusCode::NOT_FOUND, &body)
     }

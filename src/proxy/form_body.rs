@@ -85,7 +85,8 @@ pub(super) fn read(
         return Ok((envelope::skim(dialect, &body)?, body));
     };
     let content_type = content_type.to_str().unwrap_or_default();
-    let no_form = |why: &str| EnvelopeError { field: None, message: format!("The body is no form: {why}") };
+    let no_form =
+        |why: &str| EnvelopeError { field: None, message: format!("The body is not a valid form: {why}") };
     let mut form = Form::read(content_type, &body).map_err(|why| no_form(why.0))?;
     if let Some(named) = with_names(&form, &body) {
         form = Form::read(content_type, &named).map_err(|why| no_form(why.0))?;
@@ -95,8 +96,7 @@ pub(super) fn read(
         return Err(no_form("it has no fields"));
     }
     if form.fields.iter().any(|field| may_be_the_model(&field.head.name) && !is_plain_model(field)) {
-        let message =
-            "is given in a way that not every upstream would read: send it as a plain text named model";
+        let message = "must be sent as one plain text field named model, so that every upstream can read it";
         return Err(EnvelopeError::field("model", message));
     }
     let mut models = form.fields.iter().filter(|field| field.head.name == "model");

@@ -262,7 +262,8 @@ fn unserved(
     }
     if last.is_none() && earliest_cooldown.is_none() && is_offered_by_none(core, call) {
         let (model, what) = (&call.model, call.operation.name(call.shape.dialect));
-        let message = format!("Model {model} has no {what} here: no site that serves it offers that call");
+        let message =
+            format!("Model {model} has no {what} here: none of the sites that serve it offers that call");
         return call.shape.refuse(404, &message, None, Some("model"));
     }
     alerts::unserved(core, call, last.as_deref());

@@ -151,7 +151,7 @@ impl UpstreamResponse {
     pub(super) async fn read(self) -> Result<(AnswerHead, Bytes), Failure> {
         match read_some(self.body, MAX_BODY, BODY_TIMEOUT).await {
             (body, true) => Ok((self.head, body)),
-            (_, false) => Err(Failure::judged("the answer is too long, or broke off".to_owned())),
+            (_, false) => Err(Failure::judged("the answer is too long or was cut off".to_owned())),
         }
     }
 }
@@ -169,10 +169,11 @@ impl ResourceUpstream {
         token: Option<TokenId>,
     ) -> Result<Self, Unreachable> {
         let account = accounts::get(&core.store, account).await?;
-        let account = account.ok_or(Unreachable::Gone("The account that has it was deleted"))?;
+        let account = account.ok_or(Unreachable::Gone("The account that holds it was deleted"))?;
         let site = site_of(core, &account).await?;
         let secret = current_credential(&core.store, token, &account).await?;
-        let secret = secret.ok_or(Unreachable::Gone("The account that has it has no credential any more"))?;
+        let secret =
+            secret.ok_or(Unreachable::Gone("The account that holds it has no credential any more"))?;
         let key_form = KeyForm::of(site.platform.profile().vendor == Vendor::Anthropic, &account);
         Ok(Self {
             key_form,
@@ -222,7 +223,7 @@ impl ResourceUpstream {
         request: &ResourceRequest<'_>,
     ) -> Result<UpstreamResponse, Failure> {
         let Some(values) = self.credential.headers() else {
-            return Err(Failure::local("the account has no key that can stand in a header".to_owned()));
+            return Err(Failure::local("the account has no key that can be sent in a header".to_owned()));
         };
         let ResourceRequest { method, dialect, path, label, accept, forwarded, headers, query, timer } =
             request;

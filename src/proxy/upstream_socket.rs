@@ -117,7 +117,7 @@ pub(super) async fn send(
                 if status.is_some_and(|status| WITHOUT.contains(&status.as_u16())) {
                     proxy.sockets.refused(site, now_ms());
                 }
-                log::debug!("site {site} refused a WebSocket ({status:?}), the request goes by HTTP");
+                log::debug!("site {site} refused a WebSocket ({status:?}), the request is sent over HTTP");
             }
         }
     }

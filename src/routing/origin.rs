@@ -41,7 +41,7 @@ const NOT_IN_SEGMENT: &AsciiSet = &UNSAFE.add(b'%').add(b'/').add(b'?').add(b'['
 /// Fails on a part that would change the path: `.`, `..` or an empty one.
 pub fn path_segments(name: &str) -> Result<String, String> {
     if let Some(part) = name.split('/').find(|part| matches!(*part, "" | "." | "..")) {
-        return Err(format!("`{part}` cannot be a part of a name in a path"));
+        return Err(format!("a name in a path must not have an empty part, `.` or `..`: it has `{part}`"));
     }
     let encoded: Vec<String> =
         name.split('/').map(|part| utf8_percent_encode(part, NOT_IN_SEGMENT).to_string()).collect();
@@ -178,7 +178,9 @@ impl OutboundProxy {
         };
         let authority = rest.trim_end_matches('/');
         if authority.contains(['/', '?', '#']) {
-            return Err("a proxy address ends with its port".to_owned());
+            return Err(
+                "a proxy address must not have a path, a query or a fragment after its port".to_owned()
+            );
         }
         let (credentials, authority) = match authority.rsplit_once('@') {
             Some((user_info, authority)) => (Some(user_info), authority),
@@ -237,7 +239,7 @@ impl BaseUrl {
         let path = path.trim_end_matches('/');
         for part in [path, query.unwrap_or_default()] {
             if let Some(odd) = part.chars().find(|c| u8::try_from(*c).is_ok_and(is_unsafe) || !c.is_ascii()) {
-                return Err(format!("{odd:?} in the address has to be percent-encoded"));
+                return Err(format!("{odd:?} in the address must be percent-encoded"));
             }
         }
         let origin = Origin::new(tls, &host, port, proxy);
@@ -360,7 +362,7 @@ fn split_authority(authority: &str) -> Result<(String, Option<u16>), String> {
     } else {
         let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
         if port.contains(':') {
-            return Err("an IPv6 address stands in brackets".to_owned());
+            return Err("an IPv6 address must be in brackets".to_owned());
         }
         (checked_name(host)?, port)
     };

@@ -73,7 +73,7 @@ fn refuse_missing(database: &Path) -> Result<(), OpenError> {
         return Ok(());
     }
     let message =
-        format!("there is no database at {}: DATA_DIR names the directory that has it", database.display());
+        format!("there is no database at {}: set DATA_DIR to the directory that has it", database.display());
     Err(unusable(message))
 }
 
@@ -82,8 +82,9 @@ fn refuse_missing(database: &Path) -> Result<(), OpenError> {
 /// # Errors
 /// When it is not; the message says what is wrong.
 pub fn check(copy: &Path) -> Result<Counts, OpenError> {
-    let broken =
-        |error: &dyn std::fmt::Display| unusable(format!("{} is no whole copy: {error}", copy.display()));
+    let broken = |error: &dyn std::fmt::Display| {
+        unusable(format!("{} is not a complete copy of a database: {error}", copy.display()))
+    };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(copy, flags).map_err(|error| broken(&error))?;
     let verdict: String = connection
@@ -95,7 +96,9 @@ pub fn check(copy: &Path) -> Result<Counts, OpenError> {
     let ours = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('schema_migrations', 'crypto_keys')";
     let ours: i64 = connection.query_row(ours, [], |row| row.get(0)).map_err(|error| broken(&error))?;
     if ours != 2 {
-        return Err(broken(&"it is a database of another program; `switchyard import` may take it over"));
+        return Err(broken(
+            &"it is a database of another program; `switchyard import` may be able to read it",
+        ));
     }
     let count = |table: &'static str| {
         let rows = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
@@ -156,8 +159,8 @@ pub fn refuse_used(options: &StoreOptions) -> Result<(), OpenError> {
     match used {
         None => Ok(()),
         Some(path) => Err(unusable(format!(
-            "{} is there: a backup is restored into an empty data directory. Move what is in {} away, or name another \
-             directory in DATA_DIR",
+            "{} exists already: a backup is restored only into an empty data directory. Move the content of \
+             {} away, or set DATA_DIR to another directory",
             path.display(),
             options.data_dir.display()
         ))),
@@ -182,9 +185,9 @@ fn file_of(options: &StoreOptions) -> Result<PathBuf, OpenError> {
             Err(OpenError::Unsupported("DB_URL: a database in memory has no file to copy".to_owned()))
         }
         _ => Err(OpenError::Unsupported(format!(
-            "DB_TYPE={}: this is for an SQLite file. `switchyard migrate --to FILE` copies everything of a server into \
-             one, `switchyard export` writes what is set up and `switchyard import` takes it in; servers have tools of \
-             their own besides",
+            "DB_TYPE={}: this command works on SQLite files only. `switchyard migrate --to FILE` copies a \
+             server's database into such a file, `switchyard export` writes the configuration and \
+             `switchyard import` reads it; or use the tools of the database server",
             options.kind.as_str()
         ))),
     }

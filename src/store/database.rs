@@ -135,7 +135,10 @@ impl Database {
             Err(_) => {
                 // The readers that are running answer all the same.
                 if let Err(error) = readers.spawn_reader_if_busy() {
-                    log::warn!("reads of the database wait behind slow ones: {error}");
+                    log::warn!(
+                        "cannot start another reader thread, so reads of the database wait behind slow \
+                         ones: {error}"
+                    );
                 }
                 answer.await
             }
@@ -209,7 +212,7 @@ impl Database {
         if let Some(writer) = self.take_writer() {
             let ended = tokio::task::spawn_blocking(|| writer.join()).await;
             if !matches!(ended, Ok(Ok(()))) {
-                log::error!("the writer thread ended with a panic");
+                log::error!("the writer thread of the database panicked");
             }
         }
         // A handle that is still held does not keep other processes from the database.
@@ -222,7 +225,7 @@ impl Drop for Database {
         if let Some(writer) = self.take_writer()
             && writer.join().is_err()
         {
-            log::error!("the writer thread ended with a panic");
+            log::error!("the writer thread of the database panicked");
         }
     }
 }

@@ -39,8 +39,8 @@ impl fmt::Display for Error {
             Self::Superseded => f.write_str("another instance has taken this job over"),
             Self::Busy => f.write_str("the database is busy"),
             Self::Closed => f.write_str("the store is closed"),
-            Self::Sealed(what) => write!(f, "cannot open the sealed value of {what}"),
-            Self::Full(what) => write!(f, "the disk takes no more: {what}"),
+            Self::Sealed(what) => write!(f, "cannot decrypt the sealed value of {what}"),
+            Self::Full(what) => write!(f, "the disk is full: {what}"),
             Self::Unreachable(what) => write!(f, "the database cannot be reached: {what}"),
             Self::Database(what) => write!(f, "database: {what}"),
         }
@@ -61,9 +61,9 @@ pub const FULL: &str = "The disk that holds the data of this service is full: no
                         DATA_DIR is, then send it again; model calls are served meanwhile";
 
 /// The message to clients when the database server does not answer.
-pub const UNREACHABLE: &str = "The database of this service cannot be reached: look whether its server runs and is to be \
-                               reached from here, and whether a change that was just sent was stored before it is \
-                               sent again; model calls are served meanwhile";
+pub const UNREACHABLE: &str = "The database of this service cannot be reached: check that its server runs and can be \
+                               reached from here. Before sending a change again, check whether it was stored; model \
+                               calls are served meanwhile";
 
 /// A condition that keeps changes from being stored while the service goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -197,7 +197,7 @@ fn faults(connection: &mut dyn Connection) -> Result<Vec<String>> {
     faults.retain(|line| line != "ok");
     let rows = connection.select("PRAGMA foreign_key_check", &[])?;
     for row in rows.iter().take(MOST_FAULTS.saturating_sub(faults.len())) {
-        faults.push(format!("a row of {} refers to a missing one", row.fields().str()?));
+        faults.push(format!("a row of {} refers to a row that does not exist", row.fields().str()?));
     }
     Ok(faults)
 }

@@ -406,7 +406,7 @@ fn read(store: &Store, row: &mut Fields<'_>) -> Result<KeyRow> {
 fn list_or_empty<T: DeserializeOwned + Default>(id: KeyId, column: &str, text: Option<&str>) -> T {
     let Some(text) = text else { return T::default() };
     serde_json::from_str(text).unwrap_or_else(|error| {
-        log::error!("{column} of downstream key {id} cannot be read and counts as empty: {error}");
+        log::error!("{column} of downstream key {id} is not valid JSON and is taken as empty: {error}");
         T::default()
     })
 }
@@ -416,7 +416,10 @@ fn restrictions<T: DeserializeOwned + Default>(id: KeyId, column: &str, text: Op
     let Some(text) = text else { return Some(T::default()) };
     serde_json::from_str(text)
         .inspect_err(|error| {
-            log::error!("{column} of downstream key {id} cannot be read: the key serves nothing: {error}");
+            log::error!(
+                "{column} of downstream key {id} is not valid JSON, so the key is refused until it is saved \
+                 again: {error}"
+            );
         })
         .ok()
 }

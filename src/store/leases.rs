@@ -100,7 +100,7 @@ impl Store {
             }
             Err(Error::NotFound) if !is_held(self, &fence).await? => {
                 log::warn!(
-                    "a change of the job \"{}\" is refused: another instance has its lease",
+                    "a change by the job \"{}\" is refused: another instance holds its lease",
                     fence.job()
                 );
                 fence.lose();

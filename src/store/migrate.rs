@@ -233,12 +233,10 @@ fn refuse_newer(dialect: SqlDialect, unknown: i64, newest: i64) -> Result<(), Op
     if dialect != SqlDialect::Sqlite {
         return Err(OpenError::Migration(format!(
             "the database was last used by a newer release ({known}): start that release, or a newer one. \
-             Instances that share a database run one release"
+             All instances that share a database must run the same release"
         )));
     }
-    log::warn!(
-        "the database was last used by a newer release ({known}); running on it without the new parts"
-    );
+    log::warn!("the database was last used by a newer release ({known}); what that release added is ignored");
     Ok(())
 }
 

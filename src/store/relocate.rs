@@ -203,7 +203,8 @@ fn refuse_served(target: &mut dyn Connection) -> Result<(), OpenError> {
         return Ok(());
     }
     Err(OpenError::Unusable(format!(
-        "the target database is in use by {}: what is in it would be lost. Name another one, or stop what uses it; 30 seconds after a kill it is free",
+        "the target database is in use by {}, and its content would be lost. Name another one, or stop its \
+         users first; after a kill it is free within 30 seconds",
         present.join(", ")
     )))
 }
@@ -212,7 +213,8 @@ fn refuse_used(target: &mut dyn Connection) -> Result<(), OpenError> {
     for Table { name, .. } in copied_tables() {
         if !target.select(&format!("SELECT 1 FROM {name} LIMIT 1"), &[])?.is_empty() {
             return Err(OpenError::Unusable(format!(
-                "the target database is not empty: it has rows in {name}. It is emptied first with overwrite=true, on the command line without --keep"
+                "the target database is not empty: it has rows in {name}. To empty it first, set \
+                 overwrite=true, or on the command line leave out --keep"
             )));
         }
     }
@@ -249,7 +251,8 @@ fn fill(source: &Moment, target: &mut dyn Connection, tell: Tell<'_>) -> Result<
         })?;
         if found != sum {
             return Err(OpenError::Unusable(format!(
-                "the target database does not hold what was copied into {}: {} rows of {}; nothing was kept",
+                "the copy is not complete: read back, the table {} of the target database has {} rows of \
+                 {}, or other content; nothing was kept",
                 table.name, found.rows, sum.rows
             )));
         }

@@ -160,7 +160,11 @@ impl<'a> Builder<'a> {
             Vec::new()
         });
         if let Some(problem) = &misconfigured {
-            log::warn!("site {} ({}) cannot be used: {problem}", row.id, row.name);
+            log::warn!(
+                "site {} ({}) is not used until its configuration is corrected: {problem}",
+                row.id,
+                row.name
+            );
         }
         Site {
             id: row.id,
@@ -201,7 +205,7 @@ impl<'a> Builder<'a> {
         }
         let enabled: Vec<&EndpointRow> = site.endpoints.iter().filter(|row| row.enabled).collect();
         if enabled.is_empty() {
-            return Err("no API endpoint available: every address of its pool is switched off".into());
+            return Err("no API endpoint available: all addresses of the site are disabled".into());
         }
         enabled
             .into_iter()
@@ -400,14 +404,17 @@ fn parse_proxy(whose: &str, url: &str) -> Outbound {
         "" => Ok(None),
         url => match OutboundProxy::parse(url) {
             Ok(proxy) => Ok(Some(Arc::new(proxy))),
-            Err(problem) => Err(format!("{whose} cannot be used: {problem}")),
+            Err(problem) => Err(format!("{whose} is invalid: {problem}")),
         },
     }
 }
 
 fn headers(site: SiteId, text: &Secret) -> Vec<(HeaderName, HeaderValue)> {
     let Ok(pairs) = ordered_pairs(text.expose()) else {
-        log::warn!("the custom headers of site {site} are no JSON object of strings and are not sent");
+        log::warn!(
+            "the custom headers of site {site} are not a JSON object whose values are strings, and are not \
+             sent"
+        );
         return Vec::new();
     };
     pairs
@@ -418,7 +425,7 @@ fn headers(site: SiteId, text: &Secret) -> Vec<(HeaderName, HeaderValue)> {
                 Some((name, value))
             }
             _ => {
-                log::warn!("custom header {name:?} of site {site} cannot be sent");
+                log::warn!("custom header {name:?} of site {site} is not valid in HTTP and is not sent");
                 None
             }
         })

@@ -49,27 +49,27 @@ const TAKEN_INFO: [&str; 5] = ["id", "access_token", "username", "quota", "today
 const TAKEN_CHECK_IN: [&str; 1] = ["autoCheckInEnabled"];
 /// Why the other members are not taken.
 const UNTAKEN: [(&str, &str); 21] = [
-    ("health", "the state of an account: it is found out anew"),
-    ("exchange_rate", "a rate of exchange: amounts are US dollars here"),
-    ("tagIds", "tags of accounts"),
-    ("tags", "tags of accounts"),
-    ("excludeFromTotalBalance", "every account counts in the sum of balances"),
-    ("last_sync_time", "when an account was last asked"),
+    ("health", "the state of an account: it is checked again"),
+    ("exchange_rate", "an exchange rate: amounts are in US dollars here"),
+    ("tagIds", "tags of accounts: accounts have none here"),
+    ("tags", "tags of accounts: accounts have none here"),
+    ("excludeFromTotalBalance", "whether an account counts in the total balance: all accounts do here"),
+    ("last_sync_time", "when an account was last read"),
     ("updated_at", "when an account was last changed"),
-    ("configVersion", "the form of that extension's rows"),
-    ("emoji", "a picture for the lists of that extension"),
+    ("configVersion", "the format version of that extension's rows"),
+    ("emoji", "an icon for the lists of that extension"),
     ("can_check_in", "whether an account had checked in that day"),
-    ("supports_check_in", "whether a site has check-ins: it is found out anew"),
-    ("account_info.today_prompt_tokens", "figures of a day: they are counted anew"),
-    ("account_info.today_completion_tokens", "figures of a day: they are counted anew"),
-    ("account_info.today_requests_count", "figures of a day: they are counted anew"),
-    ("account_info.today_income", "figures of a day: they are counted anew"),
-    ("checkIn.enableDetection", "whether a site has check-ins: it is found out anew"),
+    ("supports_check_in", "whether a site has check-ins: it is detected again"),
+    ("account_info.today_prompt_tokens", "statistics of a day: they are counted again from here on"),
+    ("account_info.today_completion_tokens", "statistics of a day: they are counted again from here on"),
+    ("account_info.today_requests_count", "statistics of a day: they are counted again from here on"),
+    ("account_info.today_income", "statistics of a day: they are counted again from here on"),
+    ("checkIn.enableDetection", "whether a site has check-ins: it is detected again"),
     ("checkIn.siteStatus", "whether an account had checked in that day"),
-    ("checkIn.customCheckIn", "a page of its own for check-ins: set it as the site's externalCheckinUrl"),
+    ("checkIn.customCheckIn", "a separate page for check-ins: set it as the site's externalCheckinUrl"),
     ("checkIn.isCheckedInToday", "whether an account had checked in that day"),
     ("checkIn.lastCheckInDate", "whether an account had checked in that day"),
-    ("checkIn.customCheckInUrl", "a page of its own for check-ins: set it as the site's externalCheckinUrl"),
+    ("checkIn.customCheckInUrl", "a separate page for check-ins: set it as the site's externalCheckinUrl"),
 ];
 /// Sections that are only useful in that program.
 const IGNORED: [&str; 3] = ["preferences", "channelConfigs", "tagStore"];
@@ -100,7 +100,7 @@ pub(super) fn read(document: &Value) -> TakenOver {
         draft.leave("accounts.bookmarks", "there are no bookmarks here");
     }
     if is_filled(&document["accounts"]["deletedEntryRecords"]) {
-        draft.leave("accounts.deletedEntryRecords", "what was deleted in that extension");
+        draft.leave("accounts.deletedEntryRecords", "records of what was deleted in that extension");
     }
     for section in IGNORED.into_iter().filter(|section| is_filled(&document[*section])) {
         draft.leave(section, "settings of that extension");
@@ -181,7 +181,7 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
             return;
         }
         _ => {
-            draft.leave(place, "an authType that is not known here");
+            draft.leave(place, "an unknown authType");
             return;
         }
     };
@@ -264,7 +264,7 @@ fn tell_untaken(draft: &mut Draft, document: &Value) {
     }
     for (name, count) in left {
         let known = UNTAKEN.iter().find(|(known, _)| *known == name);
-        let reason = known.map_or("a member that is not known here", |(_, reason)| *reason);
+        let reason = known.map_or("an unknown member", |(_, reason)| *reason);
         draft.leave(format!("accounts.accounts[].{name} ({count} accounts)"), reason);
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn find(program: Kind, number: i64) -> Result<ChannelType, &'static s
             2 | 5 => Err("Midjourney"),
             36 => Err("Suno"),
             50..=52 => Err("a video service"),
-            _ => Err("a protocol that is not served here"),
+            _ => Err("a protocol that is not supported here"),
         }
     } else {
         match number {
@@ -75,7 +75,7 @@ pub(super) fn find(program: Kind, number: i64) -> Result<ChannelType, &'static s
                 "https://generativelanguage.googleapis.com",
                 "/v1beta/openai",
             ),
-            _ => Err("a protocol that is not served here"),
+            _ => Err("a protocol that is not supported here"),
         }
     }
 }

@@ -42,9 +42,9 @@ const TAKEN: [&str; 10] = [
     "disabled",
 ];
 const UNTAKEN: [(&str, &str); 3] = [
-    ("prefix", "prefixes of models: make a route with the prefixed name by hand"),
+    ("prefix", "a prefix for its models: create a route with the prefixed name by hand"),
     ("headers", "headers: set them as custom headers of the site"),
-    ("excluded-models", "models that are left out: switch them off at the site"),
+    ("excluded-models", "excluded models: disable them at the site"),
 ];
 /// The words in place of a proxy address for a credential that bypasses every proxy.
 const NO_PROXY: [&str; 2] = ["direct", "none"];
@@ -102,11 +102,11 @@ pub(super) fn read(document: &Value) -> TakenOver {
             continue;
         }
         let reason = match name.as_str() {
-            "auth-dir" => "the files of logins in that directory: connect them at POST /api/oauth/import",
+            "auth-dir" => "the login files in that directory: import them with POST /api/oauth/import",
             "proxy-url" => "the proxy for all upstreams: set it as the system proxy in the settings",
-            "vertex-api-key" => "Google Vertex AI is not served here",
-            "interactions-api-key" => "keys for Gemini's interactions, which are not served here",
-            "payload" => "changes to requests: write them as payload rules in the settings",
+            "vertex-api-key" => "Google Vertex AI is not supported here",
+            "interactions-api-key" => "keys for Gemini's interactions, which are not supported here",
+            "payload" => "changes to request bodies: write them as payload rules in the settings",
             _ => "a setting of that program",
         };
         draft.leave(name, reason);
@@ -153,7 +153,7 @@ fn take_entry(
             continue;
         };
         if accounts.iter().any(|(known, _)| *known == account) {
-            draft.leave(place, "this key stands there twice");
+            draft.leave(place, "this key is listed twice");
             continue;
         }
         accounts.push((account, *weight));

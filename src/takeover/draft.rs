@@ -149,7 +149,10 @@ impl Draft {
             return None;
         }
         if credential.len() > MAX_CREDENTIAL || credential.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-            self.leave(place, "its credential is too long, or has characters that no request can carry");
+            self.leave(
+                place,
+                "its credential is too long, or has characters that cannot be sent in a header",
+            );
             return None;
         }
         let identity = (site, credential.to_owned());
@@ -206,7 +209,10 @@ impl Draft {
             return None;
         };
         if is_pattern(&model) {
-            self.leave(place, format!("`{model}` is read as a pattern here; make such a route by hand"));
+            self.leave(
+                place,
+                format!("`{model}` would be taken for a pattern here; create such a route by hand"),
+            );
             return None;
         }
         if let Some(id) = self.route_ids.get(&model) {
@@ -243,7 +249,8 @@ impl Draft {
         let identity = (channel.route, channel.account, channel.source_model.clone());
         if let Some(known) = self.channel_at.get(&identity).and_then(|at| self.channels.get_mut(*at)) {
             let reason = format!(
-                "two channels send `{}` to one model of one credential; the one asked first is kept",
+                "two channels send `{}` to the same model with the same credential; the one with the better \
+                 priority is kept",
                 channel.source_model
             );
             if (!channel.enabled, channel.priority) < (!known.enabled, known.priority) {
@@ -273,7 +280,7 @@ impl Draft {
             || !text.bytes().all(|byte| byte.is_ascii_graphic())
         {
             let form = "a key for clients has 6 to 512 visible ASCII characters and begins with sk-";
-            self.leave(place, format!("{form}; make a new key for its clients"));
+            self.leave(place, format!("{form}; create a new key for its clients"));
             return;
         }
         if !self.key_texts.insert(text.to_owned()) {
@@ -291,7 +298,7 @@ impl Draft {
         if is_bound_to_none {
             self.leave(
                 place,
-                "none of the addresses that it is bound to can be used: the key is switched off",
+                "none of the addresses that it is limited to is valid: the key is imported disabled",
             );
         }
         let enabled = key.enabled && !is_bound_to_none;
@@ -317,12 +324,14 @@ impl Draft {
                 let shown = clipped(address, 60).unwrap_or_default();
                 self.leave(
                     place,
-                    format!("`{shown}` is no address or network: the key is not used from there"),
+                    format!("`{shown}` is not an address or network: it is left out of the key's addresses"),
                 );
             } else if usable.len() == MAX_ADDRESSES {
                 self.leave(
                     place,
-                    format!("the key has more than {MAX_ADDRESSES} addresses; the first are taken"),
+                    format!(
+                        "the key has more than {MAX_ADDRESSES} addresses; only the first ones are imported"
+                    ),
                 );
                 break;
             } else if !usable.contains(address) {
@@ -340,7 +349,7 @@ impl Draft {
             if is_pattern(&model) {
                 self.leave(
                     place,
-                    format!("`{model}` would be read as a pattern here: the key does not get it"),
+                    format!("`{model}` would be taken for a pattern here: the key is not allowed to use it"),
                 );
             } else if seen.insert(model.clone()) {
                 literal.push(model);

@@ -12,13 +12,13 @@ use super::usage_days::{self, Days};
 
 /// Tables that are not taken, and why.
 const OTHER_TABLES: &[(&str, &str)] = &[
-    ("checkin_logs", "the history of check-ins stays behind"),
-    ("events", "the notices of that program"),
+    ("checkin_logs", "the history of check-ins is not imported"),
+    ("events", "the notifications of that program"),
     ("proxy_debug_traces", "recorded requests"),
     ("proxy_debug_attempts", "recorded requests"),
-    ("proxy_video_tasks", "tasks under way: ask that program for their results"),
-    ("proxy_files", "uploaded files: clients upload them again"),
-    ("site_announcements", "announcements are read anew from the sites"),
+    ("proxy_video_tasks", "tasks in progress: fetch their results from that program"),
+    ("proxy_files", "uploaded files: clients must upload them again"),
+    ("site_announcements", "announcements: they are read from the sites again"),
 ];
 /// Tables that are derived again, hold no data to take over, or are read separately.
 const DERIVED_TABLES: &[&str] = &[
@@ -51,12 +51,12 @@ pub(super) fn read(database: &Foreign, context: &Context) -> Result<TakenOver, E
         }
         for column in database.unknown_columns(table.name, table.columns) {
             if !metapi::is_runtime(&column) {
-                list.add(format!("{}.{column}", table.name), "a column that is not known here");
+                list.add(format!("{}.{column}", table.name), "an unknown column");
             }
         }
         let (rows, is_cut) = database.rows(table.name, table.columns)?;
         if is_cut {
-            list.add(table.name, "there are more rows than are read");
+            list.add(table.name, "the table has more rows than are read");
         }
         let row = |row: &super::sqlite::ForeignRow| {
             let cell = |column: &&str| Some((camel(column), row.value(column)?));
@@ -95,19 +95,16 @@ fn tell_of_others(database: &Foreign, days: Option<&Days>, list: &mut LeftList) 
         let cost = database.sum("proxy_logs", "estimated_cost");
         let sums = match days {
             Some(days) if days.is_cut => {
-                format!("of their sums by day, site and model {} are taken", usage_days::MOST)
+                format!("{} of their sums by day, site and model are imported", usage_days::MOST)
             }
-            Some(_) => {
-                "their sums by day, site and model are taken, where their accounts are still there".into()
-            }
-            None => {
-                "they do not say when and where they were, so that no statistics can be made of them".into()
-            }
+            Some(_) => "their sums by day, site and model are imported if the account still exists".into(),
+            None => "they have no time or no site, so no statistics can be made from them".into(),
         };
         list.add(
             format!("proxy_logs ({calls} rows)"),
             format!(
-                "the requests themselves stay behind: {calls} calls, {tokens} tokens, {cost:.6} USD in all; {sums}"
+                "the requests themselves are not imported: {calls} calls, {tokens} tokens, {cost:.6} USD in \
+                 all; {sums}"
             ),
         );
     }
@@ -118,7 +115,7 @@ fn tell_of_others(database: &Foreign, days: Option<&Days>, list: &mut LeftList) 
             continue;
         }
         let known = OTHER_TABLES.iter().find(|(name, _)| *name == table);
-        let reason = known.map_or("a table that is not known here", |(_, reason)| reason);
+        let reason = known.map_or("an unknown table", |(_, reason)| reason);
         let rows = database.count(table);
         // An empty known table is not worth mentioning.
         if rows > 0 || known.is_none() {

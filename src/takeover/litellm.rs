@@ -72,7 +72,8 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
             ("environment_variables", _) => {}
             ("general_settings", Value::Object(members)) => {
                 if members.contains_key("master_key") {
-                    let reason = "the master key is no key for clients here: set it as PROXY_TOKEN, or make keys for clients";
+                    let reason =
+                        "the master key is not imported as a key: set it as PROXY_TOKEN, or make keys";
                     draft.leave("general_settings.master_key", reason);
                 }
                 if members.keys().any(|member| member != "master_key") {
@@ -128,10 +129,14 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
             let reason = match file.context.variable {
                 Some(_) => {
                     format!(
-                        "the variable {variable} is not set, or is Switchyard's own: set another and import again"
+                        "the variable {variable} is not set, or is one of Switchyard's own: use another \
+                         name, set it and import again"
                     )
                 }
-                None => format!("its value is in the variable {variable}, which only the command line reads"),
+                None => format!(
+                    "its value is in the environment variable {variable}: import it with `switchyard \
+                     import`, which reads variables"
+                ),
             };
             draft.leave(format!("{place}.{member}"), reason);
             return Err(());
@@ -152,7 +157,8 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
     let Some(key) = key else {
         draft.leave(
             place,
-            "it has no api_key; LiteLLM reads a variable of the provider's then: write it into the file",
+            "it has no api_key, for which LiteLLM reads a variable of the provider: write the key into the \
+             file",
         );
         return;
     };
@@ -174,13 +180,13 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
     if entry["model_info"].as_object().is_some_and(|info| !info.is_empty()) {
         draft.leave(
             format!("{place}.model_info"),
-            "what that program is told of a model: prices and limits are found out",
+            "details of a model: prices and limits are read from the sites",
         );
     }
     if name.contains('*') || upstream.model.contains('*') {
         draft.leave(
             place,
-            "a wildcard: the account is taken, and routes are made for the models that it lists",
+            "a wildcard: the account is imported, and routes are created for the models that it lists",
         );
         return;
     }
@@ -205,7 +211,7 @@ fn take_aliases(draft: &mut Draft, aliases: &Value) {
         let place = format!("router_settings.model_group_alias.{alias}");
         let target = target.as_str().or_else(|| target["model"].as_str()).unwrap_or_default();
         let Some(known) = draft.known_route(target) else {
-            draft.leave(place, "the model that it stands for was not taken");
+            draft.leave(place, "the model that it stands for was not imported");
             continue;
         };
         let Some(route) = draft.route(&place, alias) else { continue };
@@ -219,12 +225,12 @@ fn take_aliases(draft: &mut Draft, aliases: &Value) {
 fn take_fallbacks(draft: &mut Draft, place: &str, fallbacks: &Value) {
     for entry in fallbacks.as_array().into_iter().flatten().take(MAX_ALIASES) {
         let Value::Object(entry) = entry else {
-            draft.leave(place, "fallbacks of every model: add them to the routes that need them");
+            draft.leave(place, "fallbacks for all models: add them to the routes that need them");
             continue;
         };
         for (model, others) in entry {
             let Some(route) = draft.known_route(model) else {
-                draft.leave(format!("{place}.{model}"), "the model was not taken");
+                draft.leave(format!("{place}.{model}"), "the model was not imported");
                 continue;
             };
             let own = draft.channels_of(route);
@@ -232,7 +238,7 @@ fn take_fallbacks(draft: &mut Draft, place: &str, fallbacks: &Value) {
             for other in others.as_array().into_iter().flatten().take(MAX_FALLBACKS) {
                 let name = other.as_str().unwrap_or_default();
                 let Some(known) = draft.known_route(name).filter(|known| *known != route) else {
-                    draft.leave(format!("{place}.{model}"), "a fallback that was not taken");
+                    draft.leave(format!("{place}.{model}"), "a fallback that was not imported");
                     continue;
                 };
                 let behind = last + 1;

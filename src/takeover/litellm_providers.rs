@@ -61,7 +61,7 @@ pub(super) fn find<'a>(model: &'a str, custom: Option<&str>) -> Result<Upstream<
     let served = SERVED.iter().find(|(known, ..)| *known == provider);
     match served {
         Some((_, platform, url)) => Ok(Upstream { platform: *platform, url, model: name }),
-        None if OTHERS.contains(&provider) => Err(format!("the provider {provider} is not served here")),
-        None => Err("a provider that is not known here".to_owned()),
+        None if OTHERS.contains(&provider) => Err(format!("the provider {provider} is not supported here")),
+        None => Err("an unknown provider".to_owned()),
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
                 "version" | "timestamp" | "type" | "accounts" | "preferences" | "settings" | "data"
             );
             if !is_known && !is_head {
-                list.add(name, "an array that is not known here");
+                list.add(name, "an unknown array");
             }
         }
         arrays(accounts, context, &mut list)
@@ -162,7 +162,7 @@ pub(super) fn arrays(
         };
         let rows: Vec<Value> = rows.iter().map(row).collect();
         for name in unknown.into_iter().take(50) {
-            list.add(format!("{array}[].{name}"), "a column that is not known here");
+            list.add(format!("{array}[].{name}"), "an unknown column");
         }
         arrays.insert(array.to_owned(), Value::Array(rows));
     }
@@ -208,7 +208,7 @@ fn open_passwords(arrays: &mut Map<String, Value>, context: &Context, list: &mut
             None if sealed.is_empty() => {}
             None => {
                 let reason =
-                    "no secret that was given opens its password: the account cannot log in again by itself";
+                    "none of the given secrets decrypts its password: it cannot log in again by itself";
                 list.add(format!("accounts[{at}].extraConfig.autoRelogin"), reason);
             }
         }

@@ -108,7 +108,7 @@ pub fn from_text(text: &[u8], context: &Context) -> Result<TakenOver, Error> {
         .map_err(|_| Error("it is neither text nor an SQLite database".to_owned()))?
         .trim_start_matches('\u{feff}');
     let document = if text.trim_start().starts_with(['{', '[']) {
-        serde_json::from_str(text).map_err(|error| Error(format!("it is no valid JSON: {error}")))?
+        serde_json::from_str(text).map_err(|error| Error(format!("it is not valid JSON: {error}")))?
     } else {
         yaml::read(text).map_err(Error)?
     };
@@ -156,17 +156,18 @@ fn recognise(document: &Value) -> Result<Kind, &'static str> {
     if sub2api::is(document)
         || (document["access_token"].is_string() && document["refresh_token"].is_string())
     {
-        return Err("it holds accounts of logins: connect them at POST /api/oauth/import, or in the console");
+        return Err(
+            "it holds accounts connected by OAuth logins: import them with POST /api/oauth/import, or in \
+             the console",
+        );
     }
-    Err(
-        "it is no file of a gateway that is known here: a backup of Switchyard, metapi or All API Hub, a database of \
-         metapi, new-api or one-api, or a config.yaml of CLIProxyAPI or LiteLLM",
-    )
+    Err("it is not a known file of a gateway: a backup of Switchyard, metapi or All API Hub, a database of \
+         metapi, new-api or one-api, or a config.yaml of CLIProxyAPI or LiteLLM")
 }
 
 fn from_database(database: &Foreign, context: &Context) -> Result<TakenOver, Error> {
     if database.has("crypto_keys", &[]) && database.has("schema_migrations", &[]) {
-        return Err(Error("it is a database of Switchyard itself: `switchyard restore` takes it".to_owned()));
+        return Err(Error("it is a database of Switchyard itself: use `switchyard restore`".to_owned()));
     }
     if hub_database::is(database) {
         return hub_database::read(database, context);
@@ -177,6 +178,6 @@ fn from_database(database: &Foreign, context: &Context) -> Result<TakenOver, Err
     let mut tables: Vec<&str> = database.tables().collect();
     tables.sort_unstable();
     tables.truncate(8);
-    let message = "it is an SQLite database of none of metapi, new-api and one-api; its tables begin with";
+    let message = "it is an SQLite database, but not of metapi, new-api or one-api; its first tables are";
     Err(Error(format!("{message}: {}", tables.join(", "))))
 }

@@ -84,8 +84,8 @@ const TOKEN_COLUMNS: &[&str] = &[
 /// Known tables that are not taken, and why; other tables are listed as unknown.
 const OTHER_TABLES: &[(&str, &str)] = &[
     ("users", "there are no users here, only keys for clients"),
-    ("options", "settings of that program: set what is still needed in the settings here"),
-    ("logs", "the history of requests stays behind"),
+    ("options", "settings of that program: set what you still need in the settings here"),
+    ("logs", "the history of requests is not imported"),
     ("redemptions", "there are no redemption codes here"),
     ("top_ups", "there are no payments here"),
     ("midjourneys", "tasks of that program"),
@@ -96,22 +96,19 @@ const DERIVED_TABLES: &[&str] =
     &["abilities", "quota_data", "setups", "sqlite_sequence", "channels", "tokens"];
 /// Columns about the past or that program's internal work, listed once for the whole table.
 const UNTAKEN_OF_CHANNELS: &[(&str, &str)] = &[
-    (
-        "test_model",
-        "the model that a channel was tried with: probes here try the models that an account offers",
-    ),
-    ("test_time", "when a channel was last tried"),
-    ("response_time", "how fast a channel was: that is measured anew"),
-    ("balance_updated_time", "when the balance was read: it is read anew"),
-    ("used_quota", "what was used stays behind"),
+    ("test_model", "the model for tests of a channel: probes here use the models that an account offers"),
+    ("test_time", "when a channel was last tested"),
+    ("response_time", "how fast a channel was: it is measured again"),
+    ("balance_updated_time", "when the balance was read: it is read again"),
+    ("used_quota", "usage is not imported"),
     ("need_reconcile", "a part of that program's accounting"),
     ("other", "a detail of the kind of upstream, such as the version of an API"),
-    ("other_info", "why and when a channel was switched off"),
+    ("other_info", "why and when a channel was disabled"),
 ];
 const UNTAKEN_OF_TOKENS: &[(&str, &str)] = &[
-    ("created_time", "when a token was made"),
+    ("created_time", "when a token was created"),
     ("accessed_time", "when a token was last used"),
-    ("used_quota", "what was used stays behind: what is left is the limit of the key"),
+    ("used_quota", "usage is not imported: the remaining quota becomes the limit of the key"),
     ("cross_group_retry", "groups do not limit a key here"),
     ("billing_type", "a part of that program's accounting"),
 ];
@@ -133,12 +130,12 @@ pub(super) fn read(database: &Foreign) -> Result<TakenOver, Error> {
     let mut draft = Draft::default();
     for (table, columns) in [("channels", CHANNEL_COLUMNS), ("tokens", TOKEN_COLUMNS)] {
         for column in database.unknown_columns(table, columns) {
-            draft.leave(format!("{table}.{column}"), "a column that is not known here");
+            draft.leave(format!("{table}.{column}"), "an unknown column");
         }
     }
     let (channels, is_cut) = database.rows("channels", CHANNEL_COLUMNS)?;
     if is_cut {
-        draft.leave("channels", "there are more rows than are read");
+        draft.leave("channels", "the table has more rows than are read");
     }
     take_channels(kind, &channels, &mut draft);
     tell_untaken("channels", UNTAKEN_OF_CHANNELS, &channels, &mut draft);
@@ -148,7 +145,7 @@ pub(super) fn read(database: &Foreign) -> Result<TakenOver, Error> {
         let reason = match known {
             Some((_, reason)) => reason,
             None if DERIVED_TABLES.contains(&table) => continue,
-            None => "a table that is not known here",
+            None => "an unknown table",
         };
         let rows = database.count(table);
         if rows > 0 {
@@ -202,7 +199,7 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
     for channel in &served {
         let accounts = accounts(channel, draft);
         if channel.models.is_empty() && !accounts.is_empty() {
-            draft.leave(&channel.place, "it names no models: only its account is taken");
+            draft.leave(&channel.place, "it names no models: only its account is imported");
         }
         for (account, on) in &accounts {
             *in_use.entry(*account).or_default() |= on;
@@ -264,7 +261,10 @@ fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<Serv
     }
     let mapping = row.json("model_mapping").and_then(|mapping| serde_json::from_value(mapping).ok());
     if mapping.is_none() && row.text("model_mapping").is_some_and(|text| text != "null") {
-        draft.leave(&place, "its model mapping is no JSON object of texts: models go by their own names");
+        draft.leave(
+            &place,
+            "its model mapping is not a JSON object whose values are strings: models keep their own names",
+        );
     }
     let keys = keys(row, &place, draft);
     untaken_columns(row, &place, draft);
@@ -295,7 +295,7 @@ fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)>
         None => text.lines().map(str::to_owned).collect(),
     };
     if keys.len() > MAX_KEYS {
-        draft.leave(place, format!("it has {} keys; the first {MAX_KEYS} are taken", keys.len()));
+        draft.leave(place, format!("it has {} keys; only the first {MAX_KEYS} are imported", keys.len()));
         keys.truncate(MAX_KEYS);
     }
     let is_on = row.int("status").unwrap_or(ON) == ON;
@@ -325,7 +325,7 @@ fn accounts(channel: &Served, draft: &mut Draft) -> Vec<(RowId, bool)> {
     let row = channel.row;
     let url = channel.of_type.address(row.text("base_url").as_deref());
     if url.is_empty() || url.contains(['{', '}']) {
-        draft.leave(&channel.place, "its address is missing or is made of the model's name");
+        draft.leave(&channel.place, "its address is missing, or contains the name of the model");
         return Vec::new();
     }
     let site_name = if row.text("base_url").is_some() { &channel.name } else { channel.of_type.name };
@@ -375,7 +375,7 @@ fn login_account(place: &str, site: RowId, name: &str, key: &str, draft: &mut Dr
     let login: Value = serde_json::from_str(key).unwrap_or_default();
     let text = |name: &str| login[name].as_str().map(str::trim).filter(|text| !text.is_empty());
     let (Some(token), Some(account)) = (text("access_token"), text("account_id")) else {
-        draft.leave(place, "its credentials have no access_token and account_id");
+        draft.leave(place, "its credentials lack access_token or account_id");
         return None;
     };
     let oauth = serde_json::json!({"provider": "codex", "accountKey": account, "email": text("email"),
@@ -392,12 +392,12 @@ fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
         row.text(column).is_some_and(|text| !matches!(text.as_str(), "{}" | "null" | "[]" | "\"\""))
     };
     let untaken = [
-        ("open_ai_organization", "the organization of OpenAI: set it as a custom header of the site"),
-        ("openai_organization", "the organization of OpenAI: set it as a custom header of the site"),
-        ("status_code_mapping", "status codes are judged by rules of our own"),
-        ("param_override", "changes to requests: write them as payload rules in the settings"),
+        ("open_ai_organization", "the OpenAI organization: set it as a custom header of the site"),
+        ("openai_organization", "the OpenAI organization: set it as a custom header of the site"),
+        ("status_code_mapping", "status codes: they are judged by built-in rules here"),
+        ("param_override", "changes to request bodies: write them as payload rules in the settings"),
         ("header_override", "headers: set them as custom headers of the site"),
-        ("system_prompt", "a prompt of the channel's own: write it as a payload rule in the settings"),
+        ("system_prompt", "a prompt of the channel: write it as a payload rule in the settings"),
         ("remark", "notes"),
         ("tag", "tags of channels"),
     ];
@@ -417,18 +417,21 @@ fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
             .collect();
         names.truncate(10);
         if !names.is_empty() {
-            draft.leave(format!("{place}, {column}"), format!("not known here: {}", names.join(", ")));
+            draft.leave(format!("{place}, {column}"), format!("unknown: {}", names.join(", ")));
         }
     }
     let groups = row.text("group").unwrap_or_default();
     if !groups.is_empty() && groups != "default" {
         draft.leave(
             format!("{place}, group"),
-            "groups do not limit who uses a channel: every key may, as far as its models allow",
+            "groups do not limit who uses a channel here: every key may use it for the models that it allows",
         );
     }
     if row.int("auto_ban") == Some(0) {
-        draft.leave(format!("{place}, auto_ban"), "a failing channel is left out for a while, always");
+        draft.leave(
+            format!("{place}, auto_ban"),
+            "whether a failing channel is disabled: here it always cools down for a while",
+        );
     }
 }
 
@@ -452,7 +455,7 @@ fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
     let blocked: HashSet<i64> = users.iter().filter(is_blocked).filter_map(|user| user.int("id")).collect();
     let (tokens, is_cut) = database.rows("tokens", TOKEN_COLUMNS)?;
     if is_cut {
-        draft.leave("tokens", "there are more rows than are read");
+        draft.leave("tokens", "the table has more rows than are read");
     }
     for row in &tokens {
         let id = row.int("id").unwrap_or(row.rowid);
@@ -468,7 +471,7 @@ fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
         };
         let owner_is_blocked = row.int("user_id").is_some_and(|user| blocked.contains(&user));
         if owner_is_blocked {
-            draft.leave(&place, "its user is switched off or deleted: the key is taken, and switched off");
+            draft.leave(&place, "its user is disabled or deleted: the key is imported disabled");
         }
         let is_limited = row.flag("model_limits_enabled").unwrap_or(false);
         let listed =

@@ -39,7 +39,7 @@ const OF_ACCOUNT: &[&str] = &[
 const OF_CREDENTIALS: &[&str] = &["api_key", "base_url"];
 /// Members of an account that are not taken, and why.
 const LEFT: [(&str, &str); 3] = [
-    ("rate_multiplier", "the price of an account: set its unit cost"),
+    ("rate_multiplier", "the price of an account: set it as its unit cost"),
     ("notes", "notes"),
     ("extra", "settings of that program"),
 ];
@@ -73,14 +73,16 @@ pub(super) fn read(document: &Value) -> TakenOver {
 
 fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str, Secret>) {
     if !is_key(account) {
-        return draft
-            .leave(place, "an account of a login: connect it at POST /api/oauth/import, or in the console");
+        return draft.leave(
+            place,
+            "an account of an OAuth login: import it with POST /api/oauth/import, or in the console",
+        );
     }
     let text =
         |value: &Value| value.as_str().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let vendor = text(&account["platform"]).unwrap_or_default().to_ascii_lowercase();
     let Some((_, platform, address)) = PLATFORMS.into_iter().find(|(name, ..)| *name == vendor) else {
-        return draft.leave(place, "its platform is not known here");
+        return draft.leave(place, "its platform is unknown");
     };
     let credentials = &account["credentials"];
     let url = text(&credentials["base_url"]).unwrap_or_else(|| address.to_owned());
@@ -97,15 +99,15 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
         // The account's owner did not want it to be used without its proxy.
         Some(None) => {
             draft.set_account(id, "status", "disabled".into());
-            let reason = "the file has no such proxy that can be used: the account is switched off";
+            let reason = "the file has no usable proxy with this key: the account is imported disabled";
             draft.leave(format!("{place}.proxy_key"), reason);
         }
         None => {}
     }
     for (member, reason) in [
-        ("concurrency", "requests at once: set a limit at the site"),
-        ("priority", "the order of accounts: set priorities of channels"),
-        ("expires_at", "the end of an account: disable it then"),
+        ("concurrency", "the number of requests at once: set a limit at the site"),
+        ("priority", "the order of accounts: set the priorities of channels"),
+        ("expires_at", "the expiry date of an account: disable it then"),
     ] {
         if account[member].as_f64().is_some_and(|number| number > 0.0) {
             draft.leave(format!("{place}.{member}"), reason);
@@ -115,7 +117,7 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
         draft.leave(format!("{place}.{member}"), reason);
     }
     if says_something(&credentials["model_mapping"]) {
-        let reason = "models that the account serves under other names: write model mappings of routes";
+        let reason = "other names of the account's models: write them as model mappings of routes";
         draft.leave(format!("{place}.credentials.model_mapping"), reason);
     }
     let left: Vec<&str> = OF_ACCOUNT.iter().copied().chain(LEFT.map(|(member, _)| member)).collect();
@@ -131,7 +133,7 @@ fn name_unknown(draft: &mut Draft, place: &str, object: &Value, known: &[&str]) 
         members.filter(|(name, value)| !known.contains(&name.as_str()) && says_something(value))
     {
         let place = if place.is_empty() { member.clone() } else { format!("{place}.{member}") };
-        draft.leave(place, "a member that is not known here");
+        draft.leave(place, "an unknown member");
     }
 }
 

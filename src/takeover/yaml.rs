@@ -28,20 +28,20 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     let mut anchors: HashMap<usize, (Value, usize)> = HashMap::new();
     let mut total = 0_usize;
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| format!("it is no valid YAML: {error}"))?;
+        let (event, span) = event.map_err(|error| format!("it is not valid YAML: {error}"))?;
         let line = span.start.line();
         let (value, anchor, size) = match event {
             Event::SequenceStart(anchor, _) => {
                 open.push(Open::List { items: Vec::new(), anchor, size: VALUE });
                 if open.len() > MAX_DEPTH {
-                    return Err(format!("line {line}: more than {MAX_DEPTH} values inside each other"));
+                    return Err(format!("line {line}: values are nested deeper than {MAX_DEPTH} levels"));
                 }
                 continue;
             }
             Event::MappingStart(anchor, _) => {
                 open.push(Open::Map { members: Map::new(), name: None, anchor, size: VALUE });
                 if open.len() > MAX_DEPTH {
-                    return Err(format!("line {line}: more than {MAX_DEPTH} values inside each other"));
+                    return Err(format!("line {line}: values are nested deeper than {MAX_DEPTH} levels"));
                 }
                 continue;
             }
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
                 Some(Open::Map { members, anchor, size, .. }) => {
                     (Value::Object(merged(members)), anchor, size)
                 }
-                None => return Err(format!("line {line}: an end without a beginning")),
+                None => return Err(format!("line {line}: an end without a start")),
             },
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain
@@ -70,7 +70,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
         };
         total += size;
         if total > MAX_SIZE {
-            return Err("it is too large with its aliases written out".to_owned());
+            return Err("it is too large once its aliases are expanded".to_owned());
         }
         if anchor != 0 {
             total += size;
@@ -88,7 +88,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
                     None => *name = Some(member_name(value, line)?),
                     Some(name) => {
                         if members.contains_key(&name) {
-                            return Err(format!("line {line}: a name that stands twice in one mapping"));
+                            return Err(format!("line {line}: a name occurs twice in one mapping"));
                         }
                         members.insert(name, value);
                     }
@@ -125,7 +125,9 @@ fn member_name(value: Value, line: usize) -> Result<String, String> {
         Value::String(name) => Ok(name),
         Value::Null => Ok(String::new()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
-        Value::Array(_) | Value::Object(_) => Err(format!("line {line}: a list or mapping as a name")),
+        Value::Array(_) | Value::Object(_) => {
+            Err(format!("line {line}: a list or mapping is used as a name"))
+        }
     }
 }
 
@@ -181,7 +183,7 @@ mod tests {
         }
         assert!(read(&text).unwrap_err().contains("too large"));
         let deep: String = (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
-        assert!(read(&deep).unwrap_err().contains("inside each other"));
+        assert!(read(&deep).unwrap_err().contains("nested deeper"));
         assert!(read(&"[".repeat(10_000)).is_err());
         for broken in ["a: [1", "a: 1\na: 2", "a: *nowhere", "? [a]\n: b", "a: b: c"] {
             assert!(read(broken).is_err(), "{broken}");

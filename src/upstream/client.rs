@@ -160,7 +160,10 @@ impl Client {
         if let Some(proxy) = origin.forwarder()
             && head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
-            let why = format!("outbound proxy {} wants a login, or another one (407)", dial::name(proxy));
+            let why = format!(
+                "outbound proxy {} asks for a login, or refuses the one it was given (407)",
+                dial::name(proxy)
+            );
             let error = SendError::new(ErrorKind::Proxy, why);
             return Err(error.after(Progress::whole(Came::Refusal)));
         }

@@ -114,7 +114,7 @@ impl Dialer {
         handshake(proxy, stream, &target).await.map_err(|reason| {
             SendError::new(
                 ErrorKind::Proxy,
-                format!("outbound proxy {} gives no way to {target}: {reason}", name(proxy)),
+                format!("outbound proxy {} cannot reach {target}: {reason}", name(proxy)),
             )
         })
     }
@@ -163,7 +163,9 @@ impl Dialer {
 }
 
 async fn secure(tls: &TlsConnector, stream: Stream, host: &str) -> Result<Stream, SendError> {
-    let failed = |reason: String| SendError::new(ErrorKind::Tls, format!("no TLS with {host}: {reason}"));
+    let failed = |reason: String| {
+        SendError::new(ErrorKind::Tls, format!("the TLS handshake with {host} failed: {reason}"))
+    };
     let name =
         ServerName::try_from(bare(host).to_owned()).map_err(|_| failed("not a valid host name".into()))?;
     let tls = tls.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;

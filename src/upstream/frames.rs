@@ -106,7 +106,7 @@ impl FrameBody {
                 None => break BodyError::closed(cut),
                 Some(Ok(Message::Binary(_))) => {
                     break BodyError::protocol(
-                        "the upstream sent a frame over its WebSocket that is no text",
+                        "the upstream sent a binary frame over its WebSocket instead of text",
                     );
                 }
                 Some(Err(error @ (Error::Capacity(_) | Error::Utf8(_)))) => {

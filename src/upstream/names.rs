@@ -95,7 +95,7 @@ impl Names {
     ) -> Result<Vec<SocketAddr>, SendError> {
         let mut asked = self.ask(host);
         let answer = asked.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
-        let unheard = || Err(without_address(ErrorKind::Dns, host, "the question was given up"));
+        let unheard = || Err(without_address(ErrorKind::Dns, host, "the lookup was cancelled"));
         let mut addresses = answer.unwrap_or_else(unheard)?;
         addresses.iter_mut().for_each(|address| address.set_port(port));
         Ok(addresses)
@@ -180,13 +180,13 @@ fn judged(host: &str, found: io::Result<Vec<SocketAddr>>) -> Result<Vec<SocketAd
         without_address(kind, host, &error.to_string())
     })?;
     if addresses.is_empty() {
-        return Err(without_address(ErrorKind::Dns, host, "the name server knows none"));
+        return Err(without_address(ErrorKind::Dns, host, "it has no address"));
     }
     Ok(addresses)
 }
 
 fn without_address(kind: ErrorKind, host: &str, reason: &str) -> SendError {
-    SendError::new(kind, format!("{host} has no address: {reason}"))
+    SendError::new(kind, format!("the name {host} cannot be resolved: {reason}"))
 }
 
 #[cfg(test)]
@@ -214,18 +214,18 @@ mod tests {
     #[tokio::test]
     async fn a_name_without_address_says_why() {
         for (answer, kind, reason) in [
-            ((|_| Ok(Vec::new())) as fn(&str) -> _, ErrorKind::Dns, "the name server knows none"),
+            ((|_| Ok(Vec::new())) as fn(&str) -> _, ErrorKind::Dns, "it has no address"),
             (|_| Err(io::Error::other("no such name")), ErrorKind::Dns, "no such name"),
             (
                 |_| Err(io::Error::from_raw_os_error(24)),
                 ErrorKind::Exhausted,
                 "Too many open files (os error 24)",
             ),
-            (|_| panic!("the resolver's own fault"), ErrorKind::Dns, "the question was given up"),
+            (|_| panic!("the resolver's own fault"), ErrorKind::Dns, "the lookup was cancelled"),
         ] {
             let error = names(answer).resolve("some.test", 80).await.expect_err("no address");
             assert_eq!(error.kind(), kind, "{reason}");
-            assert_eq!(error.message(), format!("some.test has no address: {reason}"));
+            assert_eq!(error.message(), format!("the name some.test cannot be resolved: {reason}"));
         }
     }
 

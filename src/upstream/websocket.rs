@@ -273,8 +273,10 @@ fn head(status: u16, content_type: &str, told: &[(String, String)]) -> Result<An
         |why: String| SendError::new(ErrorKind::Protocol, why).after(Progress::whole(Came::Answer));
     match parse_answer(text.as_bytes(), false) {
         Ok(Some((head, _))) => Ok(head),
-        Ok(None) => Err(unusable("the upstream's WebSocket told no headers".to_owned())),
-        Err(error) => Err(unusable(format!("the upstream's WebSocket told headers that are none ({error})"))),
+        Ok(None) => Err(unusable("the upstream's WebSocket answered without headers".to_owned())),
+        Err(error) => {
+            Err(unusable(format!("the upstream's WebSocket answered with invalid headers ({error})")))
+        }
     }
 }
 
@@ -315,7 +317,7 @@ async fn answer(
         })?;
         let refusal = socket::refusal(&text);
         if !is_first && refusal.as_ref().is_some_and(Refusal::is_goodbye) {
-            let error = SendError::new(ErrorKind::Closed, "the upstream wants a new WebSocket".to_owned());
+            let error = SendError::new(ErrorKind::Closed, "the upstream asks for a new WebSocket".to_owned());
             return Err(error.after(Progress::whole(Came::Goodbye)));
         }
         if let Some(Refusal { status, headers, body: refusal }) = refusal {

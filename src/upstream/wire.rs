@@ -268,7 +268,7 @@ impl Wire {
             match ready!(self.read(cx)) {
                 Ok(1..) => {}
                 Ok(0) if matches!(self.framing, Framing::UntilClose) => return Poll::Ready(Ok(Piece::End)),
-                Ok(0) => return Poll::Ready(Err(broken("it is not whole"))),
+                Ok(0) => return Poll::Ready(Err(broken("it ends too early"))),
                 // Servers that end a body this way seldom say goodbye to TLS. A cut is noticed by the content: JSON
                 // that does not parse, a stream without its last event.
                 Err(error)

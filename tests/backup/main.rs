@@ -109,7 +109,7 @@ fn an_import_keeps_the_numbers_of_the_document_where_they_are_free_and_serves_at
     };
     let arrays = ["sites", "accounts", "tokenRoutes", "routeChannels"];
     assert_eq!(arrays.map(numbers), [vec![7], vec![9], vec![3], vec![5]]);
-    assert_eq!(upstream.asked_for("/v1/models").len(), 0, "nobody was asked");
+    assert_eq!(upstream.asked_for("/v1/models").len(), 0, "no request was sent");
     assert_eq!(chat(&gateway, "model-a").status, 200);
     assert_eq!(gateway.models(), ["model-a"]);
     assert_eq!(upstream.last("/v1/chat/completions").header("authorization"), Some("Bearer sk-of-ann"));

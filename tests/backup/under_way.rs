@@ -60,7 +60,7 @@ fn an_import_is_a_task_that_shows_how_far_it_is() {
         .collect();
     let steps = [
         "Reading the document",
-        "Checking that it is whole",
+        "Checking that the document is complete",
         "Staging 1502 rows",
         "Comparing with what is stored",
         "Writing",

@@ -30,7 +30,7 @@ fn what_cannot_be_used_is_taken_and_named() {
             "sites 9 (three): its proxy",
             "sites 11 (split): customHeaders: Header \"x-team\" has characters",
             "accounts 9 (ann): its proxy",
-            "tokenRoutes 3 (re:(): it matches nothing",
+            "tokenRoutes 3 (re:(): its pattern is invalid",
             "downstreamApiKeys (k): it does not begin with sk-",
         ];
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");

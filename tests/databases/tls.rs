@@ -20,7 +20,7 @@ jPKlSWracswgfAIgcdFBfIixe06URNVL9Q3IBVqhKaFFDiknxbu/fXDzc/s=
 -----END CERTIFICATE-----
 ";
 
-/// Returns `None` if the server has no TLS.
+/// Returns `None` if the server does not support TLS.
 fn home() -> Option<Arc<Home>> {
     let has_tls = std::env::var("SWITCHYARD_TEST_DATABASE_TLS").is_ok_and(|value| value == "true");
     let home = Home::new();
@@ -87,5 +87,5 @@ fn a_server_without_tls_is_refused_when_it_is_asked_for() {
     relay.hide_tls();
     let url = relay.instead_of(&server.url());
     let said = refused(asking(&home, "ca.pem").with("DB_URL", &url), &home);
-    assert!(said.contains("the server has no TLS"), "{said}");
+    assert!(said.contains("the server does not support TLS"), "{said}");
 }

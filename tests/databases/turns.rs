@@ -85,7 +85,7 @@ fn a_start_waits_for_who_prepares_the_database_and_changes_nothing_meanwhile() {
         preparing.end();
         for start in starting {
             let gateway = start.join().expect("it starts once it may");
-            gateway.wait_for_output("another instance prepares the database");
+            gateway.wait_for_output("another instance is preparing the database");
             assert_eq!(gateway.admin().get("/api/sites").status, 200);
         }
     });

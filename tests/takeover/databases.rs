@@ -146,8 +146,8 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
     let told = moving.import(&[]);
     for told_of in [
         "it was deleted",
-        "switched off",
-        "`home.example` is no address",
+        "imported disabled",
+        "`home.example` is not an address",
         "none of the addresses",
         "tokens.used_quota (2 rows)",
         "tokens.accessed_time (2 rows)",
@@ -243,15 +243,15 @@ fn a_running_service_takes_the_file_of_another_gateway_as_it_is() {
     let yaml = b"model_list:\n- {model_name: n, litellm_params: {model: openai/n, api_key: sk-of-yaml}}\n\
         - {model_name: v, litellm_params: {model: openai/v, api_key: os.environ/PATH}}\n";
     let taken = send("", yaml).expect(200);
-    assert!(taken["warnings"].to_string().contains("only the command line reads"), "{taken}");
+    assert!(taken["warnings"].to_string().contains("which reads variables"), "{taken}");
     assert_eq!(list(&gateway, "/api/accounts").len(), 2);
     let ours = gateway.admin().get("/api/settings/backup/export").body;
     for (body, told_of) in [
         (&file[..100], "cannot be read"),
-        (b"- of no gateway", "no file of a gateway"),
+        (b"- of no gateway", "not a known file of a gateway"),
         (b"\xff\xfe\x00", "neither text nor"),
-        (b"", "no file of a gateway"),
-        (&ours, "sent sealed"),
+        (b"", "not a known file of a gateway"),
+        (&ours, "of Switchyard sealed"),
     ] {
         let refused = send("", body).expect(400)["message"].to_string();
         assert!(refused.contains(told_of), "{told_of} in {refused}");
@@ -349,7 +349,7 @@ fn who_serves_from_the_data_directory_is_not_worked_around() {
 #[test]
 fn what_is_no_file_of_a_gateway_is_named() {
     for (sql, told_of) in
-        [("CREATE TABLE notes (a)", "notes"), ("CREATE TABLE channels (id)", "none of metapi")]
+        [("CREATE TABLE notes (a)", "notes"), ("CREATE TABLE channels (id)", "not of metapi")]
     {
         let (status, told) = Move::of_database("x.db", sql).refuse(&[]);
         assert_eq!(status, 65, "{told}");
@@ -478,7 +478,7 @@ fn an_old_database_of_metapi_lacks_columns_and_a_password_without_its_secret_is_
         INSERT INTO route_channels (id,route_id,account_id) VALUES (1,1,1);", hub(true)));
     let told = moving.import(&[]);
     assert!(
-        told.contains("from_the_future") && told.contains("no secret that was given opens its password"),
+        told.contains("from_the_future") && told.contains("none of the given secrets decrypts its password"),
         "{told}"
     );
     let gateway = moving.start();

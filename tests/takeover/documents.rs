@@ -56,7 +56,7 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
         "accounts[].exchange_rate (1 accounts)",
         "accounts[].tagIds (1 accounts)",
         "accounts[].checkIn.customCheckIn (1 accounts)",
-        "accounts[].invented (1 accounts): a member that is not known here",
+        "accounts[].invented (1 accounts): an unknown member",
     ] {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
@@ -368,7 +368,7 @@ fn no_secret_of_this_program_is_a_key_that_a_file_names() {
     let told = moving.import(&[]);
     for name in own {
         assert!(
-            told.contains(&format!("the variable {name} is not set, or is Switchyard's own")),
+            told.contains(&format!("the variable {name} is not set, or is one of Switchyard's own")),
             "{name}: {told}"
         );
     }
@@ -428,12 +428,12 @@ fn what_is_no_document_of_a_gateway_is_told_with_what_it_is() {
     for (text, told_of) in [
         ("{\"type\": \"sub2api-data\", \"accounts\": []}", "/api/oauth/import"),
         ("{\"type\": \"codex\", \"access_token\": \"a\", \"refresh_token\": \"r\"}", "/api/oauth/import"),
-        ("{\"a\": 1}", "no file of a gateway"),
+        ("{\"a\": 1}", "not a known file of a gateway"),
         ("{\"a\": ", "JSON"),
         ("[1, 2", "JSON"),
-        ("just words", "no file of a gateway"),
+        ("just words", "not a known file of a gateway"),
         ("a: b: c", "YAML"),
-        ("", "no file of a gateway"),
+        ("", "not a known file of a gateway"),
         ("\u{0}\u{1}", "YAML"),
     ] {
         let moving = Move::of_text("file", text);
@@ -481,7 +481,7 @@ fn the_import_of_the_admin_api_takes_documents_of_other_gateways() {
     let models = json!({"model_list": [{"model_name": "m", "litellm_params":
         {"model": "openai/x", "api_base": "https://l.example", "api_key": "os.environ/AUTH_TOKEN"}}]});
     let answer = gateway.admin().post(import, &json!({"data": models})).expect(200);
-    assert!(answer["warnings"].to_string().contains("only the command line reads"), "{answer}");
+    assert!(answer["warnings"].to_string().contains("which reads variables"), "{answer}");
     assert_eq!(list(&gateway, "/api/sites").len(), 3);
 }
 

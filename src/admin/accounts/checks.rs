@@ -40,7 +40,7 @@ pub async fn refresh(admin: Arc<Admin>, mut request: Request) -> Result<Response
     let started = admin.jobs.tasks.start(spec, move |_progress| async move {
         let (summary, results) = check(&for_task, only).await?;
         let message = format!(
-            "{} account(s): {} read, {} failed, {} skipped",
+            "{} account(s): {} checked, {} failed, {} skipped",
             summary.total, summary.success, summary.failed, summary.skipped
         );
         Ok(Done { message, result: json!({ "summary": summary, "results": results }) })

@@ -149,7 +149,7 @@ fn reload_behind(admin: &Arc<Admin>) {
     let spawned = admin.core.background.spawn("the reload of the account list", async move {
         let _done = Reloading(&for_reload.accounts_list.reloading);
         if let Err(error) = load(&for_reload).await {
-            log::warn!("the account list could not be reloaded: {}", error.message());
+            log::warn!("the list of accounts could not be reloaded: {}", error.message());
         }
     });
     if !spawned {

@@ -49,7 +49,7 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
                     format!("{}: {}", verdict.advice(), error.message)
                 }
                 _ if error.kind == SiteErrorKind::Unsupported => {
-                    format!("Sites of platform {} have no login", site.platform)
+                    format!("Sites of platform {} do not support login with a password", site.platform)
                 }
                 _ => error.message,
             };

@@ -36,7 +36,10 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let site = site_routes::find(&admin.core.store, account.site_id).await?;
     let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().user_info);
     let Some(platform) = platform.filter(|_| account.oauth_provider.is_none()) else {
-        return Err(AdminError::bad_request("This account cannot have a session"));
+        return Err(AdminError::bad_request(
+            "This account cannot have a session: its platform has none, or it was connected by an OAuth \
+             login",
+        ));
     };
     let site_client = site_client_of(&admin.core, &site, &account).map_err(|error| refusal_of(&error))?;
     let site_client = SiteClient {

@@ -14,7 +14,7 @@ pub static OPERATIONS: &[Operation] = &[
         .takes(&CREATE)
         .gives(Either(&[Of(&CREATED_ACCOUNT), Of(&CREATED_ACCOUNTS)]))
         .refuses(&[502]),
-    op("POST /api/accounts/verify-token", "Prove a credential without saving it")
+    op("POST /api/accounts/verify-token", "Check a credential with its site, without saving it")
         .takes(&VERIFY)
         .gives(Either(&[Of(&VERIFIED), Of(&REFUSED)])),
     op("POST /api/accounts/login", "Add an account by name and password, kept sealed to log in again")
@@ -23,7 +23,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /api/accounts/batch", "Enable, disable, delete or refresh several accounts")
         .takes(&BATCH)
         .gives(Of(&BATCH_RESULT)),
-    op("POST /api/accounts/health/refresh", "Ask one or all accounts how they are")
+    op("POST /api/accounts/health/refresh", "Check the health of one account or of all")
         .takes(&CHECK)
         .gives(Of(&CHECKED))
         .also(&[("202", Json(Of(&QUEUED)))])
@@ -34,7 +34,7 @@ pub static OPERATIONS: &[Operation] = &[
         .takes(&REBIND)
         .gives(Of(&REBOUND))
         .refuses(&[502]),
-    op("POST /api/accounts/{id}/balance", "Ask the site what an account has left")
+    op("POST /api/accounts/{id}/balance", "Read an account's balance from its site")
         .gives(Of(&REFRESHED_BALANCE))
         .refuses(&[502]),
     op("POST /api/accounts/{id}/clear-cooldown", "End the cooldowns and limits of an account's channels")
@@ -51,7 +51,7 @@ static CREDENTIAL: Object = Object::new(
     &[
         has("siteId", Id),
         may("credentialMode", OneOf(&["auto", "session", "apikey"])),
-        may("platformUserId", Id).about("Some sites ask for it beside a session"),
+        may("platformUserId", Id).about("The user id at the site; some sites need it with a session"),
     ],
 );
 
@@ -69,11 +69,11 @@ pub static CREATE: Object = Object::with(
     &[&CREDENTIAL, &ROTATION],
     &[
         may("accessToken", Text)
-            .about("A session or a key; several keys between blanks, commas or semicolons"),
+            .about("A session or a key; several keys are separated by blanks, commas or semicolons"),
         may("accessTokens", OrNull(&List(&Text))).about("Several keys, at most 200"),
         may("username", OrNull(&Text)),
         may("apiToken", OrNull(&Text)),
-        may("skipModelFetch", Boolean).about("Store it unverified"),
+        may("skipModelFetch", Boolean).about("Store the account without verifying it"),
         may("checkinEnabled", Boolean),
     ],
 );
@@ -93,7 +93,7 @@ pub static UPDATE: Object = Object::new(
         may("status", OneOf(&["active", "disabled", "expired", "unhealthy"])),
         may("checkinEnabled", Boolean),
         may("unitCost", OrNull(&Number)),
-        may("extraConfig", Either(&[Map(&Any), OrNull(&Text)])).about("An object, or its text"),
+        may("extraConfig", Either(&[Map(&Any), OrNull(&Text)])).about("An object, or its JSON as text"),
         may("refreshToken", OrNull(&Text)),
         may("tokenExpiresAt", MOMENT),
         may("isPinned", Boolean),
@@ -111,7 +111,7 @@ pub static BATCH: Object = Object::with(
 pub static CHECK: Object = Object::new(
     "AccountCheck",
     &[
-        may("accountId", Id).about("All accounts unless sent"),
+        may("accountId", Id).about("Default: all accounts"),
         may("wait", Boolean).about("Answer with the results instead of a task"),
     ],
 );

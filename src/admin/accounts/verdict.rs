@@ -46,7 +46,8 @@ impl Verdict {
             Self::NeedsUserId => "The site wants the user id of this credential: send platformUserId",
             Self::InvalidUserId => "The platformUserId does not belong to this credential",
             Self::ShieldBlocked => {
-                "A web page or a bot shield answered instead of the API; check the address, or use an API key"
+                "The site answered with a web page or a bot challenge instead of its API; check the \
+                 address, or use an API key"
             }
         }
     }

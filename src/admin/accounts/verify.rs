@@ -252,7 +252,7 @@ fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> CredentialRefusa
         (Some(verdict), _) => format!("{}: {}", verdict.advice(), error.message),
         (None, DiscoveryKind::Unauthorized) => format!("The site rejected the key: {}", error.message),
         (None, DiscoveryKind::EmptyModels) => "The key lists no models at this site".to_owned(),
-        (None, DiscoveryKind::Unknown) => format!("The site could not be asked: {}", error.message),
+        (None, DiscoveryKind::Unknown) => format!("The request to the site failed: {}", error.message),
     };
     let unverified = matches!(error.kind, DiscoveryKind::Unauthorized | DiscoveryKind::EmptyModels);
     CredentialRefusal { message, verdict, unverified, is_late: false }

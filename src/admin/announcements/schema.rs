@@ -5,7 +5,7 @@ use crate::admin::schema::Shape::*;
 use crate::admin::schema::{DONE, Object, Operation, has, may, op};
 
 pub static OPERATIONS: &[Operation] = &[
-    op("GET /api/site-announcements", "What sites announce")
+    op("GET /api/site-announcements", "Announcements of sites")
         .asks(&[
             LIMIT,
             OFFSET,
@@ -24,7 +24,7 @@ pub static OPERATIONS: &[Operation] = &[
 ];
 
 pub static SYNC: Object =
-    Object::new("AnnouncementSync", &[may("siteId", OrNull(&Id)).about("All sites unless sent")]);
+    Object::new("AnnouncementSync", &[may("siteId", OrNull(&Id)).about("Default: all sites")]);
 
 static SYNC_QUEUED: Object = Object::new(
     "QueuedAnnouncementSync",

@@ -45,8 +45,8 @@ pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOve
 pub fn take_over_file(file: File, config: &Config) -> Result<TakenOver, ImportError> {
     let taken = takeover::read_sent(file, &config.data_dir, &context(config));
     taken.map_err(|error| {
-        let advice = "a backup of ours is sent sealed, or as application/json in the member data";
-        ImportError::Refused(format!("The file is not taken over: {error}; {advice}"))
+        let advice = "send a backup of Switchyard sealed, or as application/json in the member data";
+        ImportError::Refused(format!("The file cannot be imported: {error}; {advice}"))
     })
 }
 

@@ -133,7 +133,8 @@ fn read(
     progress.begin(Stage::Reading, file.metadata().map_or(0, |file| file.len()));
     if form == Form::Foreign {
         if given.is_some() {
-            let message = "The body is not a sealed backup, or it is damaged: it takes no passphrase";
+            let message =
+                "A passphrase was sent, but the body is not a sealed backup, or its first line is damaged";
             return Err(AdminError::bad_request(message));
         }
         return ours(foreign::take_over_file(file, config)?, config);
@@ -142,8 +143,10 @@ fn read(
     let mut document = Document::read(text, &config.data_dir).map_err(ImportError::from)?;
     if form == Form::Enclosed {
         if let Some(option) = OPTIONS.into_iter().find(|option| document.has(&[option])) {
-            let message =
-                format!("{option} goes in the address: ?{option}=…, beside nothing but data in the body");
+            let message = format!(
+                "Send {option} in the query string (?{option}=…), not in the body; beside data the body \
+                 takes no other member"
+            );
             return Err(AdminError::bad_request(message));
         }
         document = document.within("data").ok_or_else(|| Invalid::field("data", "object"))?;

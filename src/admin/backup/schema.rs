@@ -6,15 +6,15 @@ use crate::admin::schema::{FILE, Member, Object, Operation, has, may, op};
 pub static OPERATIONS: &[Operation] = &[
     op(
         "GET /api/settings/backup/export",
-        "Everything that was set up, as one document with its credentials in clear, or sealed with a passphrase",
+        "The whole configuration as one document, with its credentials in clear or sealed with a passphrase",
     )
     .asks(&[
         may("type", OneOf(&["all", "accounts", "preferences"])),
-        may("passphrase", Text).about("As the header, which no log keeps"),
+        may("passphrase", Text).about("Same as X-Backup-Passphrase; prefer the header, which no log keeps"),
     ])
     .reads(&[PASSPHRASE])
     .gives_or(Of(&DOCUMENT), &[FILE]),
-    op("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing")
+    op("POST /api/settings/backup/import", "Import a backup document: all of it, or nothing")
         .asks(&[
             may("mode", Text),
             may("conflict", OneOf(&["skip", "overwrite", "fill", "fill-empty"])),
@@ -27,16 +27,19 @@ pub static OPERATIONS: &[Operation] = &[
         .refuses(&[409]),
     op(
         "GET /api/settings/backup/webdav",
-        "How a backup is kept on a WebDAV server, and what became of it last",
+        "The configuration of the WebDAV backup, and the result of its last run",
     )
     .gives(Of(&WEBDAV)),
-    op("PUT /api/settings/backup/webdav", "Change how a backup is kept on a WebDAV server")
+    op("PUT /api/settings/backup/webdav", "Change the configuration of the WebDAV backup")
         .takes(&WEBDAV_CHANGE)
         .gives(Of(&WEBDAV)),
-    op("POST /api/settings/backup/webdav/export", "Write the backup on the WebDAV server, and read it back")
-        .takes(&WEBDAV_EXPORT)
-        .gives(Of(&WEBDAV_WRITTEN)),
-    op("POST /api/settings/backup/webdav/import", "Import the backup on the WebDAV server")
+    op(
+        "POST /api/settings/backup/webdav/export",
+        "Write the backup to the WebDAV server, and read it back to check it",
+    )
+    .takes(&WEBDAV_EXPORT)
+    .gives(Of(&WEBDAV_WRITTEN)),
+    op("POST /api/settings/backup/webdav/import", "Import the backup that is on the WebDAV server")
         .reads(&[PASSPHRASE])
         .gives(Of(&WEBDAV_READ)),
 ];
@@ -54,7 +57,7 @@ static DOCUMENT: Object = Object::new(
         has("timestamp", Integer),
         has("checksum", Text),
         may("type", Text),
-        may("accounts", Map(&List(&Map(&Any)))).about("Rows by their table"),
+        may("accounts", Map(&List(&Map(&Any)))).about("The rows of each table, by the name of the table"),
         may("preferences", Of(&PREFERENCES)),
     ],
 );
@@ -146,7 +149,7 @@ static WEBDAV_STATE: Object = Object::open(
         has("lastSyncAt", OrNull(&Time)),
         has("lastError", OrNull(&Text)),
         may("lastWarning", Text)
-            .about("The server has another file than was written last, or lets nobody read it"),
+            .about("Set if the file on the server is not the one that was written last, or cannot be read"),
     ],
 );
 
@@ -159,7 +162,7 @@ static WEBDAV_WRITTEN: Object = Object::new(
         has("syncedAt", Time),
         has("lastSyncAt", Time),
         has("lastError", OrNull(&Text)),
-        may("warnings", List(&Text)).about("Why the file could not be read back and compared"),
+        may("warnings", List(&Text)).about("Why the written file could not be read back and compared"),
     ],
 );
 

@@ -105,8 +105,10 @@ impl From<backup::ImportError> for AdminError {
             backup::ImportError::Refused(why) => Self::bad_request(why),
             backup::ImportError::Store(error) => error.into(),
             backup::ImportError::NoThread(error) => error.into(),
-            backup::ImportError::Io(error) => Self::internal("a backup failed on the disk", error)
-                .flag("statusCode", StatusCode::INTERNAL_SERVER_ERROR.as_u16()),
+            backup::ImportError::Io(error) => {
+                Self::internal("a backup could not be written to or read from the disk", error)
+                    .flag("statusCode", StatusCode::INTERNAL_SERVER_ERROR.as_u16())
+            }
         }
     }
 }

@@ -95,7 +95,9 @@ fn saved(admin: &Admin) -> WebDav {
 fn usable(admin: &Admin) -> Result<WebDav> {
     let config = saved(admin);
     if !config.enabled || config.file_url.is_empty() {
-        return Err(AdminError::bad_request("WebDAV is not enabled, or has no fileUrl"));
+        return Err(AdminError::bad_request(
+            "WebDAV backups are disabled, or have no fileUrl: set enabled and fileUrl first",
+        ));
     }
     Ok(config)
 }

@@ -139,7 +139,7 @@ fn owner(route_index: &RouteIndex, id: RouteId) -> Result<&RouteRow> {
     let route = find(route_index, id)?;
     if route.is_group() {
         return Err(AdminError::bad_request(
-            "A group has no channels of its own: add them to its source routes",
+            "A group of routes has no channels of its own: add the channel to one of its source routes",
         ));
     }
     Ok(route)

@@ -213,7 +213,12 @@ impl<'a> ChannelEditor<'a> {
             Some(id) => {
                 let own = self.route_index.token(id).filter(|token| token.account_id == account.id);
                 let usable = own.filter(|token| token.is_usable());
-                Some(usable.ok_or_else(|| Invalid::field("tokenId", "a usable token of the account"))?)
+                Some(usable.ok_or_else(|| {
+                    Invalid::field(
+                        "tokenId",
+                        "id of an enabled token of the account whose whole value is saved",
+                    )
+                })?)
             }
             None if serves_by(account) == ServesBy::Tokens => self.route_index.default_token(account.id),
             None => None,

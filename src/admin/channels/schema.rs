@@ -25,8 +25,8 @@ pub static UPDATE: Object = Object::new(
     "ChannelUpdate",
     &[
         may("tokenId", OrNull(&Id)),
-        may("sourceModel", OrNull(&Text)).about("What is asked for upstream"),
-        may("priority", Number).about("The lowest number is asked first"),
+        may("sourceModel", OrNull(&Text)).about("The name of the model at the upstream"),
+        may("priority", Number).about("Channels with the lowest number are tried first"),
         may("weight", Number),
         may("enabled", Boolean),
     ],

@@ -9,10 +9,10 @@ use crate::admin::tasks::schema::QUEUED;
 pub static OPERATIONS: &[Operation] = &[
     op("POST /api/checkin/trigger", "Check all accounts in, as a task").also(&[("202", Json(Of(&QUEUED)))]),
     op("POST /api/checkin/trigger/{id}", "Check one account in").gives(Of(&CHECKIN_OUTCOME)),
-    op("GET /api/checkin/logs", "Check-ins, newest first, and why they ended so")
+    op("GET /api/checkin/logs", "Check-ins, newest first, each with the reason for its result")
         .asks(&[LIMIT, OFFSET, may("accountId", Id)])
         .gives(List(&Of(&CHECKIN_LOG))),
-    op("PUT /api/checkin/schedule", "When check-ins happen by themselves")
+    op("PUT /api/checkin/schedule", "Change when automatic check-ins run")
         .takes(&SCHEDULE)
         .gives(Of(&SCHEDULED)),
 ];

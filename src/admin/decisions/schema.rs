@@ -6,22 +6,25 @@ use crate::admin::schema::{Object, Operation, has, may, op};
 use crate::admin::tasks::schema::QUEUED;
 
 pub static OPERATIONS: &[Operation] = &[
-    op("GET /api/routes/decision", "Why a request for a model would go where it goes")
+    op("GET /api/routes/decision", "Explain which channel a request for a model would use")
         .asks(&[has("model", Text)])
         .gives(Of(&EXPLAINED)),
-    op("POST /api/routes/decision/batch", "Where requests for several models would go, and why")
+    op("POST /api/routes/decision/batch", "Explain which channels requests for several models would use")
         .takes(&MODELS)
         .gives(Of(&BY_NAME)),
     op(
         "POST /api/routes/decision/by-route/batch",
-        "Where requests for models of named routes would go, and why",
+        "Explain which channels requests for models of given routes would use",
     )
     .takes(&BY_ROUTE)
     .gives(Of(&BY_ROUTE_AND_MODEL)),
-    op("POST /api/routes/decision/route-wide/batch", "Where requests to whole routes would go, and why")
-        .takes(&ROUTES)
-        .gives(Of(&BY_NAME)),
-    op("POST /api/routes/decision/refresh", "Work out the decisions of all routes anew")
+    op(
+        "POST /api/routes/decision/route-wide/batch",
+        "Explain which channels requests to whole routes would use",
+    )
+    .takes(&ROUTES)
+    .gives(Of(&BY_NAME)),
+    op("POST /api/routes/decision/refresh", "Compute the decisions of all routes again, as a task")
         .also(&[("202", Json(Of(&QUEUED)))]),
 ];
 
@@ -29,7 +32,7 @@ static SHARED: Object = Object::new(
     "DecisionOptions",
     &[
         may("refreshPricingCatalog", Any).about("true reads the price lists of the accounts concerned first"),
-        may("persistSnapshots", Any).about("true keeps the decisions for the lists of routes"),
+        may("persistSnapshots", Any).about("true stores the decisions, for the lists of routes to show"),
     ],
 );
 

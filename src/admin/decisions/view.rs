@@ -196,16 +196,16 @@ fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
             ("lower_priority", "channels of a more preferred priority are available".into())
         }
         Place::NearLimit => {
-            ("near_limit", "a limit of its account is nearly used up; others go first".into())
+            ("near_limit", "a limit of its account is nearly used up; other channels are tried first".into())
         }
         Place::BehindBreaker => {
-            ("breaker_open", "its site or model fails again and again; others go first".into())
+            ("breaker_open", "its site or model keeps failing; other channels are tried first".into())
         }
-        Place::FailedLately => ("recent_failure", "failed lately; others go first".into()),
+        Place::FailedLately => ("recent_failure", "failed recently; other channels are tried first".into()),
         Place::Weighed { score, health } => ("candidate", weighed(one.channel, score, *health, percent)),
         Place::InTurn => match percent {
-            0.0 => ("waiting", format!("{}: others have waited longer", strategy.as_str())),
-            _ => ("next", format!("{}: waited longest", strategy.as_str())),
+            0.0 => ("waiting", format!("{}: other channels have gone unused for longer", strategy.as_str())),
+            _ => ("next", format!("{}: unused for the longest time", strategy.as_str())),
         },
         Place::Stable { pool, effective, site_channels, conditions, health } => {
             let (code, pool) = match pool {

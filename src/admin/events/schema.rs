@@ -5,7 +5,7 @@ use crate::admin::schema::Shape::*;
 use crate::admin::schema::{DONE, Object, Operation, has, may, op};
 
 pub static OPERATIONS: &[Operation] = &[
-    op("GET /api/events", "What the operator should notice, newest first")
+    op("GET /api/events", "Events for the operator, newest first")
         .asks(&[LIMIT, OFFSET, may("type", Text), may("read", OneOf(&["true", "false"]))])
         .gives(List(&Of(&EVENT))),
     op("DELETE /api/events", "Delete all events").gives(Of(&DONE)),

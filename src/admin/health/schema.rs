@@ -4,7 +4,7 @@ use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::*;
 use crate::admin::schema::{Object, Operation, has, may, op};
 
-pub static OPERATIONS: &[Operation] = &[op("GET /api/desktop/health", "The process answers")
+pub static OPERATIONS: &[Operation] = &[op("GET /api/desktop/health", "Check that the process answers")
     .gives(Of(&HEALTH))
     .also(&[("503", Json(Of(&HEALTH)))])];
 

@@ -82,7 +82,9 @@ pub async fn reset_usage(admin: Arc<Admin>, request: Request) -> Result<Response
 /// `GET /api/downstream-keys/{id}/value`: shows the key in full, to be copied.
 pub async fn value(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let row = find(&admin.core.store, require_id(&request)?).await?;
-    let key = row.key.as_ref().ok_or_else(|| AdminError::conflict("The stored key cannot be opened"))?;
+    let key = row.key.as_ref().ok_or_else(|| {
+        AdminError::conflict("The stored key cannot be decrypted with the current secret: create a new key")
+    })?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "id": row.id, "key": key.expose() })))
 }
 

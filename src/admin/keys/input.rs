@@ -111,7 +111,7 @@ pub fn check_references(known: &Referable, before: &KeySettings, after: &KeySett
             format!("default_api_key of account {account_id}")
         }
     });
-    missing("excludedCredentialRefs", "credential of that account and site", named.collect())
+    missing("excludedCredentialRefs", "credential with this account and site", named.collect())
 }
 
 fn is_known(known: &Referable, excluded: &ExcludedCredential) -> bool {

@@ -10,13 +10,13 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /api/downstream-keys/batch", "Enable, disable, delete, reset or label several keys")
         .takes(&BATCH)
         .gives(Of(&BATCH_RESULT)),
-    op("GET /api/downstream-keys/summary", "What each key used").asks(SUMMARY_QUERY).gives(Of(&SUMMARY)),
+    op("GET /api/downstream-keys/summary", "Usage of each key").asks(SUMMARY_QUERY).gives(Of(&SUMMARY)),
     op("PUT /api/downstream-keys/{id}", "Change a key").takes(&UPDATE).gives(Of(&KEY)).refuses(&[409]),
     op("DELETE /api/downstream-keys/{id}", "Delete a key").gives(Of(&DONE)),
-    op("POST /api/downstream-keys/{id}/reset-usage", "Count a key's usage from zero").gives(Of(&KEY)),
-    op("GET /api/downstream-keys/{id}/value", "The key itself").gives(Of(&VALUE)).refuses(&[409]),
-    op("GET /api/downstream-keys/{id}/overview", "What one key used").gives(Of(&OVERVIEW)),
-    op("GET /api/downstream-keys/{id}/trend", "What one key used by hour or day")
+    op("POST /api/downstream-keys/{id}/reset-usage", "Reset a key's usage to zero").gives(Of(&KEY)),
+    op("GET /api/downstream-keys/{id}/value", "A key in full").gives(Of(&VALUE)).refuses(&[409]),
+    op("GET /api/downstream-keys/{id}/overview", "Usage of one key").gives(Of(&OVERVIEW)),
+    op("GET /api/downstream-keys/{id}/trend", "Usage of one key by hour or day")
         .asks(&[RANGE, may("timeZone", Text)])
         .gives(Of(&TREND)),
 ];
@@ -47,18 +47,18 @@ pub static UPDATE: Object = Object::new(
         may("tags", WORDS),
         may("enabled", Boolean),
         may("expiresAt", OrNull(&Text)),
-        may("maxCost", LIMIT).about("In USD; null and blank are no limit"),
+        may("maxCost", LIMIT).about("In USD; null or blank: no limit"),
         may("maxRequests", LIMIT),
-        may("supportedModels", WORDS).about("Names and patterns; none allows nothing"),
+        may("supportedModels", WORDS).about("Names and patterns of models; an empty list allows none"),
         may("allowedRouteIds", Either(&[List(&Any), OrNull(&Text)])),
         may("siteWeightMultipliers", Either(&[Map(&Any), OrNull(&Text)]))
             .about("A factor for each site by its id"),
         may("excludedSiteIds", Either(&[List(&Any), OrNull(&Text)])),
         may("excludedCredentialRefs", Either(&[List(&Of(&CREDENTIAL)), OrNull(&Text)])),
-        may("maxConcurrency", LIMIT).about("0, null and blank are no limit"),
+        may("maxConcurrency", LIMIT).about("0, null or blank: no limit"),
         may("requestsPerMinute", LIMIT),
         may("tokensPerMinute", LIMIT),
-        may("allowedIps", WORDS).about("Addresses and networks; none lets everybody in"),
+        may("allowedIps", WORDS).about("Addresses and networks of clients; an empty list admits all"),
         may("budgets", Either(&[List(&Of(&BUDGET)), OrNull(&Text)])).about("At most 8"),
     ],
 );
@@ -133,8 +133,8 @@ pub static BUDGET: Object = Object::new(
         may("maxRequests", LIMIT),
         may("maxTokens", LIMIT),
         may("models", WORDS),
-        may("used", Any).about("Shown, and ignored when it comes back"),
-        may("resetsAt", Any).about("Shown, and ignored when it comes back"),
+        may("used", Any).about("Set in answers; ignored in requests"),
+        may("resetsAt", Any).about("Set in answers; ignored in requests"),
     ],
 );
 

@@ -40,7 +40,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// `GET /api/stats/live`
 pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let Some(place) = admin.live_readers.enter() else {
-        let message = format!("{MOST} readers follow the log already: close one of them first");
+        let message = format!("{MOST} clients already follow the live log: close one of them first");
         return Err(AdminError::new(StatusCode::TOO_MANY_REQUESTS, message));
     };
     // Read before the response begins: whatever is logged after that is shown.
@@ -53,7 +53,7 @@ pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
         let mut follower = Follower::new(core, events, seen);
         tokio::select! {
             ended = follower.follow() => if let Err(error) = ended {
-                log::warn!("a reader of the live log is sent away: {error}");
+                log::warn!("a client of the live log is disconnected: {error}");
             },
             () = gone.closed() => {}
         }

@@ -6,7 +6,7 @@ use crate::admin::schema::{Member, Object, Operation, has, may, op};
 
 pub static OPERATIONS: &[Operation] = &[
     op("GET /api/stats/proxy-logs", "The log of attempts, newest first").asks(LOG_QUERY).gives(Of(&LOG_LIST)),
-    op("DELETE /api/stats/proxy-logs", "Empty the log; the sums stay").gives(Of(&CLEARED)),
+    op("DELETE /api/stats/proxy-logs", "Delete all rows of the log; the sums made from them stay").gives(Of(&CLEARED)),
     op("GET /api/stats/live", "The log of attempts as it grows, as server-sent events: `log` (a row of the list), `skipped` (how many rows were not shown)").streams(),
     op("GET /api/stats/proxy-logs/{id}", "One attempt with its billing details, all attempts of its request, and the number of its trace").gives(Of(&LOG_DETAIL)),
     op("GET /api/stats/proxy-debug/traces", "Requests recorded in full, newest first").asks(&[LIMIT]).gives(Of(&TRACES)),
@@ -22,7 +22,8 @@ static LOG_QUERY: &[Member] = &[
     may("siteId", Id),
     may("from", Text),
     may("to", Text),
-    may("view", Text).about("`query` for the page, `meta` for what stands around it; both unless sent"),
+    may("view", Text)
+        .about("`query`: the page of rows; `meta`: totals and the choices for filters; default: both"),
 ];
 
 static LOG_LIST: Object = Object::new(

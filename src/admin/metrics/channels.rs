@@ -33,7 +33,11 @@ pub(super) fn write(page: &mut Page, core: &Core) {
         core.metrics.series.all().into_iter().map(|series| Labelled::of(series, &sites)).collect();
     counts(page, &all);
     times(page, &all);
-    page.family("switchyard_channel_requests_in_flight", "gauge", "Attempts at work, by channel and model.");
+    page.family(
+        "switchyard_channel_requests_in_flight",
+        "gauge",
+        "Attempts in progress, by channel and model.",
+    );
     for one in &all {
         page.sample(&one.labels(), one.series.in_flight());
     }
@@ -44,7 +48,7 @@ fn counts(page: &mut Page, all: &[Labelled]) {
     page.family(
         "switchyard_channel_requests_total",
         "counter",
-        "Attempts that ended, by channel, model and class of the upstream status; none is without an answer.",
+        "Attempts that ended, by channel, model and class of the upstream's status; `none` means no answer.",
     );
     for one in all {
         for (status, count) in one.series.statuses().filter(|(_, count)| *count > 0) {
@@ -55,7 +59,7 @@ fn counts(page: &mut Page, all: &[Labelled]) {
     page.family(
         "switchyard_channel_failures_total",
         "counter",
-        "Attempts that failed, also in the middle of an answer or because the client hung up.",
+        "Attempts that failed, including those cut off in the middle of an answer or by the client.",
     );
     for one in all {
         page.sample(&one.labels(), one.series.failures());
@@ -63,7 +67,7 @@ fn counts(page: &mut Page, all: &[Labelled]) {
     page.family(
         "switchyard_channel_tokens_total",
         "counter",
-        "Tokens as the upstream reports them; input has those read from and written to caches in it.",
+        "Tokens as the upstream reports them; input includes tokens read from and written to caches.",
     );
     for one in all {
         for (kind, count) in one.series.tokens() {
@@ -86,7 +90,11 @@ fn times(page: &mut Page, all: &[Labelled]) {
     for one in all {
         page.histogram(&one.labels(), &one.series.first_byte().read());
     }
-    page.family("switchyard_channel_duration_seconds", "histogram", "Time to the end of an attempt.");
+    page.family(
+        "switchyard_channel_duration_seconds",
+        "histogram",
+        "Time from the start to the end of an attempt.",
+    );
     for one in all {
         page.histogram(&one.labels(), &one.series.duration().read());
     }
@@ -94,7 +102,11 @@ fn times(page: &mut Page, all: &[Labelled]) {
 
 /// Writes one sample per channel; its model is the channel's source model, or the pattern of its route.
 fn cooling(page: &mut Page, snapshot: &Snapshot, most: usize) {
-    page.family("switchyard_channel_cooling", "gauge", "1 while a channel is left alone after a failure.");
+    page.family(
+        "switchyard_channel_cooling",
+        "gauge",
+        "1 while a channel is cooling down after a failure, else 0.",
+    );
     let now = time::now_ms();
     let routes = snapshot.routes().iter().filter(|route| !route.is_group());
     let channels = routes.flat_map(|route| route.channels.iter().map(move |channel| (route, channel)));

@@ -47,7 +47,7 @@ fn traffic(page: &mut Page, core: &Core) {
     }
     page.gauge(
         "switchyard_requests_in_flight",
-        "Requests that are with an upstream.",
+        "Requests in progress at an upstream.",
         metrics.in_flight.get(),
     );
     page.gauge("switchyard_streams_in_flight", "Answers being streamed.", metrics.streams.get());
@@ -62,7 +62,7 @@ fn traffic(page: &mut Page, core: &Core) {
     let (dropped, waiting) = (telemetry.dropped(), telemetry.waiting());
     page.counter(
         "switchyard_log_rows_dropped_total",
-        "Log rows given up because the writer lagged.",
+        "Log rows dropped because the writer could not keep up.",
         dropped,
     );
     page.gauge("switchyard_log_rows_waiting", "Log rows waiting for the writer.", waiting);
@@ -85,11 +85,11 @@ fn upstreams(page: &mut Page, core: &Core) {
         cooling += u64::from(cooling_until(channel, now).is_some());
     }
     page.gauge("switchyard_channels", "Channels of all routes.", channels);
-    page.gauge("switchyard_channels_cooling", "Channels left alone after a failure.", cooling);
+    page.gauge("switchyard_channels_cooling", "Channels that are cooling down after a failure.", cooling);
     let idle = core.client.idle_connections();
     page.gauge(
         "switchyard_upstream_connections_idle",
-        "Upstream connections kept for the next request.",
+        "Idle upstream connections kept for later requests.",
         idle,
     );
 }
@@ -104,7 +104,7 @@ fn process(page: &mut Page, core: &Core) {
     }
     page.gauge(
         "switchyard_instances",
-        "Processes that serve from the same database.",
+        "Number of processes that serve from the same database.",
         instances.len() as u64,
     );
     let uptime = (time::now_ms() - core.started).max(0) as f64 / 1000.0;

@@ -3,4 +3,4 @@
 use crate::admin::schema::{Operation, op};
 
 pub static OPERATIONS: &[Operation] =
-    &[op("GET /metrics", "State of the process in the Prometheus text form").writes("text/plain")];
+    &[op("GET /metrics", "Metrics of the process in the text format of Prometheus").writes("text/plain")];

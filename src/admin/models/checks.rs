@@ -91,7 +91,8 @@ fn finished(started: &Started, task: Option<Task>) -> Response {
         });
         return http::json(StatusCode::OK, &body);
     }
-    let message = task.map_or_else(|| "the probe was forgotten".to_owned(), |task| task.message);
+    let message =
+        task.map_or_else(|| "the result of the probe is no longer kept".to_owned(), |task| task.message);
     let body = json!({
         "success": false,
         "reused": started.reused,

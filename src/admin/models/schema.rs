@@ -7,14 +7,17 @@ use crate::admin::sites::schema::POST_PROBE;
 use crate::admin::tasks::schema::QUEUED;
 
 pub static OPERATIONS: &[Operation] = &[
-    op("GET /api/models/marketplace", "Models that can be had, from whom and for how much")
+    op("GET /api/models/marketplace", "Available models, with the accounts that offer them and their prices")
         .asks(&[may("refresh", Text), may("includePricing", Text)])
         .gives(Of(&MARKETPLACE)),
-    op("GET /api/models/token-candidates", "Which tokens offer each model, and which accounts lack one")
-        .gives(Of(&TOKEN_CANDIDATES)),
+    op(
+        "GET /api/models/token-candidates",
+        "The tokens that reach each model, and the accounts without such a token",
+    )
+    .gives(Of(&TOKEN_CANDIDATES)),
     op("POST /api/models/check/{id}", "Ask a site for an account's models, then rebuild the routes")
         .gives(Of(&CHECKED)),
-    op("POST /api/models/probe", "Try which models are really served")
+    op("POST /api/models/probe", "Probe which models are really served")
         .takes(&PROBE)
         .gives(Of(&PROBED))
         .also(&[("202", Json(Of(&QUEUED))), ("500", Json(Of(&PROBE_FAILED)))])
@@ -24,7 +27,7 @@ pub static OPERATIONS: &[Operation] = &[
 pub static PROBE: Object = Object::new(
     "ModelProbe",
     &[
-        may("accountId", Either(&[Id, OrNull(&Text)])).about("All accounts unless sent"),
+        may("accountId", Either(&[Id, OrNull(&Text)])).about("Default: all accounts"),
         may("wait", Boolean).about("Answer with the results instead of a task"),
     ],
 );

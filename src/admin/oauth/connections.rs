@@ -61,7 +61,10 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
                 Err(problem) => Err(problem),
             };
             if let Err(problem) = revoked {
-                log::info!("the token of the deleted account {} was not revoked: {problem}", account.id);
+                log::info!(
+                    "the token of the deleted account {} could not be revoked at its provider: {problem}",
+                    account.id
+                );
             }
         });
     }

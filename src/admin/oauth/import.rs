@@ -105,8 +105,8 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
         true => Ok(()),
         false => rebuild_in(jobs, Scope::of_accounts(ids)).await.map(drop),
     };
-    let rebuilt =
-        rebuilt.inspect_err(|error| log::error!("the routes of an import could not be made: {error}"));
+    let rebuilt = rebuilt
+        .inspect_err(|error| log::error!("the routes of imported accounts could not be built: {error}"));
     for (place, stored) in kept {
         let id = stored.activated.account_id;
         outcomes[place].result = match &rebuilt {

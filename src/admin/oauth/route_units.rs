@@ -37,7 +37,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         other => other.into(),
     })?;
     if let Err(error) = follow(&admin, &unit.account_ids).await {
-        log::error!("the routes of a new route unit could not be made: {error}");
+        log::error!("the routes of a new route unit could not be built: {error}");
         route_units::delete(store, id).await?;
         admin.core.publish().await?;
         rebuild_best_effort(&admin.jobs, Scope::of_accounts(unit.account_ids)).await;
@@ -77,7 +77,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let members: Vec<AccountId> = unit.members.iter().map(|member| member.account_id).collect();
     route_units::delete(store, unit.id).await?;
     if let Err(error) = follow(&admin, &members).await {
-        log::error!("the routes could not be made without a route unit: {error}");
+        log::error!("the routes could not be rebuilt after a route unit was deleted: {error}");
         route_units::restore(store, &unit, &channels).await?;
         admin.core.publish().await?;
         rebuild_best_effort(&admin.jobs, Scope::of_accounts(members)).await;

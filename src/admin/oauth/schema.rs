@@ -7,19 +7,22 @@ use crate::admin::schema::{DONE, Object, Operation, has, may, op};
 pub static OPERATIONS: &[Operation] = &[
     op("GET /api/oauth/providers", "Providers whose accounts are connected by a login in a browser")
         .gives(Of(&PROVIDERS)),
-    op("POST /api/oauth/providers/{provider}/start", "Begin a login: where to send the browser")
-        .takes(&START)
-        .gives(Of(&STARTED))
-        .refuses(&[404]),
-    op("GET /api/oauth/sessions/{state}", "How far a login is").gives(Of(&SESSION)),
+    op(
+        "POST /api/oauth/providers/{provider}/start",
+        "Begin a login; the answer has the address to open in a browser",
+    )
+    .takes(&START)
+    .gives(Of(&STARTED))
+    .refuses(&[404]),
+    op("GET /api/oauth/sessions/{state}", "The state of a login").gives(Of(&SESSION)),
     op(
         "POST /api/oauth/sessions/{state}/manual-callback",
-        "End a login with the address that the browser was sent to",
+        "Complete a login with the address that the browser was sent back to",
     )
     .takes(&PASTE)
     .gives(Of(&DONE))
     .refuses(&[409]),
-    op("GET /api/oauth/callback/{provider}", "The browser comes back from a provider")
+    op("GET /api/oauth/callback/{provider}", "The address to which a provider sends the browser back")
         .asks(&[may("state", Text), may("code", Text), may("error", Text), may("error_description", Text)])
         .writes("text/html"),
     op("POST /api/oauth/connections/{id}/rebind", "Begin a login for an account that is connected already")
@@ -42,32 +45,41 @@ pub static OPERATIONS: &[Operation] = &[
         "Ask a provider how much of its limits an account has used",
     )
     .gives(Of(&QUOTA_READ)),
-    op("POST /api/oauth/connections/quota/refresh-batch", "The same for several accounts")
-        .takes(&QUOTA_BATCH)
-        .gives(Of(&QUOTAS_READ)),
-    op("POST /api/oauth/route-units", "Make several connected accounts one channel per route")
-        .takes(&UNIT_CREATE)
-        .gives(Of(&UNIT_SAVED))
-        .refuses(&[404]),
+    op(
+        "POST /api/oauth/connections/quota/refresh-batch",
+        "Ask providers how much of their limits several accounts have used",
+    )
+    .takes(&QUOTA_BATCH)
+    .gives(Of(&QUOTAS_READ)),
+    op(
+        "POST /api/oauth/route-units",
+        "Combine several connected accounts into a route unit: one channel per route",
+    )
+    .takes(&UNIT_CREATE)
+    .gives(Of(&UNIT_SAVED))
+    .refuses(&[404]),
     op(
         "PATCH /api/oauth/route-units/{id}",
         "Change the name of a route unit, or how its next member is picked",
     )
     .takes(&UNIT_UPDATE)
     .gives(Of(&UNIT_SAVED)),
-    op("DELETE /api/oauth/route-units/{id}", "Give each account of a route unit channels of its own again")
-        .gives(Of(&DONE)),
+    op(
+        "DELETE /api/oauth/route-units/{id}",
+        "Delete a route unit; each of its accounts gets channels of its own again",
+    )
+    .gives(Of(&DONE)),
 ];
 
 pub static PROXY: Object = Object::new(
     "ConnectionProxy",
-    &[may("proxyUrl", OrNull(&Text)).about("null and blank are none"), may("useSystemProxy", Boolean)],
+    &[may("proxyUrl", OrNull(&Text)).about("null or blank: no proxy"), may("useSystemProxy", Boolean)],
 );
 
 pub static START: Object = Object::with(
     "LoginStart",
     &[&PROXY],
-    &[may("accountId", Id).about("Logs that account in again"), may("projectId", Text)],
+    &[may("accountId", Id).about("The account to log in again"), may("projectId", Text)],
 );
 
 pub static PASTE: Object = Object::new("PastedCallback", &[has("callbackUrl", Text)]);
@@ -77,7 +89,7 @@ pub static IMPORT: Object = Object::with(
     &[&PROXY],
     &[
         may("items", OrNull(&List(&Map(&Any)))).about("Exported connections, at most 100"),
-        may("data", Any).about("One exported connection, where items is not sent"),
+        may("data", Any).about("One exported connection, if items is not sent"),
     ],
 );
 
@@ -90,7 +102,7 @@ pub const STRATEGY: Shape = OneOf(&["round_robin", "stick_until_unavailable"]);
 pub static UNIT_CREATE: Object = Object::new(
     "RouteUnitCreate",
     &[
-        has("accountIds", List(&Id)).about("At least two, of one site and provider"),
+        has("accountIds", List(&Id)).about("At least two accounts of one site and provider"),
         has("name", Text),
         may("strategy", OrNull(&STRATEGY)),
     ],

@@ -123,7 +123,11 @@ pub(super) fn target(text: &str) -> Result<Uri> {
     if text.is_empty() {
         return Err(Refused::invalid("Invalid path. Expected non-empty string."));
     }
-    let refused = || Refused::invalid(format!("The path {text} cannot be tried"));
+    let refused = || {
+        Refused::invalid(format!(
+            "The path {text} cannot be tested here: use a path of the proxy, such as /v1/chat/completions"
+        ))
+    };
     if !is_plain {
         return Err(refused());
     }

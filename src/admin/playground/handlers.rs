@@ -107,7 +107,7 @@ async fn tried(admin: Arc<Admin>, mut request: Request, form: Form, streamed: St
     };
     let limit = admin.core.config.request_body_limit;
     match internal::send(&admin.proxy, internal_request).await {
-        None => Refused::not_found("The service has no such route").into_response(),
+        None => Refused::not_found("The proxy has no route for this method and path").into_response(),
         Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
         Some(response) => answer::whole(response, limit).await,
     }

@@ -80,7 +80,10 @@ impl JobList {
         jobs.retain(|_, job| !job.is_expired(now));
         if jobs.len() >= MAX_JOBS {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            return Err(Refused::failed(status, format!("There are {MAX_JOBS} jobs already")));
+            return Err(Refused::failed(
+                status,
+                format!("There are {MAX_JOBS} jobs already: delete one first"),
+            ));
         }
         let job = Job {
             state: JobState::Pending { _running: running },

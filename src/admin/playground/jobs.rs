@@ -41,7 +41,7 @@ pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Valu
 /// Sends the request; returns the proxy's response, or its error.
 async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValue>, Box<RawValue>> {
     let Some(response) = internal::send(&admin.proxy, request).await else {
-        return Err(raw(&Refused::not_found("The service has no such route").error()));
+        return Err(raw(&Refused::not_found("The proxy has no route for this method and path").error()));
     };
     let answer = Answer::read(response, admin.core.config.request_body_limit)
         .await

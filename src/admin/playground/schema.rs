@@ -5,31 +5,32 @@ use crate::admin::schema::Shape::*;
 use crate::admin::schema::{DONE, Object, Operation, has, may, op};
 
 pub static OPERATIONS: &[Operation] = &[
-    op("POST /api/test/proxy", "Try a request to the proxy as an operator")
-        .takes(&CALL)
-        .gives(Any)
-        .also(TRY_REFUSALS),
-    op("POST /api/test/proxy/stream", "The same, answered as server-sent events")
+    op("POST /api/test/proxy", "Send a test request to the proxy").takes(&CALL).gives(Any).also(TRY_REFUSALS),
+    op("POST /api/test/proxy/stream", "Send a test request to the proxy; the answer is server-sent events")
         .takes(&CALL)
         .streams()
         .also(TRY_REFUSALS),
-    op("POST /api/test/proxy/jobs", "The same, answered later").takes(&CALL).also(JOB_ANSWERS),
-    op("GET /api/test/proxy/jobs/{id}", "How a try goes, or what it gave")
+    op("POST /api/test/proxy/jobs", "Send a test request to the proxy as a job; the job has the answer")
+        .takes(&CALL)
+        .also(JOB_ANSWERS),
+    op("GET /api/test/proxy/jobs/{id}", "The state of a test request, or its result")
         .gives(Of(&TRY_JOB))
         .also(&[("404", REFUSED)]),
-    op("DELETE /api/test/proxy/jobs/{id}", "Stop a try, or forget one that has ended")
+    op("DELETE /api/test/proxy/jobs/{id}", "Cancel a test request, or delete one that has ended")
         .gives(Of(&DONE))
         .also(&[("404", REFUSED)]),
-    op("POST /api/test/chat", "Try a plain conversation").takes(&CHAT).gives(Any).also(TRY_REFUSALS),
-    op("POST /api/test/chat/stream", "The same, answered as server-sent events")
+    op("POST /api/test/chat", "Send a test conversation").takes(&CHAT).gives(Any).also(TRY_REFUSALS),
+    op("POST /api/test/chat/stream", "Send a test conversation; the answer is server-sent events")
         .takes(&CHAT)
         .streams()
         .also(TRY_REFUSALS),
-    op("POST /api/test/chat/jobs", "The same, answered later").takes(&CHAT).also(JOB_ANSWERS),
-    op("GET /api/test/chat/jobs/{id}", "How a try goes, or what it gave")
+    op("POST /api/test/chat/jobs", "Send a test conversation as a job; the job has the answer")
+        .takes(&CHAT)
+        .also(JOB_ANSWERS),
+    op("GET /api/test/chat/jobs/{id}", "The state of a test request, or its result")
         .gives(Of(&TRY_JOB))
         .also(&[("404", REFUSED)]),
-    op("DELETE /api/test/chat/jobs/{id}", "Stop a try, or forget one that has ended")
+    op("DELETE /api/test/chat/jobs/{id}", "Cancel a test request, or delete one that has ended")
         .gives(Of(&DONE))
         .also(&[("404", REFUSED)]),
 ];
@@ -44,16 +45,16 @@ const REFUSED: Answer = Json(Of(&TRY_REFUSED));
 static TRY_REFUSED: Object = Object::open(
     "TryRefused",
     &[may("error", Any)
-        .about("An object with message and type, or what the proxy answered; a text of the chat routes")],
+        .about("An object with message and type, or the proxy's own answer; on the chat routes a string")],
 );
 
 pub static CALL: Object = Object::new(
     "TryCall",
     &[
         has("path", Text).about("A path of the proxy, such as /v1/chat/completions"),
-        may("method", OrNull(&Text)).about("POST unless sent; GET or DELETE"),
+        may("method", OrNull(&Text)).about("POST (the default), GET or DELETE"),
         may("requestKind", OrNull(&OneOf(&["json", "multipart", "empty"])))
-            .about("json unless sent; GET and DELETE take only empty"),
+            .about("Default: json; must be empty for GET and DELETE"),
         may("stream", OrNull(&Boolean)),
         may("jobMode", OrNull(&Boolean)),
         may("rawMode", OrNull(&Boolean)),
@@ -61,7 +62,7 @@ pub static CALL: Object = Object::new(
         may("rawJsonText", OrNull(&Text)),
         may("multipartFields", OrNull(&Map(&Text))),
         may("multipartFiles", OrNull(&List(&Of(&FILE)))),
-        may("forcedChannelId", Any).about("The only channel that may answer"),
+        may("forcedChannelId", Any).about("The channel to use; no other is tried"),
     ],
 );
 

@@ -68,7 +68,7 @@ impl RouteInput {
     pub fn change(self, row: &RouteRow) -> Result<RouteDraft> {
         if self.group.is_some_and(|group| group != row.is_group()) {
             return Err(AdminError::bad_request(
-                "Invalid routeMode. A pattern route and an explicit group do not become each other.",
+                "Invalid routeMode. A pattern route cannot become an explicit group, nor the reverse.",
             ));
         }
         self.over(RouteDraft {
@@ -91,7 +91,7 @@ impl RouteInput {
         if let Some(sources) = &mut draft.sources {
             let name = draft.display_name.clone();
             draft.model_pattern =
-                name.ok_or_else(|| Invalid::field("displayName", "the name of the group"))?;
+                name.ok_or_else(|| Invalid::field("displayName", "non-empty name of the group"))?;
             // Stored sources are left alone: a group whose routes are all deleted can still be renamed or disabled.
             match self.sources {
                 Some(sent) if sent.is_empty() => {

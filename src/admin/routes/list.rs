@@ -75,8 +75,8 @@ async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Resu
                     };
                     let frame = portion.map(Frame::data).map_err(|error| {
                         portions.is_ended = true;
-                        log::warn!("a list of routes ends early: {}", error.message());
-                        Truncated("the list could not be read to its end")
+                        log::warn!("a list of routes was cut off: {}", error.message());
+                        Truncated("the rest of the list could not be read")
                     });
                     Some((frame, (portions, None)))
                 },

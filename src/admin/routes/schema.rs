@@ -31,11 +31,10 @@ pub static CREATE: Object = Object::new(
     "RouteCreate",
     &[
         may("routeMode", Text).about("`explicit_group` for a group of routes; anything else is a pattern"),
-        may("modelPattern", Text)
-            .about("A name, a pattern with * and ?, or a regular expression behind `re:`"),
+        may("modelPattern", Text).about("A name, a pattern with * and ?, or `re:` and a regular expression"),
         may("displayName", OrNull(&Text)),
         may("displayIcon", OrNull(&Text)),
-        may("modelMapping", OrNull(&Text)).about("A JSON object of texts, as text"),
+        may("modelMapping", OrNull(&Text)).about("A JSON object whose values are strings, as text"),
         may("routingStrategy", Text).about("weighted, round_robin or stable_first"),
         may("enabled", Boolean),
         may("sourceRouteIds", List(&Id)).about("The routes of a group"),

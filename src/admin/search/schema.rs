@@ -9,7 +9,7 @@ use crate::admin::sites::schema::SITE;
 use crate::admin::tokens::schema::LISTED_TOKEN;
 
 pub static OPERATIONS: &[Operation] =
-    &[op("POST /api/search", "Look for a text in sites, accounts, tokens, logs and models")
+    &[op("POST /api/search", "Search sites, accounts, tokens, logs and models for a text")
         .takes(&SEARCH)
         .gives(Of(&FOUND))];
 

@@ -55,7 +55,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let event = NewEvent {
         kind: "status",
         title: "Database of the next start".to_owned(),
-        message: Some(format!("The next start uses {} ({})", place.masked(), place.kind.title())),
+        message: Some(format!("The next start will use {} ({})", place.masked(), place.kind.title())),
         level: EventLevel::Info,
         related_id: None,
         related_type: Some("settings"),
@@ -65,10 +65,11 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let mut answer = runtime(&admin).await?;
     let message = match answer["restartRequired"] == true {
         true if !relocate::is_usable(place.kind) => {
-            "Saved; it is used after a restart, and this build cannot use it: start one that has its driver"
+            "Saved. It takes effect after a restart, but this build has no driver for it: restart with a \
+             build that has"
         }
-        true => "Saved; it is used after a restart",
-        false => "Saved; it is in use already",
+        true => "Saved. It takes effect after a restart",
+        false => "Saved. It is already in use",
     };
     answer.insert("message".into(), message.into());
     Ok(http::json(StatusCode::OK, &Value::Object(answer)))
@@ -96,7 +97,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
     let place = read_place(&admin, &fields)?;
     let overwrite = fields.bool("overwrite")?.unwrap_or(true);
     if place.is(&admin.core.database) {
-        return Err(AdminError::bad_request("The target is the database in use: there is nothing to copy"));
+        return Err(AdminError::bad_request("The target is the database already in use: name another one"));
     }
     let copying = admin.copying.begin().ok_or_else(copying::refused)?;
     let (tell, told) = oneshot::channel();

@@ -65,7 +65,7 @@ pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Respons
     let event = NewEvent {
         kind: "status",
         title: "Usage cleared".to_owned(),
-        message: Some(format!("{deleted} log rows, all sums, counters and cooldowns were forgotten")),
+        message: Some(format!("{deleted} log rows and all sums, counters and cooldowns were deleted")),
         level: EventLevel::Warning,
         related_id: None,
         related_type: Some("settings"),
@@ -97,7 +97,8 @@ async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
         Purpose::Index => (Purpose::Seal, "The seal key is being rotated"),
     };
     if let Some(other) = rekey::running(jobs, other) {
-        let message = format!("{its_work}. Try again when that task has ended (GET /api/tasks/{})", other.id);
+        let message =
+            format!("{its_work}. Try again after that task has ended (GET /api/tasks/{})", other.id);
         return Err(AdminError::conflict(message));
     }
     if let Some(running) = rekey::running(jobs, purpose) {
@@ -146,7 +147,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
         }
     };
     if timeout(DRAIN, ended).await.is_err() {
-        log::warn!("a reset goes on although requests are still at their upstreams");
+        log::warn!("the factory reset proceeds although some requests are still in progress");
     }
     admin.core.begin_reset();
     admin.jobs.tasks.stop_all().await;
@@ -178,8 +179,8 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     admin.core.live.retain_limits(&HashSet::new());
     admin.core.notifier.reset_cooldowns().await;
     log::warn!(
-        "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
-         change it at POST /api/settings/auth/change"
+        "factory reset done: AUTH_TOKEN has its built-in value again, which is accepted from this machine \
+         only; change it with POST /api/settings/auth/change"
     );
     if !is_elsewhere {
         // Resumes a change of keys that was stopped halfway. A database that is left resumes it when it is opened
@@ -191,11 +192,13 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
 
 /// Reports that the tables are empty but that their former pages may still hold deleted rows.
 async fn tell_of_remains(admin: &Arc<Admin>, error: &crate::store::Error) {
-    log::error!("the files of the database may still hold deleted rows: {error}");
+    log::error!("deleted rows may still be readable in the files of the database: {error}");
     let event = NewEvent {
         kind: "status",
-        title: "Deleted data may still be in the files".to_owned(),
-        message: Some(format!("Reset once more, when nobody reads from the database: {error}")),
+        title: "Deleted data may still be in the database's files".to_owned(),
+        message: Some(format!(
+            "Run the factory reset again while no other program reads the database: {error}"
+        )),
         level: EventLevel::Error,
         related_id: None,
         related_type: Some("settings"),

@@ -9,32 +9,35 @@ use crate::config::rule::Rule;
 use crate::config::runtime::{SETTINGS, Setting};
 
 pub static OPERATIONS: &[Operation] = &[
-    op("GET /api/settings/runtime", "Runtime settings as they hold, secrets masked").gives(Of(&RUNTIME)),
-    op("PUT /api/settings/runtime", "Change runtime settings: all of the request, or nothing")
+    op("GET /api/settings/runtime", "The runtime settings in force, with secrets masked").gives(Of(&RUNTIME)),
+    op("PUT /api/settings/runtime", "Change runtime settings; an invalid one refuses the whole request")
         .takes(&RUNTIME_CHANGE)
         .gives(Of(&RUNTIME_SAVED)),
     op("GET /api/settings/brand-list", "Brands that can be blocked").gives(Of(&BRANDS)),
-    op("POST /api/settings/system-proxy/test", "Whether an outbound proxy gives a way out")
+    op("POST /api/settings/system-proxy/test", "Test whether requests get out through an outbound proxy")
         .takes(&PROXY_TEST)
         .gives(Of(&PROXY_TESTED))
         .refuses(&[502]),
-    op("GET /api/settings/database/runtime", "The database in use, and the one of the next start")
+    op("GET /api/settings/database/runtime", "The database in use, and the one that the next start will use")
         .gives(Of(&DATABASES)),
     op("PUT /api/settings/database/runtime", "Save which database the next start uses")
         .takes(&DATABASE_CHOICE)
         .gives(Of(&DATABASES_SAVED)),
-    op("POST /api/settings/database/test-connection", "Whether a database answers")
+    op("POST /api/settings/database/test-connection", "Test whether a database answers")
         .takes(&DATABASE_CHOICE)
         .gives(Of(&DATABASE_TRIED)),
     op("POST /api/settings/database/migrate", "Copy everything into another database")
         .takes(&DATABASE_CHOICE)
         .gives(Of(&DATABASE_FILLED)),
-    op("POST /api/settings/notify/test", "Send a test message on every notification channel")
+    op("POST /api/settings/notify/test", "Send a test message through every notification channel")
         .gives(Of(&NOTIFIED)),
-    op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns")
+    op("POST /api/settings/maintenance/clear-usage", "Delete the log, all sums, counters and cooldowns")
         .gives(Of(&USAGE_CLEARED)),
-    op("POST /api/settings/maintenance/clear-cache", "Forget what was discovered and ask for it anew")
-        .also(&[("202", Json(Of(&CACHE_CLEARED)))]),
+    op(
+        "POST /api/settings/maintenance/clear-cache",
+        "Delete discovered models and automatic routes, then discover and build them again",
+    )
+    .also(&[("202", Json(Of(&CACHE_CLEARED)))]),
     op(
         "POST /api/settings/maintenance/rotate-seal-key",
         "Seal all stored credentials with a new key, as a task",
@@ -43,7 +46,7 @@ pub static OPERATIONS: &[Operation] = &[
     .refuses(&[409]),
     op(
         "POST /api/settings/maintenance/replace-index-key",
-        "Make the look-up hashes of all keys anew with a new key, as a task",
+        "Compute the look-up hashes of all keys again with a new index key, as a task",
     )
     .also(&[("202", Json(Of(&QUEUED)))])
     .refuses(&[409]),
@@ -161,15 +164,15 @@ static CODEX_HEADERS: Object =
 static CODEX_HEADERS_CHANGE: Object = Object::new(
     "CodexHeaderDefaultsChange",
     &[
-        may("userAgent", Text).about("In place of the client's; blank passes the client's on"),
-        may("betaFeatures", Text).about("On WebSockets, where the client names none"),
+        may("userAgent", Text).about("Sent instead of the client's; blank passes the client's on"),
+        may("betaFeatures", Text).about("Sent on WebSockets if the client names none"),
     ],
 );
 
 static BRANDS: Object = Object::new("Brands", &[has("brands", List(&Text))]);
 
 pub static PROXY_TEST: Object =
-    Object::new("ProxyTest", &[may("proxyUrl", Text).about("The saved one unless sent")]);
+    Object::new("ProxyTest", &[may("proxyUrl", Text).about("Default: the saved proxy")]);
 
 static PROXY_TESTED: Object = Object::new(
     "TestedProxy",

@@ -31,7 +31,7 @@ pub async fn detect(core: &Core, url: &SiteUrl, proxy: Option<&str>) -> Result<O
     let settings = core.settings.load();
     let proxy = proxy.or(settings.system_proxy_url.as_deref()).filter(|text| !text.trim().is_empty());
     let proxy = proxy.map(OutboundProxy::parse).transpose();
-    let proxy = proxy.map_err(|problem| format!("the proxy to ask through cannot be used: {problem}"))?;
+    let proxy = proxy.map_err(|problem| format!("the outbound proxy is invalid: {problem}"))?;
     let base = BaseUrl::parse(&url.persisted(), proxy.map(Arc::new))?;
     let found = platforms::detect(&core.client, &base).await;
     Ok(found.map(|platform| Detected { platform, preset: None }))

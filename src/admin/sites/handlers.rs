@@ -159,7 +159,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     if admin.core.resets() != resets {
         sites::delete(&admin.core.store, id).await?;
         return Err(AdminError::conflict(
-            "Everything was reset while the site was looked at; it is not stored",
+            "A factory reset took place while the site was being checked; the site was not stored",
         ));
     }
     admin.core.publish().await?;
@@ -210,7 +210,7 @@ pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
             ("Site disabled", format!("{} and its accounts are disabled", site.name), EventLevel::Warning)
         }
         SiteStatus::Active => {
-            let message = format!("{} is enabled; its accounts are what they were before", site.name);
+            let message = format!("{} is enabled; its accounts have their former status again", site.name);
             ("Site enabled", message, EventLevel::Info)
         }
     };

@@ -11,8 +11,8 @@ pub static OPERATIONS: &[Operation] = &[
         .takes(&CREATE)
         .gives(Either(&[Of(&SITE), Of(&FAILURE)]))
         .refuses(&[409]),
-    op("GET /api/sites/presets", "Vendors' addresses to choose from").gives(Of(&PRESETS)),
-    op("POST /api/sites/detect", "Find out what platform an address is")
+    op("GET /api/sites/presets", "Presets: known vendors and their addresses").gives(Of(&PRESETS)),
+    op("POST /api/sites/detect", "Detect the platform of an address")
         .takes(&DETECT)
         .gives(Either(&[Of(&DETECTED), Of(&FAILURE)])),
     op("POST /api/sites/batch", "Enable, disable, delete or proxy several sites")
@@ -25,13 +25,16 @@ pub static OPERATIONS: &[Operation] = &[
         .takes(&MODELS)
         .gives(Of(&SITE_MODELS)),
     op("GET /api/sites/{id}/available-models", "Models that a site's accounts offer").gives(Of(&SITE_MODELS)),
-    op("POST /api/sites/{id}/probe-now", "Try models of a site, and switch off those it does not serve")
+    op("POST /api/sites/{id}/probe-now", "Probe models of a site, and switch off those it does not serve")
         .takes(&PROBE)
         .gives(Of(&PROBED))
         .refuses(&[422]),
-    op("GET /api/sites/{id}/probe-stream", "The same, told as it happens, as server-sent events")
-        .asks(PROBE.members)
-        .streams(),
+    op(
+        "GET /api/sites/{id}/probe-stream",
+        "Probe models of a site as probe-now does, with each result as a server-sent event",
+    )
+    .asks(PROBE.members)
+    .streams(),
 ];
 
 pub static MODELS: Object = Object::new("ModelNames", &[has("models", List(&Text))]);
@@ -41,17 +44,18 @@ static FIELDS: Object = Object::new(
     "SiteFields",
     &[
         may("name", Text),
-        may("url", Text).about("http or https address; what follows the host of a vendor's address is cut where the platform has it"),
-        may("platform", Text).about("Found out by the address when it is absent"),
+        may("url", Text).about("http or https address; a path that the platform appends itself is cut off"),
+        may("platform", Text).about("If absent, it is detected from the address"),
         may("status", OneOf(&["active", "disabled"])),
         may("useSystemProxy", SWITCH),
         may("isPinned", SWITCH),
         may("sortOrder", Either(&[Number, Text])),
-        may("globalWeight", Either(&[Number, Text])).about("From 0.01 to 100; 1 unless sent"),
+        may("globalWeight", Either(&[Number, Text])).about("From 0.01 to 100; default: 1"),
         may("proxyUrl", OrNull(&Text)),
         may("externalCheckinUrl", OrNull(&Text)),
-        may("customHeaders", Either(&[Map(&Text), OrNull(&Text)])).about("An object, or its text"),
-        may("maxConcurrency", Either(&[Integer, OrNull(&Text)])).about("From 0 to 10000; 0, null and blank are no limit"),
+        may("customHeaders", Either(&[Map(&Text), OrNull(&Text)])).about("An object, or its JSON as text"),
+        may("maxConcurrency", Either(&[Integer, OrNull(&Text)]))
+            .about("From 0 to 10000; 0, null or blank: no limit"),
         may("apiEndpoints", OrNull(&List(&Of(&NEW_ENDPOINT)))).about("At most 100"),
     ],
 );

@@ -103,7 +103,7 @@ where
                     Some(value)
                 }
                 Err(error) => {
-                    log::warn!("statistics could not be made: {}", error.message());
+                    log::warn!("statistics could not be computed: {}", error.message());
                     None
                 }
             }

@@ -4,7 +4,7 @@ use crate::admin::schema::Shape::*;
 use crate::admin::schema::{Member, Object, Operation, has, may, op};
 
 pub static OPERATIONS: &[Operation] = &[
-    op("GET /api/stats/dashboard", "The state of the whole at a glance")
+    op("GET /api/stats/dashboard", "Overview: balances, spend, check-ins and traffic")
         .asks(&[may("view", Text).about("`summary`, `insights` or both"), REFRESH])
         .gives(Of(&DASHBOARD)),
     op("GET /api/stats/site-distribution", "Balance and spend of each active site")
@@ -18,7 +18,8 @@ pub static OPERATIONS: &[Operation] = &[
         .gives(Of(&BY_MODEL)),
 ];
 
-const REFRESH: Member = may("refresh", Text).about("1 asks anew");
+const REFRESH: Member =
+    may("refresh", Text).about("1 computes the statistics again instead of using a cached answer");
 
 static DASHBOARD: Object = Object::new(
     "Dashboard",

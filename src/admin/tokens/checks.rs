@@ -21,7 +21,10 @@ pub fn require_tokens(account: &AccountRow) -> Result<()> {
 pub fn require_keys(site: &SiteRow) -> Result<Platform> {
     let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().keys);
     platform.ok_or_else(|| {
-        AdminError::bad_request(format!("Sites of platform {} manage no keys of an account", site.platform))
+        AdminError::bad_request(format!(
+            "Sites of platform {} do not let the gateway manage an account's keys",
+            site.platform
+        ))
     })
 }
 

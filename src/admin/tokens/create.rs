@@ -85,8 +85,8 @@ async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput
     }
     let synced = sync::sync(&jobs, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
     if !synced.synced {
-        let why = synced.message.as_deref().or(synced.reason).unwrap_or("nothing was listed");
-        let message = format!("The site made the key, but did not list it: {why}");
+        let why = synced.message.as_deref().or(synced.reason).unwrap_or("the site's list was empty");
+        let message = format!("The site created the key, but then failed to list it: {why}");
         return Err(AdminError::new(StatusCode::BAD_GATEWAY, message));
     }
     let coverage = cover_synced(&jobs, std::slice::from_ref(&synced)).await;

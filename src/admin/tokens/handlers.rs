@@ -269,7 +269,9 @@ async fn enable(core: &Core, id: TokenId, enabled: bool) -> Result<()> {
     let mut token_set = TokenSet::read(&core.store, account.id).await?;
     let at = position(&token_set, id)?;
     if !token_set.rows[at].is_ready() {
-        return Err(AdminError::bad_request("A masked token cannot be switched; save its whole value"));
+        return Err(AdminError::bad_request(
+            "A masked token cannot be enabled or disabled; save its whole value first",
+        ));
     }
     set_enabled(&mut token_set.rows[at], enabled)?;
     saved(&core.store, token_set, id).await.map(drop)

@@ -83,7 +83,7 @@ impl SiteKeyOptions {
         // A request that names a limit wants one.
         let unlimited_quota = unlimited_quota.unwrap_or(remain_quota.is_none());
         if !unlimited_quota && remain_quota.is_none() {
-            return Err(Invalid::field("remainQuota", "positive integer where unlimitedQuota is false"));
+            return Err(Invalid::field("remainQuota", "positive integer if unlimitedQuota is false"));
         }
         Ok(Self {
             unlimited_quota,

@@ -11,18 +11,18 @@ pub static OPERATIONS: &[Operation] = &[
     op("GET /api/account-tokens", "Keys of session accounts, masked")
         .asks(&[may("accountId", Id)])
         .gives(List(&Of(&LISTED_TOKEN))),
-    op("POST /api/account-tokens", "Add a key, or have the site make one")
+    op("POST /api/account-tokens", "Add a key, or have the site create one")
         .takes(&CREATE)
         .gives(Either(&[Of(&TOKEN_CREATED), Of(&TOKEN_CREATED_AT_SITE)]))
         .refuses(&[404, 409, 502]),
     op("POST /api/account-tokens/batch", "Enable, disable or delete several keys")
         .takes(&BATCH)
         .gives(Of(&BATCH_RESULT)),
-    op("POST /api/account-tokens/sync-all", "Bring the keys of all accounts from their sites")
+    op("POST /api/account-tokens/sync-all", "Fetch the keys of all accounts from their sites")
         .takes(&SYNC_ALL)
         .gives(Of(&SYNCED_ALL_TOKENS))
         .also(&[("202", Json(Of(&QUEUED)))]),
-    op("POST /api/account-tokens/sync/{id}", "Bring the keys of an account from its site")
+    op("POST /api/account-tokens/sync/{id}", "Fetch the keys of an account from its site")
         .gives(Of(&SYNCED_TOKENS))
         .also(&[("502", Json(Of(&SYNCED_TOKENS)))]),
     op("GET /api/account-tokens/groups/{id}", "Groups that an account's keys may be in")
@@ -30,7 +30,9 @@ pub static OPERATIONS: &[Operation] = &[
         .refuses(&[502]),
     op("GET /api/account-tokens/account/{id}/default", "Default key of an account").gives(Of(&DEFAULT_TOKEN)),
     op("PUT /api/account-tokens/{id}", "Change a key").takes(&UPDATE).gives(Of(&TOKEN_SAVED)).refuses(&[409]),
-    op("DELETE /api/account-tokens/{id}", "Delete a key, at its site too").gives(Of(&DONE)).refuses(&[502]),
+    op("DELETE /api/account-tokens/{id}", "Delete a key here and at its site")
+        .gives(Of(&DONE))
+        .refuses(&[502]),
     op("POST /api/account-tokens/{id}/default", "Make a key the default of its account").gives(Of(&DONE)),
     op("GET /api/account-tokens/{id}/value", "A key in full").gives(Of(&TOKEN_VALUE)).refuses(&[409]),
 ];
@@ -40,14 +42,14 @@ pub static CREATE: Object = Object::new(
     &[
         has("accountId", Id),
         may("name", OrNull(&Text)),
-        may("token", OrNull(&Text)).about("The key; without one the site makes it"),
+        may("token", OrNull(&Text)).about("The key; if absent, the site creates one"),
         may("enabled", Boolean),
         may("isDefault", Boolean),
         may("source", OneOf(&["manual", "sync", "legacy"])),
         may("group", OrNull(&Text)),
         may("unlimitedQuota", Boolean),
         may("remainQuota", Either(&[Integer, OrNull(&Text)])),
-        may("expiredTime", Either(&[Number, OrNull(&Text)])).about("-1 is never"),
+        may("expiredTime", Either(&[Number, OrNull(&Text)])).about("-1: never"),
         may("allowIps", OrNull(&Text)),
         may("modelLimitsEnabled", Boolean),
         may("modelLimits", OrNull(&Text)),

@@ -8,12 +8,9 @@ use crate::admin::tasks::schema::TASK;
 pub static OPERATIONS: &[Operation] = &[
     op("GET /api/update-center/status", "What the last check for updates found").gives(Of(&STATUS)),
     op("POST /api/update-center/check", "Check for updates now").gives(Of(&STATUS)),
-    op(
-        "PUT /api/update-center/config",
-        "Change where updates are looked for and what they would be deployed to",
-    )
-    .takes(&CONFIG_CHANGE)
-    .gives(Of(&CONFIG_SAVED)),
+    op("PUT /api/update-center/config", "Change where to look for updates, and what to deploy them to")
+        .takes(&CONFIG_CHANGE)
+        .gives(Of(&CONFIG_SAVED)),
     op(
         "POST /api/update-center/deploy",
         "Deploy a release or an image through the helper in the cluster, as a task",
@@ -52,7 +49,7 @@ pub static DEPLOY: Object = Object::new(
     &[
         may("source", OneOf(&["github-release", "docker-hub-tag"])),
         may("targetTag", Text),
-        may("targetVersion", Text).about("Where targetTag is not sent"),
+        may("targetVersion", Text).about("Used if targetTag is not sent"),
         may("targetDigest", OrNull(&Text)),
     ],
 );
@@ -65,7 +62,7 @@ static STATUS: Object = Object::new(
         has("currentVersion", Text),
         has("config", Of(&UPDATE_CONFIG)),
         has("releaseRepository", Text)
-            .about("UPDATE_CENTER_RELEASE_REPOSITORY; empty where no releases are looked for"),
+            .about("The value of UPDATE_CENTER_RELEASE_REPOSITORY; empty if releases are not looked for"),
         has("githubRelease", OrNull(&Of(&UPDATE_VERSION))),
         has("dockerHubTag", OrNull(&Of(&UPDATE_VERSION))),
         has("dockerHubRecentTags", List(&Of(&UPDATE_VERSION))),

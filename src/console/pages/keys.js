@@ -19,7 +19,7 @@ const LOST = () => t("Clients that use it are refused at once. The log stays.", 
 
 const MOST_BUDGETS = 8;
 const NO_END = () => t("no end", "永不");
-const PERIODS = () => [["5h", t("Five hours", "五小时")], ["day", t("Day", "日")], ["week", t("Week", "周")], ["month", t("Month", "月")], ["total", t("In all", "总计")]];
+const PERIODS = () => [["5h", t("Five hours", "五小时")], ["day", t("Day", "日")], ["week", t("Week", "周")], ["month", t("Month", "月")], ["total", t("Total", "总计")]];
 
 const text = (value) => (value === null ? "" : String(value));
 const orNull = (typed) => typed.trim() || null;
@@ -41,7 +41,7 @@ function Budgets({ rows, onChange }) {
           ${field("maxCost", t("Cost of the period, USD", "周期费用上限，美元"), { inputmode: "decimal" })}
           ${field("maxRequests", t("Requests of the period", "周期次数上限"), { inputmode: "numeric" })}
           ${field("maxTokens", t("Tokens of the period", "周期令牌上限"), { inputmode: "numeric" })}
-          ${field("models", t("Models counted", "计入的模型"), { hint: t("Names and patterns, commas between. Empty is every model.", "名称或通配，以逗号分隔；留空为全部模型。") })}
+          ${field("models", t("Models counted", "计入的模型"), { hint: t("Names and patterns, separated by commas. Empty: every model.", "名称或通配，以逗号分隔；留空为全部模型。") })}
         </div>
         <button type="button" class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", "移除预算 {number}", { number: at + 1 })}</button>
       </fieldset>`;
@@ -55,7 +55,7 @@ const Limits = ({ draft, set, field }) => html`
     ${field("requestsPerMinute", t("Requests a minute"), { inputmode: "numeric" })}
     ${field("tokensPerMinute", t("Tokens a minute"), { inputmode: "numeric" })}
   </div>
-  ${field("allowedIps", t("Addresses"), { kind: "area", hint: t("One a line, such as 192.0.2.7 or 10.0.0.0/8. Empty is from everywhere.", "每行一个，如 192.0.2.7 或 10.0.0.0/8；留空为不限来源。") })}
+  ${field("allowedIps", t("Addresses"), { kind: "area", hint: t("One per line, such as 192.0.2.7 or 10.0.0.0/8. Empty: from everywhere.", "每行一个，如 192.0.2.7 或 10.0.0.0/8；留空为不限来源。") })}
   <${Budgets} rows=${draft.budgets} onChange=${(budgets) => set({ budgets })} />`;
 
 const bounds = ({ maxCost, maxRequests, maxTokens, used }) => [[t("Cost"), used.cost, maxCost, money], [t("Requests"), used.requests, maxRequests, number],
@@ -122,8 +122,8 @@ function Policies({ draft, set, field }) {
   const weights = draft.siteWeightMultipliers;
   const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
-    ${field("supportedModels", t("Models"), { kind: "area", hint: t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.", "每行一个：名称、含 * 或 ? 的通配、或 re: 加正则表达式；单独的 * 为全部模型。") })}
-    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models. Without models and routes the key allows nothing.", "在上述模型之外允许；两者都为空则不允许任何请求。")} ...${pick("allowedRouteIds")} from=${[routes]}
+    ${field("supportedModels", t("Models"), { kind: "area", hint: t("One per line: a name, a pattern with * or ?, or re: and a regular expression. * alone means every model.", "每行一个：名称、含 * 或 ? 的通配、或 re: 加正则表达式；单独的 * 为全部模型。") })}
+    <${Pick} label=${t("Routes")} hint=${t("Allowed in addition to those models. Without models and routes the key allows nothing.", "在上述模型之外允许；两者都为空则不允许任何请求。")} ...${pick("allowedRouteIds")} from=${[routes]}
       options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))} />
     <${Pick} label=${t("Sites left out")} options=${ofSites} from=${[sites]} ...${pick("excludedSiteIds")} />
     <${Pick} label=${t("Credentials left out")} options=${credentials} from=${[tokens, accounts]} ...${pick("excludedCredentialRefs")} />
@@ -139,11 +139,11 @@ function KeyFields({ draft, setDraft }) {
   return html`
     ${field("name", t("Name"), { required: true })}
     <div class="columns">
-      ${field("maxCost", t("Most cost, USD", "费用上限，美元"), { inputmode: "decimal", hint: t("Empty is no limit, 0 blocks at once.", "留空为不限，0 为立即阻止。") })}
-      ${field("maxRequests", t("Most requests", "次数上限"), { inputmode: "numeric" })}
-      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In the browser's time zone. Empty is never.", "按此浏览器的时区，留空为永不。") })}
+      ${field("maxCost", t("Cost limit, USD", "费用上限，美元"), { inputmode: "decimal", hint: t("Empty: no limit. 0 blocks the key at once.", "留空为不限，0 为立即阻止。") })}
+      ${field("maxRequests", t("Request limit", "次数上限"), { inputmode: "numeric" })}
+      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In the browser's time zone. Empty: never.", "按此浏览器的时区，留空为永不。") })}
       ${field("groupName", t("Group"), { maxlength: "64" })}
-      ${field("tags", t("Tags"), { hint: t("Commas between.") })}
+      ${field("tags", t("Tags"), { hint: t("Separated by commas.") })}
       ${field("description", t("Description"))}
     </div>
     ${field("enabled", t("On"), { kind: "switch" })}
@@ -180,9 +180,9 @@ function NewKey({ onClose, onDone }) {
     onDone();
   };
   if (made) {
-    return html`<${Dialog} title=${t("The key is made", "密钥已创建")} onClose=${onClose}>
+    return html`<${Dialog} title=${t("The key was created", "密钥已创建")} onClose=${onClose}>
       <p class="name"><bdi>${made.name}</bdi></p>
-      <${Note} kind="good">${t("Copy it now: from here on it is masked.", "请现在复制：此后它会被遮盖。")}<//>
+      <${Note} kind="good">${t("Copy it now: it is masked from now on.", "请现在复制：此后它会被遮盖。")}<//>
       <${Copyable} label=${t("The new key", "新密钥")} text=${made.key} />
       <footer><a href=${`/keys?connect=1&key=${made.id}`} onClick=${onClose}>${t("Connect a client")}</a> <button class="first" onClick=${onClose}>${t("Done")}</button></footer>
     <//>`;
@@ -191,7 +191,7 @@ function NewKey({ onClose, onDone }) {
     <${Form} act=${create} verb=${t("Create")} onCancel=${onClose}>
       <${KeyFields} draft=${draft} setDraft=${setDraft} />
       <${Field} label=${t("Value", "取值")} value=${way} onChange=${setWay}
-        choices=${[["generated", t("Made up by this browser", "由浏览器生成")], ["own", t("One of my own", "自定义")]]} />
+        choices=${[["generated", t("Generated by this browser", "由浏览器生成")], ["own", t("My own", "自定义")]]} />
       ${way === "own" && html`<${OwnValue} label=${t("Own value", "自定义值")} required value=${own} onChange=${setOwn} />`}
     <//><//>`;
 }
@@ -230,7 +230,7 @@ function Detail({ item, onDone }) {
     [t("Calls at once"), item.maxConcurrency], [t("Requests a minute"), item.requestsPerMinute && number(item.requestsPerMinute)],
     [t("Tokens a minute"), item.tokensPerMinute && number(item.tokensPerMinute)], [t("Addresses"), item.allowedIps?.join(", ")],
     [t("Budgets", "预算"), item.budgets && html`<${BudgetsUsed} budgets=${item.budgets} />`],
-    [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : NO_END()], [t("Made", "创建于"), html`<${Time} at=${item.createdAt} plain />`],
+    [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : NO_END()], [t("Created", "创建于"), html`<${Time} at=${item.createdAt} plain />`],
     [t("Description"), item.description], [t("Group"), item.groupName], [t("Tags"), item.tags.join(", ")], [t("Models"), item.supportedModels.join(", ") || "–"],
     [t("Routes"), amount(item.allowedRouteIds)], [t("Sites left out"), amount(item.excludedSiteIds)], [t("Credentials left out"), amount(item.excludedCredentialRefs)],
     [t("Weights of sites"), amount(Object.keys(item.siteWeightMultipliers))]];
@@ -258,7 +258,7 @@ function Labels({ send }) {
   };
   return html`<${InDialog} label=${t("Group and tags")}>${(done) => html`<${Form} act=${async () => { await save(); done(); }} disabled=${!group.trim() && !tags.trim()}>
       ${field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
-      ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("Commas between.") })}<//>`}<//>`;
+      ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("Separated by commas.") })}<//>`}<//>`;
 }
 
 export function Page() {

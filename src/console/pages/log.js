@@ -63,7 +63,7 @@ function Sums() {
       <${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("All") }[range]})`} read=${keys} ...${common}
         rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />
     </div>
-    <p class="hint">${t("Requests with PROXY_TOKEN are of no key.", "使用 PROXY_TOKEN 的请求不属于任何密钥。")}</p>`;
+    <p class="hint">${t("Requests with PROXY_TOKEN belong to no key.", "使用 PROXY_TOKEN 的请求不属于任何密钥。")}</p>`;
 }
 
 // === a row opened ===
@@ -78,7 +78,7 @@ function pretty(text) {
 }
 
 function Cost({ row }) {
-  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged by the call, or estimated: no parts are recorded.", "按次计费或估算：没有明细。")}</span></p>`;
+  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged per call, or estimated: no breakdown is recorded.", "按次计费或估算：没有明细。")}</span></p>`;
   const { usage, breakdown: by } = row.billingDetails;
   const parts = [[t("In", "输入"), usage.billablePromptTokens, by.inputPerMillion, by.inputCost], [t("From the cache"), usage.cacheReadTokens, by.cacheReadPerMillion, by.cacheReadCost],
     [t("Into the cache", "写入缓存"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out", "输出"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
@@ -123,7 +123,7 @@ function LogDetail({ id }) {
         [t("Time"), moment(row.createdAt)],
         [t("Model"), html`<a href=${href("/routes", { q: row.modelRequested, open: row.routeId })}>${row.modelRequested}</a>${row.modelActual !== row.modelRequested && ` → ${row.modelActual ?? "–"}`}`],
         [t("Site"), html`<a href=${href("/sites", { q: row.siteName })}>${site(row)}</a>${row.channelId && ` (${t("channel {id}", { id: row.channelId })})`}`],
-        [t("Because", "原因"), row.decisionReason],
+        [t("Reason", "原因"), row.decisionReason],
         [t("Key"), row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : t("the global token", "全局令牌"))],
         [t("Client"), row.clientAppName ?? row.clientFamily],
       ]} />
@@ -194,7 +194,7 @@ function Rows() {
       <${Field} kind="switch" label=${t("Live", "实时")} value=${live === "1"} onChange=${(is) => address({ live: is ? "1" : "", page: "" })} />
       <button onClick=${reload}>${t("Read again")}</button>
       <${Removal} label=${t("Clear the log", "清空日志")} name=${t("All requests in the log", "日志中的所有请求")} phrase=${t("clear", "清空")} after=${reload}
-        consequence=${t("The sums of sites and models stay; what each request was does not.", "站点和模型的汇总会保留，每个请求的内容不会。")} act=${() => remove("/api/stats/proxy-logs")} />`}>
+        consequence=${t("The totals of sites and models stay; the details of each request are deleted.", "站点和模型的汇总会保留，每个请求的内容不会。")} act=${() => remove("/api/stats/proxy-logs")} />`}>
       ${(value) => html`
         <div class="filters many" role="search">
           ${field("search", t("Search"), { kind: "search", placeholder: t("Model or key", "模型或密钥") })}

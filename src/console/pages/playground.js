@@ -65,7 +65,7 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const jsonBody = { ...body(conversation), ...conversation.further, stream: true };
   const began = performance.now();
   const since = () => performance.now() - began;
-  const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
+  const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} only", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
     raw: "", text: "", at: { sent: 0 }, failure: null, isRunning: true };
   // The longer the answer is, the less often it is drawn.
   let timer = null;
@@ -87,7 +87,7 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
     if (signal.aborted) exchange.isStopped = true;
     else {
       exchange.status = failure.status ?? exchange.status;
-      exchange.failure = failure.kind ? explain(failure) : t("The answer broke off: {why}", "回应中断：{why}", { why: failure.message });
+      exchange.failure = failure.kind ? explain(failure) : t("The answer was cut off: {why}", "回应中断：{why}", { why: failure.message });
       if (failure.value) hear(JSON.stringify(failure.value, null, 2));
     }
   }
@@ -144,7 +144,7 @@ export function Page() {
   const said = [...messages, ...(isRunning && exchange.text ? [{ content: exchange.text }] : [])];
   return html`<div class="columns">
     <div>
-      <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Begin anew")}</button>`}>
+      <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Start over")}</button>`}>
         <div class="filters many">
           <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" from=${[routes]} />
           <datalist id="models-known">${namesLike(model, routes.value).map((name) => html`<option value=${name} />`)}</datalist>

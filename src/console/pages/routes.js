@@ -14,7 +14,7 @@ import { isExact, matcher } from "./routes/pattern.js";
 
 // === the form of a route ===
 
-const LOST = () => t("Its channels go with it. A rebuild makes the routes of known models anew.", "其通道会一并删除。重建会重新生成已知模型的路由。");
+const LOST = () => t("Its channels are deleted, too. A rebuild creates the routes of known models again.", "其通道会一并删除。重建会重新生成已知模型的路由。");
 
 const NAMED = 30;
 
@@ -77,14 +77,14 @@ function RouteForm({ route, rows, onDone }) {
       ${!isGroup && html`${field("modelPattern", t("Model or pattern"), { class: "mono" })}
         <${Preview} pattern=${is.modelPattern} exact=${exact} />`}
       ${route && !isGroup && is.modelPattern.trim() !== route.modelPattern
-        && html`<${Note} kind="warn">${t("Channels are found anew; only those made by hand stay.", "将重新查找通道，只保留手动添加的。")}<//>`}
-      ${field("displayName", isGroup ? t("Name of the group", "分组名称") : t("Another name for clients", "供客户端使用的别名"), { hint: isGroup ? t("It goes before a model of the same name.", "它优先于同名的模型。") : t("Optional") })}
+        && html`<${Note} kind="warn">${t("Channels are searched again; only those added by hand stay.", "将重新查找通道，只保留手动添加的。")}<//>`}
+      ${field("displayName", isGroup ? t("Name of the group", "分组名称") : t("Another name for clients", "供客户端使用的别名"), { hint: isGroup ? t("It takes precedence over a model of the same name.", "它优先于同名的模型。") : t("Optional") })}
       ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${(ids) => set("sourceRouteIds", ids)}
         options=${exact.map((row) => ({ key: row.id, text: row.modelPattern }))} />`}
       ${field("displayIcon", t("Icon for clients", "供客户端使用的图标"), { hint: t("Optional") })}
       ${field("routingStrategy", t("Strategy"), { choices: strategies() })}
-      ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name upstream. The first match counts.", "每行一条：名称或通配 => 上游名称。以首个匹配为准。"),
-        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : stored === null && !isMappingNew ? t("What is stored is not such rules; it stays unless you write new ones.", "已保存的不是规则；不写新规则则不变。") : undefined })}
+      ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("One rule per line: name or pattern => name upstream. The first match counts.", "每行一条：名称或通配 => 上游名称。以首个匹配为准。"),
+        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : stored === null && !isMappingNew ? t("The stored value is not a list of rules; it stays unless you write new ones.", "已保存的不是规则；不写新规则则不变。") : undefined })}
     <//>`;
 }
 
@@ -93,9 +93,9 @@ function RouteForm({ route, rows, onDone }) {
 const MOST = 50;
 
 const reasons = () => ({
-  candidate: t("Takes part", "参与选择"), next: t("Is next", "轮到它"), observed: t("Gets a few requests to be watched", "分到少量请求以供观察"), waiting: t("Others have waited longer", "其他通道等待更久"),
-  not_leading: t("Another one is steadier", "另有更稳定的通道"), lower_priority: t("Waits behind a better priority", "优先级更高的通道可用"), breaker_open: t("Its site or model fails again and again", "其站点或模型连续失败"),
-  recent_failure: t("Failed lately; others go first", "最近失败，其他通道优先"), cooling: t("Cooling down", "冷却中"), half_open: t("Limited by its provider; tried now and then", "受上游限制，偶尔试用"),
+  candidate: t("Takes part", "参与选择"), next: t("Is next", "轮到它"), observed: t("Gets a few requests, for observation", "分到少量请求以供观察"), waiting: t("Others have been unused for longer", "其他通道等待更久"),
+  not_leading: t("Another one is more stable", "另有更稳定的通道"), lower_priority: t("Waits behind a better priority", "优先级更高的通道可用"), breaker_open: t("Its site or model keeps failing", "其站点或模型连续失败"),
+  recent_failure: t("Failed recently; others go first", "最近失败，其他通道优先"), cooling: t("Cooling down", "冷却中"), half_open: t("Limited by its provider; tried now and then", "受上游限制，偶尔试用"),
   channel_disabled: t("Switched off", "已停用"), account_unusable: t("Its account cannot be used", "账号不可用"), site_disabled: t("Its site is switched off", "站点已停用"),
   token_unusable: t("No usable key", "没有可用的密钥"), other_model: t("Serves another model", "服务于其他模型"),
 });
@@ -194,7 +194,7 @@ function Prices({ model }) {
     const { models } = await get(path);
     return models.find((one) => one.name === model) ?? { pricingSources: [] };
   } });
-  return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site tells a price for it.", "没有站点给出价格。")}>
+  return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site gives a price for it.", "没有站点给出价格。")}>
     ${(value) => html`<${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million", "输入（每百万）"), t("Out, per million", "输出（每百万）"), t("Per call", "每次调用")]}
       rows=${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, price]) => [`${source.siteName} / ${source.username}`, group,
         money(price.inputPerMillion), money(price.outputPerMillion), money(price.perCallTotal)]))} />`}<//>`;
@@ -221,7 +221,7 @@ function RouteDetail({ row, rows, after }) {
       <${InDialog} wide label=${t("Edit")} title=${t("Edit the route", "编辑路由")} after=${reload}>${(done) => html`<${RouteForm} route=${row} rows=${rows} onDone=${done} />`}<//>
       <${Switch} isOn=${row.enabled} act=${(enabled) => put(`/api/routes/${row.id}`, { enabled })} after=${reload} />
       ${row.kind !== "group" && html`<${InDialog} label=${t("Add a channel")} after=${reload}>${(done) => html`<${ChannelForm} row=${row} onDone=${done} />`}<//>`}
-      ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("End cooling")}<//>`}
+      ${isResting && html`<${Action} act=${clear} title=${t("For all channels of the route; their failures are cleared, too", "解除该路由所有通道的冷却并清除失败记录")}>${t("End cooling")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
       <${Removal} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
@@ -284,7 +284,7 @@ export function Page() {
       empty=${html`<a href="/sites">${t("No models yet. Add a site with an account.", "还没有模型。请添加站点和账号。")}</a>`}
       actions=${html`
         <${Action} act=${rebuild} done=${said}>${t("Rebuild", "重建路由")}<//>
-        <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Read models anew")}<//>
+        <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Refresh models")}<//>
         <${InDialog} wide class="first" label=${t("New route")} after=${read.reload}>${(done) => html`<${RouteForm} rows=${rows} onDone=${done} />`}<//>`}>
       ${() => html`
         <div class="filters" role="search">

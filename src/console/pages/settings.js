@@ -53,7 +53,7 @@ function shown(kind, value) {
 
 // Returns what is wrong with a typed value, or null. The server checks the rest.
 function fault(kind, typed) {
-  if (kind === "number" && (typed.trim() === "" || !Number.isFinite(Number(typed)))) return t("This has to be a number.", "须为数字。");
+  if (kind === "number" && (typed.trim() === "" || !Number.isFinite(Number(typed)))) return t("This must be a number.", "须为数字。");
   if (kind !== "json") return null;
   try { JSON.parse(typed); return null; } catch (error) { return t("This is not JSON: {why}", "不是 JSON：{why}", { why: error.message }); }
 }
@@ -135,7 +135,7 @@ function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits
 
 // === who may use the server ===
 
-const BUILT_IN = () => t("The built-in token holds. It works from this machine only.", "正在使用内置令牌，仅限本机。");
+const BUILT_IN = () => t("The built-in token is in use. It works on this machine only.", "正在使用内置令牌，仅限本机。");
 
 function AdminToken({ value }) {
   const { values: { old, fresh = "", again }, field, clear } = useDraft({});
@@ -152,23 +152,23 @@ function AdminToken({ value }) {
     ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${BUILT_IN()}<//>`}
     ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.", "用于加密凭据的 ACCOUNT_CREDENTIAL_SECRET 过弱或未设置。")}<//>`}
     <${Form} act=${change} verb=${t("Change the token", "修改令牌")} disabled=${!old || !fresh}>
-      ${secret("old", t("Present token", "当前令牌"))}
-      ${secret("fresh", t("New token"), t("6 to 512 ASCII characters, blanks only within. It holds at once, everywhere.", "6 至 512 个 ASCII 字符，首尾不含空格，立即在各处生效。"))}
+      ${secret("old", t("Current token", "当前令牌"))}
+      ${secret("fresh", t("New token"), t("6 to 512 ASCII characters, blanks only inside. It applies at once, everywhere.", "6 至 512 个 ASCII 字符，首尾不含空格，立即在各处生效。"))}
       ${secret("again", t("New token again", "再次输入新令牌"))}
-      ${isDone && !fresh && html`<p class="said good" role="status">${t("The new token is in force.", "新令牌已生效。")}</p>`}
+      ${isDone && !fresh && html`<p class="said good" role="status">${t("The new token is in use.", "新令牌已生效。")}</p>`}
     <//><//>`;
 }
 
 function ProxyTest({ typed }) {
   const test = () => post("/api/settings/system-proxy/test", typed ? { proxyUrl: typed } : {});
-  return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
+  return html`<${Action} act=${test} done=${(answer) => t("The proxy works: {status} in {time}", "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
 }
 
 // Shows a token that was generated here; a typed one stays hidden.
 function MadeUp({ typed, edit }) {
   const [made, setMade] = useState(null);
   return typed && typed === made ? html`<${Copyable} text=${made} label=${t("New token")} />`
-    : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Make one up", "生成一个")}</button>`;
+    : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Generate one", "生成一个")}</button>`;
 }
 
 
@@ -176,7 +176,7 @@ const besideAccess = (value) => ({
   adminIpAllowlist: (typed, held, edit) => {
     const list = typed === undefined ? held : partsOf(typed);
     return html`<p class="hint">${t("Your address: {address}", "您的地址：{address}", { address: value.currentAdminIp })}</p>
-      ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.", "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
+      ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("If none of these networks contains it, this list would lock you out and is refused.", "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
         ${" "}<${Link} act=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}<//><//>`}`;
   },
   proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${BUILT_IN()}<//>`}
@@ -201,7 +201,7 @@ function NoticeTest() {
     }
   };
   return html`<${Section} title=${t("Test", "测试")} actions=${html`<${Action} act=${test}>${t("Send a test notice", "发送测试通知")}<//>`}>
-    <p class="quiet">${t("What is saved is tested.", "测试使用已保存的设置。")}</p>
+    <p class="quiet">${t("The saved settings are tested.", "测试使用已保存的设置。")}</p>
     <ul aria-live="polite">${channels.map((one) => html`<li key=${one.channel}><${Badge} kind=${one.success ? "good" : "bad"}>${one.success ? t("sent", "已发送") : t("failed")}<//> ${one.channel} <bdi>${one.message}</bdi></li>`)}</ul><//>`;
 }
 

@@ -15,7 +15,7 @@ import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, 
 function Announcements({ site, sites = [site] }) {
   const read = useRead(`/api/site-announcements?limit=100${site ? `&siteId=${site.id}` : ""}`);
   const mark = (which, label) => html`<${Action} class="quiet" act=${async () => { await post(`/api/site-announcements/${which}`); read.reload(); }}>${label}<//>`;
-  const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Look now")}<//>
+  const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Check now")}<//>
     ${!site && html`${mark("read-all", t("Mark all as read"))}
       <${Removal} label=${t("Delete all")} title=${t("Delete all announcements?", "删除全部公告？")} name=${t("Announcements")} act=${() => remove("/api/site-announcements")} after=${read.reload} />`}`;
   return html`<${Section} read=${read} actions=${actions} class="plain" empty=${t("Nothing is announced.", "没有公告。")}>
@@ -41,7 +41,7 @@ function SiteDetail({ site, reload, onAdd }) {
       <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
       <${Switch} isOn=${site.status === "active"} act=${(isOn) => put(`/api/sites/${site.id}`, { status: isOn ? "active" : "disabled" })} after=${reload} />
       <${Removal} title=${t("Delete this site?", "删除此站点？")} name=${site.name}
-        consequence=${t("Its accounts, tokens and channels go with it.", "其账号、令牌和通道会一并删除。")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
+        consequence=${t("Its accounts, tokens and channels are deleted, too.", "其账号、令牌和通道会一并删除。")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
     </div>
     <${Tabs} label=${site.name} value=${tab} onChange=${setTab}
       items=${[["settings", t("Settings")], ["models", t("Models")], ["announcements", t("Announcements")], ["probe", t("Probe", "探测")]]} />
@@ -73,7 +73,7 @@ function EditSite({ site, reload }) {
       ${field("name", t("Name"))}
       ${field("url", t("Address"))}
       ${field("platform", t("Platform"), { choices: PLATFORMS })}
-      ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in order; one that fails rests for five minutes. A # switches one off.", "按此顺序尝试，失败的休息五分钟；前加 # 即停用。") })}
+      ${field("pool", t("Further addresses, one per line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in order; one that fails is skipped for five minutes. A # in front switches one off.", "按此顺序尝试，失败的休息五分钟；前加 # 即停用。") })}
       ${site.apiEndpoints.filter((one) => one.lastFailureReason).map((one) => html`<p key=${one.url} class="hint bad"><bdi>${one.url}</bdi>: <bdi>${one.lastFailureReason}</bdi>
         <${Time} at=${one.lastFailedAt} /> <${Countdown} until=${one.cooldownUntil} /></p>`)}
       ${placeOf(field)}
@@ -84,7 +84,7 @@ function EditSite({ site, reload }) {
         ${field("postRefreshProbeLatencyThresholdMs", t("Slower is a failure, ms", "慢于此算失败，毫秒"), { kind: "number", min: 0, hint: t("0 is no limit.", "0 为不限。") })}</div>`}
     </div><div>
       ${field("globalWeight", t("Weight"), { kind: "number", min: 0.01, max: 100, step: "any" })}
-      ${field("maxConcurrency", t("Requests at a time", "并发请求数"), { kind: "number", min: 0, hint: t("Empty: no bound", "留空则不限") })}
+      ${field("maxConcurrency", t("Requests at a time", "并发请求数"), { kind: "number", min: 0, hint: t("Empty: no limit", "留空则不限") })}
       <${ProxyField} stored=${site.proxyUrl} values=${values} set=${set} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
       ${field("externalCheckinUrl", t("Page for checking in", "签到页面"))}
@@ -122,7 +122,7 @@ function Models({ site, account }) {
       ${fitting.length > SHOWN && html`<p class="quiet">${t("{count} more: search for them.", "还有 {count} 个，请搜索。", { count: fitting.length - SHOWN })}</p>`}`;
   }}<//>`}<//>
   ${account && html`<${Form} act=${add} verb=${t("Add by hand", "手动添加")} disabled=${!added.trim()}>
-    <${Field} label=${t("Models the site does not list", "站点未列出的模型")} hint=${t("Commas between.")} value=${added} onChange=${setAdded} /><//>`}`;
+    <${Field} label=${t("Models the site does not list", "站点未列出的模型")} hint=${t("Separated by commas.")} value=${added} onChange=${setAdded} /><//>`}`;
 }
 
 function Probe({ site }) {
@@ -136,7 +136,7 @@ function Probe({ site }) {
       if (event === "model") setTold((before) => [...before, said]);
     }
   };
-  const words = { supported: t("answers", "有回答"), unsupported: t("does not answer; switched off", "无回答，已停用"), inconclusive: t("not clear", "不确定") };
+  const words = { supported: t("answers", "有回答"), unsupported: t("does not answer; switched off", "无回答，已停用"), inconclusive: t("inconclusive", "不确定") };
   return html`
     <${Note} kind="warn">${t("Tiny requests, which may cost something. What is not served is switched off at this site.", "极小的请求，可能产生费用。不提供的模型会在此站点停用。")}<//>
     <div class="actions"><${Action} act=${run("single")}>${t("Probe one model", "探测一个模型")}<//><${Action} asks=${probes(`${site.name} (${known.value?.models.length ?? "?"})`)} act=${run("all")}>${t("Probe all models")}<//></div>
@@ -168,7 +168,7 @@ function AccountDetail({ account, site, reload }) {
       ${isSession && hasSessions(site.platform) && html`<${InDialog} label=${t("Log in again")}>${() => html`<${AddAccount} site=${site} account=${account} reload=${reload} />`}<//>`}
       <${Switch} isOn=${account.status !== "disabled"} act=${(isOn) => put(path, { status: isOn ? "active" : "disabled" })} after=${reload} done=${t("Done")} />
       <${Removal} title=${t("Delete this account?", "删除此账号？")} name=${nameOf(account)}
-        consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${reload} />
+        consequence=${t("Their tokens and channels are deleted, too.")} act=${() => remove(path)} after=${reload} />
     </div>
     <${Tabs} label=${nameOf(account)} items=${tabs} value=${tab} onChange=${setTab} />
     <${Tab} account=${account} site=${site} reload=${reload} />`;
@@ -200,13 +200,13 @@ function Tokens({ account, reload }) {
     <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} tick=${tick} />`)}</ul>`}<//>
   <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="columns">
     ${field("name", t("Name"))}
-    ${field("token", t("Token", "令牌"), { kind: "password", hint: t("Left empty, the site makes one.", "留空则由站点创建。") })}
+    ${field("token", t("Token", "令牌"), { kind: "password", hint: t("If empty, the site creates one.", "留空则由站点创建。") })}
     ${group(field)} ${field("isDefault", t("Make it the default"), { kind: "switch" })}</div>
     ${!values.token && html`<${Fold} label=${t("What the site lets it do", "站点对它的限制")}><div class="columns">
-      ${field("remainQuota", t("Quota in the site's units", "额度（站点单位）"), { kind: "number", min: 1, hint: t("Most hubs: 500,000 a dollar. Empty is no limit.", "多数中转站 500,000 为一美元；留空不限。") })}
+      ${field("remainQuota", t("Quota in the site's units", "额度（站点单位）"), { kind: "number", min: 1, hint: t("Most hubs: 500,000 per dollar. Empty: no limit.", "多数中转站 500,000 为一美元；留空不限。") })}
       ${field("expiredTime", t("Expires"), { kind: "datetime-local" })}
-      ${field("modelLimits", t("Models"), { hint: t("Commas between.") })}
-      ${field("allowIps", t("Addresses, one a line", "地址，每行一个"), { kind: "area" })}</div><//>`}<//>`;
+      ${field("modelLimits", t("Models"), { hint: t("Separated by commas.") })}
+      ${field("allowIps", t("Addresses, one per line", "地址，每行一个"), { kind: "area" })}</div><//>`}<//>`;
 }
 
 function Token({ token, then, group, tick }) {
@@ -215,7 +215,7 @@ function Token({ token, then, group, tick }) {
   const isReady = token.valueStatus === "ready";
   const save = then(async () => { const done = await put(path, changes); clear(); return done; });
   const edit = html`<${Form} act=${save} disabled=${isSame}><div class="columns">${field("name", t("Name"))} ${group(field, token.tokenGroup ?? "")}
-    ${field("token", t("The whole token", "完整令牌"), { kind: "password", ...(isReady ? { placeholder: t("unchanged") } : { hint: t("The site tells only a part of it.", "站点只给出其中一部分。") }) })}</div><//>`;
+    ${field("token", t("The whole token", "完整令牌"), { kind: "password", ...(isReady ? { placeholder: t("unchanged") } : { hint: t("The site shows only a part of it.", "站点只给出其中一部分。") }) })}</div><//>`;
   return html`<li>${tick(token.id, token.name)} <strong><bdi>${token.name}</bdi></strong>${" "}
     ${isReady ? html`<${Reveal} masked=${token.tokenMasked} label=${token.name} read=${async () => (await get(`${path}/value`)).token} />` : html`<code>${token.tokenMasked}</code>`} <bdi class="quiet">${token.tokenGroup}</bdi>
     ${token.isDefault && html` <${Badge} kind="good">${t("default", "默认")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
@@ -239,7 +239,7 @@ function EditAccount({ account, reload }) {
   return html`<${Form} act=${save} disabled=${isSame}>
     ${field("username", t("Name"))}
     ${!account.oauthProvider && field("apiToken", t("API key"), { kind: "password", placeholder: t("unchanged") })}
-    ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in by itself", "自动签到"), { kind: "switch" })}
+    ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in automatically", "自动签到"), { kind: "switch" })}
     ${field("unitCost", t("Cost of a request, in US dollars", "每次请求成本（美元）"), { kind: "number", min: 0, step: "any" })}
     <${ProxyField} stored=${JSON.parse(account.extraConfig ?? "{}").proxyUrl} values=${values} set=${set} />
     ${placeOf(field)}<//>`;
@@ -294,7 +294,7 @@ export function Page() {
     [t("Spent today"), (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)), "end less"],
     [t("Accounts"), ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
       aria-expanded=${!folded.has(key)} onClick=${() => fold(key)}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>`, "end less"],
-    [html`<span class="unseen">${t("Tick", "勾选")}</span>`, ({ key, site, account }) => tick(key, account ? nameOf(account) : site.name), "end"],
+    [html`<span class="unseen">${t("Select", "勾选")}</span>`, ({ key, site, account }) => tick(key, account ? nameOf(account) : site.name), "end"],
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
@@ -308,9 +308,9 @@ export function Page() {
       <button onClick=${() => setAdding("import")}>${t("Import connections")}</button>
     </div>
     <${Section} read=${read}>${() => html`
-      <${Batch} path="sites" rows=${sites} after=${read.reload} label=${(many) => count(many, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels go with them.")}
+      <${Batch} path="sites" rows=${sites} after=${read.reload} label=${(many) => count(many, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels are deleted, too.")}
         actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
-      <${Batch} path="accounts" rows=${accounts} after=${read.reload} label=${(many) => count(many, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels go with them.")}
+      <${Batch} path="accounts" rows=${accounts} after=${read.reload} label=${(many) => count(many, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels are deleted, too.")}
         actions=${[["refreshBalance", t("Read balances")]]} />
       <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} all=${tree.flatMap((node) => [node, ...node.accounts])} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
         empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is a vendor's API, or a hub of the new-api family.", "还没有站点。站点是厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>

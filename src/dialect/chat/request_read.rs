@@ -80,10 +80,9 @@ fn all_messages<'a>(body: &Node<'a>) -> Result<Messages<'a>, ConversionError> {
 fn messages_of<'n, 'a>(body: &'n Node<'a>) -> Result<&'n [Node<'a>], ConversionError> {
     match body.get("messages") {
         Some(messages) if !messages.items().is_empty() => Ok(messages.items()),
-        None if body.get("input").is_some() => Err(ConversionError::invalid(
-            "messages",
-            "is missing; a body with input belongs to /v1/responses",
-        )),
+        None if body.get("input").is_some() => {
+            Err(ConversionError::invalid("messages", "is missing; send a body with input to /v1/responses"))
+        }
         _ => Err(ConversionError::invalid("messages", "must be a list of at least one message")),
     }
 }

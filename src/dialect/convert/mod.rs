@@ -89,7 +89,7 @@ pub fn request_with(
         return Err(named::in_words_of(
             from,
             &node,
-            ConversionError::invalid("messages", "must say something"),
+            ConversionError::invalid("messages", "must have at least one message with content"),
         ));
     }
     for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {

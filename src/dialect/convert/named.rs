@@ -221,8 +221,8 @@ mod tests {
                 ConversionError::unsupported(wanted)
             );
         }
-        let mute = ConversionError::invalid("messages", "must say something");
+        let mute = ConversionError::invalid("messages", "must have at least one message with content");
         let said = in_words_of(Dialect::Gemini, &nothing, mute);
-        assert_eq!(said, ConversionError::invalid("contents", "must say something"));
+        assert_eq!(said, ConversionError::invalid("contents", "must have at least one message with content"));
     }
 }

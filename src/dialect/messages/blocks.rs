@@ -43,7 +43,7 @@ fn read_block<'a>(
         return Ok(());
     }
     if !block.is_object() {
-        return Err(ConversionError::invalid(field(), "must be a block"));
+        return Err(ConversionError::invalid(field(), "must be a content block (an object)"));
     }
     match block.str_at("type").as_ref() {
         "text" => parts.extend(block.text_at("text").map(Part::Text)),

@@ -136,7 +136,7 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Conv
         request.turns.push(Turn { role, parts, listed: content.is_array() });
     }
     if request.turns.iter().all(|turn| turn.parts.is_empty()) {
-        return Err(ConversionError::invalid("messages", "must say something"));
+        return Err(ConversionError::invalid("messages", "must have at least one message with content"));
     }
     Ok(())
 }

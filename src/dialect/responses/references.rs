@@ -59,15 +59,18 @@ pub fn items_referred_to(
                 continue;
             }
             let problem = format!(
-                "refers to an item that is not stored (any more): send the item itself in its place. Answers that \
-                 were asked for with \"store\": false cannot be referred to ({})",
+                "refers to an item that is not stored (any more): send the item itself instead. Items of \
+                 answers requested with \"store\": false cannot be referred to ({})",
                 id.decode()
             );
             return Err(ConversionError::invalid(format!("input[{place}].id"), &problem));
         };
         length += whole.len();
         if length > longest {
-            return Err(ConversionError::invalid("input", "refers to more than a request may hold"));
+            return Err(ConversionError::invalid(
+                "input",
+                "refers to items that together are longer than a request may be",
+            ));
         }
         found.push((place, whole));
     }

@@ -30,11 +30,11 @@ pub fn validate(body: &Node<'_>) -> Result<(), ConversionError> {
         if call_id.trim().is_empty() {
             return Err(ConversionError::invalid(
                 field,
-                "is required: it names the call this is the output of",
+                "is required: it must name the call that this is the output of",
             ));
         }
         if !refers_elsewhere && !called.contains(&call_id) {
-            return Err(ConversionError::invalid(field, "names no call of this input"));
+            return Err(ConversionError::invalid(field, "does not match any call in this input"));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::time::now_ms;
 use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
 /// The advice added to a site's message that the access token is invalid.
-const ADVICE: &str = "generate the system access token at the site again and bind the account anew";
+const ADVICE: &str = "create a new system access token at the site and bind the account with it again";
 
 /// Returns a failure's message for people. Where the site says that the access token is invalid, appends advice, once.
 pub fn advised(message: &str) -> String {

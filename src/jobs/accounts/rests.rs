@@ -9,7 +9,9 @@ use crate::store::{self, route_units, routes};
 /// credential caused them. Call it when an operator has given another credential, or a login has proved one.
 pub async fn end_rests(core: &Core, id: AccountId) {
     if let Err(error) = try_end_rests(core, id).await {
-        log::warn!("the cooldowns of account {id} outlast its new credential: {error}");
+        log::warn!(
+            "the cooldowns of account {id} could not be cleared after its credential was changed: {error}"
+        );
     }
 }
 

@@ -34,7 +34,7 @@ pub async fn set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> SetUp
     });
     let balance_error = balance::refresh(jobs, id).await.err().map(|failure| failure.to_string());
     if let Err(error) = jobs.core.publish().await {
-        log::warn!("the routes do not weigh the balance of account {id} yet: {error}");
+        log::warn!("the routes do not use the new balance of account {id} yet: {error}");
     }
     let coverage = match with_models {
         true => Some(cover(jobs, &[id]).await),

@@ -30,7 +30,7 @@ pub async fn make(jobs: Arc<Jobs>) -> Pass {
     if let Err(error) = &made {
         let event = NewEvent {
             kind: "status",
-            title: "A backup was not made".to_owned(),
+            title: "A backup failed".to_owned(),
             message: Some(error.clone()),
             level: EventLevel::Error,
             related_id: None,

@@ -73,7 +73,7 @@ pub async fn sync(jobs: Arc<Jobs>) -> Pass {
     let synced = write(&jobs, &config, What::parse(&config.export_type).unwrap_or_default()).await;
     synced.map(|written| {
         let warning = written.warning.map_or_else(String::new, |warning| format!(". {warning}"));
-        Some(format!("the backup on the WebDAV server is written{warning}"))
+        Some(format!("the backup was written to the WebDAV server{warning}"))
     })
 }
 
@@ -97,7 +97,7 @@ async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Option<St
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     let too_long = || {
         format!(
-            "The backup is longer than {} MiB: too long to be sent; set BACKUP_CRON instead",
+            "The backup is larger than {} MiB, too large to send; use local backups instead (BACKUP_CRON)",
             MAX_SENT >> 20
         )
     };
@@ -124,7 +124,7 @@ pub async fn read(jobs: &Arc<Jobs>, config: &WebDav) -> Result<File, String> {
     let _turn = jobs.backups.remote.lock().await;
     match remote(jobs, config)?.read().await? {
         Some((file, _)) => Ok(file),
-        None => Err("There is no file on the WebDAV server: HTTP 404".to_owned()),
+        None => Err("The WebDAV server has no file at fileUrl: HTTP 404".to_owned()),
     }
 }
 

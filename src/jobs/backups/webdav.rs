@@ -108,7 +108,8 @@ impl<'a> RemoteFile<'a> {
         {
             if length > MAX_SENT {
                 return Err(format!(
-                    "The file on the server has more than {} MiB: it is left alone",
+                    "The file on the server is larger than {} MiB, more than a backup may have: it is not \
+                     overwritten",
                     MAX_SENT >> 20
                 ));
             }
@@ -122,11 +123,13 @@ impl<'a> RemoteFile<'a> {
         let mut file = match self.find().await {
             Ok(Found::File(file, _)) => file,
             Ok(Found::Nothing) => {
-                return Ok(Some("The server took the file, and has none when it is read back".to_owned()));
+                return Ok(Some(
+                    "The server accepted the file, but has no file when it is read back".to_owned(),
+                ));
             }
             Ok(Found::Refused(why)) | Err(why) => {
                 return Ok(Some(format!(
-                    "The file was written, and could not be compared with what was sent: {why}"
+                    "The file was written, but could not be read back and compared with what was sent: {why}"
                 )));
             }
         };
@@ -138,9 +141,7 @@ impl<'a> RemoteFile<'a> {
         } else if !back.is_empty() && text.starts_with(&back) {
             Err(format!("The server kept {} of {} bytes: the file is cut short", back.len(), text.len()))
         } else {
-            Ok(Some(
-                "What the server has is not what was sent: the file was read back and differs".to_owned(),
-            ))
+            Ok(Some("The file on the server differs from what was sent".to_owned()))
         }
     }
 
@@ -222,8 +223,8 @@ impl Answered {
         let _ = Read::take(&mut self.body, 4096).read_to_end(&mut said);
         let said: String = String::from_utf8_lossy(&said).trim().chars().take(MAX_SAID).collect();
         let meaning = match self.status.as_u16() {
-            401 | 403 => ": the server does not let us in; look at user name and password",
-            409 => ": the collection that the file is to stand in is missing, and could not be made",
+            401 | 403 => ": the server refuses the login; check user name and password",
+            409 => ": the collection for the file does not exist and could not be created",
             423 => ": the file is locked by somebody else on the server",
             507 => ": the server has no room for the file",
             _ => "",

@@ -31,7 +31,7 @@ pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: Us
     };
     let notice = Notice::from(&event).about(format!("low-balance:{}", account.id));
     if let Err(error) = core.store.batch(vec![event.insert(now_ms())]).await {
-        log::warn!("the low balance of account {} was not stored as an event: {error}", account.id);
+        log::warn!("the event of the low balance of account {} could not be stored: {error}", account.id);
     }
     core.notifier.send(notice);
 }

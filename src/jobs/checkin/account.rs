@@ -67,7 +67,7 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> stor
         return Ok(outcome);
     }
     if !account.is_session() {
-        return Ok(CheckinOutcome::failed("an account that only proxies has no check-in"));
+        return Ok(CheckinOutcome::failed("an account without a session has no check-in"));
     }
     if account.status == AccountStatus::Disabled {
         return Ok(CheckinOutcome::failed("the account is disabled"));

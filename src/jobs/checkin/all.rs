@@ -106,7 +106,7 @@ async fn run_each(jobs: Arc<Jobs>, scope: RunScope, progress: Option<Progress>) 
     if total > 0
         && let Err(error) = jobs.core.publish().await
     {
-        log::error!("balances after check-ins are not routed by yet: {error}");
+        log::error!("the routes do not use the balances after check-ins yet: {error}");
     }
     Arc::new(items)
 }

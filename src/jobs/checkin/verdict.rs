@@ -99,13 +99,13 @@ const NOT_SUPPORTED: Reason = Reason {
     code: "checkin_not_supported",
     category: "site",
     title: "No check-in at this site",
-    action_hint: "Switch the check-in of this account off",
+    action_hint: "Disable the check-in of this account",
     detail_hint: "The site has no check-in, or its administrator switched it off",
 };
 const TURNSTILE: Reason = Reason {
     code: "manual_turnstile_required",
     category: "verification",
-    title: "The site wants a human",
+    title: "The site asks for a human",
     action_hint: "Check in by hand in a browser",
     detail_hint: "The site asks for a verification (Turnstile, a picture) that is for people",
 };
@@ -113,15 +113,15 @@ const TUNNEL: Reason = Reason {
     code: "cloudflare_tunnel_unavailable",
     category: "network",
     title: "The site is not reachable behind Cloudflare",
-    action_hint: "Try again later; tell the site's administrator when it lasts",
-    detail_hint: "Cloudflare has no tunnel to the site's server",
+    action_hint: "Try again later; if it lasts, tell the site's administrator",
+    detail_hint: "Cloudflare cannot reach the site's server",
 };
 const CHALLENGE: Reason = Reason {
     code: "cloudflare_challenge",
     category: "verification",
-    title: "A guard against robots answered",
+    title: "A bot protection answered",
     action_hint: "Check in by hand, or use another proxy for this site",
-    detail_hint: "The answer was a challenge page instead of the site's own",
+    detail_hint: "The answer was a challenge page instead of the site's answer",
 };
 const EXPIRED: Reason = Reason {
     code: "token_expired",
@@ -136,14 +136,14 @@ const SUCCESS: Reason = Reason {
     category: UNKNOWN.category,
     title: "Checked in",
     action_hint: "Nothing to do",
-    detail_hint: "The site took the check-in",
+    detail_hint: "The site accepted the check-in",
 };
 const CHECKED_IN: Reason = Reason {
     code: "already_checked_in",
     category: "state",
-    title: "Checked in already",
+    title: "Already checked in",
     action_hint: "Nothing to do",
-    detail_hint: "The site counts one check-in a day",
+    detail_hint: "The site accepts one check-in a day",
 };
 const TIMEOUT: Reason = Reason {
     code: "network_timeout",
@@ -162,9 +162,9 @@ const UPSTREAM: Reason = Reason {
 const UNKNOWN: Reason = Reason {
     code: "unknown_error",
     category: "unknown",
-    title: "No known reason",
+    title: "Unknown reason",
     action_hint: "Read the message of the site",
-    detail_hint: "The message matches no known case",
+    detail_hint: "The site's message matches no known reason",
 };
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub async fn cover(jobs: &Arc<Jobs>, accounts: &[AccountId]) -> Coverage {
     }
     for id in accounts {
         if !refresh.iter().any(|outcome| outcome.account_id == *id) {
-            let message = "the models could not be asked for";
+            let message = "the models could not be read";
             refresh.push(RefreshOutcome::failed(*id, "coverage_refresh_failed", message));
         }
     }

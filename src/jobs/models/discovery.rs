@@ -99,7 +99,7 @@ pub async fn discover(
     match failure {
         Some(error) if found.models.is_empty() => Err(error),
         None if found.models.is_empty() => {
-            let message = "the account has no credential that can be used".to_owned();
+            let message = "the account has no usable credential".to_owned();
             Err(DiscoveryError::new(DiscoveryKind::Unauthorized, message))
         }
         _ => Ok(found),
@@ -175,7 +175,8 @@ impl ModelSet {
         if let Some((first, count)) = skipped {
             let start: String = first.chars().take(40).collect();
             log::warn!(
-                "{count} model(s) are skipped, for names of more than {MAX_NAME_CHARS} characters: \"{start}…\""
+                "{count} model(s) are skipped because their names have more than {MAX_NAME_CHARS} \
+                 characters: \"{start}…\""
             );
         }
         listed

@@ -118,7 +118,7 @@ pub async fn refresh_for_unknown_model(jobs: &Arc<Jobs>) {
 
 async fn search(jobs: Arc<Jobs>) {
     if let Err(error) = refresh_all_and_rebuild(&jobs).await {
-        log::warn!("a search for an unknown model failed: {error}");
+        log::warn!("the refresh of all models for an unknown model failed: {error}");
     }
 }
 
@@ -173,7 +173,11 @@ async fn try_refresh(
             return Ok(outcome);
         }
     }
-    Ok(RefreshOutcome::skipped(id, "adapter_or_status", "the credential was changed again and again"))
+    Ok(RefreshOutcome::skipped(
+        id,
+        "adapter_or_status",
+        "the credential kept being changed during the refresh",
+    ))
 }
 
 /// Tries the discovery once. Returns `None` when the account's credential was changed while its site was asked, since

@@ -57,7 +57,7 @@ pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activate
             Ok(activated)
         }
         Err(error) => {
-            log::error!("the routes of account {} could not be made: {error}", activated.account_id);
+            log::error!("the routes of account {} could not be built: {error}", activated.account_id);
             undo(jobs, stored).await;
             Err(ActivationError::Failed("the routes could not be rebuilt".to_owned()))
         }
@@ -90,7 +90,7 @@ pub async fn store_candidate(jobs: &Arc<Jobs>, mut candidate: Candidate) -> Resu
 pub async fn undo(jobs: &Arc<Jobs>, stored: Stored) {
     let id = stored.activated.account_id;
     if let Err(error) = try_undo(jobs, stored).await {
-        log::error!("account {id} could not be given back what it was: {error}");
+        log::error!("account {id} could not be restored to its former state: {error}");
     }
 }
 
@@ -180,7 +180,7 @@ async fn renew_grant(
     let renewed = renewal::renew(jobs, account.id, account.access_token.as_ref()).await;
     renewed.map_err(|refusal| refusal.to_string())?;
     let account = accounts::get(&jobs.core.store, account.id).await.map_err(|error| error.to_string())?;
-    let account = account.ok_or("the account is gone")?;
+    let account = account.ok_or("the account does not exist any more")?;
     grant.access_token = account.access_token.ok_or("the account has no access token")?;
     grant.refresh_token = account.refresh_token;
     grant.id_token = account.id_token.or(grant.id_token.take());

@@ -41,7 +41,7 @@ pub async fn complete(
         Outcome::Denied(words) => {
             let denied = jobs.logins.deny(&jobs.core, &callback.state, provider, &words).await;
             denied.map_err(unreadable)?.map_err(CallbackError::NotTaken)?;
-            log::warn!("a login of {} was refused by its provider: {words}", provider.id());
+            log::warn!("the provider refused a login of {}: {words}", provider.id());
             return Err(CallbackError::Failed(words));
         }
     };

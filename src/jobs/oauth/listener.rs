@@ -65,7 +65,8 @@ pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_>
         Err(error) => {
             let id = provider.id();
             log::warn!(
-                "no browser can come back to a login of {id} at {address}: {error}; its address can be pasted"
+                "cannot listen for the browser of a login of {id} at {address}: {error}; paste the address \
+                 that it ends at instead"
             );
             let port = if wanted == 0 { provider.profile().callback_port } else { wanted };
             CallbackPort { port, _slot: slot }

@@ -128,7 +128,7 @@ async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<Limi
     let (core, store) = (&jobs.core, &jobs.core.store);
     let failed = |message: &str| QuotaError { message: message.to_owned(), is_unauthorized: false };
     let Some(site) = sites::get(store, account.site_id).await? else {
-        return Ok(Err(failed("the site is gone")));
+        return Ok(Err(failed("the site does not exist any more")));
     };
     let settings = core.settings.load_full();
     let site = site_of_account(&site, account, &core.live, settings.system_proxy_url.as_deref());
@@ -160,7 +160,7 @@ fn probe_model<'a>(chosen: Option<&'a str>, models: &'a [String]) -> &'a str {
 fn blank(provider: Option<OAuthProvider>) -> Value {
     let (status, source, message) = match provider {
         Some(OAuthProvider::Codex) => ("supported", "reverse_engineered", "not read yet"),
-        _ => ("unsupported", "official", "the provider does not tell"),
+        _ => ("unsupported", "official", "the provider does not report it"),
     };
     let windows = WINDOWS.map(|(name, _)| (name.to_owned(), json!({"supported": false, "message": message})));
     json!({"status": status, "source": source, "windows": Map::from_iter(windows)})
@@ -169,7 +169,7 @@ fn blank(provider: Option<OAuthProvider>) -> Value {
 /// Formats a window in per cent, with two decimals.
 fn shown(window: Option<&LimitWindow>) -> Value {
     let Some(window) = window else {
-        return json!({"supported": false, "message": "not told by the provider"});
+        return json!({"supported": false, "message": "not reported by the provider"});
     };
     let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
     let used = rounded(window.used_percent.min(100.0));

@@ -129,16 +129,19 @@ async fn fly(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), Rene
 async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
     let core = &jobs.core;
     // Read inside the flight: the previous flight may have renewed the token already.
-    let account = accounts::get(&core.store, id).await.map_err(unreadable)?.ok_or("the account is gone")?;
+    let account = accounts::get(&core.store, id)
+        .await
+        .map_err(unreadable)?
+        .ok_or("the account does not exist any more")?;
     let site = sites::get(&core.store, account.site_id).await.map_err(unreadable)?;
-    let site = site.ok_or("the site is gone")?;
+    let site = site.ok_or("the site does not exist any more")?;
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
     let provider = provider.ok_or("the account is not managed by oauth")?;
     let is_needed = match reason {
         Reason::Refused(stale) => stale.is_none() || stale == account.access_token,
         Reason::Doubted(stale) if Some(&stale) == account.access_token.as_ref() => {
             if !jobs.failed_renewals.take_doubt(id) {
-                return Err("the token was renewed for such an answer a moment ago".into());
+                return Err("the token was already renewed for the same answer a moment ago".into());
             }
             true
         }
@@ -194,7 +197,7 @@ async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), Ren
     let changed = (notes != before).then_some(&notes);
     let renew = || connections::renew(store, account, &tokens, changed);
     given_once::store(account.id, renew).await.map_err(|error| match error {
-        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
+        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed in the meantime"),
         other => unreadable(other),
     })
 }

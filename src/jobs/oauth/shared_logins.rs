@@ -88,7 +88,7 @@ impl Logins {
     ) {
         let stage = Stage::of(outcome);
         if let Err(error) = self.advance(core, &exchange.state, &[EXCHANGING], &stage).await {
-            log::warn!("the other instances are not told how a login ended: {error}");
+            log::warn!("the other instances could not be told the result of a login: {error}");
         }
         exchange.end(stage);
     }

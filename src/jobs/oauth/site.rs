@@ -47,7 +47,7 @@ pub(super) async fn ensure_site(core: &Core, provider: OAuthProvider) -> store::
     };
     match sites::insert(&core.store, new).await {
         Ok(id) => {
-            log::info!("the site \"{}\" was made for logins of {}", site.name, provider.id());
+            log::info!("the site \"{}\" was created for logins of {}", site.name, provider.id());
             Ok(id)
         }
         // Another login has created it first.

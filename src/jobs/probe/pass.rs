@@ -175,7 +175,7 @@ async fn probe_models(
         result.unsupported,
         result.inconclusive,
         result.skipped,
-        if is_overloaded { "; the site is overloaded, the rest was left" } else { "" }
+        if is_overloaded { "; the site is overloaded, the rest was not probed" } else { "" }
     );
     Ok(())
 }

@@ -120,9 +120,9 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
     let unreadable = |error: store::Error| RenewalRefusal::of_ours(error.to_string());
     // Read inside the flight: the previous flight may have renewed the session already.
     let account = accounts::get(&jobs.core.store, id).await.map_err(unreadable)?;
-    let account = account.ok_or("the account is gone")?;
+    let account = account.ok_or("the account does not exist any more")?;
     let site = sites::get(&jobs.core.store, account.site_id).await.map_err(unreadable)?;
-    let site = site.ok_or("the site is gone")?;
+    let site = site.ok_or("the site does not exist any more")?;
     let platform = Platform::parse(&site.platform).ok_or("the platform is unknown")?;
     let is_needed = match reason {
         RenewalReason::Refused(stale) => stale.is_none() || stale == account.access_token,
@@ -144,7 +144,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
     };
     let renew = || accounts::renew(&jobs.core.store, id, account.credential_version, &session);
     given_once::store(id, renew).await.map_err(|error| match error {
-        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
+        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed in the meantime"),
         other => unreadable(other),
     })?;
     jobs.core.publish().await.map_err(unreadable)?;

@@ -80,7 +80,8 @@ impl Session {
     async fn reload(&mut self, core: &Arc<Core>) -> Result<(), SiteError> {
         let read = accounts::get(&core.store, self.account.id).await;
         let read = read.map_err(|error| SiteError::new(SiteErrorKind::Failed, error.to_string()))?;
-        self.account = read.ok_or_else(|| SiteError::new(SiteErrorKind::Failed, "the account is gone"))?;
+        self.account =
+            read.ok_or_else(|| SiteError::new(SiteErrorKind::Failed, "the account does not exist any more"))?;
         self.site_client = site_client_of(core, &self.site, &self.account)?;
         Ok(())
     }

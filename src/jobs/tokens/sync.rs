@@ -111,7 +111,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synce
         return skipped(KEY_ACCOUNT);
     }
     if !platform.is_some_and(|platform| platform.abilities().keys) {
-        let message = Some(format!("{} lists no keys of an account", site.platform));
+        let message = Some(format!("sites of platform {} do not list an account's keys", site.platform));
         let reason = Some("unsupported_platform");
         return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
     }
@@ -228,7 +228,7 @@ async fn merged(
     if !pending.is_empty() {
         done.reason = Some("upstream_masked_tokens");
         done.message =
-            Some(format!("the site shows only masks of {} key(s); save their values", pending.len()));
+            Some(format!("the site shows only masks of {} key(s); save their whole values", pending.len()));
         done.masked_pending = Some(pending.len());
         done.pending_token_ids = Some(pending.iter().map(|&at| rows[at].id).collect());
     }

@@ -66,7 +66,7 @@ pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
             .collect();
         if !failed.is_empty() {
             let failed: Vec<_> = failed.into_iter().map(|(name, why)| format!("{name}: {why}")).collect();
-            state.last_check_error = Some(format!("the notice was not sent: {}", failed.join("; ")));
+            state.last_check_error = Some(format!("the notification was not sent: {}", failed.join("; ")));
             keep(core, &state, None).await?;
         }
     }
@@ -106,7 +106,10 @@ fn note_candidate(state: &mut UpdateState, found: &Found) -> Option<NewEvent> {
     Some(NewEvent {
         kind: "status",
         title: format!("Update available: {shown}"),
-        message: Some(format!("Version {} runs. Nothing is deployed by itself.{url}", running.version)),
+        message: Some(format!(
+            "The running version is {}. Updates are not deployed automatically.{url}",
+            running.version
+        )),
         level: EventLevel::Info,
         related_id: None,
         related_type: Some("update_center"),
@@ -149,7 +152,7 @@ async fn image_tags(core: &Core, config: &UpdateConfig) -> Result<(Option<Versio
     let Some(repository) = image_repository(config) else { return Ok((None, Vec::new())) };
     let repository = repository.strip_prefix("docker.io/").unwrap_or(repository);
     if repository.split('/').next().is_some_and(|host| host.contains(['.', ':'])) {
-        return Err("imageRepository is not at Docker Hub: switch dockerHubTagsEnabled off".to_owned());
+        return Err("imageRepository is not at Docker Hub: set dockerHubTagsEnabled to false".to_owned());
     }
     let path =
         format!("/v2/repositories/{}/tags?page_size=100&ordering=last_updated", path_segments(repository)?);
@@ -174,7 +177,7 @@ async fn fetch(core: &Core, base: &BaseUrl, request: hyper::http::request::Build
         let said = said["message"].as_str().map(|words| format!(": {words:.200}")).unwrap_or_default();
         return Err(format!("answered with {}{said}", answer.status().as_u16()));
     }
-    serde_json::from_slice(answer.body()).map_err(|_| "the answer is no JSON".to_owned())
+    serde_json::from_slice(answer.body()).map_err(|_| "the answer is not JSON".to_owned())
 }
 
 /// Asks the helper what runs; where it is not set up, or not reached, the answer is not `ok`.
@@ -200,5 +203,6 @@ async fn ask_helper(core: &Core, config: &UpdateConfig) -> Result<Helper, String
         format!("{}/status?namespace={}&releaseName={}", base.path, quoted(namespace), quoted(release_name));
     let request = Request::get(path).header(AUTHORIZATION, format!("Bearer {token}"));
     let told = fetch(core, &base, request).await?;
-    serde_json::from_value(told).map_err(|_| "the answer is not that of a helper".to_owned())
+    serde_json::from_value(told)
+        .map_err(|_| "the answer is not that of a deploy helper: check helperBaseUrl".to_owned())
 }

@@ -53,7 +53,7 @@ pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: Order) -> Started {
     let (work, base) = (jobs.clone(), config.helper_base_url.clone());
     jobs.tasks.start(spec, move |progress| async move {
         let done = timeout(LIMIT, carry_out(&work, &base, &order, &progress)).await;
-        done.unwrap_or_else(|_| Err(format!("not done within {} s", LIMIT.as_secs())))
+        done.unwrap_or_else(|_| Err(format!("not finished within {} s", LIMIT.as_secs())))
     })
 }
 
@@ -103,5 +103,5 @@ async fn carry_out(jobs: &Jobs, base: &str, order: &Order, progress: &Progress) 
         result.remove("logLines");
     }
     let revision = result["finalRevision"].as_str().unwrap_or("unknown");
-    Ok(Done { message: format!("{}: revision {revision} runs", order.title), result })
+    Ok(Done { message: format!("{}: revision {revision} is running", order.title), result })
 }

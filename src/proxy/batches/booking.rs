@@ -52,7 +52,7 @@ async fn rounds(proxy: Arc<Proxy>) {
     let mut due = batches::due(&proxy.core.store, Millis::MAX, MOST_AT_START).await;
     loop {
         match due {
-            Err(error) => log::warn!("batches could not be looked up: {error}"),
+            Err(error) => log::warn!("batches could not be read from the database: {error}"),
             Ok(due) => round(&proxy, due).await,
         }
         sleep(ROUND).await;
@@ -70,7 +70,10 @@ async fn round(proxy: &Arc<Proxy>, due: Vec<BatchRow>) {
         looks.spawn(async move {
             let id = batch.place.public_id.clone();
             if timeout(LOOK_TIMEOUT, look(&proxy, batch)).await.is_err() {
-                log::warn!("batch {id} could not be looked at within {} s", LOOK_TIMEOUT.as_secs());
+                log::warn!(
+                    "the upstream did not report the state of batch {id} within {} s",
+                    LOOK_TIMEOUT.as_secs()
+                );
             }
         });
     }
@@ -84,7 +87,7 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
     match batches::take_look(&proxy.core.store, &batch, next).await {
         Ok(true) => {}
         Ok(false) => return,
-        Err(error) => return log::warn!("a batch could not be looked at: {error}"),
+        Err(error) => return log::warn!("the state of a batch could not be read: {error}"),
     }
     let part = Part::of(Method::GET, &batch, "");
     let asked = refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await.map(drop);
@@ -93,7 +96,7 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
         // In the background, because results may take long to read.
         note(proxy, &batch);
     } else if is_gone || age >= LONGEST_WORK {
-        close(proxy, &batch, "it has not ended, or its account is gone").await;
+        close(proxy, &batch, "it has not ended, or its account does not exist any more").await;
     }
 }
 
@@ -163,7 +166,7 @@ pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
         }
     };
     let Some(usage) = usage else {
-        return close(proxy, batch, "there are no results that would say so").await;
+        return close(proxy, batch, "it has no results to read the usage from").await;
     };
     let place = &batch.place;
     let answer = LateAnswer {

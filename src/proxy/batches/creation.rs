@@ -141,7 +141,8 @@ impl NewBatch {
     ) -> Result<String, String> {
         let text = std::str::from_utf8(object).map_err(|_| "its object is not UTF-8".to_owned())?;
         let place = BatchPlace {
-            public_id: mapping::new_id(self.api).ok_or_else(|| "no randomness for an id".to_owned())?,
+            public_id: mapping::new_id(self.api)
+                .ok_or_else(|| "the operating system gives no random bytes for an id".to_owned())?,
             api: self.api.id().to_owned(),
             upstream_id: video::id(object).ok_or_else(|| "it has no id".to_owned())?,
             account_id: choice.channel.account.id,
@@ -255,7 +256,7 @@ impl Address<'_> {
         let (head, body) = answered(pin!(sending), label, &timeouts, &call.trace, limits).await?;
         match read_some(body, MAX_OBJECT, OBJECT_TIMEOUT).await {
             (body, true) => Ok((head, body)),
-            (_, false) => Err(Failure::judged("the answer is too long, or broke off".to_owned())),
+            (_, false) => Err(Failure::judged("the answer is too long or was cut off".to_owned())),
         }
     }
 }
@@ -265,7 +266,7 @@ fn unnamed(body: &Bytes) -> Option<Failure> {
     if video::id(body).is_some() {
         return None;
     }
-    let no_id = || Failure::judged("the answer has no id".to_owned());
+    let no_id = || Failure::judged("the upstream's answer has no id".to_owned());
     Some(judge::object(SURFACE, body).err().map_or_else(no_id, judged))
 }
 
@@ -273,7 +274,7 @@ fn unnamed(body: &Bytes) -> Option<Failure> {
 fn upload(text: Bytes) -> Result<Asked, String> {
     let mut bits = [0; 16];
     let random = SystemRandom::new().fill(&mut bits);
-    random.map_err(|_| "there is no randomness for a boundary".to_owned())?;
+    random.map_err(|_| "the operating system gives no random bytes for a boundary".to_owned())?;
     let boundary = format!("switchyard-{}", hex::encode(&bits));
     let head = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
@@ -281,7 +282,7 @@ fn upload(text: Bytes) -> Result<Asked, String> {
          Content-Type: application/jsonl\r\n\r\n"
     );
     let content_type = HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}"))
-        .map_err(|_| "the boundary cannot stand in a header".to_owned())?;
+        .map_err(|_| "the boundary cannot be sent in a header".to_owned())?;
     let tail = Bytes::from(format!("\r\n--{boundary}--\r\n"));
     Ok(Asked {
         method: Method::POST,

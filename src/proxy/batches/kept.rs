@@ -146,7 +146,7 @@ impl NotAsked {
     pub(super) fn answer(self, proxy: &Proxy, shape: ErrorShape) -> Response {
         match self {
             Self::Unreachable(Unreachable::Gone(_)) => {
-                let why = "The account that has this batch was deleted, or has no credential any more";
+                let why = "The account that this batch belongs to was deleted, or has no credential any more";
                 shape.refuse(410, why, Some("batch_unreachable"), Some("batch_id"))
             }
             Self::Unreachable(Unreachable::Misconfigured(why)) => Failure::local(why).into_response(shape),
@@ -170,7 +170,7 @@ pub(super) async fn refresh(
     // The object of a failed batch contains errors too: with an id it is a batch.
     if video::id(&object).is_none() {
         let fault = judge::object(SURFACE, &object).err();
-        let no_id = || Failure::judged("the answer has no id".to_owned());
+        let no_id = || Failure::judged("the upstream's answer has no id".to_owned());
         return Err(fault.map_or_else(no_id, judged).into());
     }
     let text = String::from_utf8_lossy(&object);
@@ -206,6 +206,6 @@ pub(super) fn unknown(shape: ErrorShape, id: &str) -> Response {
 }
 
 pub(super) fn unreadable(shape: ErrorShape, error: &store::Error) -> Response {
-    log::error!("a request for a batch failed in the store: {error}");
+    log::error!("a request for a batch failed in the database: {error}");
     shape.refuse(503, "Batches cannot be looked up at the moment", None, None)
 }

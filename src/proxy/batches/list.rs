@@ -66,7 +66,9 @@ async fn bound(
     let shape = shape(request, api);
     match find(&proxy.core.store, caller, api, &id).await {
         Ok(Some(batch)) => Ok(Some(batch.id)),
-        Ok(None) => Err(shape.refuse(400, &format!("{name} names no batch that is there"), None, Some(name))),
+        Ok(None) => {
+            Err(shape.refuse(400, &format!("{name} is not the id of an existing batch"), None, Some(name)))
+        }
         Err(error) => Err(unreadable(shape, &error)),
     }
 }

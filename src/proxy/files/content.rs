@@ -89,7 +89,7 @@ impl Body for Content {
             Ok(None) => Err(Truncated("the file was deleted while it was being read")),
             Err(error) => {
                 log::error!("the chunks of upload {} cannot be read: {error}", content.upload);
-                Err(Truncated("the file could not be read to its end"))
+                Err(Truncated("the rest of the file could not be read"))
             }
         }))
     }

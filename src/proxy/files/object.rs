@@ -66,7 +66,9 @@ async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> R
         None => None,
         Some((param, id)) => match files::find(&core.store, owner, id).await? {
             Some(file) => Some(file.id),
-            None => return Err(FileRefusal::bad(param, format!("{param} names no file that is there"))),
+            None => {
+                return Err(FileRefusal::bad(param, format!("{param} is not the id of an existing file")));
+            }
         },
     };
     let purpose = query.get("purpose");

@@ -49,7 +49,7 @@ impl From<BodyError> for FileRefusal {
 
 impl From<store::Error> for FileRefusal {
     fn from(error: store::Error) -> Self {
-        log::error!("a request for a file failed in the store: {error}");
+        log::error!("a request for a file failed in the database: {error}");
         if let store::Error::Full(_) = error {
             return Self { code: Some("insufficient_storage"), ..Self::new(507, store::FULL) };
         }

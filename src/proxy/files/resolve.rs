@@ -110,7 +110,7 @@ async fn rows(
         }
         total += rows.get(&id).map_or(0, |row| row.byte_size);
         if total > MAX_INLINED {
-            let message = format!("The files of this request are larger than {MAX_INLINED} bytes together");
+            let message = format!("The files of this request are together larger than {MAX_INLINED} bytes");
             return Err(FileRefusal { param: Some("file_id"), ..FileRefusal::new(413, message) });
         }
     }

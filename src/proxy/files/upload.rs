@@ -85,7 +85,7 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
         }
     }
     if !reader.is_ended() {
-        return Err(FileRefusal::new(400, "The form ended before its last boundary"));
+        return Err(FileRefusal::new(400, "The form ends before its closing boundary"));
     }
     let UploadForm { file, purpose, .. } = form;
     let file =
@@ -186,7 +186,7 @@ impl UploadAllowance {
 }
 
 fn over_quota() -> FileRefusal {
-    let message = "The files of this key would take more room than it has: delete some";
+    let message = "This upload would exceed the space for files of this key: delete some files";
     FileRefusal { code: Some("file_quota_exceeded"), ..FileRefusal::new(413, message) }
 }
 
@@ -296,7 +296,10 @@ impl Drop for Incoming {
         let (store, upload) = (self.core.store.clone(), self.upload.clone());
         self.core.background.spawn("the removal of an unfinished upload", async move {
             while let Err(error) = files::discard(&store, upload.id()).await {
-                log::warn!("the chunks of the unfinished upload {} are still there: {error}", upload.id());
+                log::warn!(
+                    "the chunks of the unfinished upload {} could not be deleted yet: {error}",
+                    upload.id()
+                );
                 tokio::time::sleep(REMOVAL_RETRY).await;
             }
         });
@@ -305,7 +308,7 @@ impl Drop for Incoming {
 
 impl From<Malformed> for FileRefusal {
     fn from(malformed: Malformed) -> Self {
-        Self::new(400, format!("The upload is no form with a file: {}", malformed.0))
+        Self::new(400, format!("The upload is not a form with a file: {}", malformed.0))
     }
 }
 
@@ -314,7 +317,7 @@ fn new_id() -> Result<String, FileRefusal> {
     let mut bits = [0; 16];
     SystemRandom::new()
         .fill(&mut bits)
-        .map_err(|_| FileRefusal::new(503, "There is no randomness for an id"))?;
+        .map_err(|_| FileRefusal::new(503, "The operating system gives no random bytes for an id"))?;
     Ok(format!("file-sy-{}", hex::encode(&bits)))
 }
 

@@ -153,7 +153,7 @@ async fn take_from_budgets<'a>(
             Some(turn) => prepared(key.id, prepare(core, key, place, at, turn)).await?,
         });
     }
-    log::error!("the budgets of downstream key {} were never ready for a request", key.id);
+    log::error!("the budgets of downstream key {} could not be prepared for a request", key.id);
     Err(NotAdmitted::Unavailable)
 }
 
@@ -177,7 +177,7 @@ async fn prepared<T>(key: KeyId, outcome: oneshot::Receiver<store::Result<T>>) -
     match outcome.await {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(error)) => {
-            log::error!("reserving requests for downstream key {key}: {error}");
+            log::error!("requests for downstream key {key} could not be reserved: {error}");
             Err(NotAdmitted::Unavailable)
         }
         Err(_stopping) => Err(NotAdmitted::Unavailable),

@@ -120,7 +120,7 @@ fn answer(request: &Request, body: store::Result<Value>) -> Response {
     match body {
         Ok(body) => http::json(StatusCode::OK, &body),
         Err(error) => {
-            log::error!("reading what a key has used: {error}");
+            log::error!("the usage of a key could not be read: {error}");
             let shape = ErrorShape::of(&request.headers, None, request.id);
             shape.refuse(503, "The usage could not be read", None, None)
         }

@@ -36,7 +36,7 @@ pub(in crate::proxy) async fn open(proxy: Arc<Proxy>, mut request: Request) -> R
         }
     };
     if !Handshake::is_asked(&request) {
-        let message = "GET /v1/realtime is for WebSocket upgrades";
+        let message = "GET /v1/realtime only opens WebSockets: send a WebSocket upgrade";
         let mut refusal = shape.refuse(426, message, None, None);
         refusal.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
         return closing(refusal);
@@ -58,7 +58,8 @@ async fn begin(
 ) -> Result<Response, Box<Response>> {
     let refuse = |message: &str, field| Box::new(shape.refuse(400, message, None, field));
     let model = request.query.get("model").filter(|model| !model.trim().is_empty());
-    let model = model.ok_or_else(|| refuse("model is required in the query", Some("model")))?;
+    let model =
+        model.ok_or_else(|| refuse("model is required in the query string: ?model=NAME", Some("model")))?;
     let protocol = offers(&request.headers, PROTOCOL);
     let handshake = Handshake::of(&mut request).map_err(|bad| {
         let mut refusal = shape.refuse(bad.status(), bad.message(), None, None);

@@ -188,7 +188,8 @@ impl Session {
                 }
                 came = upstream.next() => came,
                 () = &mut over => {
-                    let message = format!("A conversation ends after {} minutes", LIFETIME.as_secs() / 60);
+                    let message = format!(
+                        "A conversation may last at most {} minutes: open a new WebSocket", LIFETIME.as_secs() / 60);
                     let event = event("invalid_request_error", "session_expired", &message);
                     let _ = timeout(LAST_FRAME, sender.texts([event])).await;
                     return CloseReason::Done;

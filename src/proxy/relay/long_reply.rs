@@ -54,7 +54,7 @@ impl Body for LongReply {
             }
             Some(Err(cause)) => {
                 this.attempt.break_off(&cause, None, None);
-                Some(Err(Truncated("the upstream's answer broke off")))
+                Some(Err(Truncated("the upstream's answer was cut off")))
             }
             None => {
                 this.settle();

@@ -86,7 +86,7 @@ pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &Name, outcome: Outcom
     match book_all(proxy, name, outcome).await {
         Ok(()) => pending.forget(name),
         Err(error) => {
-            log::error!("the usage of a response in the background could not be booked: {error}");
+            log::error!("the usage of a background response could not be booked: {error}");
             pending.look_at(name, now_ms() + LONGEST_PAUSE);
         }
     }

@@ -69,7 +69,7 @@ async fn watch(proxy: Arc<Proxy>) {
 async fn reload(proxy: &Proxy) {
     let found = match rows::oldest(&proxy.core.store, MAX_PENDING).await {
         Ok(found) => found,
-        Err(error) => return log::warn!("responses in the background could not be looked up: {error}"),
+        Err(error) => return log::warn!("background responses could not be read from the database: {error}"),
     };
     let keys = proxy.core.keys.load_full();
     for unbooked in found {
@@ -94,7 +94,7 @@ async fn look(proxy: &Proxy, name: &Name, at: &StoredAt, began: Millis) {
         Ok(Some(outcome)) => settle(proxy, name, outcome).await,
         Err(NotAsked::ForGood) => settle(proxy, name, Outcome::Untold).await,
         Ok(None) | Err(NotAsked::ForNow) if age >= LONGEST_WORK => {
-            log::warn!("a response in the background has not ended after a day: nobody learns what it used");
+            log::warn!("a background response has not ended after a day: its usage stays unknown");
             settle(proxy, name, Outcome::Untold).await;
         }
         Ok(None) | Err(NotAsked::ForNow) => {}
@@ -128,7 +128,7 @@ async fn ask(
         timer: ReusableTimer::default(),
     };
     let answer = upstream.send(proxy, &asked).await.map_err(|failure| {
-        log::debug!("a response in the background could not be asked for: {}", failure.text);
+        log::debug!("the state of a background response could not be read: {}", failure.text);
         match failure.upstream_status() {
             Some(404 | 410) if age >= UNKNOWN_AFTER => NotAsked::ForGood,
             _ => NotAsked::ForNow,

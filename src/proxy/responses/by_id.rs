@@ -102,7 +102,7 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
     either(match find(&proxy, &request, &caller).await {
         Ok(Kept::Here(_)) => {
             let message =
-                "This response is complete: only one that is made in the background can be cancelled";
+                "This response is complete: only a background response in progress can be cancelled";
             Err(shape(&request).refuse(400, message, None, None))
         }
         Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::POST, CANCEL).await,
@@ -140,7 +140,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     proxy.response_owners.forget(id);
     if let Err(error) = responses::delete(&proxy.core.store, &Owner::of_key(caller.key_id()), id).await {
         // The upstream has deleted it, which is what counts.
-        log::warn!("a deleted response could not be forgotten: {error}");
+        log::warn!("the record of a deleted response could not be deleted: {error}");
     }
     *response.body_mut() = ResponseBody::full(body);
     Ok(response)
@@ -161,7 +161,7 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept,
     }
     let (store, owner) = (&proxy.core.store, Owner::of_key(key_id));
     let unreadable = |error| {
-        log::error!("looking up where a response is failed: {error}");
+        log::error!("the upstream that holds a response could not be looked up: {error}");
         shape.refuse(503, "Responses cannot be looked up at the moment", None, None)
     };
     // An upstream that gives one id to several keys leaves it to none of them.
@@ -192,7 +192,7 @@ async fn ask(
         Unreachable::Gone(_) => unknown(shape, id),
         Unreachable::Misconfigured(why) => Failure::local(why).into_response(shape),
         Unreachable::Store(error) => {
-            log::error!("looking up where a response is failed: {error}");
+            log::error!("the upstream that holds a response could not be looked up: {error}");
             shape.refuse(503, "Responses cannot be looked up at the moment", None, None)
         }
     })?;

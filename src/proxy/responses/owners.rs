@@ -130,7 +130,7 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
 
 async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Holder>, Response> {
     let owners = responses::owners(&proxy.core.store, id).await.map_err(|error| {
-        log::error!("looking up whose a response is failed: {error}");
+        log::error!("the owner of a response could not be looked up: {error}");
         call.shape.refuse(503, "The previous response could not be looked up", None, None)
     })?;
     let own = Owner::of_key(call.key_id);

@@ -55,8 +55,8 @@ impl BackgroundResponses {
             pending.entry(name).or_insert(new);
         } else {
             log::warn!(
-                "{MAX_PENDING} responses are made in the background; what another one uses is booked when its client \
-                 asks for it, or within the hour after one of these has ended"
+                "{MAX_PENDING} background responses are in progress; the usage of a further one is booked \
+                 when its client asks for it, or within the hour after one of these has ended"
             );
         }
     }

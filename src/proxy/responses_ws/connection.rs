@@ -149,7 +149,9 @@ async fn read_frames(
             Ok(Ok(Received::Text(frame))) => {
                 memory.shrink_to(frame.len());
                 if !inbox.put((frame, mem::replace(&mut memory, no_memory()))) {
-                    return CloseReason::Policy("too much is waiting for the turn under way");
+                    return CloseReason::Policy(
+                        "too many frames are waiting for the current response to end",
+                    );
                 }
             }
             Ok(Ok(Received::Alive)) => {}

@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<Frame<'_>, FrameRefusal> {
         return Err(FrameRefusal::invalid(None, "The frame must be a JSON object"));
     }
     if body.get("stream_id").is_some() {
-        let message = "stream_id is not supported: a socket has one turn at a time";
+        let message = "stream_id is not supported: a WebSocket carries one response at a time";
         return Err(FrameRefusal::invalid(Some("stream_id"), message));
     }
     let appends = match body.str_at("type").as_ref() {

@@ -67,7 +67,8 @@ impl History {
                 },
             },
             None if frame.appends => {
-                let message = "response.append goes on with a response, and there is none yet";
+                let message =
+                    "response.append continues a response, but there is none yet: send response.create first";
                 Some(last.ok_or_else(|| FrameRefusal::invalid(Some("type"), message))?)
             }
             None => None,

@@ -48,7 +48,7 @@ pub(in crate::proxy) async fn renewed(
         TokenRefusal::Perhaps => renew_doubted(&proxy.jobs, id, stale).await,
     };
     if let Err(refusal) = outcome {
-        log::warn!("the token of account {id} was refused and not renewed: {refusal}");
+        log::warn!("the token of account {id} was refused and could not be renewed: {refusal}");
         return None;
     }
     let snapshot = proxy.core.snapshot.load();

@@ -39,7 +39,7 @@ pub(super) fn unknown(shape: ErrorShape, id: &str) -> Response {
 }
 
 pub(super) fn unreadable(shape: ErrorShape, error: &store::Error) -> Response {
-    log::error!("a request for a video failed in the store: {error}");
+    log::error!("a request for a video failed in the database: {error}");
     shape.refuse(503, "Videos cannot be looked up at the moment", None, None)
 }
 

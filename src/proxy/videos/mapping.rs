@@ -45,7 +45,7 @@ pub(in crate::proxy) async fn store_mapping(
     };
     let endpoint = site.endpoints.iter().find(|endpoint| endpoint.id == created.endpoint);
     let Some((endpoint, public_id)) = endpoint.zip(new_id(now_ms())) else {
-        return Err(failed(&"no randomness for an id"));
+        return Err(failed(&"the operating system gives no random bytes for an id"));
     };
     let body = video::with_id(created.body, &public_id);
     let new = NewVideo {

@@ -97,7 +97,9 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
         }
     };
     let Some(secret) = own.or_else(|| video.token.clone()) else {
-        return Err(Unreachable::Gone("The credential this video was created with is no longer available"));
+        return Err(Unreachable::Gone(
+            "The credential that this video was created with is no longer available",
+        ));
     };
     let key_form = KeyForm::Both;
     Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into(), key_form })
@@ -106,7 +108,7 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
 /// Builds the endpoint at which the video was created, through the outbound proxy that its site uses now.
 fn stored_endpoint(video: &VideoRow, site: Option<&Site>) -> Result<Arc<Endpoint>, Unreachable> {
     const GONE: Unreachable = Unreachable::Gone(
-        "The account this video was created with was deleted, and its site cannot be reached without it",
+        "The account that this video was created with was deleted, and its site cannot be reached without it",
     );
     let first = site.and_then(|site| site.endpoints.first());
     let proxy = first.and_then(|endpoint| endpoint.base.origin.proxy.clone());

@@ -207,7 +207,7 @@ impl<'b> Envelope<'b> {
                 .map_err(|_| "the price list is not valid JSON".to_owned());
         }
         let members: Members = serde_json::from_str(text)
-            .map_err(|_| "the answer is no JSON object of the known form".to_owned())?;
+            .map_err(|_| "the answer is not a JSON object of a known form".to_owned())?;
         let Members { data, group_ratio, success, message } = members;
         let envelope = Self { data, group_ratio, message };
         if success == Some(false) { Err(envelope.complaint()) } else { Ok(envelope) }

@@ -109,7 +109,7 @@ fn a_hubs_prices_keep_their_height() {
 
 #[test]
 fn garbage_is_refused_with_a_reason() {
-    let other_form = "the answer is no JSON object of the known form";
+    let other_form = "the answer is not a JSON object of a known form";
     let no_list = "the answer has no price list";
     for (body, reason) in [
         ("", other_form),

@@ -67,12 +67,16 @@ pub fn read(body: &[u8]) -> Result<Vec<UsageRecord>, String> {
     let answer: Value = serde_json::from_slice(body).map_err(|_| "the log is not valid JSON".to_owned())?;
     if answer["success"] == Value::Bool(false) {
         let said = answer["message"].as_str().unwrap_or_default().trim();
-        return Err(if said.is_empty() { "the site refuses its log".to_owned() } else { said.to_owned() });
+        return Err(if said.is_empty() {
+            "the site refuses to show its request log".to_owned()
+        } else {
+            said.to_owned()
+        });
     }
     let places =
         [&answer["data"]["items"], &answer["data"]["data"], &answer["data"], &answer["items"], &answer];
     let lines = places.into_iter().find_map(Value::as_array);
-    let lines = lines.ok_or_else(|| "the answer has no log".to_owned())?;
+    let lines = lines.ok_or_else(|| "the answer has no request log".to_owned())?;
     Ok(lines.iter().filter_map(line).collect())
 }
 

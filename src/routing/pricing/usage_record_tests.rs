@@ -116,9 +116,9 @@ fn only_sites_with_a_log_of_their_own_are_asked() {
 fn garbage_is_refused_with_a_reason() {
     for (body, reason) in [
         ("<html>", "the log is not valid JSON"),
-        ("{}", "the answer has no log"),
+        ("{}", "the answer has no request log"),
         (r#"{"success":false,"message":" no "}"#, "no"),
-        (r#"{"success":false}"#, "the site refuses its log"),
+        (r#"{"success":false}"#, "the site refuses to show its request log"),
     ] {
         assert_eq!(read(body.as_bytes()), Err(reason.to_owned()), "{body}");
     }

@@ -243,7 +243,8 @@ fn open(
         };
         let changes = rewrap(kek, rows, &raw)?;
         log::info!(
-            "the stored keys are wrapped under the new ACCOUNT_CREDENTIAL_SECRET now; the former one is not needed any more"
+            "the stored keys are now sealed under the new ACCOUNT_CREDENTIAL_SECRET; the former one is no \
+             longer needed"
         );
         return Ok(Some(OpenedKeys { keys: keys(rows, &raw)?, changes, are_lost: false }));
     }

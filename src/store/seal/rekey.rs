@@ -208,7 +208,7 @@ fn sealed_anew(
     count: &mut Count<'_>,
 ) -> Result<Option<Value>> {
     let Ok(plain) = store.sealer().open(table, column, stored) else {
-        log::warn!("{table}.{column} of row {row} does not open, and keeps its key");
+        log::warn!("{table}.{column} of row {row} cannot be decrypted and stays sealed with its old key");
         count.unreadable += 1;
         return Ok(None);
     };
@@ -281,7 +281,7 @@ async fn rehash_column(
             let (id, stored, former) = (row.int()?, row.str()?, row.str()?);
             after = id;
             let Ok(plain) = store.sealer().open(table, column, stored) else {
-                log::warn!("{table}.{column} of row {id} does not open, and keeps its {hash}");
+                log::warn!("{table}.{column} of row {id} cannot be decrypted and keeps its old {hash}");
                 count.unreadable += 1;
                 continue;
             };

@@ -19,7 +19,10 @@ pub(in crate::store) fn seal_plain(
     for Column { table, name, hash } in COLUMNS {
         for (id, stored) in texts(connection, table, "id", name, "NOT LIKE 'enc:2:%'")? {
             let Ok(plain) = sealer.open(table, name, &stored) else {
-                log::warn!("{table}.{name} of row {} is sealed under an unknown secret", shown(&id));
+                log::warn!(
+                    "{table}.{name} of row {} cannot be decrypted: it is sealed under an unknown secret",
+                    shown(&id)
+                );
                 continue;
             };
             let sealed = sealer.seal(table, name, plain.expose())?;
@@ -81,12 +84,15 @@ pub(in crate::store) fn forget_unreadable(
             count += 1;
         }
     }
-    log::error!("CREDENTIAL_SECRET_LOST: {count} stored credentials could not be opened and are empty now");
+    log::error!(
+        "CREDENTIAL_SECRET_LOST: {count} stored credentials could not be decrypted and are now empty"
+    );
     let event = NewEvent {
         kind: "status",
         title: "Stored credentials were lost".to_owned(),
         message: Some(format!(
-            "{count} values could not be opened without the former secret and are empty now."
+            "{count} values could not be decrypted without the former secret and are now empty: enter them \
+             again."
         )),
         level: EventLevel::Error,
         related_id: None,

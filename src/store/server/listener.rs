@@ -27,7 +27,9 @@ pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
         let listening = thread::Builder::new().name("store-listener".into()).stack_size(512 * 1024);
         let started = listening.spawn(move || listen(&address, &news));
         if let Err(error) = started {
-            log::warn!("changes of other instances are found by looking only: {error}");
+            log::warn!(
+                "cannot listen for changes of other instances, so they are found by polling only: {error}"
+            );
         }
     }))
 }
@@ -35,7 +37,11 @@ pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
 fn listen(address: &PostgresAddress, news: &Arc<News>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return log::warn!("changes of other instances are found by looking only: {error}"),
+        Err(error) => {
+            return log::warn!(
+                "cannot listen for changes of other instances, so they are found by polling only: {error}"
+            );
+        }
     };
     runtime.block_on(async {
         let hear = async {

@@ -46,7 +46,7 @@ pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
         |error| OpenError::Unsupported(format!("DB_URL: not an address of a MySQL database: {error}"));
     let opts = Opts::from_url(url).map_err(wrong)?;
     if opts.db_name().is_none_or(str::is_empty) {
-        let message = "DB_URL: the address names no database; it is mysql://user:password@host:port/database";
+        let message = "DB_URL: the address names no database; write mysql://user:password@host:port/database";
         return Err(OpenError::Unsupported(message.to_owned()));
     }
     let tls = address.tls.is_some().then(|| {
@@ -246,7 +246,7 @@ fn failed(error: mysql_async::Error) -> Error {
         1021 | 1114 => Error::Full(error.message),
         1040 | 1053 | 1203 | 1927 => Error::Unreachable(error.message),
         // The server is no longer the primary: another connection may lead to the one that is.
-        1290 | 1792 | 1836 => Error::Unreachable(format!("it takes no changes: {}", error.message)),
+        1290 | 1792 | 1836 => Error::Unreachable(format!("it accepts no changes: {}", error.message)),
         code => Error::Database(format!("{} ({code})", error.message)),
     }
 }

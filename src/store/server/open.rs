@@ -105,12 +105,12 @@ fn wait_for_turn(connection: &mut dyn Connection, lock: &str, shown: &str) -> Re
         }
         if begun.elapsed() > LONGEST_TURN {
             return Err(OpenError::Unusable(format!(
-                "another instance has been preparing the database {shown} for {} s. Start this one again once that one \
-                 serves",
+                "another instance has been preparing the database {shown} for {} s. Start this one again \
+                 when that one is ready",
                 LONGEST_TURN.as_secs()
             )));
         }
-        log::info!("another instance prepares the database {shown}; waiting for it");
+        log::info!("another instance is preparing the database {shown}; waiting for it");
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

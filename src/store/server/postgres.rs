@@ -102,7 +102,8 @@ impl Client for PostgresClient {
             connection.parameter("server_encoding").filter(|name| !TAKES_UTF8.contains(name))
         {
             return Err(Error::Database(format!(
-                "its encoding is {encoding}, which cannot hold every text: make one WITH ENCODING 'UTF8' TEMPLATE template0"
+                "its encoding is {encoding}, which cannot store every text: create the database WITH \
+                 ENCODING 'UTF8' TEMPLATE template0"
             )));
         }
         // The task ends with the client or with an error, which the next query meets as well.
@@ -224,7 +225,7 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
         }
         // The server is no longer the primary: another connection may lead to the one that is.
         SqlState::READ_ONLY_SQL_TRANSACTION => {
-            Error::Unreachable(format!("it takes no changes: {}", cause.message()))
+            Error::Unreachable(format!("it accepts no changes: {}", cause.message()))
         }
         SqlState::DISK_FULL => Error::Full(cause.message().to_owned()),
         SqlState::ADMIN_SHUTDOWN

@@ -51,7 +51,7 @@ impl<C: Client> Remote<C> {
         let Some(lost) = self.session.take_lost() else { return };
         let ended = self.session.run(QUESTION, async |client| client.end(&lost).await);
         if let Err(error) = ended {
-            log::debug!("the connection before this one could not be ended: {error}");
+            log::debug!("the previous connection could not be closed: {error}");
         }
     }
 

@@ -147,8 +147,9 @@ pub(super) fn no_way(error: &io::Error) -> Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
         Some(tls @ rustls::Error::InvalidCertificate(_)) => Error::Database(format!(
-            "the certificate of the server is not accepted ({tls}): DB_SSL_CA is the file of who signed it, and the \
-             address has to have the name that it is for; DB_SSL_INSECURE=true takes any"
+            "the certificate of the server is not accepted ({tls}): set DB_SSL_CA to the certificate of its \
+             issuer, and use the host name that it is for in the address; DB_SSL_INSECURE=true accepts any \
+             certificate"
         )),
         _ => unreachable(&error.to_string()),
     }
@@ -156,7 +157,7 @@ pub(super) fn no_way(error: &io::Error) -> Error {
 
 /// Builds the error for a server without TLS when TLS is asked for.
 pub(super) fn no_tls() -> Error {
-    Error::Database("the server has no TLS, which DB_SSL or the address asks for".to_owned())
+    Error::Database("the server does not support TLS, which DB_SSL or the address requires".to_owned())
 }
 
 pub(super) fn unreachable(why: &str) -> Error {

@@ -51,7 +51,7 @@ pub(super) async fn dial(
         return Err(no_tls());
     }
     let server = ServerName::try_from(name.clone())
-        .map_err(|_| Error::Database(format!("`{name}` is no name that a certificate can have")))?;
+        .map_err(|_| Error::Database(format!("`{name}` is not a name that a certificate can have")))?;
     let secured = TlsConnector::from(Arc::clone(config)).connect(server, socket).await;
     Ok(Box::pin(secured.map_err(|error| no_way(&error))?))
 }

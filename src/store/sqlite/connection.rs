@@ -199,7 +199,7 @@ impl connection::Connection for Sqlite {
         // Cached statements that refer to it would keep it attached.
         self.connection.flush_prepared_statement_cache();
         if let Err(error) = self.connection.execute_batch("DETACH DATABASE staged") {
-            log::error!("the rows of an import stay attached: {error}");
+            log::error!("the temporary database of an import could not be detached: {error}");
         }
         applied
     }

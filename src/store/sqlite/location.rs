@@ -123,7 +123,7 @@ pub(in crate::store) fn keep_temporary_files_in(dir: &Path) {
     let kept = Connection::open_in_memory()
         .and_then(|connection| connection.pragma_update(None, "temp_store_directory", dir));
     if let Err(error) = kept {
-        log::warn!("temporary files of SQLite are not kept in {dir}: {error}");
+        log::warn!("SQLite cannot be told to keep its temporary files in {dir}: {error}");
     }
 }
 

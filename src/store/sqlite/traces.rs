@@ -45,7 +45,7 @@ pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result
     }
     let is_damaged = !head.is_empty() && WAL_MAGIC.iter().all(|magic| head != magic);
     let why = match head.is_empty() {
-        true => (word == IN_USE).then(|| "it has been in use".to_owned()),
+        true => (word == IN_USE).then(|| "it was in use before".to_owned()),
         false => {
             let state = if is_damaged { "a damaged" } else { "a" };
             Some(format!("there is {state} write-ahead log beside it, {}", wal.display()))
@@ -83,7 +83,7 @@ impl Trace {
         }
         if let Some(wal) = &self.damaged {
             log::error!(
-                "the write-ahead log {} is damaged: what had not yet come from it into the database is lost",
+                "the write-ahead log {} is damaged: changes in it that were not yet in the database are lost",
                 wal.display()
             );
         }

@@ -87,7 +87,10 @@ impl Shared {
             if let Err(error) = &synced
                 && !is_failing
             {
-                log::warn!("the database's log cannot be synced, a power cut would cost its end: {error}");
+                log::warn!(
+                    "the write-ahead log of the database cannot be synced to disk, so a power cut could \
+                     lose the latest changes: {error}"
+                );
             }
             is_failing = synced.is_err();
             let mut state = self.state();

@@ -122,10 +122,10 @@ impl Staging {
             self.pair_sites_by_origin(index)?;
         }
         let (action, reason) = match policy.conflict {
-            _ if !table.is_exported() => (Action::Skipped, "is there already"),
-            Conflict::Skip => (Action::Skipped, "is there already"),
-            Conflict::Overwrite => (Action::Updated, "is there already"),
-            Conflict::Fill => (Action::Updated, "is there already; only what is empty is filled"),
+            _ if !table.is_exported() => (Action::Skipped, "exists already"),
+            Conflict::Skip => (Action::Skipped, "exists already"),
+            Conflict::Overwrite => (Action::Updated, "exists already"),
+            Conflict::Fill => (Action::Updated, "exists already; only its empty fields are filled"),
         };
         self.connection.execute_batch(&format!(
             "UPDATE {name} SET action = '{}', reason = '{reason}', final_id = local_id WHERE local_id IS NOT NULL;",

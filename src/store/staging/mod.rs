@@ -98,7 +98,7 @@ impl Staging {
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(
             |error| match error.kind() {
                 std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
-                _ => Error::Database(format!("cannot make {}: {error}", path.display())),
+                _ => Error::Database(format!("cannot create {}: {error}", path.display())),
             },
         )?;
         let mut connection = Connection::open(&path)?;

@@ -252,10 +252,16 @@ impl Queue {
         }
         match now {
             Some(Trouble::Full) => {
-                log::error!("the disk that holds the data is full: changes are refused (507), log rows wait");
+                log::error!(
+                    "the disk that holds the data is full: changes are refused (507) and log rows wait \
+                     until there is space"
+                );
             }
             Some(Trouble::Unreachable) => {
-                log::error!("the database cannot be reached: changes are refused (503), log rows wait");
+                log::error!(
+                    "the database cannot be reached: changes are refused (503) and log rows wait until it \
+                     answers"
+                );
             }
             None => log::info!("changes are stored again"),
         }

@@ -269,7 +269,7 @@ impl Writer {
             }
             // These errors would occur again on every attempt; one bad row must not hold up all that follow.
             Err(error @ (Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
-                log::error!("dropping {count} log rows the database refuses: {error}");
+                log::error!("dropping {count} log rows that the database refuses: {error}");
                 let mut state = self.queue.state();
                 state.with_writer = 0;
                 state.dropped += count as u64;
@@ -280,7 +280,10 @@ impl Writer {
                 }
             }
             Err(error) if last => {
-                log::error!("{count} log rows are lost, the database fails at the end: {error}");
+                log::error!(
+                    "{count} log rows are lost, because the database failed while the service was stopping: \
+                     {error}"
+                );
             }
             Err(Error::Database(why)) if group.pause == RETRY_MOST && count > 0 => self.salvage(group, &why),
             Err(error) => {
@@ -326,7 +329,7 @@ impl Writer {
         state.flushes.clear();
         drop(state);
         if dropped > 0 {
-            log::error!("dropping {dropped} log rows the database refuses: {why}");
+            log::error!("dropping {dropped} log rows that the database refuses: {why}");
         }
         if !kept.is_empty() || !statements.is_empty() {
             log::error!("writing {} log rows failed, trying again: {why}", kept.len());

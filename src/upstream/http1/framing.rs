@@ -130,7 +130,7 @@ impl Chunked {
                 Ok(ChunkPlace::SizeLf)
             }
             (ChunkPlace::Size | ChunkPlace::MoreSize | ChunkPlace::BehindSize, _) => {
-                error("a chunk's size is no number")
+                error("a chunk's size is not a number")
             }
             (ChunkPlace::Extension, b'\n') => error("a chunk's size ends with a bare line feed"),
             (ChunkPlace::Extension, _) => self.skip(ChunkPlace::Extension),

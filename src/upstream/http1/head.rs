@@ -58,7 +58,7 @@ pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHea
         }
     };
     let status = StatusCode::from_u16(answer.code.unwrap_or_default())
-        .map_err(|_| HeadError("its status is no status".to_owned()))?;
+        .map_err(|_| HeadError("its status code is invalid".to_owned()))?;
     let version = if answer.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
     let stated = ConnectionHeaders::by(answer.headers)?;
     let headers = AnswerHeaders::new(input, answer.headers);
@@ -106,8 +106,8 @@ impl ConnectionHeaders {
             for value in list() {
                 let length =
                     digits(value).filter(|length| self.length.is_none_or(|stated| stated == *length));
-                let length =
-                    length.ok_or_else(|| HeadError("its content-length is not one number".to_owned()))?;
+                let length = length
+                    .ok_or_else(|| HeadError("its content-length is not a single number".to_owned()))?;
                 self.length = Some(length);
             }
         } else if is(TRANSFER_ENCODING) {

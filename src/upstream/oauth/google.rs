@@ -70,7 +70,7 @@ pub async fn settle_project(
         OAuthProvider::Antigravity => {
             let found = project_of_antigravity(provider, &grant.access_token).await;
             grant.identity.project_id = found.unwrap_or_else(|error| {
-                log::debug!("an account of antigravity stays without a project: {error}");
+                log::debug!("no project could be found for an antigravity account: {error}");
                 None
             });
         }
@@ -133,7 +133,7 @@ async fn project_of_gemini(
     let onboarded = match onboarded {
         // Free users get a project of Google's; naming another one may fail the precondition of their tier.
         Err(error) if is_free => {
-            log::debug!("onboarding without the project {asked_for}: {error}");
+            log::debug!("onboarding with the project {asked_for} failed, trying without it: {error}");
             onboard(provider, token, &tier, &metadata, None, WITHOUT_PROJECT).await?
         }
         onboarded => onboarded?,
@@ -277,13 +277,13 @@ async fn get(provider: &ProviderClient<'_>, url: &str, token: &Secret) -> Result
 fn google<'a>(
     provider: &'a ProviderClient<'_>,
 ) -> Result<&'a crate::config::oauth::GoogleAddresses<String>, TokenError> {
-    provider.settings.google.as_ref().ok_or_else(|| provider.failure("has no projects"))
+    provider.settings.google.as_ref().ok_or_else(|| provider.failure("has no Google Cloud projects"))
 }
 
 fn service_url(provider: &ProviderClient<'_>, project: &str) -> Result<String, TokenError> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-.:_".contains(c);
     if !project.chars().all(is_name) || !project.contains(|c: char| c.is_ascii_alphanumeric()) {
-        return Err(provider.failure("the project's name is none that Google Cloud has"));
+        return Err(provider.failure("the project id has characters that Google Cloud does not allow"));
     }
     let address = google(provider)?.services.trim_end_matches('/');
     Ok(format!("{address}/v1/projects/{project}/services/{SERVICE}"))

@@ -21,7 +21,10 @@ pub(super) fn leave_out(names: &mut Vec<String>, mask: &Mask) {
     let listed = names.len();
     names.retain(|name| !mask.is_in_name(name));
     if names.len() < listed {
-        log::warn!("{} listed models are left out: their names hold a credential", listed - names.len());
+        log::warn!(
+            "{} listed models are left out because their names contain a credential",
+            listed - names.len()
+        );
     }
 }
 

@@ -176,7 +176,7 @@ async fn get(client: &Client, base: &BaseUrl, path: &str) -> Option<Response<Byt
     match client.fetch(base, request, PROBE).await {
         Ok(answer) => Some(answer),
         Err(error) => {
-            log::debug!("{}{path} tells nothing of its platform: {error}", base.origin);
+            log::debug!("{}{path} does not show its platform: {error}", base.origin);
             None
         }
     }

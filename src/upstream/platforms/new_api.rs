@@ -96,7 +96,7 @@ pub(super) async fn unit(site_client: &SiteClient, client: &Client) -> f64 {
     match status(site_client, client).await {
         Ok(status) => learn_unit(site_client, &status),
         Err(error) => {
-            log::debug!("{}: the unit of its money is not known: {error}", site_client.base.origin);
+            log::debug!("{}: the unit of its quota could not be read: {error}", site_client.base.origin);
             known
         }
     }

@@ -43,7 +43,7 @@ pub async fn fetch_prices(
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let message = failure.map_or_else(|| "nobody was asked".to_owned(), |error| error.message);
+        let message = failure.map_or_else(|| "no request was sent".to_owned(), |error| error.message);
         Err(PriceError::Failed(message))
     };
     let timed_out =

@@ -34,7 +34,7 @@ pub(super) async fn read<T: Send + 'static>(
 }
 
 /// The message of a failure that came without one.
-pub(super) const SPEECHLESS: &str = "the site says that the call failed";
+pub(super) const SPEECHLESS: &str = "the site reported a failure without a message";
 
 /// Reads a number, also one that a site writes as text.
 pub(super) fn number(value: &Value) -> Option<f64> {

@@ -133,7 +133,10 @@ impl SiteClient {
     pub(super) fn session(&self) -> Result<&str, SiteError> {
         let session = self.session.as_ref().map(|session| bare_credential(session.expose()));
         session.filter(|session| !session.is_empty()).ok_or_else(|| {
-            SiteError::new(SiteErrorKind::Refused, "the account has no session, only an API key or nothing")
+            SiteError::new(
+                SiteErrorKind::Refused,
+                "the account has no session, which this needs: only an API key or no credential",
+            )
         })
     }
 
@@ -173,7 +176,7 @@ impl SiteClient {
                 Err(error) => failure = Some(SiteError::of_both_ways(failure, error)),
             }
         }
-        Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked")))
+        Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "no request was sent")))
     }
 
     /// Asks in one way. When the site wants the user's number and it is not known, asks again with the number that the

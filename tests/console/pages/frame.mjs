@@ -43,7 +43,7 @@ export default {
     const one = await world.open({ signedIn: false });
     one.expected.push("403");
     await one.goto("/");
-    for (const [code, words] of [["builtin_token", "The built-in token works on this machine only. Set AUTH_TOKEN and start anew."], ["address_not_allowed", "This address may not use the admin API: 192.0.2.7 is not on the list"]]) {
+    for (const [code, words] of [["builtin_token", "The built-in token works on this machine only. Set AUTH_TOKEN and restart."], ["address_not_allowed", "This address may not use the admin API: 192.0.2.7 is not on the list"]]) {
       await one.page.route("**/api/settings/auth/info", (route) => route.fulfill({ status: 403, json: { success: false, code, message: "192.0.2.7 is not on the list" } }));
       await one.page.getByLabel("Admin token").fill(ADMIN);
       await one.page.getByRole("button", { name: "Sign in" }).click();
@@ -120,16 +120,16 @@ export default {
     await one.goto("/log");
     await gateway.stop();
     await one.page.getByRole("link", { name: "Keys" }).click();
-    await one.page.getByText("The server cannot be reached; it is tried again").waitFor();
+    await one.page.getByText("The server cannot be reached; retrying").waitFor();
     await gateway.run();
-    await one.page.getByText("The server cannot be reached; it is tried again").waitFor({ state: "hidden" });
+    await one.page.getByText("The server cannot be reached; retrying").waitFor({ state: "hidden" });
   },
 
   async "what is typed stays while the server is away, and what was not read then is read once it is back"(world) {
     const gateway = await world.start();
     const one = await world.open();
     one.expected.push("Failed to load resource", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE");
-    const away = one.page.getByText("What is shown may be old");
+    const away = one.page.getByText("What is shown may be out of date");
     for (const path of ["/log", "/keys"]) await one.goto(path);
     await one.page.getByRole("link", { name: "Log" }).click();
     await one.page.getByRole("link", { name: "Keys" }).click();

@@ -53,7 +53,7 @@ export default {
     const dialog = one.page.getByRole("dialog");
     await one.isAccessible("new key");
     await dialog.getByLabel("Name", { exact: true }).fill("Laptop");
-    await dialog.getByLabel("Most cost, USD").fill("2.5");
+    await dialog.getByLabel("Cost limit, USD").fill("2.5");
     await dialog.getByLabel("Tags").fill("home, blue");
     await dialog.getByRole("button", { name: "Create" }).click();
     const value = await dialog.getByLabel("The new key").innerText();
@@ -99,7 +99,7 @@ export default {
     await one.page.getByRole("button", { name: "Edit" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByLabel("Name", { exact: true }).fill("After");
-    await dialog.getByLabel("Most cost, USD").fill("");
+    await dialog.getByLabel("Cost limit, USD").fill("");
     const sent = await bodies(one, "PUT", async () => {
       await dialog.getByRole("button", { name: "Save" }).click();
       await row(one, "After").waitFor();
@@ -276,7 +276,7 @@ export default {
     await one.page.getByLabel("Search").fill("");
     one.answer = true;
     await bar.getByRole("button", { name: "Switch off" }).click();
-    await one.page.getByText("This did not work for some:").waitFor();
+    await one.page.getByText("Some of these failed:").waitFor();
     assert.deepEqual(one.asked.map((text) => text.split("\n").sort().join()), [",One,Switch off: 2 keys chosen,Two"]);
     assert.deepEqual((await keysOf(world)).map((item) => [item.name, item.enabled]), [["Three", true], ["Two", false]]);
     await bar.getByRole("button", { name: "Delete" }).click();
@@ -328,7 +328,7 @@ export default {
     assert.equal(await one.page.getByLabel("The line with the key").innerText(), "export SWITCHYARD_KEY=$PROXY_TOKEN");
     await one.page.getByLabel("Key", { exact: true }).selectOption(String(id));
     await one.page.getByLabel("Model", { exact: true }).fill("gpt-4o");
-    await one.page.getByText("This key was not used yet.").waitFor();
+    await one.page.getByText("This key has not been used yet.").waitFor();
     assert.equal((await one.text()).includes("sk-desk-key-1"), false);
     await one.page.getByRole("button", { name: "Reveal the key" }).click();
     await one.page.getByText("export SWITCHYARD_KEY=sk-desk-key-1").waitFor();

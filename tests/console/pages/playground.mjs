@@ -53,7 +53,7 @@ export default {
     await turns(one).nth(3).waitFor();
     const stored = await one.page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
     assert.equal(stored.includes("way"), false);
-    await one.page.getByRole("button", { name: "Begin anew" }).click();
+    await one.page.getByRole("button", { name: "Start over" }).click();
     await turns(one).first().waitFor({ state: "hidden" });
   },
 

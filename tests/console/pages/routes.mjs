@@ -173,7 +173,7 @@ export default {
     assert.deepEqual((await routeOf(gateway, "crew")).sourceRouteIds, [(await routeOf(gateway, "gpt-4o-mini")).id]);
     await one.page.getByRole("button", { name: "Rebuild" }).click();
     await one.page.getByText("2 models; routes +0").waitFor();
-    await one.page.getByRole("button", { name: "Read models anew" }).click();
+    await one.page.getByRole("button", { name: "Refresh models" }).click();
     await one.page.getByText("2 account(s) refreshed").waitFor();
   },
 

@@ -17,7 +17,7 @@ const ACTS = {
     await page.getByLabel("Your message").fill("Which way?");
     await page.getByRole("button", { name: "Send" }).click();
     await page.getByText("HTTP 200").waitFor();
-    await page.getByRole("button", { name: "Begin anew" }).waitFor();
+    await page.getByRole("button", { name: "Start over" }).waitFor();
   },
 };
 

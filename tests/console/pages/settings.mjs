@@ -104,7 +104,7 @@ export default {
     await one.page.getByRole("tab", { name: "Limits" }).click();
     assert.equal(await one.page.getByLabel("Longest wait for an answer's first byte").inputValue(), "soon");
     await one.page.getByRole("button", { name: "Save" }).click();
-    await one.page.getByRole("alert").filter({ hasText: "This has to be a number." }).waitFor();
+    await one.page.getByRole("alert").filter({ hasText: "This must be a number." }).waitFor();
     assert.deepEqual(sent, []);
     await one.page.getByRole("button", { name: "Cancel" }).click();
     assert.equal(await one.page.getByLabel("Longest wait for an answer's first byte").inputValue(), "0");
@@ -232,7 +232,7 @@ export default {
     one.expected.push("400");
     await one.goto("/settings?tab=access");
     const token = form(one, "Admin token");
-    await token.getByLabel("Present token").fill("not-this-one");
+    await token.getByLabel("Current token").fill("not-this-one");
     await token.getByLabel("New token", { exact: true }).fill("another-admin-token-1");
     await token.getByLabel("New token again").fill("another-admin-token-2");
     await token.getByRole("button", { name: "Change the token" }).click();
@@ -240,9 +240,9 @@ export default {
     await token.getByLabel("New token again").fill("another-admin-token-1");
     await token.getByRole("button", { name: "Change the token" }).click();
     await token.getByRole("alert").filter({ hasText: "oldToken" }).waitFor();
-    await token.getByLabel("Present token").fill(ADMIN);
+    await token.getByLabel("Current token").fill(ADMIN);
     await token.getByRole("button", { name: "Change the token" }).click();
-    await token.getByText("The new token is in force.").waitFor();
+    await token.getByText("The new token is in use.").waitFor();
     await one.page.getByRole("tab", { name: "Tasks" }).click();
     await one.page.getByText("No task since the server was started.").waitFor();
     assert.equal(await one.page.evaluate(() => sessionStorage.getItem("switchyard.token")), "another-admin-token-1");
@@ -255,7 +255,7 @@ export default {
     await one.goto("/settings?tab=access");
     const list = form(one, "Who may use the admin API");
     await list.getByLabel("Addresses and CIDR networks").fill("10.0.0.0/8");
-    await list.getByText("would shut you out").waitFor();
+    await list.getByText("would lock you out").waitFor();
     await list.getByRole("button", { name: "Save" }).click();
     await list.getByRole("alert").filter({ hasText: "127.0.0.1" }).waitFor();
     await list.getByRole("button", { name: "Add 127.0.0.1" }).click();
@@ -271,7 +271,7 @@ export default {
       const sent = changes(one);
       await one.goto("/settings?tab=access");
       const clients = form(one, "Token of clients");
-      await clients.getByRole("button", { name: "Make one up" }).click();
+      await clients.getByRole("button", { name: "Generate one" }).click();
       const value = await clients.locator("pre").innerText();
       await save(one, "Token of clients");
       assert.deepEqual(sent, [{ proxyToken: value }]);
@@ -279,7 +279,7 @@ export default {
       const way = form(one, "System proxy");
       await way.getByLabel("Address of the proxy").fill(proxy.url);
       await way.getByRole("button", { name: "Test the proxy" }).click();
-      await way.getByText("It gives a way out: 200").waitFor();
+      await way.getByText("The proxy works: 200").waitFor();
       assert.equal(sent.length, 1);
       await save(one, "System proxy");
       assert.equal((await runtime(world)).systemProxyUrl, proxy.url);
@@ -337,10 +337,10 @@ export default {
     await one.page.getByRole("dialog").getByRole("button", { name: "Clear usage" }).click();
     await one.page.getByText("Done", { exact: true }).waitFor();
     assert.equal((await world.gateway.api("GET", "/api/stats/proxy-logs")).total, 0);
-    for (const title of ["New seal key", "New index key", "Forget found models"]) {
+    for (const title of ["New seal key", "New index key", "Forget discovered models"]) {
       await one.page.getByRole("button", { name: title }).click();
       await one.page.getByRole("dialog").getByRole("button", { name: title }).click();
-      const link = form(one, title).getByRole("link", { name: "A task does it: see how it goes" });
+      const link = form(one, title).getByRole("link", { name: "A task is doing it: see its progress" });
       const id = new URL(await link.getAttribute("href"), world.gateway.url).searchParams.get("open");
       await world.gateway.eventually("the task ends", async () => (await world.gateway.api("GET", `/api/tasks/${id}`)).task.status === "succeeded");
     }
@@ -352,14 +352,14 @@ export default {
     await one.goto("/settings?tab=updates");
     const config = form(one, "Where updates come from");
     await config.getByLabel("Repository of the image").fill("example.org/switchyard");
-    await config.getByLabel("Look at images").uncheck();
+    await config.getByLabel("Check images").uncheck();
     const sent = changes(one);
     await config.getByRole("button", { name: "Save" }).click();
     await config.getByRole("button", { name: "Cancel" }).waitFor({ state: "hidden" });
     assert.deepEqual(sent, [{ imageRepository: "example.org/switchyard", dockerHubTagsEnabled: false }]);
     const before = await gateway.api("GET", "/api/update-center/status");
     assert.deepEqual([before.config.imageRepository, before.config.dockerHubTagsEnabled], ["example.org/switchyard", false]);
-    await one.page.getByRole("button", { name: "Look now" }).click();
+    await one.page.getByRole("button", { name: "Check now" }).click();
     await gateway.eventually("it looked again", async () => (await gateway.api("GET", "/api/update-center/status")).runtime.lastCheckedAt !== before.runtime.lastCheckedAt);
     // The answers of a cluster, and the requests to it.
     const version = { source: "github-release", rawVersion: "9.9.9", tagName: "v9.9.9", displayVersion: "v9.9.9", digest: null, url: null, publishedAt: null };
@@ -371,7 +371,7 @@ export default {
     await one.page.reload();
     await one.page.getByText("<b>image</b>:0.1.0").waitFor();
     await one.isAccessible("the update center");
-    for (const [button, name] of [["Deploy", "v9.9.9"], ["Go back to it", "3 · <b>image</b>:0.1.0"]]) {
+    for (const [button, name] of [["Deploy", "v9.9.9"], ["Roll back", "3 · <b>image</b>:0.1.0"]]) {
       await one.page.getByRole("button", { name: button }).click();
       const dialog = one.page.getByRole("dialog");
       await dialog.getByText(name, { exact: true }).waitFor();
@@ -403,7 +403,7 @@ export default {
     await one.page.getByRole("dialog").getByRole("button", { name: "Copy everything there" }).click();
     await part.getByRole("row").filter({ hasText: "sites" }).getByText("1", { exact: true }).waitFor();
     await part.getByRole("button", { name: "Use it from the next start on" }).click();
-    await one.page.getByText("What is saved holds when the server is started anew.").waitFor();
+    await one.page.getByText("What is saved takes effect when the server restarts.").waitFor();
     await gateway.stop();
     await gateway.run();
     await one.goto("/settings?tab=database");
@@ -440,7 +440,7 @@ export default {
     await one.page.getByText("1,500").waitFor();
     await one.page.getByRole("button", { name: "Use it from the next start on" }).click();
     await one.page.getByText("postgres://ann:***@db/one").waitFor();
-    await one.page.getByText("What is saved holds when the server is started anew.").waitFor();
+    await one.page.getByText("What is saved takes effect when the server restarts.").waitFor();
     await one.isAccessible("another database");
     const body = { dialect: "postgres", connectionString: "postgres://ann:secret@db/one", ssl: true };
     assert.deepEqual(asked, [["test-connection", body], ["migrate", { ...body, overwrite: false }], ["runtime", body]]);
@@ -473,7 +473,7 @@ export default {
     const { info } = await world.gateway.api("GET", "/api/openapi.json");
     assert.deepEqual(asked, []);
     await one.page.getByText(info.version, { exact: true }).waitFor();
-    const named = form(one, "What others wrote");
+    const named = form(one, "Third-party components");
     await named.getByText("Apache-2.0", { exact: true }).waitFor();
     const locked = readFileSync(new URL("../../../Cargo.lock", import.meta.url), "utf8");
     const crates = (await named.locator("dd").allInnerTexts()).flatMap((list) => list.split(", ")).filter((name) => !["Preact", "htm"].includes(name));
@@ -502,7 +502,7 @@ export default {
     await part.getByText("<i>Main</i>").first().waitFor();
     assert.equal((await world.gateway.api("GET", "/api/sites")).length, 0);
     // After a change of the options a new dry run is needed.
-    await part.getByLabel("Where both have it").selectOption("skip");
+    await part.getByLabel("If both have it").selectOption("skip");
     await part.getByRole("button", { name: "See what it would change" }).click();
     await part.getByRole("button", { name: "Import", exact: true }).click();
     await part.getByText("Import finished").waitFor();
@@ -517,7 +517,7 @@ export default {
     one.expected.push("400");
     await one.goto("/settings?tab=backup");
     await form(one, "Export").getByLabel("Passphrase").fill("pässwort 口令");
-    await form(one, "Export").getByText("The file opens with it alone.").waitFor();
+    await form(one, "Export").getByText("The file can be opened only with it.").waitFor();
     const [download] = await Promise.all([one.page.waitForEvent("download"), one.page.getByRole("button", { name: "Save a backup" }).click()]);
     assert.match(download.suggestedFilename(), /\.json\.sealed$/);
     const file = await download.path();

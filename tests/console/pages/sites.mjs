@@ -90,13 +90,13 @@ export default {
     const list = one.page.locator("ul.plain > li");
     await list.filter({ hasText: "renamed" }).waitFor();
     // A token that the site makes gets its limits there.
-    const form = one.page.locator("form").filter({ hasText: "Left empty, the site makes one." });
+    const form = one.page.locator("form").filter({ hasText: "If empty, the site creates one." });
     await form.getByLabel("Name", { exact: true }).fill("limited");
     await form.getByRole("button", { name: "What the site lets it do" }).click();
     await form.getByLabel("Quota in the site's units").fill("500000");
     await form.getByLabel("Expires").fill("2030-01-02T03:04");
     await form.getByLabel("Models").fill("gpt-4o, o4-mini");
-    await form.getByLabel("Addresses, one a line").fill("192.0.2.7");
+    await form.getByLabel("Addresses, one per line").fill("192.0.2.7");
     await one.isAccessible("a token with limits");
     await form.getByRole("button", { name: "Add a token" }).click();
     const { body: wanted } = await gateway.eventually("the site is asked for a token", () => hub.state.requests.find(({ path, body }) => path.startsWith("/api/token") && body.name === "limited"));
@@ -120,7 +120,7 @@ export default {
 
     await one.page.goto(`${gateway.url}/sites?open=s${account.siteId}`);
     await one.page.getByRole("tab", { name: "Announcements" }).click();
-    await one.page.getByRole("button", { name: "Look now" }).click();
+    await one.page.getByRole("button", { name: "Check now" }).click();
     await one.page.getByText("Maintenance on Sunday").waitFor();
     await one.page.getByRole("button", { name: "Mark as read" }).click();
     await gateway.eventually("the announcement is read", async () => (await gateway.api("GET", "/api/site-announcements"))[0].readAt);
@@ -192,7 +192,7 @@ export default {
     const one = await world.open();
     await one.goto(`/sites?open=s${site.id}`);
     const form = one.page.locator(".detail form");
-    const pool = form.getByLabel("Further addresses, one a line");
+    const pool = form.getByLabel("Further addresses, one per line");
     assert.equal(await pool.inputValue(), urls("a", "b").join("\n"));
     await pool.fill(`# ${urls("a")}\n${urls("b", "c").join("\n")}`);
     await form.getByRole("button", { name: "Remove x-gone" }).click();
@@ -319,11 +319,11 @@ export default {
     await one.isAccessible("accounts as one");
     await one.page.getByRole("button", { name: "Create", exact: true }).click();
     await one.page.getByRole("button", { name: "One until it fails" }).click();
-    await one.page.getByRole("button", { name: "Part them" }).click();
+    await one.page.getByRole("button", { name: "Separate them" }).click();
     await dialogOf(one).getByText("<b>Both</b>").waitFor();
-    await dialogOf(one).getByRole("button", { name: "Part them" }).click();
+    await dialogOf(one).getByRole("button", { name: "Separate them" }).click();
     await dialogOf(one).waitFor({ state: "hidden" });
-    await one.page.getByRole("button", { name: "Part them" }).waitFor({ state: "hidden" });
+    await one.page.getByRole("button", { name: "Separate them" }).waitFor({ state: "hidden" });
     const first = one.page.getByRole("article").filter({ hasText: "ann@example.com" });
     await first.getByRole("button", { name: "Settings" }).click();
     await first.getByLabel("Proxy", { exact: true }).fill("socks5://127.0.0.1:9");
@@ -378,18 +378,18 @@ export default {
     const dialog = dialogOf(one);
     await dialog.getByText("The vendor may not like this.").waitFor();
     await dialog.getByLabel("Provider").selectOption("gemini-cli");
-    await dialog.getByText("Set in its environment: PROVIDER_C_CLIENT_ID").waitFor();
+    await dialog.getByText("Set in the server's environment: PROVIDER_C_CLIENT_ID").waitFor();
     await dialog.getByLabel("Provider").selectOption("codex");
     await one.isAccessible("the choice of a provider");
     await dialog.getByLabel("Proxy", { exact: true }).fill("socks5://127.0.0.1:9");
-    await dialog.getByRole("button", { name: "Go on" }).click();
+    await dialog.getByRole("button", { name: "Continue" }).click();
     const link = dialog.getByRole("link", { name: /new tab/ });
     assert.equal(await link.getAttribute("target"), "_blank");
     await dialog.getByText("ssh -L 1455").waitFor();
     assert.deepEqual(begun, { proxyUrl: "socks5://127.0.0.1:9" });
     await one.isAccessible("the wait for a login");
     await dialog.getByLabel("Or paste the address").fill("http://localhost:1455/auth/callback?code=c&state=a-state");
-    await dialog.getByRole("button", { name: "Hand it in" }).click();
+    await dialog.getByRole("button", { name: "Submit" }).click();
     await dialog.getByText("Connected.").waitFor();
     assert.equal(pasted.callbackUrl, "http://localhost:1455/auth/callback?code=c&state=a-state");
   },

@@ -5,12 +5,12 @@ export const FORMS = {
   routing: [
   ["Failures and cooldowns", "失败与冷却", [
    ["tokenRouterFailureCooldownMaxSec", 2592000, "Longest cooldown of a channel, seconds (at most 30 days)", "通道最长冷却时间，秒（最多 30 天）"],
-   ["cooldownLastResortSec", 30, "When all channels cool, try one again after seconds; 0 is never", "所有通道都在冷却时，多少秒后再试一个；0 为从不"],
-   ["accountLimitAvoidPercent", 95, "Spare an account that used so much of its limit, %; 0 is off", "账号限额用到多少后仅作备选，%；0 为关闭"],
-   ["channelRecoveryProbeEnabled", false, "Ask cooling channels every 30 s; an answer ends the cooldown", "每 30 秒探测冷却中的通道，应答即解除"],
+   ["cooldownLastResortSec", 30, "When all channels are cooling down, seconds until one is tried again; 0: never", "所有通道都在冷却时，多少秒后再试一个；0 为从不"],
+   ["accountLimitAvoidPercent", 95, "Spare an account that has used this much of its limit, %; 0: off", "账号限额用到多少后仅作备选，%；0 为关闭"],
+   ["channelRecoveryProbeEnabled", false, "Probe cooling channels every 30 s; an answer ends the cooldown", "每 30 秒探测冷却中的通道，应答即解除"],
    ["modelAvailabilityProbeEnabled", false, "Probe all models now and then, and route by the answers", "定期探测全部模型，并据此路由"],
    ["proxyEmptyContentFailEnabled", false, "Count an answer without content as a failure", "没有内容的回答算失败"],
-   ["proxyErrorKeywords", null, "Count an answer with one of these as a failure; one a line", "回答含其一算失败，每行一个", "list"]]],
+   ["proxyErrorKeywords", null, "Count an answer with one of these as a failure; one per line", "回答含其一算失败，每行一个", "list"]]],
   ["Choice of a channel", "通道选择", [
    ["routingWeights.baseWeightFactor", 0.5, "Factor of the base weight", "基础权重系数"],
    ["routingWeights.valueScoreFactor", 0.5, "Factor of the value, made up of the next three", "价值分系数，由以下三项组成"],
@@ -19,22 +19,22 @@ export const FORMS = {
    ["routingWeights.usageWeight", 0.3, "Weight of little usage", "低用量的权重"],
    ["routingFallbackUnitCost", 1, "Cost of a channel whose price is unknown", "价格未知的通道的成本"]]],
   ["Dialects", "协议", [
-   ["disableCrossProtocolFallback", false, "Ask a site in its first dialect only", "只用站点首选的协议"],
-   ["responsesCompactFallbackToResponsesEnabled", false, "Where an upstream cannot compact a conversation, ask it to answer", "上游不能压缩对话时请它回答"],
-   ["echoRequestedModel", false, "Answers name the model as asked", "回答中使用请求的模型名"],
-   ["codexUpstreamWebsocketEnabled", false, "Ask Codex over WebSockets, or HTTP where refused", "通过 WebSocket 请求 Codex，被拒绝则用 HTTP"],
-   ["codexHeaderDefaults.userAgent", null, "User-Agent for Codex; empty is the client's", "发给 Codex 的 User-Agent；留空为客户端的"],
-   ["codexHeaderDefaults.betaFeatures", null, "Beta features for Codex on WebSockets where the client names none", "客户端未指定时，WebSocket 上发给 Codex 的测试功能"]]]],
+   ["disableCrossProtocolFallback", false, "Send requests to a site in its first dialect only", "只用站点首选的协议"],
+   ["responsesCompactFallbackToResponsesEnabled", false, "If an upstream cannot compact a conversation, ask it for an ordinary answer", "上游不能压缩对话时请它回答"],
+   ["echoRequestedModel", false, "Answers name the model that was requested", "回答中使用请求的模型名"],
+   ["codexUpstreamWebsocketEnabled", false, "Use WebSockets for Codex, or HTTP if refused", "通过 WebSocket 请求 Codex，被拒绝则用 HTTP"],
+   ["codexHeaderDefaults.userAgent", null, "User-Agent for Codex; empty: the client's", "发给 Codex 的 User-Agent；留空为客户端的"],
+   ["codexHeaderDefaults.betaFeatures", null, "Beta features for Codex on WebSockets if the client names none", "客户端未指定时，WebSocket 上发给 Codex 的测试功能"]]]],
   limits: [
   ["Limits and time-outs", "限制与超时", [
    ["proxyFirstByteTimeoutSec", 0, "Longest wait for an answer's first byte, seconds; 0 is no limit", "等待首字节的最长时间，秒；0 为不限"],
    ["streamHeartbeatSec", 15, "Heartbeat of a silent stream, seconds; 0 is never", "流静默时的心跳，秒；0 为从不"],
    ["streamFirstHeartbeatSec", 45, "First heartbeat before any output, seconds; 0 is never", "没有输出时的首个心跳，秒；0 为从不"],
    ["proxySessionChannelConcurrencyLimit", 2, "Sessions at a time on a channel connected by login; 0 is no limit", "登录类通道的并发会话数；0 为不限"],
-   ["proxySessionChannelQueueWaitMs", 1500, "Wait of a further session before the next channel, ms", "更多会话改试下一个通道前的等待，毫秒"]]]],
+   ["proxySessionChannelQueueWaitMs", 1500, "How long a further session waits before it tries the next channel, ms", "更多会话改试下一个通道前的等待，毫秒"]]]],
   jobs: [
   ["Check-ins", "签到", [
-   ["checkinScheduleMode", "cron", "Accounts check in", "账号签到方式", "choice", [["cron", "by the schedule"], ["interval", "each so many hours after its last time"]]],
+   ["checkinScheduleMode", "cron", "Accounts check in", "账号签到方式", "choice", [["cron", "by the schedule"], ["interval", "some hours after the last one"]]],
    ["checkinCron", "0 8 * * *", "Schedule of check-ins", "签到时间", "cron"],
    ["checkinIntervalHours", 6, "Hours between two check-ins, 1 to 24", "两次签到间隔，1 至 24 小时"]]],
   ["Balances and the daily summary", "余额与每日汇总", [
@@ -51,7 +51,7 @@ export const FORMS = {
    ["notifyCooldownSec", 300, "Seconds until the same notice is sent again; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
   ["Webhook", "Webhook", [
    ["webhookEnabled", true, "Use it, once it has an address", "填有地址即启用"],
-   ["webhookUrl", null, "Address; WeCom and Feishu robots get their own form", "地址；企业微信和飞书机器人使用各自的格式", "secret"]]],
+   ["webhookUrl", null, "Address; WeCom and Feishu robots get their own format", "地址；企业微信和飞书机器人使用各自的格式", "secret"]]],
   ["Bark", "Bark", [["barkEnabled", true, "Use it, once it has an address", "填有地址即启用"], ["barkUrl", null, "Address with the device key", "带设备密钥的地址", "secret"]]],
   ["ServerChan", "Server 酱", [["serverChanEnabled", true, "Use it, once it has a key", "填有密钥即启用"], ["serverChanKey", null, "Key of the service", "服务密钥", "secret"]]],
   ["Telegram", "Telegram", [
@@ -66,10 +66,10 @@ export const FORMS = {
    ["smtpHost", null, "Mail server", "邮件服务器"], ["smtpPort", 587, "Port", "端口"],
    ["smtpSecure", false, "TLS from the first byte (port 465), else STARTTLS where offered", "从首字节起用 TLS（465 端口），否则在支持时用 STARTTLS"],
    ["smtpUser", null, "User", "用户名"], ["smtpPass", null, "Password", "密码", "secret"],
-   ["smtpFrom", null, "Sender", "发件人"], ["smtpTo", null, "Recipients, commas between", "收件人，以逗号分隔"]]]],
+   ["smtpFrom", null, "Sender", "发件人"], ["smtpTo", null, "Recipients, separated by commas", "收件人，以逗号分隔"]]]],
   models: [
   ["Which models get routes", "哪些模型建立路由", [
-   ["globalAllowedModels", null, "Only these models, one a line; empty is all", "仅允许这些模型，每行一个；留空为全部", "list"],
+   ["globalAllowedModels", null, "Only these models, one per line; empty: all", "仅允许这些模型，每行一个；留空为全部", "list"],
    ["globalBlockedBrands", null, "Blocked brands", "屏蔽的品牌", "brands"]]]],
   traces: [
   ["Debug traces", "调试跟踪", [
@@ -87,6 +87,6 @@ export const FORMS = {
    ["payloadRules", null, "Fields to set (default, override) or delete (filter) in bodies, by model", "按模型设置（default、override）或删除（filter）正文的字段", "json"]]]],
   access: [
   ["Token of clients", "客户端令牌", [["proxyToken", null, "New global token (PROXY_TOKEN), begins with sk-", "新的全局令牌（PROXY_TOKEN），以 sk- 开头", "secret"]]],
-  ["Who may use the admin API", "谁可使用管理接口", [["adminIpAllowlist", null, "Addresses and CIDR networks, one a line; empty is everyone", "地址和 CIDR 网段，每行一个；留空为所有人", "list"]]],
+  ["Who may use the admin API", "谁可使用管理接口", [["adminIpAllowlist", null, "Addresses and CIDR networks, one per line; empty: everyone", "地址和 CIDR 网段，每行一个；留空为所有人", "list"]]],
   ["System proxy", "系统代理", [["systemProxyUrl", null, "Address of the proxy for sites that use it", "供使用它的站点出站的代理地址", "secret"]]]],
 };

@@ -15,7 +15,7 @@ import { t } from "../../words.js";
 const PARTS = () => [["all", t("All")], ["accounts", t("Sites, accounts, routes and keys", "站点、账号、路由和密钥")], ["preferences", t("Settings")]];
 const ACTIONS = { created: "good", updated: "", skipped: "", deleted: "warn", refused: "bad" };
 const BACKUP = "/api/settings/backup";
-const LOST = () => t("What the file does not have is deleted; counters, the log and found models stay.", "文件中没有的将被删除；计数、日志和已发现的模型保留。");
+const LOST = () => t("What the file does not have is deleted; counters, the log and discovered models stay.", "文件中没有的将被删除；计数、日志和已发现的模型保留。");
 const SEALED = '{"format":"switchyard-sealed"';
 
 // Puts a passphrase into a header: its UTF-8 bytes, one character for each.
@@ -30,7 +30,7 @@ function Export() {
   return html`<${Section} title=${t("Export", "导出")}>
     <p>${t("It holds every credential: in clear, or sealed with a passphrase.", "文件含有全部凭据：明文，或用口令加密。")}</p>
     ${field("type", t("What"), { choices: PARTS() })}
-    ${field("passphrase", t("Passphrase"), { kind: "password", hint: passphrase ? t("The file opens with it alone.", "只有它能打开此文件。") : t("Empty: everything is in clear. Keep the file safe.", "留空：全部为明文，请妥善保管文件。") })}
+    ${field("passphrase", t("Passphrase"), { kind: "password", hint: passphrase ? t("The file can be opened only with it.", "只有它能打开此文件。") : t("Empty: everything is in clear. Keep the file safe.", "留空：全部为明文，请妥善保管文件。") })}
     <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
 }
 
@@ -73,14 +73,14 @@ function Import() {
   const isRefused = isTried && tried.report.counts?.refused > 0;
   const verb = !isTried ? t("See what it would change", "查看将有哪些改动") : mode === "replace" ? t("Replace what is here") : t("Import");
   return html`<${Section} title=${t("Import")}>
-    <p>${t("A backup of Switchyard, or another gateway's JSON, YAML or SQLite database. All is imported, or nothing.", "Switchyard 的备份，或其他网关的 JSON、YAML、SQLite 数据库。全部导入，或不导入。")}</p>
+    <p>${t("A backup of Switchyard, or another gateway's JSON, YAML or SQLite database. Everything is imported, or nothing.", "Switchyard 的备份，或其他网关的 JSON、YAML、SQLite 数据库。全部导入，或不导入。")}</p>
     <${Form} act=${act} verb=${verb} disabled=${!file || isRefused}>
       <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,.sealed,.yaml,.yml,.db,.sqlite,.sqlite3" onChange=${(event) => choose(event.target.files[0])} /></div>
       ${form === "sealed" && field("passphrase", t("Passphrase"), { kind: "password", hint: t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。") })}
       ${field("mode", t("How", "方式"), { choices: [["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]],
         hint: mode === "replace" ? LOST() : undefined })}
-      ${mode === "merge" && field("conflict", t("Where both have it", "两边都有时"), { choices: [["overwrite", t("the file counts", "以文件为准")],
-        ["fill", t("only what is empty here is filled", "只填补空缺")], ["skip", t("what is here stays", "保留现有")]] })}
+      ${mode === "merge" && field("conflict", t("If both have it", "两边都有时"), { choices: [["overwrite", t("use the file's", "以文件为准")],
+        ["fill", t("fill only what is empty here", "只填补空缺")], ["skip", t("keep what is here", "保留现有")]] })}
       ${isTried && html`<${Outcome} report=${tried.report} />`}
       ${done && html`<${Outcome} report=${done} />`}
     <//><//>`;
@@ -137,7 +137,7 @@ export function Database() {
     <${Section} title=${t("Database")} read=${read}>${({ active, saved, restartRequired }) => html`
       <p>${t("In use")}: <${Name} of=${active} /></p>
       ${saved && html`<p>${t("Saved")}: <${Name} of=${saved} /></p>`}
-      ${restartRequired && html`<${Note} kind="warn">${t("What is saved holds when the server is started anew.", "已保存的设置在服务器重启后生效。")}<//>`}`}<//>
+      ${restartRequired && html`<${Note} kind="warn">${t("What is saved takes effect when the server restarts.", "已保存的设置在服务器重启后生效。")}<//>`}`}<//>
     ${read.value && html`<${Another} read=${read} />`}</div>`;
 }
 
@@ -154,7 +154,7 @@ function Another({ read }) {
       ${field("dialect", t("Kind"), { choices: dialects.map((one) => [one, NAMES[one]]) })}
       ${field("connectionString", t("Address"), { kind: "password", class: "mono", placeholder: "postgres://user:password@host/name" })}
       ${body.dialect !== "sqlite" && field("ssl", t("Over TLS", "通过 TLS"), { kind: "switch" })}
-      ${field("overwrite", t("Empty the other one before copying", "复制前清空目标"), { kind: "switch", hint: t("Else one that has sites or settings is refused.", "否则拒绝已有站点或设置的数据库。") })}
+      ${field("overwrite", t("Empty the other one before copying", "复制前清空目标"), { kind: "switch", hint: t("Otherwise one that is not empty is refused.", "否则拒绝非空的数据库。") })}
       ${body.connectionString && html`<div class="actions">
         <${Action} act=${() => post(`${DATABASE}/test-connection`, body)} done=${t("It answers.", "连接正常。")}>${t("Test the connection", "测试连接")}<//>
         <${Removal} label=${t("Copy everything there", "全部复制过去")} title=${t("Copy everything there?", "全部复制过去？")} name=${NAMES[body.dialect]} act=${copy}
@@ -191,7 +191,7 @@ function Progress({ task, after }) {
 function Found({ status, reload }) {
   const { config, helper, runtime } = status;
   const change = (label, title, name, path, body) => config.enabled && !status.runningTask && html`<${Removal} class="quiet" label=${label} title=${title} name=${name}
-    consequence=${t("The server starts anew; requests under way are ended first.", "服务器将重启；先完成进行中的请求。")} act=${() => post(`${UPDATES}/${path}`, body)} after=${reload} />`;
+    consequence=${t("The server restarts; requests in progress are finished first.", "服务器将重启；先完成进行中的请求。")} act=${() => post(`${UPDATES}/${path}`, body)} after=${reload} />`;
   // If no release or image is looked for, `source` names the setting to make.
   const row = (name, version, source) => {
     const text = version && html`<bdi>${version.displayVersion ?? version.rawVersion}</bdi>`;
@@ -200,14 +200,14 @@ function Found({ status, reload }) {
         ${change(t("Deploy", "部署"), t("Deploy this version?", "部署此版本？"), text, "deploy", { source: version.source, targetTag: version.tagName ?? version.rawVersion, targetDigest: version.digest })}`}</li>`;
   };
   const earlier = (one) => html`<li key=${one.revision}><bdi>${one.revision} · ${imageOf(one)} · ${one.status}</bdi> <span class="quiet">${one.updatedAt && html`<${Time} at=${one.updatedAt} />`}</span>
-    ${one.revision !== helper.revision && change(t("Go back to it", "回退"), t("Go back to this revision?", "回退到此版本？"), `${one.revision} · ${imageOf(one)}`, "rollback", { targetRevision: one.revision })}</li>`;
+    ${one.revision !== helper.revision && change(t("Roll back", "回退"), t("Roll back to this revision?", "回退到此版本？"), `${one.revision} · ${imageOf(one)}`, "rollback", { targetRevision: one.revision })}</li>`;
   return html`
-    <p>${t("This server is {version}.", "当前版本 {version}。", { version: status.currentVersion })} <span class="quiet">${runtime.lastCheckedAt ? html`${t("Looked", "查询于")} <${Time} at=${runtime.lastCheckedAt} />` : t("Not looked yet.", "尚未查询。")}</span></p>
+    <p>${t("This server is {version}.", "当前版本 {version}。", { version: status.currentVersion })} <span class="quiet">${runtime.lastCheckedAt ? html`${t("Checked", "查询于")} <${Time} at=${runtime.lastCheckedAt} />` : t("Not checked yet.", "尚未查询。")}</span></p>
     ${runtime.lastCheckError && html`<${Note} kind="warn"><bdi>${runtime.lastCheckError}</bdi><//>`}
     <ul class="plain">${row(t("Release"), status.githubRelease, !status.releaseRepository && "UPDATE_CENTER_RELEASE_REPOSITORY")}${row(t("Image"), status.dockerHubTag, !config.imageRepository && t("Repository of the image"))}${status.dockerHubRecentTags.map((one) => row(one.tagName, one))}</ul>
     <p>${t("Helper in the cluster", "集群助手")}: ${helper.ok ? html`<${Healthy} is=${helper.healthy} /> <bdi>${imageOf(helper)}</bdi>`
       : html`<span class="quiet">${(config.helperBaseUrl && helper.error) || t("not set up")}</span>`}</p>
-    ${helper.history.length > 0 && html`<h3>${t("What ran before", "历史版本")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
+    ${helper.history.length > 0 && html`<h3>${t("Earlier versions", "历史版本")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
 }
 
 function Config({ read }) {
@@ -216,8 +216,8 @@ function Config({ read }) {
   return html`<${Section} title=${t("Where updates come from", "更新来源")}>
     <${Form} act=${save} disabled=${isSame || read.failure !== null} onCancel=${isSame ? undefined : clear}>
       ${field("enabled", t("Allow deployments", "允许部署"), { kind: "switch" })}
-      ${field("githubReleasesEnabled", t("Look at releases", "查询发布版"), { kind: "switch" })}
-      ${field("dockerHubTagsEnabled", t("Look at images", "查询镜像"), { kind: "switch" })}
+      ${field("githubReleasesEnabled", t("Check releases", "查询发布版"), { kind: "switch" })}
+      ${field("dockerHubTagsEnabled", t("Check images", "查询镜像"), { kind: "switch" })}
       ${field("imageRepository", t("Repository of the image"), { class: "mono" })}
       ${field("defaultDeploySource", t("Deployed by default", "默认部署来源"), { choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
       ${field("helperBaseUrl", t("Address of the helper in the cluster", "集群助手地址"), { kind: "url", hint: t("Its token is DEPLOY_HELPER_TOKEN, at both ends.", "两端的令牌均为 DEPLOY_HELPER_TOKEN。") })}
@@ -232,7 +232,7 @@ export function Updates() {
   const task = read.value?.runningTask ?? read.value?.lastFinishedTask;
   const check = async () => read.set(await post(`${UPDATES}/check`));
   return html`<div class="columns">
-    <${Section} title=${t("Updates")} read=${read} actions=${html`<${Action} act=${check}>${t("Look now")}<//>`}>${(status) => html`<${Found} status=${status} reload=${read.reload} />`}<//>
+    <${Section} title=${t("Updates")} read=${read} actions=${html`<${Action} act=${check}>${t("Check now")}<//>`}>${(status) => html`<${Found} status=${status} reload=${read.reload} />`}<//>
     ${read.value && html`<${Config} read=${read} />`}</div>
     ${task && html`<${Progress} key=${task.id} task=${task} after=${() => read.value.runningTask && read.reload()} />`}`;
 }
@@ -248,14 +248,14 @@ export function Tasks() {
     [t("Task", "任务"), (task) => html`<bdi>${taskTitle(task)}</bdi>`],
     [t("State"), (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>`],
     [t("Progress", "进度"), (task) => html`<bdi>${task.error ?? task.message}</bdi>`],
-    [t("Begun"), (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />`, "less"],
+    [t("Started"), (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />`, "less"],
   ];
   const instances = t("Instances on this database", "共用此数据库的实例");
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
     <${Table} label=${t("Log")} rows=${task.logs.map((line) => [clock(line.createdAt), line.message])} />`;
   return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.", "服务器启动以来没有任务。")}>
     ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${detail} />`}<//>
-    ${read.value && html`<${Section} title=${instances}><${Table} label=${instances} head=${[t("Name"), t("Version", "版本"), t("Begun"), t("Last seen", "最近在线")]}
+    ${read.value && html`<${Section} title=${instances}><${Table} label=${instances} head=${[t("Name"), t("Version", "版本"), t("Started"), t("Last seen", "最近在线")]}
       rows=${read.value.instances.map((one) => [html`${one.name} ${one.isThis && html`<${Badge} kind="good">${t("this one", "当前")}<//>`}`, one.version, html`<${Time} at=${one.startedAt} />`, html`<${Time} at=${one.lastSeenAt} />`])} /><//>`}`;
 }
 
@@ -283,11 +283,11 @@ export function Events() {
 }
 
 const WORK = () => [
-  ["clear-usage", t("Clear usage", "清除用量"), t("The log, all sums, counters and cooldowns are forgotten.", "清除全部请求日志、统计、计数和冷却。")],
-  ["clear-cache", t("Forget found models", "清除已发现的模型"), t("Found models with their channels and routes go, then models are asked for anew. What was made by hand stays.", "删除已发现的模型及其通道和路由，然后重新查询；手工建立的保留。")],
-  ["rotate-seal-key", t("New seal key", "更换加密密钥"), t("A new key seals every stored credential; a task seals the old ones anew.", "用新密钥加密所有凭据；由任务重新加密旧数据。")],
-  ["replace-index-key", t("New index key", "更换索引密钥"), t("A new key makes the look-up hashes; a task makes the old ones anew.", "用新密钥生成查找用的散列；由任务重新生成旧数据。")],
-  ["factory-reset", t("Factory reset", "恢复出厂"), t("Everything goes, also the log and the settings. The admin token is the built-in one again, which works on the server's machine only.", "全部删除，包括日志和设置；管理令牌恢复为内置值，仅限服务器本机。"), "RESET"],
+  ["clear-usage", t("Clear usage", "清除用量"), t("The log, all sums, counters and cooldowns are deleted.", "清除全部请求日志、统计、计数和冷却。")],
+  ["clear-cache", t("Forget discovered models", "清除已发现的模型"), t("Discovered models are deleted with their channels and routes, then models are discovered again. What was added by hand stays.", "删除已发现的模型及其通道和路由，然后重新查询；手工建立的保留。")],
+  ["rotate-seal-key", t("New seal key", "更换加密密钥"), t("A new key seals every stored credential; a task seals the existing ones again.", "用新密钥加密所有凭据；由任务重新加密旧数据。")],
+  ["replace-index-key", t("New index key", "更换索引密钥"), t("A new key is used for the look-up hashes; a task computes the existing ones again.", "用新密钥生成查找用的散列；由任务重新生成旧数据。")],
+  ["factory-reset", t("Factory reset", "恢复出厂"), t("Everything is deleted, including the log and the settings. The admin token becomes the built-in one again, which works on the server's machine only.", "全部删除，包括日志和设置；管理令牌恢复为内置值，仅限服务器本机。"), "RESET"],
 ];
 
 export function Maintenance() {
@@ -298,8 +298,8 @@ export function Maintenance() {
     if (phrase) get("/api/events/count").catch(() => {});
   };
   return html`<div class="columns">${WORK().map(([name, title, words, phrase]) => html`<${Section} title=${title} key=${name}><p>${words}</p>
-    <${Removal} label=${title} title=${t("Go on?", "继续？")} name=${`${title} · ${location.host}`} consequence=${words} phrase=${phrase} act=${() => run(name, phrase)} />
-    ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes", "已由任务执行：查看进度")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
+    <${Removal} label=${title} title=${t("Continue?", "继续？")} name=${`${title} · ${location.host}`} consequence=${words} phrase=${phrase} act=${() => run(name, phrase)} />
+    ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task is doing it: see its progress", "已由任务执行：查看进度")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 
 // The direct dependencies of this version by licence; `.ci/dependencies` compares them with the build.
@@ -315,5 +315,5 @@ export function About() {
   const save = async () => saveFile(await (await send("GET", "/api/openapi.json")).blob(), "switchyard-openapi.json");
   return html`<${Section} title=${t("About")} read=${read}>${({ instances }) => html`<p>Switchyard <bdi>${instances.find((one) => one.isThis)?.version}</bdi> (MIT)</p>
       <${Action} act=${save}>${t("Save the description of the API (OpenAPI)", "保存接口描述（OpenAPI）")}<//>`}<//>
-    <${Section} title=${t("What others wrote", "第三方组件")}><${Pairs} of=${LICENCES} /><//>`;
+    <${Section} title=${t("Third-party components", "第三方组件")}><${Pairs} of=${LICENCES} /><//>`;
 }

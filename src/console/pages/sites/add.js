@@ -40,7 +40,7 @@ export function AddSite({ onClose, reload }) {
       <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} from=${[read]} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
       <${Form} act=${found ? create : detect} verb=${found ? t("Create the site", "创建站点") : t("Detect", "识别")} disabled=${!values.url.trim() || (found && !(values.name.trim() && values.platform))}>
         ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); replace({ url: event.target.value }); } })}
-        ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised, or no answer: mend the address, or choose. Most hubs are new-api, most vendors openai.", "未能识别或无人应答：请检查地址或自行选择。多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
+        ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised, or no answer: correct the address, or choose. Most hubs are new-api, most vendors openai.", "未能识别或无人应答：请检查地址或自行选择。多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
         ${found === "detected" && html`<${Note} kind="good">${t("Detected: {platform}", "已识别：{platform}", values)}<//>`}
         ${found && [field("platform", t("Platform"), { choices: [["", "–"], ...PLATFORMS] }), field("name", t("Name"))]}
       <//>`}<//>`;
@@ -88,24 +88,24 @@ function Keys({ site, preset, onMade }) {
     onMade(items.map((item) => ({ ...item, label: masked(keys[item.index]) })));
   };
   return html`<${Form} act=${save} verb=${keys.length > 1 ? t("Add {count} accounts", "添加 {count} 个账号", { count: keys.length }) : t("Add the account")} disabled=${!keys.length}>
-    ${field("text", t("API keys"), { kind: "area", hint: t("One a line. Each becomes an account.", "每行一个，各成一个账号。"), autocomplete: "off" })}
+    ${field("text", t("API keys"), { kind: "area", hint: t("One per line. Each becomes an account.", "每行一个，各成一个账号。"), autocomplete: "off" })}
     ${field("username", t("Name, if you like", "名称（可不填）"))}
-    ${field("skipModelFetch", t("Do not ask the site for its models", "不向站点查询模型"), { kind: "switch", hint: t("Nothing is verified then.", "此时不做验证。") })}
-    ${skipModelFetch && field("models", t("Models, one a line", "模型，每行一个"), { kind: "area" })}
+    ${field("skipModelFetch", t("Do not ask the site for its models", "不向站点查询模型"), { kind: "switch", hint: t("Then nothing is verified.", "此时不做验证。") })}
+    ${skipModelFetch && field("models", t("Models, one per line", "模型，每行一个"), { kind: "area" })}
     <${Action} act=${verify} disabled=${!keys.length}>${t("Verify without saving")}<//>
     <ul class="plain">${verdicts.map(({ key, answer }) => html`<li key=${key}><code>${masked(key)}</code> <${Verdict} answer=${answer} /></li>`)}</ul>
   <//>`;
 }
 
-const SHIELD = () => t("A protection page answered in the site's place. Use an API key, or the session of a browser that passed it.", "回应的是防护页面而不是站点。请使用 API 密钥，或已通过防护的浏览器会话。");
+const SHIELD = () => t("A protection page answered instead of the site. Use an API key, or the session of a browser that passed it.", "回应的是防护页面而不是站点。请使用 API 密钥，或已通过防护的浏览器会话。");
 
 const Mark = ({ good: isGood, children }) => html`<span class=${isGood ? "good-text" : "bad-text"} role="status">${isGood ? "✓" : "✗"} <bdi>${children}</bdi></span>`;
 
 function Verdict({ answer: { success, tokenType, modelCount, models = [], userInfo, balance, needsUserId, invalidUserId, shieldBlocked, message } }) {
   return html`<${Mark} good=${success}>${success ? tokenType === "apikey" ? t("Works: {count} models, such as {names}", "可用：{count} 个模型，如 {names}", { count: modelCount, names: models.slice(0, 3).join(", ") })
     : t("A session of {name}. Balance: {balance}", "{name} 的会话，余额：{balance}", { name: userInfo?.username, balance: money(balance) })
-    : needsUserId ? t("The site wants the number of the user, too: see its personal settings.", "站点还需要用户编号，见其个人设置。")
-      : invalidUserId ? t("That number of the user does not belong to this credential.", "该用户编号与此凭据不符。") : shieldBlocked ? SHIELD() : message}<//>`;
+    : needsUserId ? t("The site also needs the user id: see its personal settings.", "站点还需要用户编号，见其个人设置。")
+      : invalidUserId ? t("This user id does not belong to this credential.", "该用户编号与此凭据不符。") : shieldBlocked ? SHIELD() : message}<//>`;
 }
 
 function PasswordLogin({ site, account, onMade }) {
@@ -131,7 +131,7 @@ function Session({ site, account, onMade }) {
   };
   return html`<${Form} act=${save} verb=${account ? t("Renew the session", "更新会话") : t("Add the account")} disabled=${!body.accessToken}>
     ${field("accessToken", t("Session token or cookie", "会话令牌或 Cookie"), { kind: "password" })}
-    ${field("platformUserId", t("Number of the user, where the site wants it", "用户编号（站点需要时）"), { inputmode: "numeric" })}
+    ${field("platformUserId", t("User id, if the site needs it", "用户编号（站点需要时）"), { inputmode: "numeric" })}
     ${site.platform === "sub2api" && field("refreshToken", t("Refresh token", "刷新令牌"), { kind: "password" })}
     <${Action} act=${async () => setVerdict(await post("/api/accounts/verify-token", asked))} disabled=${!body.accessToken}>${t("Verify without saving")}<//>
     ${verdict && html`<p><${Verdict} answer=${verdict} /></p>`}<//>`;
@@ -158,7 +158,7 @@ function Progress({ jobId, onEnd }) {
 const titleOf = (one) => one.email ?? one.username ?? String(one.accountId);
 
 export const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, resetAt }) => [name,
-  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("anew in", "重置倒计时")} <${Countdown} until=${resetAt} />`}`])} />`;
+  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("resets in", "重置倒计时")} <${Countdown} until=${resetAt} />`}`])} />`;
 
 function windowsOf(quota, account) {
   const names = { fiveHour: t("5 hours", "5 小时"), sevenDay: t("7 days") };
@@ -186,7 +186,7 @@ export function Connections({ accounts, reload, onLogin }) {
       <div class="actions">
         <${Action} act=${async () => { good(await post(`${path}/quota/refresh`)); after(); }}>${t("Read the limits", "读取限额")}<//>
         <button onClick=${() => onLogin(one)}>${t("Log in again")}</button>
-        <${Removal} label=${t("Disconnect", "断开")} title=${t("Disconnect this account?", "断开此账号？")} name=${name} consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${after} />
+        <${Removal} label=${t("Disconnect", "断开")} title=${t("Disconnect this account?", "断开此账号？")} name=${name} consequence=${t("Their tokens and channels are deleted, too.")} act=${() => remove(path)} after=${after} />
       </div>
       <${Fold} label=${t("Settings")}><${OwnProxy} connection=${one} path=${path} after=${after} /><//></article>`;
   })}</div><${Fold} label=${t("Several accounts as one", "多账号合一")}><${Units} items=${items} after=${after} /><//>`}<//>`;
@@ -213,7 +213,7 @@ function Units({ items, after }) {
   return html`<p class="hint">${t("A model then has one channel for all of them, with one probability.", "模型对它们只有一个通道，概率合一。")}</p>
     <ul class="plain">${units.map((unit) => html`<li key=${unit.id}><strong><bdi>${unit.name}</bdi></strong> <span class="quiet">${unit.provider} · ${count(unit.memberCount, "{count} account", "{count} accounts")}</span>
       <div class="actions">${ways.map(([way, label]) => html`<${Action} key=${way} class=${way === unit.strategy ? "first" : "quiet"} disabled=${way === unit.strategy} act=${() => change(unit.id, way)}>${label}<//>`)}
-        <${Removal} label=${t("Part them", "拆开")} title=${t("Part these accounts?", "拆开这些账号？")} name=${unit.name}
+        <${Removal} label=${t("Separate them", "拆开")} title=${t("Separate these accounts?", "拆开这些账号？")} name=${unit.name}
           consequence=${t("Each gets channels of its own again.", "各自重新有自己的通道。")} act=${() => remove(`/api/oauth/route-units/${unit.id}`)} after=${after} /></div></li>`)}</ul>
     <${Form} act=${make} verb=${t("Create")} disabled=${values.accountIds.length < 2 || !values.name.trim()}>
       <${Pick} label=${t("Accounts")} chosen=${values.accountIds} onChange=${(ids) => set("accountIds", ids)}
@@ -231,7 +231,7 @@ export function ImportConnections({ onClose, reload }) {
   };
   return html`<${Dialog} title=${t("Import connections")} onClose=${onClose}>
     <${Form} act=${act} verb=${t("Import")} disabled=${!text.trim()}>
-      <${Field} kind="area" class="mono" label="JSON" hint=${t("What was exported of one connection, or a list of such.", "导出的一个连接，或其列表。")} value=${text} onChange=${setText} />
+      <${Field} kind="area" class="mono" label="JSON" hint=${t("One exported connection, or a list of them.", "导出的一个连接，或其列表。")} value=${text} onChange=${setText} />
       <div role="status"><ul class="plain">${items.map((one, at) => html`<li key=${at}><span class=${one.status === "failed" ? "bad-text" : "good-text"}>${one.status === "failed" ? "✗" : "✓"} <bdi>${one.name}</bdi></span> ${one.provider} <bdi>${one.message}</bdi></li>`)}</ul></div>
     <//><//>`;
 }
@@ -246,15 +246,15 @@ export function Login({ connection, onClose }) {
     const missing = (provider.missingVariables ?? []).join(", ");
     const start = async () => setStarted(await (connection ? post(`/api/oauth/connections/${connection.accountId}/rebind`)
       : post(`/api/oauth/providers/${provider.provider}/start`, changes)));
-    return html`<${Form} act=${start} verb=${t("Go on", "继续")} disabled=${!provider.enabled}>
+    return html`<${Form} act=${start} verb=${t("Continue", "继续")} disabled=${!provider.enabled}>
       ${!connection && html`<${Field} label=${t("Provider", "提供商")} value=${provider.provider} onChange=${choose} choices=${providers.map((one) => [one.provider, one.label])} />`}
       ${provider.notice && html`<${Note} kind="warn"><bdi>${provider.notice}</bdi><//>`}
-      ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.", "此服务器尚未配置。")} ${missing && t("Set in its environment: {missing}", "需设置环境变量：{missing}", { missing })}<//>`}
+      ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.", "此服务器尚未配置。")} ${missing && t("Set in the server's environment: {missing}", "需设置环境变量：{missing}", { missing })}<//>`}
       ${!connection && html`${provider.requiresProjectId && field("projectId", t("Project of Google Cloud, if you have one", "Google Cloud 项目（如有）"))} <${ProxyField} values=${values} set=${set} />`}<//>`;
   };
   return html`<${Dialog} title=${t("Connect by login")} onClose=${onClose}>
     ${started ? html`<${Waiting} started=${started} onClose=${onClose} onAgain=${() => setStarted(null)} />`
-      : read.failure?.status === 404 ? html`<${Note} kind="warn">${t("This server has no logins in a browser.", "此服务器不支持浏览器登录。")}<//>` : html`<${Section} class="plain" read=${read}>${body}<//>`}<//>`;
+      : read.failure?.status === 404 ? html`<${Note} kind="warn">${t("This server does not support logins in a browser.", "此服务器不支持浏览器登录。")}<//>` : html`<${Section} class="plain" read=${read}>${body}<//>`}<//>`;
 }
 
 function Waiting({ started: { state, authorizationUrl, instructions = {} }, onClose, onAgain }) {
@@ -266,12 +266,12 @@ function Waiting({ started: { state, authorizationUrl, instructions = {} }, onCl
   useTicks(isOver || session.status === "success" ? 0 : 2, poll.run);
   const paste = async () => { await post(`${path}/manual-callback`, { callbackUrl }, { timeoutMs: 120_000 }); await poll.run(); };
   const end = (kind, text, label, then) => html`<${Note} kind=${kind}><bdi>${text}</bdi><//><footer><button class="first" onClick=${then}>${label}</button></footer>`;
-  if (session.status === "success") return end("good", t("Connected. Its models and routes are there.", "已连接，模型和路由已就绪。"), t("Close"), onClose);
-  if (isOver) return end("bad", session.error ?? t("This login is over: ten minutes passed, or the server was started anew.", "此次登录已失效：超过十分钟，或服务器已重启。"), t("Begin anew"), onAgain);
+  if (session.status === "success") return end("good", t("Connected. Its models and routes are ready.", "已连接，模型和路由已就绪。"), t("Close"), onClose);
+  if (isOver) return end("bad", session.error ?? t("This login has expired: ten minutes have passed, or the server was restarted.", "此次登录已失效：超过十分钟，或服务器已重启。"), t("Start over"), onAgain);
   return html`
     ${instructions.sshTunnelCommand && html`<p>${t("If the server is another computer, run this here first:", "如果服务器在另一台电脑，请先在这里运行：")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
-    <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab", "在新标签页打开提供商页面")}</a> <span role="status">${t("Waiting until you agreed there …", "等待您在那里同意…")}</span></p>
+    <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab", "在新标签页打开提供商页面")}</a> <span role="status">${t("Waiting for your consent there …", "等待您在那里同意…")}</span></p>
     <${Failed} of=${poll} />
-    <${Form} act=${paste} verb=${t("Hand it in", "提交")} disabled=${!callbackUrl.trim()}>
-      <${Field} label=${t("Or paste the address at which the tab ended", "或粘贴标签页最后停留的地址")} placeholder=${instructions.redirectUri} value=${callbackUrl} onChange=${setPasted} /><//>`;
+    <${Form} act=${paste} verb=${t("Submit", "提交")} disabled=${!callbackUrl.trim()}>
+      <${Field} label=${t("Or paste the address where the tab ended", "或粘贴标签页最后停留的地址")} placeholder=${instructions.redirectUri} value=${callbackUrl} onChange=${setPasted} /><//>`;
 }

@@ -48,7 +48,11 @@ fn a_client_reads_its_own_words_for_what_cannot_be_said() {
     for (members, to, wanted) in [
         (json!({"n":2}), Messages, ConversionError::unsupported("n")),
         (json!({"logprobs":1}), Messages, ConversionError::unsupported("logprobs")),
-        (json!({"prompt":""}), Chat, ConversionError::invalid("prompt", "must say something")),
+        (
+            json!({"prompt":""}),
+            Chat,
+            ConversionError::invalid("prompt", "must have at least one message with content"),
+        ),
         (json!({"suffix":"."}), Chat, ConversionError::unsupported("suffix")),
     ] {
         let mut body = body();

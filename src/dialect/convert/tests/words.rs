@@ -64,7 +64,11 @@ fn a_refusal_names_the_field_that_the_client_sent() {
         (Responses, json!({"input":[]}), "input"),
     ] {
         let refused = request(from, Chat, Vendor::Other, &body);
-        assert_eq!(refused, Err(ConversionError::invalid(field, "must say something")), "{body}");
+        assert_eq!(
+            refused,
+            Err(ConversionError::invalid(field, "must have at least one message with content")),
+            "{body}"
+        );
     }
 }
 

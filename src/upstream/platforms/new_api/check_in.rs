@@ -63,7 +63,7 @@ pub(in crate::upstream::platforms) async fn check_in(
         }
     }
     let Some(missing) = missing else {
-        return Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked")));
+        return Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "no request was sent")));
     };
     match site_client.as_user(client, Call::get("/api/user/self")).await {
         Err(problem) if problem.wants_login() => Err(problem),

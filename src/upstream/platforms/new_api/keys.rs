@@ -193,7 +193,10 @@ async fn reveal_many(site_client: &SiteClient, client: &Client, ids: &[i64]) -> 
         match site_client.as_user(client, Call::post("/api/token/batch/keys").with(&body)).await {
             Ok(answer) => whole.extend(revealed(&answer)),
             Err(error) => {
-                log::debug!("{}: keys are not told together: {error}", site_client.base.origin);
+                log::debug!(
+                    "{}: the keys could not be read in one request: {error}",
+                    site_client.base.origin
+                );
                 break;
             }
         }

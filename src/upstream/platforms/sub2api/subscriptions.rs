@@ -19,7 +19,9 @@ pub(super) async fn summary(site_client: &SiteClient, client: &Client) -> Option
                 }
             }
             Err(error) if !error.is_missing() && error.is_final() => break,
-            Err(error) => log::debug!("{}: no subscriptions: {error}", site_client.base.origin),
+            Err(error) => {
+                log::debug!("{}: the subscriptions could not be read: {error}", site_client.base.origin)
+            }
         }
     }
     None

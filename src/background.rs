@@ -28,7 +28,7 @@ pub struct Background {
 }
 
 /// A guard that counts a piece of carried-through work until it has ended or is dropped.
-struct Carried(Arc<watch::Sender<usize>>);
+struct CompletionGuard(Arc<watch::Sender<usize>>);
 
 impl Default for Background {
     /// Creates an empty set. It needs no runtime until the first [`Background::spawn`].
@@ -53,7 +53,7 @@ impl Background {
         // Work that a job has spawned is a part of the job.
         let work = fence::inherited(work);
         running.spawn(async move {
-            if let Err(panic) = contain(work).await {
+            if let Err(panic) = catch_panic(work).await {
                 log::error!("{name} panicked: {panic}");
             }
         });
@@ -62,23 +62,23 @@ impl Background {
 
     /// Runs `work` to its end, even if its caller goes away. The error is the message of its panic, or says that the
     /// service is stopping.
-    pub async fn carry_through<T: Send + 'static>(
+    pub async fn run_to_completion<T: Send + 'static>(
         &self,
         name: &'static str,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, String> {
         let (done, ended) = oneshot::channel();
-        let carried = Carried::begin(&self.carried);
+        let carried = CompletionGuard::begin(&self.carried);
         self.spawn(name, async move {
             // The caller may be gone.
-            drop(done.send(contain(work).await));
+            drop(done.send(catch_panic(work).await));
             drop(carried);
         });
         ended.await.unwrap_or_else(|_| Err("the service is stopping".to_owned()))
     }
 
     /// Waits until no work is being carried through for a caller.
-    pub async fn carried(&self) {
+    pub async fn all_completed(&self) {
         // The sender lives as long as this.
         drop(self.carried.subscribe().wait_for(|count| *count == 0).await);
     }
@@ -92,23 +92,23 @@ impl Background {
     }
 }
 
-// === impl Carried ===
+// === impl CompletionGuard ===
 
-impl Carried {
+impl CompletionGuard {
     fn begin(count: &Arc<watch::Sender<usize>>) -> Self {
         count.send_modify(|count| *count += 1);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Carried {
+impl Drop for CompletionGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }
 }
 
 /// Runs `work` and turns a panic in it into an error that carries the panic's message.
-pub async fn contain<T>(work: impl Future<Output = T>) -> Result<T, String> {
+pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     poll_fn(move |context| {
         // Nothing of `work` is looked at again after a panic, so its broken state is never seen.
@@ -145,32 +145,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_contained_with_its_message() {
-        assert_eq!(contain(async { 7 }).await, Ok(7));
-        let text: Result<(), _> = contain(async { panic!("lost {}", 3) }).await;
+        assert_eq!(catch_panic(async { 7 }).await, Ok(7));
+        let text: Result<(), _> = catch_panic(async { panic!("lost {}", 3) }).await;
         assert_eq!(text, Err("lost 3".to_owned()));
     }
 
     #[tokio::test]
     async fn work_is_carried_through_although_nobody_waits_for_it() {
         let background = Background::default();
-        assert_eq!(background.carry_through("seven", async { 7 }).await, Ok(7));
+        assert_eq!(background.run_to_completion("seven", async { 7 }).await, Ok(7));
         assert_eq!(
-            background.carry_through("lost", async { panic!("lost") }).await,
+            background.run_to_completion("lost", async { panic!("lost") }).await,
             Err::<(), _>("lost".to_owned())
         );
         let (go, wait) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
-        let waiting = background.carry_through("a change", async move {
+        let waiting = background.run_to_completion("a change", async move {
             wait.await.ok();
             done.send(8).ok();
         });
         assert!(tokio::time::timeout(std::time::Duration::ZERO, waiting).await.is_err());
-        assert!(tokio::time::timeout(std::time::Duration::ZERO, background.carried()).await.is_err());
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, background.all_completed()).await.is_err());
         go.send(()).expect("the work goes on");
         assert_eq!(ended.await, Ok(8));
-        background.carried().await;
+        background.all_completed().await;
         background.stop().await;
-        assert!(background.carry_through("late", async {}).await.is_err());
+        assert!(background.run_to_completion("late", async {}).await.is_err());
     }
 
     #[tokio::test]

@@ -183,7 +183,7 @@ pub struct JobsConfig {
 }
 
 /// The result of reading: the configuration and warnings for the log, or every mistake at once.
-pub type Reading = Result<(Config, Vec<String>), Vec<String>>;
+pub type ConfigResult = Result<(Config, Vec<String>), Vec<String>>;
 
 impl Config {
     /// Returns the secrets under which passwords in an imported document may be sealed: those given for imports, then
@@ -195,12 +195,12 @@ impl Config {
 }
 
 /// Reads the process environment over a `.env` file.
-pub fn from_environment() -> Reading {
+pub fn from_environment() -> ConfigResult {
     from_environment_over(&[])
 }
 
 /// Reads the process environment over a `.env` file, and both over other defaults than the usual ones.
-pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
+pub fn from_environment_over(defaults: &[(&str, String)]) -> ConfigResult {
     let (mut values, doubts, mut errors) = match env_file::read(Path::new(".env")) {
         Ok((values, doubts)) => (values, doubts, Vec::new()),
         Err(why) => (HashMap::new(), Vec::new(), vec![why]),
@@ -231,13 +231,13 @@ pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
 
 /// Reads a configuration from names and values in place of the process environment.
 #[cfg(test)]
-pub fn read(values: &HashMap<String, String>) -> Reading {
+pub fn read(values: &HashMap<String, String>) -> ConfigResult {
     read_beside(values, &HashSet::new())
 }
 
 /// Reads a configuration; the names in `unreadable` have values that are not text, which is a mistake if the name is
 /// used.
-fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -> Reading {
+fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -> ConfigResult {
     let mut vars = Vars::new(values, unreadable);
 
     let auth_token = vars.text("AUTH_TOKEN", PLACEHOLDER_AUTH_TOKEN);
@@ -315,7 +315,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         runtime: runtime::from_variables(values, &mut vars.warnings),
     };
     vars.check_database(&config.database);
-    vars.ignore_what_has_no_use();
+    vars.warn_of_unused();
     vars.refuse_unreadable(runtime::variables());
     if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::config::{self, Config, Reading};
+use crate::config::{self, Config, ConfigResult};
 
 /// The configuration of the service and its listener.
 pub struct Desktop {
@@ -19,7 +19,7 @@ pub struct Desktop {
 }
 
 /// Reads the environment; all variables except `HOST` and `PORT` have the same meaning as for `serve`.
-pub fn read_configuration() -> Reading {
+pub fn read_configuration() -> ConfigResult {
     let data = data_dir(cfg!(target_os = "macos"), |name| std::env::var_os(name));
     let data = data.and_then(|path| path.into_os_string().into_string().ok());
     let defaults: Vec<_> = data.into_iter().map(|path| ("DATA_DIR", path)).collect();

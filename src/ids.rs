@@ -110,12 +110,12 @@ ids! {
 /// The server of a request: a channel, or a member of the route unit that a channel stands for. A member is identified
 /// by its account, which belongs to one unit only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ServedBy {
+pub enum ChannelOrMember {
     Channel(ChannelId),
     Member(AccountId),
 }
 
-impl ServedBy {
+impl ChannelOrMember {
     /// Returns one number for either: the channel's id, or the negative id of the account.
     pub const fn number(self) -> i64 {
         match self {
@@ -125,7 +125,7 @@ impl ServedBy {
     }
 }
 
-impl From<ChannelId> for ServedBy {
+impl From<ChannelId> for ChannelOrMember {
     fn from(id: ChannelId) -> Self {
         Self::Channel(id)
     }

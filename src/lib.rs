@@ -37,7 +37,7 @@
 //! error_words  the error texts of upstreams, and their meaning
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! flight       one run of costly work, shared by all its callers
-//! aside        long computations beside requests, run when no other thread wants the processor
+//! idle_thread  long computations beside requests, run when no other thread wants the processor
 //! background   work that outlives its caller: owned, stopped with the process, its panics contained
 //! fence        the lease under which a job is done, passed along with its work
 //! codings      decoders of gzip, deflate, br and zstd, for compressed requests and responses
@@ -58,7 +58,6 @@
 
 pub(crate) mod admin;
 pub mod app;
-pub mod aside;
 pub(crate) mod background;
 pub(crate) mod backup;
 pub mod cli;
@@ -80,6 +79,7 @@ pub mod greeting;
 pub(crate) mod hex;
 pub mod http;
 pub(crate) mod id_map;
+pub mod idle_thread;
 pub(crate) mod ids;
 pub mod jobs;
 pub(crate) mod keys;

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::time;
 
-/// The interval at which a [`Complaint`] is logged at most.
-const COMPLAINT_EVERY: Duration = Duration::from_secs(60);
+/// The interval at which a [`ThrottledWarning`] is logged at most.
+const WARNING_EVERY: Duration = Duration::from_secs(60);
 
 struct Stderr;
 
@@ -46,14 +46,14 @@ impl Log for Stderr {
 
 /// A message that is logged at most once a minute, however often it occurs.
 #[derive(Default)]
-pub struct Complaint {
+pub struct ThrottledWarning {
     said: Option<Instant>,
     kept_back: u64,
 }
 
-impl Complaint {
-    pub fn say(&mut self, message: impl FnOnce() -> String) {
-        if self.said.is_some_and(|at| at.elapsed() < COMPLAINT_EVERY) {
+impl ThrottledWarning {
+    pub fn warn(&mut self, message: impl FnOnce() -> String) {
+        if self.said.is_some_and(|at| at.elapsed() < WARNING_EVERY) {
             self.kept_back += 1;
             return;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use switchyard::app::App;
 use switchyard::cli::{self, Command, Transfer};
-use switchyard::config::{self, Config, Reading};
+use switchyard::config::{self, Config, ConfigResult};
 use switchyard::desktop::{self, Desktop};
 use switchyard::http::server::{self, ServerOptions};
 use switchyard::http::tls::Tls;
@@ -193,11 +193,11 @@ impl Running {
     async fn until_stopped(mut self) -> Option<Sources> {
         let cause = tokio::select! {
             signal = self.signals.stop(self.tls.as_deref()) => Some(signal),
-            () = self.app.core.wants_new_start() => None,
+            () = self.app.core.restart_requested() => None,
         };
         self.app.core.begin_stop();
         self.stop.send_replace(true);
-        self.app.core.new_start_begins();
+        self.app.core.confirm_restart();
         let Some(signal) = cause else {
             log::warn!("restarting on the default database after a factory reset");
             if timeout(ANEW_GRACE, &mut self.serving).await.is_err() {
@@ -224,7 +224,7 @@ impl Running {
             Err(error) => log::error!("the server ended with an error: {error}"),
         }
         // Waits for work that continues after its client has left.
-        if timeout_at(end_of_grace, app.core.background.carried()).await.is_err() {
+        if timeout_at(end_of_grace, app.core.background.all_completed()).await.is_err() {
             log::warn!(
                 "work that continued after its client had left was stopped at the end of the grace period"
             );
@@ -313,7 +313,7 @@ impl Signals {
 }
 
 /// Calls `run` with the configuration, or prints every mistake in it.
-fn configured(reading: Reading, run: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+fn configured(reading: ConfigResult, run: impl FnOnce(Config) -> ExitCode) -> ExitCode {
     match reading {
         Ok((config, warnings)) => {
             logging::init(config.log_level);

@@ -22,10 +22,10 @@ use crate::background;
 use crate::console;
 use crate::core::Core;
 use crate::http::body::RequestBody;
-use crate::http::cors::{Asker, Cors};
+use crate::http::cors::{Cors, RequestOrigin};
 use crate::http::request::{Params, Parts};
 use crate::http::route::Answer;
-use crate::http::router::Found;
+use crate::http::router::RouteMatch;
 use crate::http::server::Connection;
 use crate::http::wire_body::WireBody;
 use crate::http::{
@@ -35,7 +35,7 @@ use crate::http::{
 use crate::limits::{BodyOwner, RateWindow};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
-use crate::proxy::foreign::Foreign;
+use crate::proxy::foreign::ForeignApi;
 use crate::proxy::reply::ErrorShape;
 use crate::request_id::RequestId;
 use crate::time::monotonic_ms;
@@ -86,7 +86,7 @@ impl Service {
     ) -> impl Future<Output = Response> + Send + use<> {
         let id = RequestId::next();
         let (head, body) = request.into_parts();
-        let asker = Asker::of(&head.headers);
+        let asker = RequestOrigin::of(&head.headers);
         let is_admin = is_admin_path(head.uri.path());
         let method = head.method.clone();
         let (surface, routed) = self.route(head, body, connection, requests, id);
@@ -96,8 +96,10 @@ impl Service {
                 Routed::To { path, answer, is_change } => {
                     let answered = match is_change {
                         // Boxed, because it is rare and would enlarge every future.
-                        true => Box::pin(self.core.background.carry_through("an admin change", answer)).await,
-                        false => background::contain(answer).await,
+                        true => {
+                            Box::pin(self.core.background.run_to_completion("an admin change", answer)).await
+                        }
+                        false => background::catch_panic(answer).await,
                     };
                     answered.unwrap_or_else(|panic| {
                         log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
@@ -181,7 +183,7 @@ impl Service {
             Err(response) => {
                 // Every path under /api requires the token, even one that does not exist.
                 let path = head.uri.path();
-                let is_admin = is_admin_path(path) && Foreign::at(path).is_none();
+                let is_admin = is_admin_path(path) && ForeignApi::at(path).is_none();
                 let caller = Caller { peer, client: client_ip, headers: &head.headers };
                 let refusal = if is_admin { self.refuse_admin(&caller) } else { None };
                 return refused(Surface::Other, refusal.unwrap_or(*response));
@@ -232,17 +234,17 @@ impl Service {
         // Some clients add /v1 to a base address that already has it.
         let known_as = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
         let found = match self.proxy.router.find(&head.method, known_as) {
-            Found::Nothing => self.admin.router.find(&head.method, known_as).map(FaceRoute::Admin),
+            RouteMatch::Nothing => self.admin.router.find(&head.method, known_as).map(FaceRoute::Admin),
             found => found.map(FaceRoute::Proxy),
         };
-        if let Found::Nothing = found
+        if let RouteMatch::Nothing = found
             && let Some(page) = self.console(head)
         {
             return Err(Box::new(page));
         }
         let response = match found {
-            Found::Route(route, params) => return Ok((route, params)),
-            Found::OtherMethods(allow) => {
+            RouteMatch::Route(route, params) => return Ok((route, params)),
+            RouteMatch::OtherMethods(allow) => {
                 let message = format!("Method not allowed, use {allow}");
                 let mut response = refuse(&head.headers, path, id, StatusCode::METHOD_NOT_ALLOWED, &message);
                 if let Ok(allow) = HeaderValue::from_str(&allow) {
@@ -250,7 +252,7 @@ impl Service {
                 }
                 response
             }
-            Found::Nothing => match (Foreign::at(path), ErrorShape::at(path, &head.headers, id)) {
+            RouteMatch::Nothing => match (ForeignApi::at(path), ErrorShape::at(path, &head.headers, id)) {
                 (Some(foreign), _) => foreign.no_such_path(),
                 (None, Some(shape)) => shape.no_such_path(path),
                 (None, None) => self

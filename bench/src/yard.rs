@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use serde_json::{Value, json};
-use switchyard::aside::aside;
+use switchyard::idle_thread::run_on_idle_thread;
 
 use crate::load::quantile;
 use crate::payload::CLIENT_KEY;
@@ -47,7 +47,7 @@ where
 /// Fails when the system provides no thread.
 pub fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    runtime.block_on(aside(work)).map_err(|error| io::Error::other(error.to_string()))
+    runtime.block_on(run_on_idle_thread(work)).map_err(|error| io::Error::other(error.to_string()))
 }
 
 /// A running gateway with its sites and accounts.

@@ -43,7 +43,7 @@ const MIN_TOKEN_CHARS: usize = 6;
 const MAX_TOKEN_CHARS: usize = 512;
 
 /// The settings that decide who is let in.
-pub struct Gate<'a> {
+pub struct AdminAccess<'a> {
     pub token: &'a str,
     pub allow_list: &'a AllowList,
 }
@@ -58,7 +58,7 @@ pub struct Caller<'a> {
 }
 
 /// Checks a caller against the gate; returns the refusal when it is not let in.
-pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
+pub fn check(gate: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
     let refusal = |status, code, message| Err(AdminError::new(status, message).flag("code", code));
     if !gate.allow_list.admits(caller.client) {
         return refusal(StatusCode::FORBIDDEN, "address_not_allowed", "IP not allowed");
@@ -95,7 +95,7 @@ fn is_same(presented: &[u8], token: &str) -> bool {
 /// Checks a caller of the `/api` group against the settings in force; returns the refusal when it is not let in.
 pub fn authorize(core: &Core, caller: &Caller<'_>) -> Result<()> {
     let settings = core.settings.load();
-    let gate = Gate { token: &settings.auth_token, allow_list: &settings.admin_ip_allowlist };
+    let gate = AdminAccess { token: &settings.auth_token, allow_list: &settings.admin_ip_allowlist };
     check(&gate, caller)
 }
 
@@ -155,7 +155,12 @@ fn new_token(fields: &Fields) -> Result<&str, Invalid> {
 mod tests {
     use super::*;
 
-    fn enter(gate: &Gate<'_>, peer: &str, client: &str, header: Option<&str>) -> Option<(u16, String)> {
+    fn enter(
+        gate: &AdminAccess<'_>,
+        peer: &str,
+        client: &str,
+        header: Option<&str>,
+    ) -> Option<(u16, String)> {
         let mut headers = HeaderMap::new();
         if let Some(value) = header {
             headers.insert(AUTHORIZATION, value.parse().expect("a header value"));
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_token_opens_in_every_documented_form() {
-        let gate = Gate { token: "secret-token", allow_list: &AllowList::default() };
+        let gate = AdminAccess { token: "secret-token", allow_list: &AllowList::default() };
         for header in ["Bearer secret-token", "bearer   secret-token", "BEARER secret-token ", "secret-token"]
         {
             assert_eq!(enter(&gate, "9.9.9.9", "9.9.9.9", Some(header)), None, "{header}");
@@ -221,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_empty_token_never_opens() {
-        let gate = Gate { token: "", allow_list: &AllowList::default() };
+        let gate = AdminAccess { token: "", allow_list: &AllowList::default() };
         for header in ["Bearer", "Bearer ", "x"] {
             assert_eq!(
                 enter(&gate, "127.0.0.1", "127.0.0.1", Some(header)).map(|refused| refused.0),
@@ -234,13 +239,13 @@ mod tests {
     fn the_allow_list_is_asked_first() {
         let networks = ["10.0.0.0/8", "127.0.0.1/32", "2001:db8::/32"];
         let list = AllowList::new(networks.iter().map(|net| net.parse().expect("a network")).collect());
-        let gate = Gate { token: "secret-token", allow_list: &list };
+        let gate = AdminAccess { token: "secret-token", allow_list: &list };
         for client in ["10.1.2.3", "::ffff:10.1.2.3", "127.0.0.1", "::1", "2001:db8::7"] {
             assert_eq!(enter(&gate, client, client, Some("secret-token")), None, "{client}");
         }
         assert!(enter(&gate, "127.0.0.2", "127.0.0.2", Some("secret-token")).is_some());
         let other_spelling = AllowList::new(vec!["::1/128".parse().expect("a network")]);
-        let by_other_spelling = Gate { token: "secret-token", allow_list: &other_spelling };
+        let by_other_spelling = AdminAccess { token: "secret-token", allow_list: &other_spelling };
         assert_eq!(enter(&by_other_spelling, "127.0.0.1", "127.0.0.1", Some("secret-token")), None);
         for header in [None, Some("secret-token")] {
             assert_eq!(enter(&gate, "11.0.0.1", "11.0.0.1", header), Some((403, "IP not allowed".into())));
@@ -249,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_placeholder_works_from_this_machine_only() {
-        let gate = Gate { token: PLACEHOLDER_AUTH_TOKEN, allow_list: &AllowList::default() };
+        let gate = AdminAccess { token: PLACEHOLDER_AUTH_TOKEN, allow_list: &AllowList::default() };
         let header = Some(PLACEHOLDER_AUTH_TOKEN);
         for local in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
             assert_eq!(enter(&gate, local, local, header), None, "{local}");

@@ -25,8 +25,8 @@ use serde_json::{Map, Value};
 use super::input::Invalid;
 use super::schema::Shape::{Any, Boolean, Count, Integer, Is, Text};
 use super::schema::{Object, has, may};
-use crate::aside::NoThread;
 use crate::http::{self, BodyError, Response};
+use crate::idle_thread::ThreadSpawnError;
 use crate::store;
 
 /// A refusal of a request.
@@ -185,8 +185,8 @@ impl From<store::Error> for AdminError {
     }
 }
 
-impl From<NoThread> for AdminError {
-    fn from(error: NoThread) -> Self {
+impl From<ThreadSpawnError> for AdminError {
+    fn from(error: ThreadSpawnError) -> Self {
         log::warn!("an admin request was refused: {error}");
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let refusal =

@@ -17,7 +17,7 @@ use crate::admin::Admin;
 use crate::http::{self, Request, Response, event_stream};
 use crate::jobs::tasks::{Started, Status, Task};
 use crate::jobs::update_center::check;
-use crate::jobs::update_center::deploy::{self, Order};
+use crate::jobs::update_center::deploy::{self, HelperRequest};
 use crate::jobs::update_center::saved::{self, UpdateConfig, UpdateState};
 use crate::jobs::update_center::versions::{self, IMAGE_TAG, RELEASE};
 use crate::routing::BaseUrl;
@@ -139,9 +139,9 @@ pub async fn deploy(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let digest = fields.nullable_text("targetDigest")?.flatten().and_then(versions::digest);
     // A running task is joined, whatever it deploys.
     if admin.jobs.tasks.running(deploy::TASK).is_none() {
-        refuse_what_runs(&admin, &config, tag, digest.as_deref()).await?;
+        refuse_running_version(&admin, &config, tag, digest.as_deref()).await?;
     }
-    let order = Order::deployment(&config, source, tag, digest.as_deref());
+    let order = HelperRequest::deployment(&config, source, tag, digest.as_deref());
     Ok(started(&admin, &deploy::start(&admin.jobs, &config, order)))
 }
 
@@ -152,7 +152,7 @@ pub async fn rollback(admin: Arc<Admin>, mut request: Request) -> Result<Respons
     require_helper(&admin, &config)?;
     let revision = fields.text("targetRevision")?.map(str::trim).filter(|text| !text.is_empty());
     let revision = revision.ok_or_else(|| AdminError::bad_request("targetRevision is required"))?;
-    Ok(started(&admin, &deploy::start(&admin.jobs, &config, Order::rollback(&config, revision))))
+    Ok(started(&admin, &deploy::start(&admin.jobs, &config, HelperRequest::rollback(&config, revision))))
 }
 
 /// `GET /api/update-center/tasks/{id}/stream`: streams the log of any task until it ends, from its beginning or from
@@ -234,7 +234,7 @@ fn require(value: &str, name: &str) -> Result<()> {
 
 /// Refuses to deploy what already runs, compared by the digest if one is given, else by the version. An unreachable
 /// helper prevents nothing.
-async fn refuse_what_runs(
+async fn refuse_running_version(
     admin: &Admin,
     config: &UpdateConfig,
     tag: &str,

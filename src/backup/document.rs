@@ -23,8 +23,8 @@ use serde::{Deserialize, de};
 use serde_json::Value;
 
 use super::{canonical, scratch};
-use crate::aside::give_way;
 use crate::hex;
+use crate::idle_thread::yield_thread;
 
 /// The maximum size in bytes of an array element, or of a value outside an array: a row with a large text in
 /// it.
@@ -146,7 +146,7 @@ impl Document {
             let mut line = Vec::new();
             std::iter::from_fn(move || {
                 line.clear();
-                give_way();
+                yield_thread();
                 match lines.read_until(b'\n', &mut line) {
                     Ok(0) => None,
                     Ok(_) => Some(serde_json::from_slice(&line).map_err(io::Error::from)),
@@ -196,7 +196,7 @@ impl Document {
                         digest.write_all(line.trim_ascii_end())?;
                         line.clear();
                         is_first = false;
-                        give_way();
+                        yield_thread();
                     }
                 }
                 digest.write_all(b"]")
@@ -247,7 +247,7 @@ struct Part<'p, 'f> {
 
 impl Parts<'_> {
     fn put(&mut self, value: &mut Value, end: &[u8]) -> io::Result<()> {
-        give_way();
+        yield_thread();
         let mut counted = Counted { out: &mut self.out, count: 0 };
         canonical::write(value, &mut counted)?;
         counted.write_all(end)?;

@@ -8,10 +8,10 @@ use tokio::runtime::Handle;
 
 use super::report::ImportError;
 use super::{canonical, document, preferences, rows};
-use crate::aside::{aside, give_way};
 use crate::core::Core;
+use crate::idle_thread::{run_on_idle_thread, yield_thread};
 use crate::store::staging::tables::{Kind, TABLES, Table};
-use crate::store::{Moment, Row, rekey, settings};
+use crate::store::{ReadView, Row, rekey, settings};
 use crate::time::now_ms;
 
 /// The number of rows read at once.
@@ -21,14 +21,14 @@ const VERSION: &str = "2.1";
 
 /// The sections that a backup contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum What {
+pub enum BackupScope {
     #[default]
     All,
     Accounts,
     Preferences,
 }
 
-impl What {
+impl BackupScope {
     /// Parses a word in any letter case; `None` for an unknown one.
     pub fn parse(word: &str) -> Option<Self> {
         let word = word.trim();
@@ -49,19 +49,19 @@ impl What {
 /// Writes a backup of what is committed now, and returns the writer.
 pub async fn export<W: Write + Send + 'static>(
     core: &Arc<Core>,
-    what: What,
+    what: BackupScope,
     out: W,
 ) -> Result<W, ImportError> {
     let core = core.clone();
-    aside(move || write_all(&core, what, out)).await?
+    run_on_idle_thread(move || write_all(&core, what, out)).await?
 }
 
-fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, ImportError> {
+fn write_all<W: Write>(core: &Arc<Core>, what: BackupScope, out: W) -> Result<W, ImportError> {
     let mut out = Digested { out: io::BufWriter::new(out), digest: document::Digest::default() };
     Handle::current().block_on(rekey::follow_new(&core.store))?;
-    let moment = Moment::of(&core.store)?;
+    let moment = ReadView::of(&core.store)?;
     out.write_all(b"{")?;
-    if what != What::Preferences {
+    if what != BackupScope::Preferences {
         out.write_all(b"\"accounts\":{")?;
         // Sorted by name, as in the canonical form.
         let mut tables: Vec<&Table> = TABLES.iter().filter(|table| table.is_exported()).collect();
@@ -75,7 +75,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, Import
         out.write_all(b"},")?;
     }
     out.write_all(b"\"format\":\"switchyard\",")?;
-    if what != What::Accounts {
+    if what != BackupScope::Accounts {
         let saved = Handle::current().block_on(settings::all(&core.store))?;
         let mut settings = json!({ "settings": preferences::exported(saved) });
         out.write_all(b"\"preferences\":")?;
@@ -83,7 +83,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, Import
         out.write_all(b",")?;
     }
     write!(out, "\"timestamp\":{}", now_ms())?;
-    if what != What::All {
+    if what != BackupScope::All {
         write!(out, ",\"type\":\"{}\"", what.as_str())?;
     }
     write!(out, ",\"version\":\"{VERSION}\"")?;
@@ -93,7 +93,12 @@ fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, Import
     out.into_inner().map_err(|error| error.into_error().into())
 }
 
-fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write) -> Result<(), ImportError> {
+fn write_rows(
+    core: &Core,
+    moment: &ReadView,
+    table: &Table,
+    out: &mut impl Write,
+) -> Result<(), ImportError> {
     let columns: Vec<&str> =
         table.columns.iter().filter(|column| rows::is_written(column)).map(|column| column.sql).collect();
     // The columns by which pages are ordered: the last row of a page shows where the next one begins.
@@ -122,7 +127,7 @@ fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write)
             format!("SELECT {selected} FROM {source} WHERE {condition}{after} ORDER BY {order} LIMIT {PAGE}");
         let page = moment.query(&sql, args)?;
         for row in &page {
-            give_way();
+            yield_thread();
             last = Some(place(table, row)?);
             let Some(mut row) = rows::write(&core.store, table, row)? else { continue };
             out.write_all(if written == 0 { b"" } else { b"," })?;

@@ -9,13 +9,13 @@ use super::document::Document;
 use super::doubts;
 use super::options::ImportOptions;
 use super::plan;
-use super::preferences::{self, Taken};
+use super::preferences::{self, SettingOutcome};
 use super::progress::Stage;
 use super::report::{ImportError, Report, RowReport, Sections};
 use super::rows::RowReader;
-use super::sections::{self, Found};
-use crate::aside::aside;
+use super::sections::{self, SectionPaths};
 use crate::core::Core;
+use crate::idle_thread::run_on_idle_thread;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::staging::tables::TABLES;
 use crate::store::staging::{Action, Counts, Policy, Staging};
@@ -36,7 +36,7 @@ pub async fn import(
     let runtime = Handle::current();
     let resets = core.resets();
     let import = Import { core: core.clone(), options, runtime, resets };
-    let (report, is_written) = aside(move || import.run(&document)).await??;
+    let (report, is_written) = run_on_idle_thread(move || import.run(&document)).await??;
     if is_written {
         core.reload_settings().await?;
         core.publish_keys().await?;
@@ -56,7 +56,7 @@ struct Import {
 /// The settings to import.
 #[derive(Default)]
 struct Preferences {
-    taken: Vec<Taken>,
+    taken: Vec<SettingOutcome>,
 }
 
 impl Import {
@@ -80,7 +80,7 @@ impl Import {
         }
     }
 
-    fn attempt(&self, document: &Document, found: &Found) -> Result<(Report, bool), ImportError> {
+    fn attempt(&self, document: &Document, found: &SectionPaths) -> Result<(Report, bool), ImportError> {
         let (store, now) = (&self.core.store, now_ms());
         let policy = Policy { replaces: !self.options.merge, conflict: self.options.conflict };
         let mut report = Report {
@@ -190,7 +190,7 @@ impl Import {
     ) -> Result<Preferences, ImportError> {
         let saved: HashMap<String, Secret> = self.runtime.block_on(settings::all(&self.core.store))?;
         let current = self.core.settings.load_full();
-        let mut taken: Vec<Taken> = Vec::new();
+        let mut taken: Vec<SettingOutcome> = Vec::new();
         for row in document.rows(&[place, &["settings"]].concat()) {
             let Some(one) = preferences::take(&row?, &saved, &current, &self.options) else { continue };
             if one.value.is_none() {

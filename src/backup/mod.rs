@@ -50,10 +50,10 @@ mod sections;
 
 pub use canonical::pretty;
 pub use document::Document;
-pub use export::{What, export};
+pub use export::{BackupScope, export};
 pub use import::import;
 pub use options::ImportOptions;
-pub use progress::{Progress, Stage};
+pub use progress::{ImportProgress, Stage};
 pub use report::{ImportError, Report};
 pub use scratch::file as scratch_file;
 

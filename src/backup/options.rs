@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::progress::Progress;
+use super::progress::ImportProgress;
 use crate::store::staging::Conflict;
 
 /// The options that the caller of an import chooses.
@@ -18,5 +18,5 @@ pub struct ImportOptions {
     /// this machine.
     pub caller: Option<IpAddr>,
     /// Receives the progress of the import.
-    pub progress: Progress,
+    pub progress: ImportProgress,
 }

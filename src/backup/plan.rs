@@ -8,14 +8,14 @@ use super::report::ImportError;
 use super::rows;
 use crate::store::staging::tables::{Column, Kind, TABLES, Table};
 use crate::store::staging::{LocalRow, Policy, Staging};
-use crate::store::{Moment, Row, Store, Value, marks};
+use crate::store::{ReadView, Row, Store, Value, placeholders};
 
 /// The number of rows read at once.
 const PAGE: i64 = 1000;
 
 /// Matches all staged rows with the stored ones.
 pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result<(), ImportError> {
-    let moment = Moment::of(store)?;
+    let moment = ReadView::of(store)?;
     for (index, table) in TABLES.iter().enumerate() {
         let mut after = Vec::new();
         let mut last = 0;
@@ -28,7 +28,7 @@ pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result
             staging.add_local(index, &rows)?;
         }
         // Ids of deleted rows are not used again.
-        let given = if table.has_id { moment.last_number(table.name)? } else { 0 };
+        let given = if table.has_id { moment.highest_id(table.name)? } else { 0 };
         staging.match_table(index, last.max(given), policy)?;
     }
     Ok(())
@@ -37,7 +37,7 @@ pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result
 /// Returns a page of stored rows after a key, as far as they are compared, each with its key. Rows without an
 /// id of their own are numbered from `last` on.
 fn page(
-    moment: &Moment,
+    moment: &ReadView,
     store: &Store,
     table: &Table,
     after: &[Value],
@@ -55,7 +55,7 @@ fn page(
     };
     let beyond = match after.is_empty() {
         true => "1 = 1".to_owned(),
-        false => format!("({}) > ({})", key.join(", "), marks(key.len())),
+        false => format!("({}) > ({})", key.join(", "), placeholders(key.len())),
     };
     let key_columns = key.join(", ");
     let sql = format!(

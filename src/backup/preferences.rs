@@ -34,7 +34,7 @@ const PLAIN: &[&str] = &[
 ];
 
 /// What happens to one setting of a document.
-pub struct Taken {
+pub struct SettingOutcome {
     pub key: String,
     pub action: Action,
     pub reason: String,
@@ -66,14 +66,15 @@ pub fn take(
     saved: &HashMap<String, Secret>,
     current: &Settings,
     options: &ImportOptions,
-) -> Option<Taken> {
+) -> Option<SettingOutcome> {
     let key = row.get("key").and_then(Value::as_str).unwrap_or_default().trim().to_owned();
     if EXCLUDED.contains(&key.as_str()) {
         return None;
     }
     let value = row.get("value").cloned().unwrap_or_default();
     let is_saved = saved.contains_key(&key);
-    let skipped = |reason: String| Taken { key: key.clone(), action: Action::Skipped, reason, value: None };
+    let skipped =
+        |reason: String| SettingOutcome { key: key.clone(), action: Action::Skipped, reason, value: None };
     if key.is_empty() {
         return Some(skipped("a setting without a key".to_owned()));
     }
@@ -86,7 +87,7 @@ pub fn take(
     };
     Some(match checked {
         Err(reason) => skipped(reason),
-        Ok(value) => Taken {
+        Ok(value) => SettingOutcome {
             action: if is_saved { Action::Updated } else { Action::Created },
             reason: if is_saved { "is saved already".to_owned() } else { String::new() },
             value: Some(value),
@@ -168,8 +169,9 @@ fn mask(value: &Value) -> Value {
 
 /// Adds the missing ones of the four log cleanup settings when one is imported: saved alone, it would leave the
 /// others to the environment.
-pub fn complete(taken: &mut Vec<Taken>, saved: &HashMap<String, Secret>, current: &Settings) {
-    let is_taken = |key: &str, taken: &[Taken]| taken.iter().any(|t| t.key == key && t.value.is_some());
+pub fn complete(taken: &mut Vec<SettingOutcome>, saved: &HashMap<String, Secret>, current: &Settings) {
+    let is_taken =
+        |key: &str, taken: &[SettingOutcome]| taken.iter().any(|t| t.key == key && t.value.is_some());
     if !LOG_CLEANUP_KEYS.iter().any(|key| is_taken(key, taken)) {
         return;
     }
@@ -177,7 +179,12 @@ pub fn complete(taken: &mut Vec<Taken>, saved: &HashMap<String, Secret>, current
         if !is_taken(key, taken) && !saved.contains_key(key) {
             let value = current.values.get(key).clone();
             let reason = "is saved together with the other settings of the log cleanup".to_owned();
-            taken.push(Taken { key: key.to_owned(), action: Action::Created, reason, value: Some(value) });
+            taken.push(SettingOutcome {
+                key: key.to_owned(),
+                action: Action::Created,
+                reason,
+                value: Some(value),
+            });
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::sync::lock;
 /// The progress of an import, shared between the import and its display. Cheap to clone; all clones share one
 /// state.
 #[derive(Debug, Clone, Default)]
-pub struct Progress {
+pub struct ImportProgress {
     inner: Arc<Mutex<State>>,
 }
 
@@ -39,12 +39,12 @@ struct State {
 /// A reader that counts the bytes it reads as progress.
 pub struct Counted<R> {
     inner: R,
-    progress: Progress,
+    progress: ImportProgress,
 }
 
-// === impl Progress ===
+// === impl ImportProgress ===
 
-impl Progress {
+impl ImportProgress {
     /// Begins a stage with a total of this many bytes or rows; 0 when it is unknown.
     pub fn begin(&self, stage: Stage, total: u64) {
         let mut state = lock(&self.inner);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn it_says_what_is_done_and_how_far_it_is() {
-        let progress = Progress::default();
+        let progress = ImportProgress::default();
         assert_eq!((progress.now(), progress.take_begun()), (None, Vec::new()));
         progress.begin(Stage::Reading, 3 << 20);
         let mut read = Vec::new();

@@ -6,7 +6,7 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-use crate::aside::NoThread;
+use crate::idle_thread::ThreadSpawnError;
 use crate::store;
 use crate::store::staging::{Action, Counts};
 
@@ -52,7 +52,7 @@ pub enum ImportError {
     Io(io::Error),
     Store(store::Error),
     /// No thread could be started at the moment.
-    NoThread(NoThread),
+    ThreadSpawnError(ThreadSpawnError),
 }
 
 // === impl Report ===
@@ -138,9 +138,9 @@ impl From<store::Error> for ImportError {
     }
 }
 
-impl From<NoThread> for ImportError {
-    fn from(error: NoThread) -> Self {
-        Self::NoThread(error)
+impl From<ThreadSpawnError> for ImportError {
+    fn from(error: ThreadSpawnError) -> Self {
+        Self::ThreadSpawnError(error)
     }
 }
 
@@ -162,7 +162,7 @@ impl fmt::Display for ImportError {
             Self::Refused(why) => out.write_str(why),
             Self::Io(error) => write!(out, "the disk: {error}"),
             Self::Store(error) => write!(out, "{error}"),
-            Self::NoThread(error) => write!(out, "{error}"),
+            Self::ThreadSpawnError(error) => write!(out, "{error}"),
         }
     }
 }

@@ -20,7 +20,7 @@ const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// Why a row of a document cannot be imported; the text is for people.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedRow {
     pub id: Option<i64>,
     pub label: String,
     pub reason: String,
@@ -43,8 +43,8 @@ impl RowReader<'_> {
         line: i64,
         element: Json,
         left_out: &mut Vec<String>,
-    ) -> Result<NewRow, Refused> {
-        let refuse = |id, label: &str, reason: String| Refused { id, label: shortened(label), reason };
+    ) -> Result<NewRow, RefusedRow> {
+        let refuse = |id, label: &str, reason: String| RefusedRow { id, label: shortened(label), reason };
         let Json::Object(mut row) = element else {
             return Err(refuse(None, "", format!("{}[{}] is not an object", table.array, line - 1)));
         };

@@ -9,7 +9,7 @@ use crate::store::staging::tables::TABLES;
 
 /// The paths of a document's sections; `None` for one that it does not have.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SectionPaths {
     pub accounts: Option<&'static [&'static str]>,
     pub preferences: Option<&'static [&'static str]>,
 }
@@ -18,7 +18,7 @@ pub struct Found {
 ///
 /// # Errors
 /// The outer error is the disk's; the inner one is for people.
-pub fn find(document: &Document) -> io::Result<Result<Found, String>> {
+pub fn find(document: &Document) -> io::Result<Result<SectionPaths, String>> {
     if let Err(why) = check(document)? {
         return Ok(Err(why));
     }
@@ -54,7 +54,7 @@ fn check(document: &Document) -> io::Result<Result<(), String>> {
     }
 }
 
-fn sections(document: &Document) -> Result<Found, String> {
+fn sections(document: &Document) -> Result<SectionPaths, String> {
     const ACCOUNTS: &[&[&str]] = &[&["accounts"], &["data", "accounts"]];
     const PREFERENCES: &[&[&str]] = &[&["preferences"], &["data", "preferences"]];
     const ARRAYS: &str = "sites, accounts, accountTokens, tokenRoutes and routeChannels";
@@ -63,7 +63,7 @@ fn sections(document: &Document) -> Result<Found, String> {
         |place: &&&[&str]| TABLES.iter().filter(|table| table.required).all(|t| has_array(place, t.array));
     // The root itself may be a section.
     let root: &[&[&str]] = &[&[]];
-    let found = Found {
+    let found = SectionPaths {
         accounts: root.iter().chain(ACCOUNTS).find(has_all).copied(),
         preferences: root.iter().chain(PREFERENCES).find(|place| has_array(place, "settings")).copied(),
     };

@@ -14,12 +14,12 @@ use super::print;
 use super::progress::Progress;
 use super::transfer::{Import, Transfer};
 use crate::backup::sealed::Sealing;
-use crate::backup::{self, ImportError, ImportOptions, What};
+use crate::backup::{self, BackupScope, ImportError, ImportOptions};
 use crate::config::{Config, DatabaseKind, DatabaseTls};
 use crate::core::{Core, StartError, store_options};
 use crate::store::OpenError;
 use crate::store::copies::{self, Counts};
-use crate::store::relocate::{self, Place};
+use crate::store::relocate::{self, DatabaseAddress};
 use crate::time::now_ms;
 use crate::uuid;
 
@@ -70,7 +70,7 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
 
 async fn export(
     config: Config,
-    what: What,
+    what: BackupScope,
     to: Option<&Path>,
     passphrase: Option<String>,
     progress: &Progress,
@@ -126,7 +126,7 @@ async fn export(
 /// Writes a backup, sealed if there is a passphrase, and returns the writer.
 async fn write<W: Write + Send + 'static>(
     core: &Arc<Core>,
-    what: What,
+    what: BackupScope,
     out: W,
     passphrase: Option<String>,
 ) -> Result<W, ImportError> {
@@ -157,13 +157,13 @@ async fn migrate(
         let message = "--to must begin with postgres://, mysql:// or sqlite://, or be the path of a file";
         Failure::new(USAGE, message)
     })?;
-    let place = Place { kind, url, tls, data_dir: config.data_dir.clone() };
+    let place = DatabaseAddress { kind, url, tls, data_dir: config.data_dir.clone() };
     let core = start_on_data(config).await?;
     if place.is(&core.database) {
         core.stop().await;
         return Err(Failure::new(USAGE, "--to is the database already in use: name another one"));
     }
-    if let Err(error) = core.show_up().await {
+    if let Err(error) = core.report_alive().await {
         core.stop().await;
         return Err(Failure::new(1, error.to_string()));
     }

@@ -49,7 +49,7 @@ impl Progress {
     }
 
     /// Waits for an import, and shows its progress.
-    pub async fn following<T>(&self, at: &backup::Progress, work: impl Future<Output = T>) -> T {
+    pub async fn following<T>(&self, at: &backup::ImportProgress, work: impl Future<Output = T>) -> T {
         let begun = || at.take_begun().iter().for_each(|line| self.step(line));
         let done = self
             .watching(work, || {
@@ -135,7 +135,7 @@ mod tests {
     async fn shown(on_terminal: bool) -> String {
         let shown = Shown::default();
         let progress = Progress { on_terminal, out: RefCell::new(Box::new(shown.clone())) };
-        let at = backup::Progress::default();
+        let at = backup::ImportProgress::default();
         let work = async {
             at.begin(Stage::Staging, 3);
             tokio::time::sleep(TICK).await;

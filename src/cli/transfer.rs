@@ -14,14 +14,14 @@
 use std::path::PathBuf;
 
 use super::passphrase::PassphraseFrom;
-use crate::backup::{Conflict, What};
+use crate::backup::{BackupScope, Conflict};
 
 /// A transfer command with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Transfer {
     Import(Import),
     Export {
-        what: What,
+        what: BackupScope,
         to: Option<PathBuf>,
         /// The passphrase's source, if the backup is to be sealed.
         seal: Option<PassphraseFrom>,
@@ -178,7 +178,7 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
     let wrong = |what: String| format!("{what}; see switchyard {command} --help");
     let mut path: Option<PathBuf> = None;
     let mut output = None;
-    let mut what = What::All;
+    let mut what = BackupScope::All;
     let mut import = Import::default();
     let mut passphrase = PassphraseFrom::default();
     let mut seals = false;
@@ -224,7 +224,7 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
             }
             ("export", "--type") => {
                 let word = value()?;
-                what = What::parse(&word).ok_or_else(|| {
+                what = BackupScope::parse(&word).ok_or_else(|| {
                     wrong(format!("`{word}` is not a type: use all, accounts or preferences"))
                 })?;
             }
@@ -287,15 +287,15 @@ mod tests {
         );
         assert_eq!(
             parse("export --type ACCOUNTS -o a.db"),
-            Ok(Transfer::Export { what: What::Accounts, to: Some(file()), seal: None })
+            Ok(Transfer::Export { what: BackupScope::Accounts, to: Some(file()), seal: None })
         );
-        assert_eq!(parse("export"), Ok(Transfer::Export { what: What::All, to: None, seal: None }));
+        assert_eq!(parse("export"), Ok(Transfer::Export { what: BackupScope::All, to: None, seal: None }));
         for (text, seal) in [
             ("export --seal", PassphraseFrom::Configuration),
             ("export --seal --passphrase-file a.db", PassphraseFrom::File(file())),
             ("export --passphrase-file=a.db", PassphraseFrom::File(file())),
         ] {
-            let expected = Transfer::Export { what: What::All, to: None, seal: Some(seal) };
+            let expected = Transfer::Export { what: BackupScope::All, to: None, seal: Some(seal) };
             assert_eq!(parse(text), Ok(expected), "{text}");
         }
         assert_eq!(parse("backup a.db"), Ok(Transfer::Backup { to: file() }));

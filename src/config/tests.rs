@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn read_pairs(pairs: &[(&str, &str)]) -> Reading {
+fn read_pairs(pairs: &[(&str, &str)]) -> ConfigResult {
     read(&pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
 }
 

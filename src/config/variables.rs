@@ -217,7 +217,7 @@ impl<'a> Vars<'a> {
     }
 
     /// Warns of set variables that other gateways use and this one does not, with the reason.
-    pub(super) fn ignore_what_has_no_use(&mut self) {
+    pub(super) fn warn_of_unused(&mut self) {
         for (name, why) in UNUSED {
             if self.optional(name).is_some() {
                 self.warnings.push(format!("{name} is not used: {why}"));

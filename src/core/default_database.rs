@@ -4,14 +4,14 @@
 use super::start::{named_place, store_options};
 use super::state::Core;
 use crate::config::{DatabaseKind, DatabaseTls};
-use crate::store::relocate::Place;
+use crate::store::relocate::DatabaseAddress;
 use crate::store::{self, Error, Store, StoreOptions, pointer, reset};
 
 impl Core {
     /// Has the next start use the default database, emptied like the present one: its contents from before another was
     /// chosen must not come back. Returns whether another database is in use until then.
     pub async fn return_to_default_database(&self, auth_token: &str) -> store::Result<bool> {
-        let default = Place {
+        let default = DatabaseAddress {
             kind: DatabaseKind::Sqlite,
             url: String::new(),
             tls: DatabaseTls { is_required: false, ..self.config.database.tls.clone() },

@@ -20,8 +20,8 @@ impl Core {
     }
 
     /// Registers this instance with the others, and reads which there are.
-    pub async fn show_up(&self) -> store::Result<()> {
-        let all = instances::show_up(&self.store, &self.as_instance()).await?;
+    pub async fn report_alive(&self) -> store::Result<()> {
+        let all = instances::report_alive(&self.store, &self.as_instance()).await?;
         self.instances.store(Arc::new(all));
         Ok(())
     }

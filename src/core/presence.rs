@@ -60,8 +60,8 @@ impl Presence {
 }
 
 /// Releases the leases of dead processes of this data directory, and removes them from the list of instances.
-pub(super) async fn succeed(store: &Store, data_dir: &Path) -> store::Result<()> {
-    for (id, path, lock) in dead(data_dir) {
+pub(super) async fn release_dead_processes(store: &Store, data_dir: &Path) -> store::Result<()> {
+    for (id, path, lock) in dead_processes(data_dir) {
         leases::give_back(store, &id).await?;
         instances::leave(store, &id).await?;
         if let Err(error) = std::fs::remove_file(&path) {
@@ -74,7 +74,7 @@ pub(super) async fn succeed(store: &Store, data_dir: &Path) -> store::Result<()>
 
 /// Returns the ids of processes that ended without removing their files, with these files locked so that nobody else
 /// takes them.
-fn dead(data_dir: &Path) -> Vec<(String, PathBuf, File)> {
+fn dead_processes(data_dir: &Path) -> Vec<(String, PathBuf, File)> {
     let Ok(folder) = std::fs::read_dir(data_dir.join(FOLDER)) else { return Vec::new() };
     let found = folder.flatten().filter_map(|entry| {
         let lock = File::open(entry.path()).ok()?;
@@ -93,7 +93,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("switchyard-presence-{}", std::process::id()));
         // A test run that was killed leaves its directory behind, and process ids are reused.
         let _ = std::fs::remove_dir_all(&dir);
-        let ids = || dead(&dir).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
+        let ids = || dead_processes(&dir).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
         let living = Presence::of(&dir, "living").expect("a file");
         let killed = Presence::of(&dir, "killed").expect("a file");
         let left = Presence::of(&dir, "left").expect("a file");

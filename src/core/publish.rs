@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::ids::AccountId;
 use crate::settings::Settings;
 use crate::store::versions::{SCOPES, Scope};
-use crate::store::{self, Store, others, rekey, shared_use};
+use crate::store::{self, Store, instance_changes, rekey, shared_key_usage};
 
 impl Core {
     /// Updates the routing snapshot from the store. Call it after every committed change of sites, accounts, tokens,
@@ -72,7 +72,7 @@ impl Core {
     /// a change was announced.
     pub async fn follow_others(&self, everything: bool) -> store::Result<Vec<Scope>> {
         let versions = self.store.database().versions();
-        let changed = others::look(&self.store).await?;
+        let changed = instance_changes::look(&self.store).await?;
         // Secrets that were read before the new key was known did not open.
         let everything = everything || changed.iter().any(|version| version.scope == Scope::Keyring);
         for scope in SCOPES {
@@ -100,7 +100,7 @@ impl Core {
     /// are only included with `everything`.
     pub async fn follow_use(&self, everything: bool) -> store::Result<()> {
         self.rests.follow(&self.store, &self.live).await?;
-        shared_use::follow(&self.store, &self.keys.load_full(), everything).await
+        shared_key_usage::follow(&self.store, &self.keys.load_full(), everything).await
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::state::Core;
 use crate::keys::{BudgetMask, Charge, Key};
-use crate::store::{self, shared_use};
+use crate::store::{self, shared_key_usage};
 use crate::time::monotonic_ms;
 
 /// The longest time that a request waits for the spending of other instances; then the known amounts are used.
@@ -30,27 +30,27 @@ impl Core {
     }
 
     /// Reads other instances' spending of a key, if too little is known of it to admit a request.
-    pub async fn hear_of_spending(&self, key: &Key) {
+    pub async fn refresh_spending(&self, key: &Key) {
         let others = self.other_spenders();
-        let looks = &key.live.looks;
+        let checks = &key.live.spend_checks;
         if others == 0 || !key.is_charged_later() || self.store.database().trouble().is_some() {
             return;
         }
-        if !looks.is_due(monotonic_ms(), key.is_near_limit(others)) {
+        if !checks.is_due(monotonic_ms(), key.is_near_limit(others)) {
             return;
         }
-        let before = looks.begun();
+        let before = checks.begun();
         let look = async {
             let _turn = key.live.turn.lock().await;
-            if looks.begun() > before {
+            if checks.begun() > before {
                 return Ok(());
             }
-            looks.begin();
+            checks.begin();
             if key.is_near_limit(others) {
                 self.store.flush().await;
             }
-            shared_use::look(&self.store, key).await?;
-            looks.answered(monotonic_ms());
+            shared_key_usage::look(&self.store, key).await?;
+            checks.answered(monotonic_ms());
             Ok(())
         };
         let heard = match timeout(PATIENCE, look).await {
@@ -59,7 +59,7 @@ impl Core {
         };
         if let Err(why) = heard {
             log::debug!("cannot read what other instances have spent of downstream key {}: {why}", key.id);
-            looks.unanswered(monotonic_ms());
+            checks.unanswered(monotonic_ms());
         }
     }
 

@@ -22,10 +22,10 @@ use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::health::saved;
 use crate::routing::{Affinity, LiveTable};
-use crate::store::relocate::Place;
+use crate::store::relocate::DatabaseAddress;
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
-use crate::store::{self, Store, StoreOptions, instances, leases, others, pointer};
+use crate::store::{self, Store, StoreOptions, instance_changes, instances, leases, pointer};
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
@@ -54,11 +54,11 @@ impl Core {
         let instance = crate::uuid::v4();
         let mut presence = None;
         if store.database().is_shared() {
-            presence::succeed(&store, &config.data_dir).await.map_err(unreadable)?;
+            presence::release_dead_processes(&store, &config.data_dir).await.map_err(unreadable)?;
             presence = Presence::of(&config.data_dir, &instance);
             // Changes that arrive after this are read again later.
             let versions = store.database().versions();
-            let there = others::look(&store).await.map_err(unreadable)?;
+            let there = instance_changes::look(&store).await.map_err(unreadable)?;
             there.into_iter().for_each(|version| versions.taken_over(version));
         }
         let settings = load_settings(&config, &store).await.map_err(unreadable)?;
@@ -107,7 +107,7 @@ impl Core {
             metrics: Metrics::new(config.metrics_max_series),
             started: now_ms(),
             resets: AtomicU64::new(0),
-            new_start: Default::default(),
+            restart: Default::default(),
             stopping: AtomicBool::new(false),
             cutting: AtomicBool::new(false),
             publishes: Coalesced::default(),
@@ -143,7 +143,7 @@ impl Core {
 struct OpenedStore {
     store: Store,
     bootstrap: Option<Store>,
-    database: Place,
+    database: DatabaseAddress,
 }
 
 /// Opens the database that the environment names, and from there the one that an operator has saved.
@@ -191,8 +191,8 @@ async fn open(options: StoreOptions) -> Result<Store, StartError> {
 }
 
 /// Returns the database that the environment names.
-pub fn named_place(config: &Config) -> Place {
-    Place {
+pub fn named_place(config: &Config) -> DatabaseAddress {
+    DatabaseAddress {
         kind: config.database.kind,
         url: config.database.url.clone(),
         tls: config.database.tls.clone(),

@@ -13,13 +13,13 @@ use crate::config::Config;
 use crate::flight::Coalesced;
 use crate::keys::KeyTable;
 use crate::limits::{BodyMemory, RateLimiter, SiteLeases};
-use crate::logging::Complaint;
+use crate::logging::ThrottledWarning;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::{Affinity, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::instances::Instance;
-use crate::store::relocate::Place;
+use crate::store::relocate::DatabaseAddress;
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
 use crate::store::uploads::Uploads;
@@ -46,7 +46,7 @@ pub struct Core {
     /// The database that the environment names, if another one that was saved is in use.
     pub bootstrap: Option<Store>,
     /// The database in use.
-    pub database: Place,
+    pub database: DatabaseAddress,
     /// How far the shared cooldowns of other instances have been read.
     pub(super) rests: Rests,
     /// The id of this process among the instances.
@@ -76,7 +76,7 @@ pub struct Core {
     pub body_memory: Arc<BodyMemory>,
     pub rates: RateLimiter,
     /// Counts callers that were not let in, for the log.
-    pub(super) auth_failures: std::sync::Mutex<Complaint>,
+    pub(super) auth_failures: std::sync::Mutex<ThrottledWarning>,
     /// The slots of upstream sites in use.
     pub leases: SiteLeases,
     /// The channel that served each conversation last.
@@ -87,7 +87,7 @@ pub struct Core {
     /// The time when the process began to serve.
     pub started: Millis,
     pub(super) resets: AtomicU64,
-    pub(super) new_start: NewStart,
+    pub(super) restart: RestartRequest,
     pub(super) stopping: AtomicBool,
     pub(super) cutting: AtomicBool,
     /// Changes made while a snapshot is built wait for the next one, which they share.
@@ -98,7 +98,7 @@ pub struct Core {
 
 /// A request to stop and start again.
 #[derive(Default)]
-pub(super) struct NewStart {
+pub(super) struct RestartRequest {
     wanted: Notify,
     begun: watch::Sender<bool>,
 }
@@ -106,7 +106,7 @@ pub(super) struct NewStart {
 impl Core {
     /// Logs a caller that was not let in; of many within a minute only the first.
     pub fn note_auth_failure(&self, client: IpAddr, why: &str) {
-        lock(&self.auth_failures).say(|| format!("auth failed for {client}: {why}"));
+        lock(&self.auth_failures).warn(|| format!("auth failed for {client}: {why}"));
     }
 
     /// Returns the number of factory resets. Code that waits between reading and storing compares it.
@@ -122,20 +122,20 @@ impl Core {
     /// Requests that the service stops and starts again on the database that is now named. When this returns, no
     /// further connection is accepted before that. If a stop is already in progress, the next start is on that database
     /// anyway.
-    pub async fn start_anew(&self) {
-        self.new_start.wanted.notify_one();
+    pub async fn request_restart(&self) {
+        self.restart.wanted.notify_one();
         // The sender lives as long as this.
-        drop(self.new_start.begun.subscribe().wait_for(|begun| *begun).await);
+        drop(self.restart.begun.subscribe().wait_for(|begun| *begun).await);
     }
 
     /// Waits until a new start is requested.
-    pub async fn wants_new_start(&self) {
-        self.new_start.wanted.notified().await;
+    pub async fn restart_requested(&self) {
+        self.restart.wanted.notified().await;
     }
 
     /// Notifies all who requested it that no connection is accepted any more.
-    pub fn new_start_begins(&self) {
-        self.new_start.begun.send_replace(true);
+    pub fn confirm_restart(&self) {
+        self.restart.begun.send_replace(true);
     }
 
     /// Whether the process is stopping.

@@ -130,7 +130,7 @@ impl<'t> CitedText<'t> {
     }
 
     /// Returns the number of characters that begin in the first `bytes` bytes.
-    pub fn letters_before(&self, bytes: u64) -> u64 {
+    pub fn chars_before(&self, bytes: u64) -> u64 {
         let is_before = |at: usize| (at as u64) < bytes;
         let Some(last) = self.marks.partition_point(|mark| is_before(*mark)).checked_sub(1) else { return 0 };
         let mark = self.marks[last];
@@ -231,10 +231,10 @@ mod tests {
             }
             for bytes in 0..plain.len() + 2 {
                 let letters = plain.char_indices().take_while(|(at, _)| *at < bytes).count();
-                assert_eq!(cited.letters_before(bytes as u64), letters as u64, "{bytes} of {length}");
+                assert_eq!(cited.chars_before(bytes as u64), letters as u64, "{bytes} of {length}");
             }
             assert_eq!(cited.byte_at(u64::MAX), plain.len());
-            assert_eq!(cited.letters_before(u64::MAX), length as u64);
+            assert_eq!(cited.chars_before(u64::MAX), length as u64);
         }
     }
 

@@ -10,7 +10,7 @@
 //! | xhigh, max | the same where known, else high | 65536 | high | more: xhigh, on messages max |
 //!
 //! Chat and responses state an effort, gemini a budget or a level, messages an effort or a budget, depending on the
-//! model. What a model takes is known by its name alone ([`Claude`]): the vendors publish it by name, and there is
+//! model. What a model takes is known by its name alone ([`ClaudeModel`]): the vendors publish it by name, and there is
 //! nothing else to ask between a client and its upstream.
 
 use super::canonical::{Effort, Reasoning};
@@ -113,7 +113,11 @@ pub enum ClaudeThinking {
 }
 
 /// Returns the `thinking` to send; `None` sends nothing.
-pub fn claude_thinking(reasoning: &Reasoning<'_>, model: Claude, max_tokens: u64) -> Option<ClaudeThinking> {
+pub fn claude_thinking(
+    reasoning: &Reasoning<'_>,
+    model: ClaudeModel,
+    max_tokens: u64,
+) -> Option<ClaudeThinking> {
     let dynamic = reasoning.dynamic.then(|| if model.is_adaptive() { Effort::High } else { Effort::Medium });
     let effort = reasoning.wanted_effort().or(dynamic).filter(|_| model.thinks())?;
     if effort == Effort::None {
@@ -163,7 +167,7 @@ pub fn budget_within(budget: u64, max_tokens: u64) -> Option<u64> {
 /// endpoints document it. A name that does not tell the model is an alias, most likely of a current model: it thinks
 /// adaptively, and is not sent what only some current models take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claude {
+pub struct ClaudeModel {
     family: Family,
     /// Major version times 100, plus minor; 0 where the name has none.
     version: u32,
@@ -189,7 +193,7 @@ const FOREIGN: [&str; 21] = [
     "ernie", "hunyuan", "gpt", "codex", "gemini", "gemma", "grok", "llama", "mistral", "devstral",
 ];
 
-impl Claude {
+impl ClaudeModel {
     /// Reads a model's name, with anything that a reseller put before or after it (`us.anthropic.claude-opus-4-6-v1:0`,
     /// `anthropic/claude-4.7-opus`).
     pub fn of(model: &str) -> Self {

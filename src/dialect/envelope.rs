@@ -127,7 +127,7 @@ pub fn skim_or(
         let at = error.valid_up_to();
         EnvelopeError::body(format!("The request body is not valid UTF-8 (at byte {at})"))
     })?;
-    let mut found = Found::default();
+    let mut found = EnvelopeReader::default();
     let object =
         json::members(text, |member| found.take(dialect, member)).map_err(|error| syntax(text, error))?;
     if let Some((name, problem)) = found.ambiguous {
@@ -222,7 +222,7 @@ const DECISIVE: [&str; 7] =
     ["model", "stream", "stream_options", "previous_response_id", "conversation", "background", "store"];
 
 #[derive(Default)]
-struct Found<'a> {
+struct EnvelopeReader<'a> {
     /// The fields read so far, except the model.
     envelope: Envelope,
     members: usize,
@@ -237,7 +237,7 @@ struct Found<'a> {
     input: bool,
 }
 
-impl<'a> Found<'a> {
+impl<'a> EnvelopeReader<'a> {
     fn take(&mut self, dialect: Dialect, member: Member<'a>) {
         self.members += 1;
         let value = member.value;

@@ -40,7 +40,7 @@ pub fn estimate_tokens(body: &Node<'_>) -> u64 {
 
 /// Estimates the input tokens of a body by its bytes alone, where reading it is not worth the cost. A long run without
 /// a space is taken for an image.
-pub fn presumed_tokens(body: &[u8]) -> u64 {
+pub fn estimate_tokens_by_size(body: &[u8]) -> u64 {
     const LONG: usize = 4096;
     let quotes = memchr::memchr_iter(b'"', body).chain([body.len()]);
     let (mut bytes, mut images, mut start) = (0, 0, 0);
@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn tokens_are_presumed_from_the_bytes_alone() {
         let (text, picture) = ("four ".repeat(2000), "A".repeat(75_000));
-        assert_eq!(presumed_tokens(b""), 0);
-        assert_eq!(presumed_tokens(br#"{"content":"0123456789"}"#), 6);
+        assert_eq!(estimate_tokens_by_size(b""), 0);
+        assert_eq!(estimate_tokens_by_size(br#"{"content":"0123456789"}"#), 6);
         let body = format!(r#"{{"content":["{text}","{picture}"]}}"#);
-        assert_eq!(presumed_tokens(body.as_bytes()), 10_018 / 4 + TOKENS_PER_IMAGE);
+        assert_eq!(estimate_tokens_by_size(body.as_bytes()), 10_018 / 4 + TOKENS_PER_IMAGE);
     }
 
     #[test]

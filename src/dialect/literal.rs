@@ -122,7 +122,7 @@ impl<'a> Text<'a> {
 
     /// Returns the number of characters, an escape counted as the one it stands for. A surrogate pair is one character,
     /// counted with its first half, wherever the text is cut.
-    pub fn letters(&self) -> u64 {
+    pub fn char_count(&self) -> u64 {
         let mut letters = 0;
         let mut rest = self.0.as_ref();
         while let Some(at) = rest.find('\\') {
@@ -334,7 +334,7 @@ mod tests {
             ("half \\ud83d", "half \u{fffd}"),
         ] {
             assert_eq!(Text::inside(literal).decode(), plain);
-            assert_eq!(Text::inside(literal).letters(), plain.chars().count() as u64);
+            assert_eq!(Text::inside(literal).char_count(), plain.chars().count() as u64);
         }
         assert_eq!(Text::of("a\"b\n").literal(), "a\\\"b\\n");
     }

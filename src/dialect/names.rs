@@ -14,13 +14,13 @@ pub const MAX_CHARS: usize = 64;
 
 /// The names of one request that had to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct ToolNames {
     /// The upstream's name for each of the client's; `client` has them the other way round.
     upstream: HashMap<String, String>,
     client: HashMap<String, String>,
 }
 
-impl Names {
+impl ToolNames {
     /// Makes the names fit: those of the tools that are offered, and of the calls that were made, each in order. A
     /// later call changes none of the earlier names, so that the conversation begins as before.
     pub fn fit<'t>(offered: &[Cow<'t, str>], called: &[Cow<'t, str>], fits: impl Fn(&str) -> String) -> Self {
@@ -124,8 +124,8 @@ fn with_letters(name: &str, others: &str) -> String {
 mod tests {
     use super::*;
 
-    fn fit(names: &[&str]) -> Names {
-        Names::fit(&names.iter().map(|name| Cow::Borrowed(*name)).collect::<Vec<_>>(), &[], short)
+    fn fit(names: &[&str]) -> ToolNames {
+        ToolNames::fit(&names.iter().map(|name| Cow::Borrowed(*name)).collect::<Vec<_>>(), &[], short)
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
     fn a_later_call_changes_no_name() {
         let long = format!("mcp__{}__search", "server".repeat(13));
         let (offered, called) = ([Cow::Borrowed(long.as_str())], [Cow::Borrowed("mcp__search")]);
-        let names = Names::fit(&offered, &called, short);
+        let names = ToolNames::fit(&offered, &called, short);
         assert_eq!(names.upstream(&Text::of(&long)).decode(), "mcp__search");
         assert_eq!(names.upstream(&Text::plain("mcp__search")).decode(), "mcp__search_1");
         assert_eq!(names.client(&Text::plain("mcp__search_1")).decode(), "mcp__search");
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn odd_letters_become_plain() {
-        let names = Names::fit(&[Cow::Borrowed("ns.do it")], &[], plain);
+        let names = ToolNames::fit(&[Cow::Borrowed("ns.do it")], &[], plain);
         assert_eq!(names.upstream(&Text::plain("ns.do it")).decode(), "ns_do_it");
         for (name, openai, google) in [
             ("get", "get", "get"),

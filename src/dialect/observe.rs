@@ -13,7 +13,7 @@
 //! substring searches. The model's text cannot mislead such a search: inside a JSON string its quotes are escaped, so a
 //! quoted word is a key or a whole value, and then the parse decides.
 //!
-//! Every event of an answer that is converted or gathered is parsed anyway, and passed to [`Progress`] as well.
+//! Every event of an answer that is converted or gathered is parsed anyway, and passed to [`StreamProgress`] as well.
 
 use super::{
     Dialect,
@@ -39,7 +39,7 @@ pub enum Phase {
     /// Content, reasoning, a refusal or a tool call has been seen.
     Output,
     /// The answer is complete: an end of the stream is now clean. Usage may still follow, see
-    /// [`Progress::is_finished`].
+    /// [`StreamProgress::is_finished`].
     Ended,
     /// An error event has been seen; nothing after it counts.
     Failed(UpstreamError),
@@ -47,7 +47,7 @@ pub enum Phase {
 
 /// The state of a streamed answer, as its events tell it.
 #[derive(Debug)]
-pub struct Progress {
+pub struct StreamProgress {
     dialect: Dialect,
     phase: Phase,
     usage: Option<Usage>,
@@ -76,7 +76,7 @@ pub struct StreamObserver {
 
 #[derive(Debug)]
 struct Watch {
-    progress: Progress,
+    progress: StreamProgress,
     events: u64,
     /// The response as it began, in JSON (responses only).
     begun: Option<String>,
@@ -85,9 +85,9 @@ struct Watch {
     broke: Option<Break>,
 }
 
-// === impl Progress ===
+// === impl StreamProgress ===
 
-impl Progress {
+impl StreamProgress {
     pub fn new(dialect: Dialect) -> Self {
         let opening = Opening::default();
         Self {
@@ -186,16 +186,16 @@ impl Progress {
 // === impl StreamObserver ===
 
 impl Deref for StreamObserver {
-    type Target = Progress;
+    type Target = StreamProgress;
 
-    fn deref(&self) -> &Progress {
+    fn deref(&self) -> &StreamProgress {
         &self.watch.progress
     }
 }
 
 impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
-        let progress = Progress::new(dialect);
+        let progress = StreamProgress::new(dialect);
         let watch = Watch { progress, events: 0, begun: None, open_block: None, broke: None };
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }

@@ -18,12 +18,12 @@ pub struct Search<'a> {
     /// The query; empty when it is not known.
     pub query: Text<'a>,
     /// The outcome; `None` when the answer ended before the search did.
-    pub found: Option<Found<'a>>,
+    pub found: Option<SearchOutcome<'a>>,
 }
 
 /// The outcome of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found<'a> {
+pub enum SearchOutcome<'a> {
     Pages(Vec<Page<'a>>),
     /// The reason of a failure, in the words of messages (`max_uses_exceeded`, …).
     Failure(Text<'a>),
@@ -36,11 +36,11 @@ pub struct Page<'a> {
     pub title: Option<Text<'a>>,
 }
 
-impl Found<'_> {
-    pub fn into_owned(self) -> Found<'static> {
+impl SearchOutcome<'_> {
+    pub fn into_owned(self) -> SearchOutcome<'static> {
         match self {
-            Self::Pages(pages) => Found::Pages(pages.into_iter().map(Page::into_owned).collect()),
-            Self::Failure(reason) => Found::Failure(reason.into_owned()),
+            Self::Pages(pages) => SearchOutcome::Pages(pages.into_iter().map(Page::into_owned).collect()),
+            Self::Failure(reason) => SearchOutcome::Failure(reason.into_owned()),
         }
     }
 }

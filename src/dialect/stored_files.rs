@@ -22,7 +22,7 @@ use super::literal::Text;
 use super::tree::Node;
 use super::writer::Writer;
 
-pub use inline::{NotTaken, with_media_blocks};
+pub use inline::{UnacceptedType, with_media_blocks};
 
 /// The beginnings of our ids: of those we give, and of those of the gateway that others come from.
 const PREFIXES: [&str; 2] = ["file-sy-", "file-metapi-"];

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::report::Report;
 use crate::config::Config;
 use crate::core::{named_place, store_options};
-use crate::store::inspect::{self, Inspection, Integrity, SiteAddress, Whereabouts};
-use crate::store::relocate::Place;
+use crate::store::inspect::{self, DatabaseLocation, Inspection, Integrity, SiteAddress};
+use crate::store::relocate::DatabaseAddress;
 use crate::store::{self, Sealer, StoreOptions};
 
 const CHECK: &str = "database";
@@ -16,16 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Data from the database that other checks need.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct DatabaseFindings {
     pub(super) sites: Vec<SiteAddress>,
     /// The outbound proxy that an operator saved.
     pub(super) system_proxy: Option<String>,
     /// The database that an operator saved for the next start.
-    place: Option<Place>,
+    place: Option<DatabaseAddress>,
 }
 
 /// Examines the database that the environment names, and the saved one that a start would use instead.
-pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
+pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings {
     let options = store_options(config);
     let found = at(report, &options);
     let named = named_place(config);
@@ -45,24 +45,24 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     beyond
 }
 
-fn at(report: &mut Report, options: &StoreOptions) -> Found {
+fn at(report: &mut Report, options: &StoreOptions) -> DatabaseFindings {
     match inspect::whereabouts(options) {
-        Whereabouts::Memory => Found::default(),
-        Whereabouts::Server(shown) => of_server(report, options, &shown),
-        Whereabouts::File(path) => of_file(report, options, &path),
+        DatabaseLocation::Memory => DatabaseFindings::default(),
+        DatabaseLocation::Server(shown) => of_server(report, options, &shown),
+        DatabaseLocation::File(path) => of_file(report, options, &path),
     }
 }
 
-fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Found {
+fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> DatabaseFindings {
     match path.try_exists() {
         Ok(true) => {}
         Ok(false) => {
             report.fine(CHECK, format!("{} does not exist yet: the first start creates it", path.display()));
-            return Found::default();
+            return DatabaseFindings::default();
         }
         Err(error) => {
             report.failed(CHECK, format!("{}: {error}", path.display()));
-            return Found::default();
+            return DatabaseFindings::default();
         }
     }
     let shown = path.display().to_string();
@@ -72,12 +72,12 @@ fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Found {
     }
 }
 
-fn of_server(report: &mut Report, options: &StoreOptions, shown: &str) -> Found {
+fn of_server(report: &mut Report, options: &StoreOptions, shown: &str) -> DatabaseFindings {
     let mut inspection = match Inspection::of_server(options) {
         Ok(inspection) => inspection,
         Err(error) => {
             report.failed(CHECK, error.to_string());
-            return Found::default();
+            return DatabaseFindings::default();
         }
     };
     match inspection.is_made() {
@@ -85,15 +85,15 @@ fn of_server(report: &mut Report, options: &StoreOptions, shown: &str) -> Found 
         Ok(false) => {
             report
                 .fine(CHECK, format!("{shown} answers and has no tables yet: the first start creates them"));
-            Found::default()
+            DatabaseFindings::default()
         }
         Err(error) => failed(report, shown, &error),
     }
 }
 
-fn failed(report: &mut Report, shown: &str, error: &store::Error) -> Found {
+fn failed(report: &mut Report, shown: &str, error: &store::Error) -> DatabaseFindings {
     report.failed(CHECK, format!("{shown}: {error}"));
-    Found::default()
+    DatabaseFindings::default()
 }
 
 fn read(
@@ -102,7 +102,7 @@ fn read(
     shown: &str,
     mut inspection: Inspection,
     integrity: Integrity,
-) -> Found {
+) -> DatabaseFindings {
     if let Err(error) = tell(report, &mut inspection, integrity) {
         return failed(report, shown, &error);
     }
@@ -160,7 +160,7 @@ fn found(
     inspection: &mut Inspection,
     options: &StoreOptions,
     sealer: Option<&Sealer>,
-) -> store::Result<Found> {
+) -> store::Result<DatabaseFindings> {
     let (mut system_proxy, mut place) = (None, None);
     if let Some(sealer) = sealer {
         system_proxy = inspection
@@ -168,5 +168,5 @@ fn found(
             .and_then(|json| serde_json::from_str(&json).unwrap_or(None));
         place = inspection.place(options, sealer)?;
     }
-    Ok(Found { sites: inspection.sites(sealer)?, system_proxy, place })
+    Ok(DatabaseFindings { sites: inspection.sites(sealer)?, system_proxy, place })
 }

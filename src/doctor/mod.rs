@@ -21,18 +21,18 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 
 use crate::cli;
-use crate::config::{Config, Reading};
+use crate::config::{Config, ConfigResult};
 use crate::core::store_options;
 use crate::http::tls::Tls;
 use crate::open_files;
-use crate::store::inspect::{self, Whereabouts};
+use crate::store::inspect::{self, DatabaseLocation};
 pub use report::Report;
 
 /// The limit of open files below which a busy gateway runs out of them.
 const FEW_FILES: usize = 4096;
 
 /// Runs all checks.
-pub fn run(reading: Reading) -> Report {
+pub fn run(reading: ConfigResult) -> Report {
     let mut report = Report::default();
     match reading {
         Err(errors) => errors.into_iter().for_each(|error| report.failed("configuration", error)),
@@ -92,12 +92,12 @@ fn permissions(report: &mut Report, config: &Config) {
             .doubtful(CHECK, "every user of this machine may read .env: restrict its permissions".to_owned());
     }
     let database = match inspect::whereabouts(&store_options(config)) {
-        Whereabouts::File(database) => database,
-        Whereabouts::Memory => {
+        DatabaseLocation::File(database) => database,
+        DatabaseLocation::Memory => {
             return report
                 .doubtful(CHECK, "the database is in memory: nothing survives a restart".to_owned());
         }
-        Whereabouts::Server(shown) => return report.fine(CHECK, format!("the data is at {shown}")),
+        DatabaseLocation::Server(shown) => return report.fine(CHECK, format!("the data is at {shown}")),
     };
     let directory =
         database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::header::{DATE, USER_AGENT};
 use tokio::task::JoinSet;
 
-use super::database::Found;
+use super::database::DatabaseFindings;
 use super::report::Report;
 use crate::config::Config;
 use crate::routing::{BaseUrl, OutboundProxy};
@@ -32,7 +32,7 @@ struct Answered {
 }
 
 /// Sends a request to every site, several at once, and reports the results in the order of the sites.
-pub(super) fn examine(report: &mut Report, config: &Config, found: Found) {
+pub(super) fn examine(report: &mut Report, config: &Config, found: DatabaseFindings) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report.failed("sites", format!("cannot start the async runtime: {error}")),

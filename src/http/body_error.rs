@@ -4,7 +4,7 @@ use std::io;
 
 use super::pace::SlowBody;
 use crate::codings::{self, CodingError};
-use crate::limits::NoRoom;
+use crate::limits::OutOfBodyMemory;
 
 /// Why a request body could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +85,12 @@ impl BodyError {
 impl BodyError {
     /// Returns the seconds until another try is worthwhile, if known.
     pub fn retry_after_secs(&self) -> Option<u32> {
-        (*self == Self::NoRoom).then_some(NoRoom::RETRY_AFTER_SECS)
+        (*self == Self::NoRoom).then_some(OutOfBodyMemory::RETRY_AFTER_SECS)
     }
 }
 
-impl From<NoRoom> for BodyError {
-    fn from(NoRoom: NoRoom) -> Self {
+impl From<OutOfBodyMemory> for BodyError {
+    fn from(OutOfBodyMemory: OutOfBodyMemory) -> Self {
         Self::NoRoom
     }
 }

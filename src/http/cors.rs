@@ -23,12 +23,12 @@ pub enum Cors {
 }
 
 /// The origin of a request, as far as the answer's headers depend on it.
-pub struct Asker {
+pub struct RequestOrigin {
     origin: Option<HeaderValue>,
     is_own: bool,
 }
 
-impl Asker {
+impl RequestOrigin {
     pub fn of(headers: &HeaderMap) -> Self {
         let origin = headers.get(header::ORIGIN);
         Self { is_own: origin.is_some_and(|it| origin::is_own(it, headers)), origin: origin.cloned() }
@@ -68,7 +68,7 @@ impl Cors {
     }
 
     /// Sets the cross-origin headers of an answer, depending on the requesting origin and the interface.
-    pub fn stamp(&self, asker: &Asker, is_admin: bool, response: &mut Response) {
+    pub fn stamp(&self, asker: &RequestOrigin, is_admin: bool, response: &mut Response) {
         let out = response.headers_mut();
         let is_allowed = match self {
             Self::Any => None,

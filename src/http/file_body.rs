@@ -1,8 +1,8 @@
 //! An answer whose body is a file.
 //!
 //! A file can always be read, and a client on the same machine can always receive, so a task that reads for such an answer
-//! would do nothing else. So the file is read at the lowest priority ([`aside`]), and sent as fast as other work leaves
-//! room for it.
+//! would do nothing else. So the file is read at the lowest priority ([`run_on_idle_thread`]), and sent as fast as other
+//! work leaves room for it.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::body::Truncated;
 use super::{Response, ResponseBody};
-use crate::aside::{NoThread, aside, give_way};
+use crate::idle_thread::{ThreadSpawnError, run_on_idle_thread, yield_thread};
 
 /// The bytes read at once: a file that has just been written is still in memory.
 const PIECE: u64 = 64 * 1024;
@@ -29,14 +29,14 @@ const AHEAD: usize = 2;
 pub fn file(status: StatusCode, kind: &'static str, file: File) -> io::Result<Response> {
     let left = file.metadata()?.len();
     let (pieces, read) = mpsc::channel(AHEAD);
-    let reader = Some(Box::pin(aside(move || read_all(&file, left, &pieces))) as Reader);
+    let reader = Some(Box::pin(run_on_idle_thread(move || read_all(&file, left, &pieces))) as Reader);
     let mut response = Response::new(ResponseBody::stream(FileBody { reader, read, left, is_rested: true }));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
 }
 
-type Reader = Pin<Box<dyn Future<Output = Result<(), NoThread>> + Send>>;
+type Reader = Pin<Box<dyn Future<Output = Result<(), ThreadSpawnError>> + Send>>;
 
 struct FileBody {
     /// The reading thread; `None` once it is done.
@@ -52,7 +52,7 @@ struct FileBody {
 fn read_all(file: &File, length: u64, pieces: &mpsc::Sender<io::Result<Bytes>>) {
     let mut at = 0;
     while at < length {
-        give_way();
+        yield_thread();
         let mut piece = vec![0; usize::try_from(PIECE.min(length - at)).unwrap_or_default()];
         let read = file.read_exact_at(&mut piece, at).map(|()| Bytes::from(piece));
         at += PIECE;

@@ -14,7 +14,7 @@ const BYTES_A_SECOND: u32 = 1024;
 
 /// The patience left with one body.
 #[derive(Debug)]
-pub(super) struct Pace(Duration);
+pub(super) struct BodyPatience(Duration);
 
 /// Why the rest of a body is not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub enum SlowBody {
     Stopping,
 }
 
-impl Default for Pace {
+impl Default for BodyPatience {
     fn default() -> Self {
         Self(FIRST)
     }
 }
 
-impl Pace {
+impl BodyPatience {
     pub fn came(&mut self, bytes: usize) {
         let earned = SPAN.mul_f64((bytes as f64 / f64::from(BYTES_A_SECOND) / SPAN.as_secs_f64()).min(1.0));
         self.0 = (self.0 + earned).min(SPAN);
@@ -70,7 +70,7 @@ mod tests {
 
     /// Returns the seconds after which a body is given up that brings this many bytes every `every` seconds.
     fn given_up_after(bytes: usize, every: u64) -> Option<u64> {
-        let mut pace = Pace::default();
+        let mut pace = BodyPatience::default();
         let mut clock = 0;
         while clock < 3600 {
             if pace.left() < Duration::from_secs(every) {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn who_has_sent_a_lot_may_be_silent_for_a_while() {
-        let mut pace = Pace::default();
+        let mut pace = BodyPatience::default();
         pace.came(5 << 20);
         assert_eq!(pace.left(), SPAN);
         pace.waited(Duration::from_secs(29));

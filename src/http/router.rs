@@ -35,19 +35,19 @@ enum Segment {
 }
 
 /// The result of looking up a path and a method.
-pub enum Found<T> {
+pub enum RouteMatch<T> {
     Route(T, Params),
     /// The path exists, but not with this method; holds the value of `Allow`.
     OtherMethods(String),
     Nothing,
 }
 
-impl<T> Found<T> {
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Found<U> {
+impl<T> RouteMatch<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> RouteMatch<U> {
         match self {
-            Self::Route(route, params) => Found::Route(change(route), params),
-            Self::OtherMethods(allow) => Found::OtherMethods(allow),
-            Self::Nothing => Found::Nothing,
+            Self::Route(route, params) => RouteMatch::Route(change(route), params),
+            Self::OtherMethods(allow) => RouteMatch::OtherMethods(allow),
+            Self::Nothing => RouteMatch::Nothing,
         }
     }
 }
@@ -73,11 +73,11 @@ impl<T> Router<T> {
     }
 
     /// Finds the route of a raw request path. HEAD is answered by GET.
-    pub fn find(&self, method: &Method, raw_path: &str) -> Found<&T> {
+    pub fn find(&self, method: &Method, raw_path: &str) -> RouteMatch<&T> {
         if let Some(index) = self.literal.get(raw_path).filter(|_| !raw_path.contains(['{', '%'])) {
             return self.paths[*index].pick(method, Params::default());
         }
-        let Some(segments) = decode_segments(raw_path) else { return Found::Nothing };
+        let Some(segments) = decode_segments(raw_path) else { return RouteMatch::Nothing };
         let mut captured = None;
         for path in &self.paths {
             if let Some(params) = path.capture(&segments) {
@@ -92,7 +92,7 @@ impl<T> Router<T> {
         }
         match captured {
             Some((path, params)) => path.pick(method, Params(params)),
-            None => Found::Nothing,
+            None => RouteMatch::Nothing,
         }
     }
 
@@ -103,17 +103,17 @@ impl<T> Router<T> {
 }
 
 impl<T> Path<T> {
-    fn pick(&self, method: &Method, params: Params) -> Found<&T> {
+    fn pick(&self, method: &Method, params: Params) -> RouteMatch<&T> {
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         if let Some((_, value)) = self.methods.iter().find(|(known, _)| known == wanted) {
-            return Found::Route(value, params);
+            return RouteMatch::Route(value, params);
         }
         let mut allow: Vec<&str> = self.methods.iter().map(|(method, _)| method.as_str()).collect();
         if allow.contains(&"GET") {
             allow.push("HEAD");
         }
         allow.push("OPTIONS");
-        Found::OtherMethods(allow.join(", "))
+        RouteMatch::OtherMethods(allow.join(", "))
     }
 
     fn capture(&self, segments: &[Cow<'_, str>]) -> Option<Vec<(&'static str, String)>> {
@@ -178,9 +178,11 @@ mod tests {
 
     fn find(method: Method, path: &str) -> String {
         match router().find(&method, path) {
-            Found::Route(value, params) => format!("{value} {}{}", params.get("id"), params.get("model")),
-            Found::OtherMethods(allow) => format!("allow {allow}"),
-            Found::Nothing => "nothing".to_owned(),
+            RouteMatch::Route(value, params) => {
+                format!("{value} {}{}", params.get("id"), params.get("model"))
+            }
+            RouteMatch::OtherMethods(allow) => format!("allow {allow}"),
+            RouteMatch::Nothing => "nothing".to_owned(),
         }
     }
 

@@ -35,9 +35,9 @@ use super::stream::ClientStream;
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::upgrade::{Upgrade, UpgradeSlot, stopped};
-use super::wire::Wire;
+use super::wire::ConnectionState;
 use super::wire_body::WireBody;
-use crate::logging::Complaint;
+use crate::logging::ThrottledWarning;
 use crate::open_files;
 use crate::wake_flag::{InnerFlag, WakeFlag};
 
@@ -67,7 +67,7 @@ pub struct Connection {
     /// The timer for the wait for an answer's first output, which runs beside the handlers' waits.
     pub first_output_timer: ReusableTimer,
     pub last_token: LastToken,
-    wire: Arc<Wire>,
+    wire: Arc<ConnectionState>,
     upgrade_slot: UpgradeSlot,
 }
 
@@ -110,11 +110,11 @@ where
     let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
     let heads = Arc::new(UnfinishedHeads::default());
     let mut connections = tokio::task::JoinSet::new();
-    let (mut full, mut refused) = (Complaint::default(), Complaint::default());
+    let (mut full, mut refused) = (ThrottledWarning::default(), ThrottledWarning::default());
     loop {
         while connections.try_join_next().is_some() {}
         if slots.available_permits() == 0 {
-            full.say(|| {
+            full.warn(|| {
                 let most = options.max_connections;
                 format!(
                     "{most} client connections are open, the most that are allowed: new ones wait \
@@ -139,7 +139,7 @@ where
                     } else {
                         ""
                     };
-                    refused.say(|| format!("a connection could not be accepted: {error}{advice}"));
+                    refused.warn(|| format!("a connection could not be accepted: {error}{advice}"));
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
@@ -208,7 +208,7 @@ where
     H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let wire = Arc::new(Wire::default());
+    let wire = Arc::new(ConnectionState::default());
     let upgrade_slot = UpgradeSlot::new(stop.clone(), wire.clone());
     let connection = Connection {
         peer,
@@ -250,7 +250,7 @@ where
 
 /// Waits for a handler's answer and adds `Connection: close` if the connection must end with it: the unread rest of this
 /// request's body comes before the next request.
-async fn answered(answer: impl Future<Output = Response>, wire: Arc<Wire>) -> Response {
+async fn answered(answer: impl Future<Output = Response>, wire: Arc<ConnectionState>) -> Response {
     let mut response = answer.await;
     if let Some(unread) = wire.take_unread() {
         let closes = response.headers().contains_key(header::CONNECTION);

@@ -3,7 +3,7 @@
 //! | case | recognised by | consequence |
 //! |---|---|---|
 //! | a client that stops reading | a write that the kernel refuses for the idle limit | cut off |
-//! | a body that comes too slowly, or not at all | [`Pace`], while hyper waits for more of it | its reader gets the reason |
+//! | a body that comes too slowly, or not at all | [`BodyPatience`], while hyper waits for more of it | its reader gets the reason |
 //! | a head that is too long, or the oldest of too many | [`Framing`], [`UnfinishedHeads`] | a short answer, then the end |
 //! | half a request while the service stops | [`Framing`] | a head ends at once, a body once it is silent |
 //! | a head that hyper would accept and must not | [`Framing`] | refused when it is served (`strict`) |
@@ -22,8 +22,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::framing::{Framing, HeadFault};
 use super::heads::{HeldHead, UnfinishedHeads};
-use super::pace::{Pace, SlowBody};
-use super::wire::Wire;
+use super::pace::{BodyPatience, SlowBody};
+use super::wire::ConnectionState;
 use crate::time::{http_date, now_ms};
 
 /// How long a body may be silent while the service stops.
@@ -38,9 +38,9 @@ pub(super) struct ClientStream<S> {
     io: S,
     idle: Duration,
     blocked: Option<Pin<Box<Sleep>>>,
-    wire: Arc<Wire>,
+    wire: Arc<ConnectionState>,
     framing: Framing,
-    pace: Pace,
+    pace: BodyPatience,
     /// Since when hyper has been waiting for more of a body; `patience` ends the wait.
     waiting: Option<Instant>,
     patience: Option<Pin<Box<Sleep>>>,
@@ -64,14 +64,19 @@ enum HeadEnded {
 // === impl ClientStream ===
 
 impl<S> ClientStream<S> {
-    pub(super) fn new(io: S, idle: Duration, wire: Arc<Wire>, heads: Arc<UnfinishedHeads>) -> Self {
+    pub(super) fn new(
+        io: S,
+        idle: Duration,
+        wire: Arc<ConnectionState>,
+        heads: Arc<UnfinishedHeads>,
+    ) -> Self {
         Self {
             io,
             idle,
             blocked: None,
             wire,
             framing: Framing::default(),
-            pace: Pace::default(),
+            pace: BodyPatience::default(),
             waiting: None,
             patience: None,
             heads,
@@ -128,7 +133,7 @@ impl<S> ClientStream<S> {
         }
         self.framing.feed(bytes);
         if self.framing.heads() != heads {
-            self.pace = Pace::default();
+            self.pace = BodyPatience::default();
         }
         self.pace.came(bytes.len());
         if let Some(fault) = self.framing.fault() {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 
-use super::wire::Wire;
+use super::wire::ConnectionState;
 
 /// A connection that may go on in another protocol after its next answer.
 pub struct Upgrade {
@@ -23,13 +23,13 @@ pub(super) struct UpgradeSlot(Arc<UpgradeState>);
 struct UpgradeState {
     task: Mutex<Option<UpgradedTask>>,
     stop: watch::Receiver<bool>,
-    wire: Arc<Wire>,
+    wire: Arc<ConnectionState>,
 }
 
 type UpgradedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl UpgradeSlot {
-    pub(super) fn new(stop: watch::Receiver<bool>, wire: Arc<Wire>) -> Self {
+    pub(super) fn new(stop: watch::Receiver<bool>, wire: Arc<ConnectionState>) -> Self {
         Self(Arc::new(UpgradeState { task: Mutex::default(), stop, wire }))
     }
 

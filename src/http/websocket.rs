@@ -38,7 +38,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::upgrade::{Upgrade, stopped};
 use super::{Request, Response, ResponseBody};
-use crate::limits::{FREE_BODY, HeldMemory, NoRoom};
+use crate::limits::{FREE_BODY, HeldMemory, OutOfBodyMemory};
 use crate::sync::lock;
 use crate::websocket::{self, BUFFER, VERSION, accept};
 
@@ -411,7 +411,7 @@ impl Receiver {
                 read = meter.is_full() => {
                     let room = read.saturating_mul(STEP).min(meter.longest).max(read + BUFFER);
                     // Boxed, so that the wait for memory does not enlarge the future of every idle socket.
-                    Box::pin(memory.grow_to(room)).await.map_err(|NoRoom| CloseReason::NoRoom)?;
+                    Box::pin(memory.grow_to(room)).await.map_err(|OutOfBodyMemory| CloseReason::NoRoom)?;
                     meter.make_room(room);
                 }
             }

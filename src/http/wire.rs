@@ -9,7 +9,7 @@ use crate::sync::lock;
 
 /// The state shared by the stream, the connection and the requests on it.
 #[derive(Default)]
-pub(super) struct Wire {
+pub(super) struct ConnectionState {
     /// The first head that must not be served, counted from 1, and why.
     pub(super) fault: OnceLock<(u64, HeadFault)>,
     /// The number of heads served.
@@ -21,9 +21,9 @@ pub(super) struct Wire {
     unread: Mutex<Option<Unread>>,
 }
 
-// === impl Wire ===
+// === impl ConnectionState ===
 
-impl Wire {
+impl ConnectionState {
     /// Returns why the request whose head was read last must not be served. Must be called once per request.
     pub fn head_fault(&self) -> Option<HeadFault> {
         let number = self.served.fetch_add(1, Ordering::Relaxed) + 1;

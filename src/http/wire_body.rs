@@ -11,13 +11,13 @@ use hyper::body::Incoming;
 use hyper::header::EXPECT;
 
 use super::unread::Unread;
-use super::wire::Wire;
+use super::wire::ConnectionState;
 
 /// The body of a request on its connection. When dropped, it hands its unread rest back to the connection.
 pub struct WireBody {
     /// `None` once it is handed back.
     incoming: Option<Incoming>,
-    wire: Arc<Wire>,
+    wire: Arc<ConnectionState>,
     /// Whether the client waits to be asked for the body, and has not been.
     is_unasked: bool,
     is_broken: bool,
@@ -25,7 +25,7 @@ pub struct WireBody {
 }
 
 impl WireBody {
-    pub(super) fn new(incoming: Incoming, headers: &HeaderMap, wire: Arc<Wire>) -> Self {
+    pub(super) fn new(incoming: Incoming, headers: &HeaderMap, wire: Arc<ConnectionState>) -> Self {
         let is_ended = incoming.is_end_stream();
         let is_unasked = !is_ended && headers.contains_key(EXPECT);
         Self { incoming: Some(incoming), wire, is_unasked, is_broken: false, is_ended }

@@ -20,7 +20,7 @@ use crate::notify::Notice;
 use crate::platform::Platform;
 use crate::store;
 use crate::store::accounts::{self, AccountStatus};
-use crate::store::announcements::{self, Seen};
+use crate::store::announcements::{self, SiteAnnouncement};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::now_ms;
@@ -187,8 +187,8 @@ fn level_of(level: NoticeLevel) -> EventLevel {
     }
 }
 
-fn seen(announcement: Announcement) -> Seen {
-    Seen {
+fn seen(announcement: Announcement) -> SiteAnnouncement {
+    SiteAnnouncement {
         source_key: announcement.source_key.chars().take(MAX_KEY_CHARS).collect(),
         title: announcement.title,
         content: announcement.content,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::late_usage::{Known, book};
+use super::late_usage::{ExactUsage, book};
 use super::prices;
-use super::usage_lookup::Lookup;
+use super::usage_lookup::UsageLookup;
 use crate::jobs::Jobs;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill};
@@ -29,7 +29,7 @@ pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
 }
 
 /// Queues a request that was booked by the estimate for booking by the list, and returns at once.
-pub fn enqueue(jobs: &Arc<Jobs>, request: Lookup) {
+pub fn enqueue(jobs: &Arc<Jobs>, request: UsageLookup) {
     let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
         log::debug!("too many requests are waiting for prices: one keeps its estimated cost");
         return;
@@ -41,7 +41,7 @@ pub fn enqueue(jobs: &Arc<Jobs>, request: Lookup) {
     });
 }
 
-async fn settle(jobs: &Arc<Jobs>, request: &Lookup) {
+async fn settle(jobs: &Arc<Jobs>, request: &UsageLookup) {
     let account = &request.channel.account;
     prices::refresh_unread(jobs, account.id);
     if timeout(PATIENCE, jobs.prices.until_found(&account.prices)).await.is_err() {
@@ -49,7 +49,7 @@ async fn settle(jobs: &Arc<Jobs>, request: &Lookup) {
     }
     let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
     let Some(bill) = bill(request) else { return };
-    let known = Known { tokens: request.tokens, source: UsageSource::Upstream, bill };
+    let known = ExactUsage { tokens: request.tokens, source: UsageSource::Upstream, bill };
     if let Err(error) = book(&jobs.core, request.booked(), known).await {
         log::warn!(
             "the log row of {} keeps its estimated usage and cost, the real ones could not be stored: \
@@ -60,7 +60,7 @@ async fn settle(jobs: &Arc<Jobs>, request: &Lookup) {
 }
 
 /// Returns the bill by the price list; `None` for a model that the list does not have.
-fn bill(request: &Lookup) -> Option<Bill> {
+fn bill(request: &UsageLookup) -> Option<Bill> {
     let account = &request.channel.account;
     let catalog = account.prices.load()?;
     let price = catalog.price(&request.row.model)?;

@@ -14,7 +14,7 @@ use crate::store::proxy_logs::UsageSource;
 use crate::time::{monotonic_ms, now_ms};
 
 /// A settled request, as it was booked.
-pub struct Booked<'a> {
+pub struct BookedRequest<'a> {
     pub row: &'a RowName,
     /// `None` where the channel is gone.
     pub channel: Option<&'a Arc<Channel>>,
@@ -28,7 +28,7 @@ pub struct Booked<'a> {
 }
 
 /// What is now known of the request.
-pub struct Known {
+pub struct ExactUsage {
     pub tokens: Tokens,
     pub source: UsageSource,
     pub bill: Bill,
@@ -38,8 +38,8 @@ pub struct Known {
 ///
 /// # Errors
 /// [`Error::NotFound`](crate::store::Error::NotFound) when somebody else has taken the claim; then nothing is booked.
-pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store::Result<()> {
-    let Known { tokens, source, bill } = known;
+pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> crate::store::Result<()> {
+    let ExactUsage { tokens, source, bill } = known;
     let is_claimed = booked.claim.is_some();
     let platform = booked.channel.map(|channel| channel.account.site.platform);
     let spend = |cost, tokens| pricing::spend(cost, platform, tokens);

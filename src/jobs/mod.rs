@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `state`, `timetable` | what jobs keep between runs; when each job runs, and the start and stop of all |
 //! | `schedule`, `tasks` | repeats each job without overlap; long operations that an operator starts and looks up by id |
-//! | `spread`, `pace` | work on many accounts, limited in total and per site; pauses in work that keeps the processor busy |
+//! | `concurrency`, `pace` | work on many accounts, limited in total and per site; pauses in work that keeps the processor busy |
 //! | `sessions` | the client of a stored account at its site, with or without a session; the renewal of sessions |
 //! | `oauth` | accounts that are connected by a login in a browser |
-//! | `given_once` | stores a token that is issued only once |
-//! | `others`, `turns` | instances on the same database: following their changes; which instance does the work for all |
+//! | `rotated_token` | stores a token that is issued only once |
+//! | `other_instances`, `leadership` | instances on the same database: following their changes; which instance does the work for all |
 //! | `accounts` | the setup after a new credential; the health of an account from its site's answers; a check of all accounts |
 //! | `models` | the models of one account, of all accounts, and after a change of tokens; the results for callers |
 //! | `rebuild` | the routes and channels that follow from the models |
@@ -30,14 +30,16 @@ pub mod announcements;
 pub mod backups;
 pub mod balances;
 pub mod checkin;
-mod given_once;
+pub mod concurrency;
 pub mod health;
 pub mod health_saver;
 pub mod late_prices;
 pub mod late_usage;
+mod leadership;
+pub mod lookup_queue;
 pub mod models;
 pub mod oauth;
-mod others;
+mod other_instances;
 mod pace;
 pub mod price_lists;
 pub mod prices;
@@ -47,18 +49,16 @@ pub mod rebuild;
 pub mod rebuild_scope;
 pub mod rekey;
 pub mod retention;
+mod rotated_token;
 pub mod schedule;
 pub mod sessions;
-pub mod spread;
 mod state;
 pub mod summary;
 pub mod tasks;
 mod timetable;
 pub mod tokens;
-mod turns;
 pub mod update_center;
 pub mod usage_lookup;
-pub mod usage_lookups;
 
 pub use state::Jobs;
 pub use timetable::{start, stop};

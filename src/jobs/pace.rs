@@ -1,9 +1,9 @@
 //! Leaves the processor to requests while other work computes for long.
 //!
 //! ```text
-//! off_the_workers   on a thread where no request waits behind it
+//! run_off_workers   on a thread where no request waits behind it
 //! Pace              in pieces, one at a time, with rests between them: ▇▁▁▁▁▇▁▁▁▁▇▁▁▁▁
-//! Breaths           the same within one computation, on such a thread
+//! ComputePauses     the same within one computation, on such a thread
 //! ```
 //!
 //! When a thread wakes for a request, the system gives it an idle processor at once; without one, it waits until a
@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use crate::aside::{aside, give_way};
+use crate::idle_thread::{run_on_idle_thread, yield_thread};
 use crate::store;
 
 /// The length of a rest, as a multiple of the piece of work before it.
@@ -38,18 +38,18 @@ pub struct Pace {
 }
 
 /// The rests of one computation on a thread of its own.
-pub struct Breaths {
+pub struct ComputePauses {
     began: Cell<Instant>,
     steps: Cell<u32>,
 }
 
-impl Default for Breaths {
+impl Default for ComputePauses {
     fn default() -> Self {
         Self { began: Cell::new(Instant::now()), steps: Cell::new(0) }
     }
 }
 
-impl Breaths {
+impl ComputePauses {
     /// Marks the end of a step, which takes microseconds at most. Rests when the steps have taken long enough.
     pub fn step(&self) {
         self.steps.set(self.steps.get() + 1);
@@ -57,7 +57,7 @@ impl Breaths {
             return;
         }
         self.steps.set(0);
-        give_way();
+        yield_thread();
         let took = self.began.get().elapsed();
         if took >= PIECE {
             thread::sleep((took * REST).min(LONGEST));
@@ -87,11 +87,11 @@ impl Pace {
 
 /// Runs work that computes for long at a stretch, now and then waiting for the store, on a thread where no request
 /// waits behind it.
-pub async fn off_the_workers<T: Send + 'static>(
+pub async fn run_off_workers<T: Send + 'static>(
     work: impl Future<Output = store::Result<T>> + Send + 'static,
 ) -> store::Result<T> {
     let runtime = Handle::current();
-    match aside(move || runtime.block_on(work)).await {
+    match run_on_idle_thread(move || runtime.block_on(work)).await {
         Ok(result) => result,
         Err(error) => Err(store::Error::Database(error.to_string())),
     }

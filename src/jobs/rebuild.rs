@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use super::models::outcome::RebuildCounts;
-use super::pace::{Breaths, Pace, off_the_workers};
+use super::pace::{ComputePauses, Pace, run_off_workers};
 use super::rebuild_scope::Scope;
 use crate::core::Core;
 use crate::ids::{AccountId, ChannelId, Id, RouteId, SiteId, TokenId, UnitId};
@@ -50,7 +50,7 @@ pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<Rebuild
     }
     let rebuilds = &jobs.model_refresh.rebuilds;
     lock(&rebuilds.pending).add(scope);
-    rebuilds.runs.run(|| off_the_workers(run(jobs.clone()))).await
+    rebuilds.runs.run(|| run_off_workers(run(jobs.clone()))).await
 }
 
 async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
@@ -155,7 +155,7 @@ pub struct Forgotten {
 /// Forgets every discovered model, with the channels and routes that follow from it. Models that were typed by hand
 /// stay and are routed again at once.
 pub async fn forget_discovered(jobs: &Arc<Jobs>) -> store::Result<Forgotten> {
-    let forgotten = off_the_workers(forget(jobs.core.clone())).await?;
+    let forgotten = run_off_workers(forget(jobs.core.clone())).await?;
     rebuild(jobs).await?;
     Ok(forgotten)
 }
@@ -174,7 +174,7 @@ async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
 /// Returns every model that active accounts offer, with each credential that may get a channel for it.
 pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>> {
     let core = core.clone();
-    off_the_workers(async move {
+    run_off_workers(async move {
         let rows = Rows::read(&core, Models::read(&core.store).await?).await?;
         Ok(rows.with_inventory(&core.settings.load(), |inventory| {
             let offers = routing::rebuild::offers(inventory).into_iter();
@@ -206,20 +206,20 @@ struct Rows {
 
 /// The names of models. Many rows have the same name, which is kept once.
 #[derive(Default)]
-struct Names(HashSet<Arc<str>>);
+struct NameInterner(HashSet<Arc<str>>);
 
 /// The available models of all accounts and tokens.
 struct Models {
-    names: Names,
+    names: NameInterner,
     of_accounts: Vec<(AccountId, Arc<str>)>,
     typed: Vec<(AccountId, Arc<str>)>,
     of_tokens: Vec<(TokenId, Arc<str>)>,
 }
 
-// === impl Names ===
+// === impl NameInterner ===
 
-impl Names {
-    fn shared(&mut self, name: &str) -> Arc<str> {
+impl NameInterner {
+    fn intern(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.0.get(name) {
             return known.clone();
         }
@@ -243,7 +243,7 @@ impl Names {
                     let after = models.last().map_or((I::new(0), ""), |(id, name)| (*id, name));
                     let page = availability::available_after(store, after, PAGE).await?;
                     for (id, name, is_typed) in &page {
-                        let model = (*id, self.shared(name));
+                        let model = (*id, self.intern(name));
                         typed.extend(is_typed.then(|| model.clone()));
                         models.push(model);
                     }
@@ -265,7 +265,7 @@ impl Names {
                     let page = routes::planned_after(store, after, PAGE).await?;
                     let is_last = page.len() < PAGE as usize;
                     channels.extend(page.into_iter().map(|row| ChannelRow {
-                        source_model: row.source_model.map(|name| self.shared(&name)),
+                        source_model: row.source_model.map(|name| self.intern(&name)),
                         ..row
                     }));
                     Ok::<_, store::Error>(is_last)
@@ -281,7 +281,7 @@ impl Names {
 impl Models {
     async fn read(store: &Store) -> store::Result<Self> {
         let pace = Pace::default();
-        let mut names = Names::default();
+        let mut names = NameInterner::default();
         let mut typed = Vec::new();
         let of_accounts = names.of_owners(store, &pace, &mut typed).await?;
         let of_tokens = names.of_owners(store, &pace, &mut Vec::new()).await?;
@@ -345,18 +345,18 @@ impl Rows {
         ids.sort_unstable();
         ids.dedup();
         let (mut account_models, mut typed_models, mut token_models) = (Vec::new(), Vec::new(), Vec::new());
-        let mut names = Names::default();
+        let mut names = NameInterner::default();
         // Models that are not available now count, too: their routes may go.
         let mut known: HashSet<Arc<str>> = HashSet::new();
         for id in &ids {
             for row in availability::of_account(store, *id).await? {
-                let name = names.shared(&row.model_name);
+                let name = names.intern(&row.model_name);
                 known.insert(name.clone());
                 typed_models.extend((row.available && row.is_manual).then(|| (*id, name.clone())));
                 account_models.extend(row.available.then_some((*id, name)));
             }
             for row in availability::of_tokens_of(store, *id).await? {
-                let name = names.shared(&row.model_name);
+                let name = names.intern(&row.model_name);
                 known.insert(name.clone());
                 token_models.extend(row.available.then_some((row.token_id, name)));
             }
@@ -398,9 +398,9 @@ impl Rows {
         let disabled_models = self.disabled_models.iter();
         let disabled_models: Vec<_> =
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
-        let breaths = Breaths::default();
+        let pauses = ComputePauses::default();
         let routes = self.routes.iter().map(|row| self.route(row)).chain(self.others.iter().cloned());
-        let routes: Vec<_> = routes.inspect(|_| breaths.step()).collect();
+        let routes: Vec<_> = routes.inspect(|_| pauses.step()).collect();
         look(&Inventory {
             accounts: &self.accounts,
             tokens: &tokens,
@@ -413,7 +413,7 @@ impl Rows {
             routes: &routes,
             channels: &self.channels,
             served_elsewhere: &self.served_elsewhere,
-            between_steps: &|| breaths.step(),
+            between_steps: &|| pauses.step(),
         })
     }
 

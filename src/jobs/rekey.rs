@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::tasks::{Done, Outcome, Progress, Spec, Started};
+use super::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::jobs::Jobs;
 use crate::store::Purpose;
 use crate::store::Store;
@@ -61,7 +61,7 @@ fn dedupe_key(purpose: Purpose) -> &'static str {
     }
 }
 
-async fn finish(store: &Store, purpose: Purpose, progress: &Progress) -> Outcome {
+async fn finish(store: &Store, purpose: Purpose, progress: &TaskProgress) -> Outcome {
     let told = AtomicU64::new(0);
     let tell = |renewed: u64| {
         let step = renewed / TOLD_EVERY;

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::background::contain;
+use crate::background::catch_panic;
 use crate::cron::Cron;
 use crate::time::{Millis, millis, now_ms};
 
@@ -165,7 +165,7 @@ impl Job {
 
     async fn pass(&self, scheduled: Option<Millis>) {
         let began = Instant::now();
-        let outcome = contain(async { (self.run)(scheduled).await }).await;
+        let outcome = catch_panic(async { (self.run)(scheduled).await }).await;
         let took = began.elapsed().as_millis();
         match outcome {
             Ok(Ok(Some(report))) => log::info!("job {}: {report} ({took} ms)", self.name),

@@ -8,6 +8,7 @@ use super::announcement_turn::Announcements;
 use super::backups::Backups;
 use super::checkin::runs::Checkins;
 use super::health_saver::Saver;
+use super::lookup_queue::LookupQueue;
 use super::models::runs::ModelRefresh;
 use super::oauth::logins::Logins;
 use super::oauth::renewals::FailedRenewals;
@@ -15,7 +16,6 @@ use super::price_lists::Prices;
 use super::probe::busy::Probes;
 use super::sessions::renewals::Renewals;
 use super::tasks::{COPY, DRY_RUN, IMPORT, Notice, Tasks};
-use super::usage_lookups::UsageLookup;
 use crate::core::Core;
 use crate::notify::Notifier;
 use crate::store::Store;
@@ -38,7 +38,7 @@ pub struct Jobs {
     pub backups: Backups,
     pub probes: Probes,
     pub announcements: Announcements,
-    pub usage_lookup: UsageLookup,
+    pub usage_lookup: LookupQueue,
     /// The signal that saves the health of sites.
     pub health_saver: Saver,
     /// Held by the update check under way: two checks would both take the same version for new.
@@ -61,7 +61,7 @@ impl Jobs {
             backups: Backups::default(),
             probes: Probes::default(),
             announcements: Announcements::default(),
-            usage_lookup: UsageLookup::default(),
+            usage_lookup: LookupQueue::default(),
             health_saver: Saver::default(),
             update_checks: tokio::sync::Mutex::default(),
             route_changes: AtomicU64::new(0),

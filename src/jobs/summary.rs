@@ -63,22 +63,22 @@ async fn day(core: &Core, now: Millis) -> store::Result<Day> {
     let (store, zone) = (&core.store, &core.config.time_zone);
     let start = local_day_start(now, zone);
     let local_day = local_day(now, zone).to_string();
-    let holders = stats::holders(store).await?;
+    let active = stats::active_accounts(store).await?;
     let checkins = checkins::since_at_active_sites(store, start).await?;
     let logged = stats::logged_since(store, start).await?;
     let count = |status: &str| checkins.iter().filter(|(_, found, _)| found == status).count();
     let spent = stats::by_site(store, Some(&local_day)).await?;
-    let rewards = income::rewards(&checkins, |account| {
-        let holder = holders.iter().find(|holder| holder.id == account);
-        income::seen(holder.and_then(|holder| holder.extra.as_deref()), &local_day)
+    let rewards = income::rewards(&checkins, |id| {
+        let account = active.iter().find(|account| account.id == id);
+        income::seen(account.and_then(|account| account.extra.as_deref()), &local_day)
     });
     let stamp = Timestamp::from_millisecond(now).unwrap_or(Timestamp::UNIX_EPOCH);
     Ok(Day {
         generated_at_local: stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
         time_zone: core.config.time_zone_name.clone(),
-        total_accounts: holders.len(),
-        active_accounts: holders.iter().filter(|holder| holder.is_active).count(),
-        low_balance_accounts: holders.iter().filter(|holder| holder.balance < LOW_BALANCE).count(),
+        total_accounts: active.len(),
+        active_accounts: active.iter().filter(|account| account.is_active).count(),
+        low_balance_accounts: active.iter().filter(|account| account.balance < LOW_BALANCE).count(),
         checkin_total: checkins.len(),
         checkin_success: count("success"),
         checkin_skipped: count("skipped"),

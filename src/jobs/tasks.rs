@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
-use crate::background::{Background, contain};
+use crate::background::{Background, catch_panic};
 use crate::sync::lock;
 use crate::time::{self, Millis, millis};
 use crate::uuid;
@@ -158,7 +158,7 @@ pub struct Notice {
 
 /// Reports the progress of the running work.
 #[derive(Clone)]
-pub struct Progress {
+pub struct TaskProgress {
     inner: Arc<Inner>,
     id: String,
 }
@@ -180,7 +180,7 @@ impl Tasks {
     }
 
     /// Starts `work` in the background, or returns the unended task with the same dedupe key.
-    pub fn start<F>(&self, spec: Spec, work: impl FnOnce(Progress) -> F) -> Started
+    pub fn start<F>(&self, spec: Spec, work: impl FnOnce(TaskProgress) -> F) -> Started
     where
         F: Future<Output = Outcome> + Send + 'static,
     {
@@ -199,7 +199,7 @@ impl Tasks {
         tasks.push_back(Entry { task, ended: None, running: Some(Running { stop, gone }) });
         drop(tasks);
 
-        let progress = Progress { inner: self.inner.clone(), id };
+        let progress = TaskProgress { inner: self.inner.clone(), id };
         // Boxed, because each step that it is handed through would otherwise have room for it twice.
         let work = Box::pin(work(progress.clone()));
         let run = progress.clone();
@@ -259,7 +259,7 @@ impl Tasks {
     }
 }
 
-impl Progress {
+impl TaskProgress {
     /// Adds a line to the task's log and shows it as its message.
     pub fn log(&self, message: impl Into<String>) {
         self.change(|entry, now| entry.task.log(message.into(), now));
@@ -282,7 +282,7 @@ impl Progress {
             entry.task.status = Status::Running;
             entry.task.started_at = Some(now.to_owned());
         });
-        contain(work).await.unwrap_or_else(|panic| {
+        catch_panic(work).await.unwrap_or_else(|panic| {
             log::error!("task \"{title}\" panicked: {panic}");
             Err("internal error; the service log has the details".to_owned())
         })

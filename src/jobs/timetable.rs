@@ -10,8 +10,8 @@ use super::schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 use super::sessions::renewal;
 use super::state::Jobs;
 use super::{
-    announcements, backups, checkin, health, oauth, others, prices, probe, quotas, rebuild, rekey, retention,
-    summary, turns, update_center,
+    announcements, backups, checkin, health, leadership, oauth, other_instances, prices, probe, quotas,
+    rebuild, rekey, retention, summary, update_center,
 };
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
@@ -89,10 +89,20 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
     ];
     // An instance alone on its database does not wake each second to look for others.
     if jobs.core.store.database().is_shared() {
-        all.push(job(jobs, "changes of other instances", When::Every(others::INTERVAL), others::follow));
-        let when = When::AtStartAndEvery(others::SHOW_UP_INTERVAL);
-        all.push(job(jobs, "list of instances", when, others::show_up));
-        all.push(job(jobs, "word of other instances", When::Every(others::REST), others::hear));
+        all.push(job(
+            jobs,
+            "changes of other instances",
+            When::Every(other_instances::INTERVAL),
+            other_instances::follow,
+        ));
+        let when = When::AtStartAndEvery(other_instances::REPORT_INTERVAL);
+        all.push(job(jobs, "list of instances", when, other_instances::report_alive));
+        all.push(job(
+            jobs,
+            "word of other instances",
+            When::Every(other_instances::REST),
+            other_instances::follow_signals,
+        ));
     }
     all
 }
@@ -106,7 +116,8 @@ where
     let interval = when.interval();
     let run = move |_| {
         let jobs = jobs.clone();
-        let led = async move { turns::lead(&jobs.core, name, interval, run(jobs.clone())).await };
+        let led =
+            async move { leadership::run_as_leader(&jobs.core, name, interval, run(jobs.clone())).await };
         Box::pin(led) as Pin<Box<dyn Future<Output = Pass> + Send>>
     };
     Job { name, when, run: Box::new(run) }
@@ -131,10 +142,10 @@ where
         let claimed = async move {
             let pass = run(jobs.clone());
             match scheduled {
-                Some(time) => turns::serve(&jobs.core, name, time, pass).await,
+                Some(time) => leadership::run_scheduled(&jobs.core, name, time, pass).await,
                 None if name == RECOVERY => pass.await,
                 // An interval has no times that could be claimed.
-                None => turns::lead(&jobs.core, name, interval_of(&plan(&jobs)), pass).await,
+                None => leadership::run_as_leader(&jobs.core, name, interval_of(&plan(&jobs)), pass).await,
             }
         };
         Box::pin(claimed) as Pin<Box<dyn Future<Output = Pass> + Send>>
@@ -237,7 +248,7 @@ async fn sync_announcements(jobs: Arc<Jobs>) -> Pass {
 /// Checks also where nothing may be deployed: an operator who named a source wants to hear what is new there.
 async fn check_for_updates(jobs: Arc<Jobs>) -> Pass {
     let config = update_center::saved::config(&jobs.core.store).await?;
-    if !update_center::check::has_whom_to_ask(&jobs.core, &config) {
+    if !update_center::check::has_update_source(&jobs.core, &config) {
         return Ok(None);
     }
     let state = update_center::check::check(&jobs).await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::late_usage::{Booked, Known, book};
+use super::late_usage::{BookedRequest, ExactUsage, book};
 use super::sessions::site_client::site_client_of;
 use crate::core::Core;
 use crate::jobs::Jobs;
@@ -30,7 +30,7 @@ use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
 
 /// A settled request whose exact usage is to be looked up.
-pub struct Lookup {
+pub struct UsageLookup {
     pub row: RowName,
     pub channel: Arc<Channel>,
     /// The downstream key that paid for it.
@@ -43,10 +43,10 @@ pub struct Lookup {
     pub cost: Usd,
 }
 
-impl Lookup {
+impl UsageLookup {
     /// Returns the request as it was booked.
-    pub(super) fn booked(&self) -> Booked<'_> {
-        Booked {
+    pub(super) fn booked(&self) -> BookedRequest<'_> {
+        BookedRequest {
             row: &self.row,
             channel: Some(&self.channel),
             key: self.key.as_ref(),
@@ -59,7 +59,7 @@ impl Lookup {
 }
 
 /// Queues the lookup and returns at once.
-pub fn enqueue(jobs: &Arc<Jobs>, lookup: Lookup) {
+pub fn enqueue(jobs: &Arc<Jobs>, lookup: UsageLookup) {
     let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
         log::debug!("too many usage lookups are waiting: one request keeps its estimated usage");
         return;
@@ -71,7 +71,7 @@ pub fn enqueue(jobs: &Arc<Jobs>, lookup: Lookup) {
     });
 }
 
-async fn look_up(jobs: &Jobs, lookup: &Lookup) {
+async fn look_up(jobs: &Jobs, lookup: &UsageLookup) {
     for pause in PAUSES {
         sleep(pause).await;
         let looked = {
@@ -103,7 +103,7 @@ async fn look_up(jobs: &Jobs, lookup: &Lookup) {
 }
 
 /// Returns the request's line in the site's log; `None` when it is not there yet.
-async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, String> {
+async fn look(core: &Core, lookup: &UsageLookup) -> Result<Option<UsageRecord>, String> {
     let channel = &lookup.channel;
     let Some(account) = accounts::get(&core.store, channel.account.id).await.map_err(|e| e.to_string())?
     else {
@@ -129,10 +129,10 @@ async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, Strin
 }
 
 /// Books the difference between the line and what was booked.
-async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::store::Result<()> {
+async fn settle(core: &Core, lookup: &UsageLookup, record: &UsageRecord) -> crate::store::Result<()> {
     let (tokens, source) = recovered(lookup.tokens, record);
     let bill = bill(&lookup.channel, &lookup.row.model, tokens, record);
-    book(core, lookup.booked(), Known { tokens, source, bill }).await
+    book(core, lookup.booked(), ExactUsage { tokens, source, bill }).await
 }
 
 /// Returns the line's tokens where it has any, else the answer's.

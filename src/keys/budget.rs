@@ -16,9 +16,9 @@ use crate::routing::ModelPattern;
 use crate::sync::lock;
 use crate::time::Millis;
 
-use super::looks::may_be_spent;
 use super::period::Period;
 use super::quota::Quota;
+use super::spend_checks::may_be_spent;
 
 /// The difference by which sums of the database may vary from one read to the next, in billionths of a USD.
 pub(super) const ROUNDING_NANO: i64 = 1_000;
@@ -59,7 +59,7 @@ pub struct Used {
 
 /// Why a window has no room for a request.
 #[derive(Debug, PartialEq)]
-pub enum NoRoom {
+pub enum WindowRefusal {
     /// The window is used up until it ends.
     Over { reached: Reached, end: Millis },
     /// No window is open: [`BudgetLive::open`] one first.
@@ -262,13 +262,15 @@ impl Window {
     }
 
     /// Checks whether there is room for a request.
-    pub(super) fn check(&self, bounds: &Bounds, now: Millis) -> Result<(), NoRoom> {
+    pub(super) fn check(&self, bounds: &Bounds, now: Millis) -> Result<(), WindowRefusal> {
         if now >= self.end {
-            return Err(NoRoom::NoWindow);
+            return Err(WindowRefusal::NoWindow);
         }
         match self.reached(bounds) {
-            Some(reached) => Err(NoRoom::Over { reached, end: self.end }),
-            None if bounds.requests.is_some() && self.requests.block() <= 0 => Err(NoRoom::NoneReserved),
+            Some(reached) => Err(WindowRefusal::Over { reached, end: self.end }),
+            None if bounds.requests.is_some() && self.requests.block() <= 0 => {
+                Err(WindowRefusal::NoneReserved)
+            }
             None => Ok(()),
         }
     }
@@ -307,7 +309,7 @@ mod tests {
 
     const REQUESTS: Bounds = Bounds { cost: None, requests: Some(2), tokens: None };
 
-    fn take(live: &BudgetLive, bounds: &Bounds, now: Millis) -> Result<bool, NoRoom> {
+    fn take(live: &BudgetLive, bounds: &Bounds, now: Millis) -> Result<bool, WindowRefusal> {
         let mut window = live.window();
         window.check(bounds, now).map(|()| window.take(bounds))
     }
@@ -334,24 +336,24 @@ mod tests {
             let live = open(used);
             // All its requests are spent, and none is reserved.
             let room = match (reached, bounds.requests) {
-                (Some(reached), _) => Err(NoRoom::Over { reached, end: 2_000 }),
-                (None, Some(_)) => Err(NoRoom::NoneReserved),
+                (Some(reached), _) => Err(WindowRefusal::Over { reached, end: 2_000 }),
+                (None, Some(_)) => Err(WindowRefusal::NoneReserved),
                 (None, None) => Ok(true),
             };
             assert_eq!(take(&live, &bounds, 1_999), room, "{bounds:?}");
-            assert_eq!(take(&live, &bounds, 2_000), Err(NoRoom::NoWindow), "{bounds:?}");
+            assert_eq!(take(&live, &bounds, 2_000), Err(WindowRefusal::NoWindow), "{bounds:?}");
         }
     }
 
     #[test]
     fn limited_requests_are_spent_only_when_they_are_reserved() {
         let live = open(Used::default());
-        assert_eq!(take(&live, &REQUESTS, 1_000), Err(NoRoom::NoneReserved));
+        assert_eq!(take(&live, &REQUESTS, 1_000), Err(WindowRefusal::NoneReserved));
         live.requests().0.grant(2, 0);
         for _ in 0..2 {
             assert_eq!(take(&live, &REQUESTS, 1_000), Ok(true));
         }
-        let over = NoRoom::Over { reached: Reached::Requests(2), end: 2_000 };
+        let over = WindowRefusal::Over { reached: Reached::Requests(2), end: 2_000 };
         assert_eq!(take(&live, &REQUESTS, 1_000), Err(over));
         live.put_back(&REQUESTS, 1_000);
         assert_eq!(take(&live, &REQUESTS, 1_000), Ok(true));

@@ -9,7 +9,7 @@ use crate::limits::RetryAfterSeconds;
 use crate::money::Usd;
 use crate::time::Millis;
 
-use super::budget::{Budget, NoRoom, Reached, Window};
+use super::budget::{Budget, Reached, Window, WindowRefusal};
 use super::live::KeyLive;
 
 /// The length of the windows of requests and tokens, in milliseconds.
@@ -59,7 +59,7 @@ pub struct Charge {
 
 /// Why the budgets do not take a request, yet or at all.
 #[derive(Debug)]
-pub enum NotTaken {
+pub enum BudgetRefusal {
     Over(OverLimit),
     /// The budget at this place has no window open, or no request reserved.
     NotReady(usize),
@@ -95,7 +95,7 @@ impl KeyLimits {
     }
 
     /// Counts a request of this model in every budget that is for it, or in none.
-    pub fn take(&self, model: &str, now: Millis) -> Result<BudgetMask, NotTaken> {
+    pub fn take(&self, model: &str, now: Millis) -> Result<BudgetMask, BudgetRefusal> {
         // All are checked before one counts: a request that another budget refuses never seems to use up this one.
         let mut windows: [Option<MutexGuard<'_, Window>>; MAX_BUDGETS] = Default::default();
         let (mut over, mut not_ready) = (None, None);
@@ -104,16 +104,18 @@ impl KeyLimits {
             match window.check(&budget.bounds, now) {
                 Ok(()) => {}
                 // The latest end is reported, so that a client that waits until then is not refused by another budget.
-                Err(NoRoom::Over { reached, end }) if over.is_none_or(|(last, _)| end > last) => {
+                Err(WindowRefusal::Over { reached, end }) if over.is_none_or(|(last, _)| end > last) => {
                     over = Some((end, OverLimit::Budget { period: budget.period.name(), reached, end }));
                 }
-                Err(NoRoom::Over { .. }) => {}
-                Err(NoRoom::NoWindow | NoRoom::NoneReserved) => not_ready = not_ready.or(Some(place)),
+                Err(WindowRefusal::Over { .. }) => {}
+                Err(WindowRefusal::NoWindow | WindowRefusal::NoneReserved) => {
+                    not_ready = not_ready.or(Some(place))
+                }
             }
         }
         match (over, not_ready) {
-            (Some((_, over)), _) => return Err(NotTaken::Over(over)),
-            (None, Some(place)) => return Err(NotTaken::NotReady(place)),
+            (Some((_, over)), _) => return Err(BudgetRefusal::Over(over)),
+            (None, Some(place)) => return Err(BudgetRefusal::NotReady(place)),
             (None, None) => {}
         }
         let mut mask = 0;
@@ -128,7 +130,7 @@ impl KeyLimits {
         match spent {
             Some(place) => {
                 self.put_back(mask, now);
-                Err(NotTaken::NotReady(place))
+                Err(BudgetRefusal::NotReady(place))
             }
             None => Ok(mask),
         }

@@ -16,8 +16,8 @@ use crate::sync::lock;
 use crate::time::Millis;
 
 use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
-use super::looks::{Looks, may_be_spent};
 use super::quota::Quota;
+use super::spend_checks::{SpendChecks, may_be_spent};
 
 /// The rules for concurrent calls of a key: they do not wait for each other, and a long one keeps its slot to its end.
 const AT_ONCE: LeaseRules = LeaseRules {
@@ -41,7 +41,7 @@ pub struct KeyLive {
     /// The key's requests over all time.
     pub requests: Quota,
     /// When the database was asked what other instances have spent.
-    pub looks: Looks,
+    pub spend_checks: SpendChecks,
     /// The gate of the key's concurrent calls, once these were limited.
     gate: OnceLock<Arc<Gate>>,
     /// The budgets in force. Locked when a key is changed and when it is written, never by requests.
@@ -83,7 +83,7 @@ impl KeyLive {
             minute_requests: RateWindow::default(),
             minute_tokens: RateWindow::default(),
             requests: Quota::new(used_requests),
-            looks: Looks::default(),
+            spend_checks: SpendChecks::default(),
             gate: OnceLock::new(),
             budgets: Mutex::default(),
             used_cost_nano: AtomicI64::new(used_cost.nano()),

@@ -9,10 +9,10 @@
 mod budget;
 mod limits;
 mod live;
-mod looks;
 mod period;
 mod quota;
 mod shown;
+mod spend_checks;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::routing::Policy;
 use crate::time::Millis;
 
 pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, Reached, Used};
-pub use limits::{BudgetMask, Charge, KeyLimits, MAX_BUDGETS, NotTaken, OverLimit};
+pub use limits::{BudgetMask, BudgetRefusal, Charge, KeyLimits, MAX_BUDGETS, OverLimit};
 pub use live::{KeyDelta, KeyLive};
 pub use period::Period;
-pub use quota::{Quota, Reach};
+pub use quota::{Quota, ReservationHorizon};
 pub use shown::ShownBudget;
 
 /// The HMAC-SHA256 of a token under a key that the process has made for itself.

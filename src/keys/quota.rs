@@ -34,7 +34,7 @@ const FAR: i64 = 8;
 
 /// How far ahead requests are reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum ReservationHorizon {
     /// The database is a file on this machine, which does not become unavailable.
     Near,
     /// The database is a server: far from its limit, a key has enough reserved for a minute without it. A crash costs
@@ -121,7 +121,7 @@ impl Quota {
 
     /// Whether the next block should be reserved now rather than when a request waits: half of the block is spent, or less
     /// is left than an outage needs, and more can be reserved.
-    pub fn runs_low(&self, max: i64, reach: Reach) -> bool {
+    pub fn runs_low(&self, max: i64, reach: ReservationHorizon) -> bool {
         let rest = (max - self.reserved()).max(0);
         let size = block_size(rest, self.most.load(Acquire));
         let enough = self.for_an_outage(rest, reach) * OUTAGE_MS / AHEAD_MS;
@@ -129,9 +129,9 @@ impl Quota {
     }
 
     /// Returns how many to hold for an outage; none where that would be a large part of the rest.
-    fn for_an_outage(&self, rest: i64, reach: Reach) -> i64 {
+    fn for_an_outage(&self, rest: i64, reach: ReservationHorizon) -> i64 {
         let pace = self.pace.load(Acquire);
-        if reach == Reach::Outage && pace <= rest / FAR { pace } else { 0 }
+        if reach == ReservationHorizon::Outage && pace <= rest / FAR { pace } else { 0 }
     }
 
     /// Measures the pace of requests. A higher pace counts at once, a lower one by half.
@@ -152,7 +152,7 @@ impl Quota {
     // The methods below are for the holder of the key's turn.
 
     /// Returns how many more to reserve while `rest` are left of the limit; none when the block is full.
-    pub fn wants(&self, rest: i64, now: Millis, reach: Reach) -> i64 {
+    pub fn wants(&self, rest: i64, now: Millis, reach: ReservationHorizon) -> i64 {
         self.measure(now);
         let lasted = now - self.granted_at.load(Acquire);
         let most = self.most.load(Acquire);
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_block_is_a_hundredth_of_the_rest_between_1_and_32() {
         for (rest, size) in [(-1, 0), (0, 0), (1, 1), (99, 1), (500, 5), (3200, 32), (1_000_000, 32)] {
-            assert_eq!(Quota::new(0).wants(rest, 1_000, Reach::Near), size, "{rest}");
+            assert_eq!(Quota::new(0).wants(rest, 1_000, ReservationHorizon::Near), size, "{rest}");
         }
     }
 
@@ -226,16 +226,20 @@ mod tests {
             [(60_000, 32), (25, 32), (24, 64), (1, 128), (199, 128), (0, 256), (200, 32), (24, 64)]
         {
             now += lasted;
-            assert_eq!(quota.wants(1_000_000, now, Reach::Near), size, "after {lasted} ms");
+            assert_eq!(quota.wants(1_000_000, now, ReservationHorizon::Near), size, "after {lasted} ms");
             quota.grant(size, now);
             assert_eq!(quota.withdraw(), size);
         }
         for _ in 0..10 {
             quota.grant(1, now);
             quota.withdraw();
-            assert!(quota.wants(1_000_000, now, Reach::Near) <= 1024);
+            assert!(quota.wants(1_000_000, now, ReservationHorizon::Near) <= 1024);
         }
-        assert_eq!(quota.wants(500, now, Reach::Near), 5, "a hundredth of the rest is the most all the same");
+        assert_eq!(
+            quota.wants(500, now, ReservationHorizon::Near),
+            5,
+            "a hundredth of the rest is the most all the same"
+        );
     }
 
     #[test]
@@ -243,8 +247,8 @@ mod tests {
         const PER_SECOND: i64 = 20;
         let (quota, mut now, max) = (Quota::new(0), 1_000, 1_000_000);
         let top_up = |now| {
-            if quota.runs_low(max, Reach::Outage) || quota.block() == 0 {
-                let count = quota.wants(max - quota.reserved(), now, Reach::Outage);
+            if quota.runs_low(max, ReservationHorizon::Outage) || quota.block() == 0 {
+                let count = quota.wants(max - quota.reserved(), now, ReservationHorizon::Outage);
                 quota.grant(count.max(0), now);
             }
         };
@@ -262,7 +266,7 @@ mod tests {
             assert!(quota.take(), "the database is away");
         }
         // Near the limit nothing is held back from the other instances.
-        let count = quota.wants(FAR * 20 * PER_SECOND, now, Reach::Outage);
+        let count = quota.wants(FAR * 20 * PER_SECOND, now, ReservationHorizon::Outage);
         assert!(quota.block() + count <= BLOCK, "{count}");
     }
 

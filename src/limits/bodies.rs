@@ -4,7 +4,7 @@
 //! body ─▶ up to FREE_BODY ────────────────────────▶ read at once, nothing is counted
 //!     └─▶ longer ─┬─ room, and within its share ──▶ HeldMemory, until dropped
 //!                 ├─ a place in the queue ─ wait ─▶ the same
-//!                 └─ else, or waited too long ────▶ NoRoom
+//!                 └─ else, or waited too long ────▶ OutOfBodyMemory
 //! ```
 //!
 //! A body with a known length is counted whole before it is read, so that such bodies never wait for each other half read.
@@ -68,7 +68,7 @@ pub struct HeldMemory {
 
 /// The error when the memory is taken, and was while the body could wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct OutOfBodyMemory;
 
 #[derive(Debug, Default)]
 struct State {
@@ -118,9 +118,9 @@ struct Place<'a> {
     is_taken: bool,
 }
 
-// === impl NoRoom ===
+// === impl OutOfBodyMemory ===
 
-impl NoRoom {
+impl OutOfBodyMemory {
     /// The wait in seconds after which another try makes sense.
     pub const RETRY_AFTER_SECS: u32 = 5;
 }
@@ -144,7 +144,7 @@ impl BodyMemory {
     }
 
     /// Waits until a body's demand is granted.
-    async fn take(&self, demand: Demand) -> Result<(), NoRoom> {
+    async fn take(&self, demand: Demand) -> Result<(), OutOfBodyMemory> {
         let (place, granted) = {
             let mut state = self.state();
             if state.has_room(demand, self.share) && state.is_next(demand, self.share) {
@@ -154,7 +154,7 @@ impl BodyMemory {
             let granted = state.queue(demand)?;
             (Place { memory: self, ticket: state.last_ticket, demand, is_taken: false }, granted)
         };
-        timeout(MAX_WAIT, granted).await.ok().and_then(Result::ok).ok_or(NoRoom)?;
+        timeout(MAX_WAIT, granted).await.ok().and_then(Result::ok).ok_or(OutOfBodyMemory)?;
         place.take();
         Ok(())
     }
@@ -200,14 +200,14 @@ impl State {
     }
 
     /// Takes a place in the queue: the first one for a half-read body.
-    fn queue(&mut self, demand: Demand) -> Result<oneshot::Receiver<()>, NoRoom> {
+    fn queue(&mut self, demand: Demand) -> Result<oneshot::Receiver<()>, OutOfBodyMemory> {
         let of_owner = self.waiting.iter().filter(|waiter| waiter.demand.owner == demand.owner).count();
         if self.waiting.len() >= MAX_WAITING || of_owner >= MAX_WAITING_EACH {
-            return Err(NoRoom);
+            return Err(OutOfBodyMemory);
         }
         let is_begun = demand.has > 0;
         if is_begun && self.waiting.iter().any(|waiter| waiter.demand.has > 0) {
-            return Err(NoRoom);
+            return Err(OutOfBodyMemory);
         }
         let (granted, receiver) = oneshot::channel();
         self.last_ticket += 1;
@@ -295,7 +295,7 @@ impl HeldMemory {
     ///
     /// # Errors
     /// Fails when there was no room in time, or no place to wait; what is held stays so.
-    pub async fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub async fn grow_to(&mut self, bytes: usize) -> Result<(), OutOfBodyMemory> {
         let more = bytes.min(self.memory.total).saturating_sub(self.bytes);
         if more > 0 {
             self.memory.take(Demand { owner: self.owner, has: self.bytes, more }).await?;
@@ -308,13 +308,13 @@ impl HeldMemory {
     ///
     /// # Errors
     /// Fails when there is no room, or others wait for it; what is held stays so.
-    pub fn grow_at_once(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn grow_at_once(&mut self, bytes: usize) -> Result<(), OutOfBodyMemory> {
         let more = bytes.min(self.memory.total).saturating_sub(self.bytes);
         if more > 0 {
             let demand = Demand { owner: self.owner, has: self.bytes, more };
             let (share, mut state) = (self.memory.share, self.memory.state());
             if !state.has_room(demand, share) || !state.is_next(demand, share) {
-                return Err(NoRoom);
+                return Err(OutOfBodyMemory);
             }
             state.grant(demand);
             self.bytes += more;
@@ -382,7 +382,11 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    async fn held(memory: &Arc<BodyMemory>, owner: BodyOwner, bytes: usize) -> Result<HeldMemory, NoRoom> {
+    async fn held(
+        memory: &Arc<BodyMemory>,
+        owner: BodyOwner,
+        bytes: usize,
+    ) -> Result<HeldMemory, OutOfBodyMemory> {
         let mut held = memory.body(owner);
         held.grow_to(bytes).await.map(|()| held)
     }
@@ -391,7 +395,7 @@ mod tests {
         memory: &Arc<BodyMemory>,
         owner: BodyOwner,
         bytes: usize,
-    ) -> tokio::task::JoinHandle<Result<HeldMemory, NoRoom>> {
+    ) -> tokio::task::JoinHandle<Result<HeldMemory, OutOfBodyMemory>> {
         let memory = memory.clone();
         tokio::spawn(async move { held(&memory, owner, bytes).await })
     }
@@ -414,9 +418,13 @@ mod tests {
         let waiting: Vec<_> =
             (0..MAX_WAITING).map(|at| asked(&memory, BodyOwner::Key(KeyId::new(at as i64)), MIB)).collect();
         until_waiting(&memory, MAX_WAITING).await;
-        assert_eq!(held(&memory, BodyOwner::ProxyToken, MIB).await.err(), Some(NoRoom), "one too many");
+        assert_eq!(
+            held(&memory, BodyOwner::ProxyToken, MIB).await.err(),
+            Some(OutOfBodyMemory),
+            "one too many"
+        );
         for waiting in waiting {
-            assert_eq!(waiting.await.unwrap().err(), Some(NoRoom), "none got room in time");
+            assert_eq!(waiting.await.unwrap().err(), Some(OutOfBodyMemory), "none got room in time");
         }
         drop(all);
         assert!(is_whole(&memory));
@@ -432,7 +440,7 @@ mod tests {
         }
         let waiting: Vec<_> = (0..MAX_WAITING_EACH).map(|_| asked(&memory, greedy, MIB)).collect();
         until_waiting(&memory, MAX_WAITING_EACH).await;
-        assert_eq!(held(&memory, greedy, MIB).await.err(), Some(NoRoom));
+        assert_eq!(held(&memory, greedy, MIB).await.err(), Some(OutOfBodyMemory));
         let others = held(&memory, other, MIB).await.unwrap();
         drop((taken, others));
         for waiting in waiting {
@@ -463,7 +471,7 @@ mod tests {
         until_waiting(&memory, 1).await;
         let growing = tokio::spawn(async move { first.grow_to(3 * MIB).await.map(|()| first) });
         until_waiting(&memory, 2).await;
-        assert_eq!(second.grow_to(3 * MIB).await, Err(NoRoom), "they would wait for each other");
+        assert_eq!(second.grow_to(3 * MIB).await, Err(OutOfBodyMemory), "they would wait for each other");
         drop(second);
         let (first, later) = (growing.await.unwrap().unwrap(), later.await.unwrap().unwrap());
         assert_eq!((first.bytes(), later.bytes(), memory.state().free), (3 * MIB, MIB, 0));
@@ -517,7 +525,7 @@ mod tests {
         drop(loan);
         assert!(memory.state().loans.is_empty());
         assert_eq!(held.grow_at_once(8 * MIB), Ok(()));
-        assert_eq!(memory.body(BodyOwner::Operator).grow_at_once(1), Err(NoRoom));
+        assert_eq!(memory.body(BodyOwner::Operator).grow_at_once(1), Err(OutOfBodyMemory));
         let waiting = asked(&memory, BodyOwner::Operator, MIB);
         tokio::task::yield_now().await;
         let mut late = held.lend();

@@ -14,7 +14,7 @@ mod rate;
 mod sessions;
 mod window;
 
-pub use bodies::{BodyMemory, BodyOwner, FREE_BODY, HeldMemory, Loan, NoRoom};
+pub use bodies::{BodyMemory, BodyOwner, FREE_BODY, HeldMemory, Loan, OutOfBodyMemory};
 pub use conversions::{Conversions, Overloaded};
 pub use gate::{Gate, Lease, LeaseRules, SlotRefused};
 pub use guard::{Bucket, Guards, bucket};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::gate::{Gate, Lease, LeaseRules, SlotRefused};
 use super::load::Load;
 use crate::fast_map::FastMap;
-use crate::ids::ServedBy;
+use crate::ids::ChannelOrMember;
 use crate::sync::lock;
 
 /// The number of gates from which unused ones are dropped.
@@ -28,7 +28,7 @@ pub struct SessionRules {
 /// The gates of all channels that sessions use.
 #[derive(Debug, Default)]
 pub struct SessionLeases {
-    gates: Mutex<FastMap<ServedBy, Arc<Gate>>>,
+    gates: Mutex<FastMap<ChannelOrMember, Arc<Gate>>>,
 }
 
 // === impl SessionLeases ===
@@ -36,7 +36,7 @@ pub struct SessionLeases {
 impl SessionLeases {
     /// Takes a lease that renews itself, if necessary after a wait in the queue. Dropping the future leaves the
     /// queue.
-    pub async fn lease(&self, channel: ServedBy, rules: &SessionRules) -> Result<Lease, SlotRefused> {
+    pub async fn lease(&self, channel: ChannelOrMember, rules: &SessionRules) -> Result<Lease, SlotRefused> {
         if rules.limit == 0 {
             return Ok(Lease::default());
         }
@@ -53,12 +53,12 @@ impl SessionLeases {
     }
 
     /// Returns how busy a channel is, by the given limit.
-    pub fn load(&self, channel: ServedBy, limit: usize) -> Load {
+    pub fn load(&self, channel: ChannelOrMember, limit: usize) -> Load {
         let gate = self.gates().get(&channel).cloned();
         Load { limit, ..gate.map(|gate| gate.occupancy()).unwrap_or_default() }
     }
 
-    fn gate(&self, channel: ServedBy, rules: &SessionRules) -> Arc<Gate> {
+    fn gate(&self, channel: ChannelOrMember, rules: &SessionRules) -> Arc<Gate> {
         let mut gates = self.gates();
         if gates.len() >= KEPT_GATES && !gates.contains_key(&channel) {
             // Every lease and every waiting request holds its gate.
@@ -73,7 +73,7 @@ impl SessionLeases {
         gate
     }
 
-    fn gates(&self) -> MutexGuard<'_, FastMap<ServedBy, Arc<Gate>>> {
+    fn gates(&self) -> MutexGuard<'_, FastMap<ChannelOrMember, Arc<Gate>>> {
         lock(&self.gates)
     }
 }

@@ -7,13 +7,13 @@ use tokio::task::JoinHandle;
 use tokio::time::advance;
 
 use super::*;
-use crate::ids::{ChannelId, ServedBy};
+use crate::ids::{ChannelId, ChannelOrMember};
 
-const fn key(channel: i64) -> ServedBy {
-    ServedBy::Channel(ChannelId::new(channel))
+const fn key(channel: i64) -> ChannelOrMember {
+    ChannelOrMember::Channel(ChannelId::new(channel))
 }
 
-const CHANNEL: ServedBy = key(7);
+const CHANNEL: ChannelOrMember = key(7);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

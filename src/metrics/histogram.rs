@@ -18,7 +18,7 @@ pub struct Histogram {
 
 /// The values of a histogram at one moment.
 #[derive(Debug, PartialEq)]
-pub struct Reading {
+pub struct HistogramValues {
     /// Upper bounds with the number of durations not above them; the last bound is `+Inf`.
     pub buckets: Vec<(&'static str, u64)>,
     pub sum_seconds: f64,
@@ -32,7 +32,7 @@ impl Histogram {
         self.sum_ms.fetch_add(ms, Relaxed);
     }
 
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> HistogramValues {
         let mut count = 0;
         let bounds = BOUNDS.iter().copied().chain(["+Inf"]);
         let cumulated = bounds.zip(&self.buckets).map(|(bound, bucket)| {
@@ -40,7 +40,7 @@ impl Histogram {
             (bound, count)
         });
         let buckets = cumulated.collect();
-        Reading { buckets, sum_seconds: self.sum_ms.load(Relaxed) as f64 / 1000.0, count }
+        HistogramValues { buckets, sum_seconds: self.sum_ms.load(Relaxed) as f64 / 1000.0, count }
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
         for ms in [0, 50, 51, 250, 300_000, 300_001] {
             histogram.record(ms);
         }
-        let Reading { buckets, sum_seconds, count } = histogram.read();
+        let HistogramValues { buckets, sum_seconds, count } = histogram.read();
         assert_eq!((count, sum_seconds), (6, 600.352));
         assert_eq!(buckets[..3], [("0.05", 2), ("0.1", 3), ("0.25", 4)]);
         assert_eq!(buckets[11..], [("300", 5), ("+Inf", 6)]);

@@ -61,11 +61,11 @@ pub struct Series {
 
 /// A request in progress, counted in its series until it is dropped.
 #[derive(Debug)]
-pub struct AtWork(Arc<Series>);
+pub struct InFlightRequest(Arc<Series>);
 
 /// The result of an attempt.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ended {
+pub struct AttemptResult {
     /// The HTTP status; 0 if there was no response.
     pub status: u16,
     pub is_failure: bool,
@@ -89,10 +89,10 @@ impl SeriesTable {
     }
 
     /// Counts a request that begins.
-    pub fn begin(&self, channel: ChannelId, model: &str) -> AtWork {
+    pub fn begin(&self, channel: ChannelId, model: &str) -> InFlightRequest {
         let series = self.find(channel, cut(model));
         series.in_flight.fetch_add(1, Relaxed);
-        AtWork(series)
+        InFlightRequest(series)
     }
 
     /// Adds cost and tokens that became known only after the request ended.
@@ -247,11 +247,11 @@ impl Series {
     }
 }
 
-// === impl AtWork ===
+// === impl InFlightRequest ===
 
-impl AtWork {
+impl InFlightRequest {
     /// Counts the result.
-    pub fn end(&self, ended: &Ended) {
+    pub fn end(&self, ended: &AttemptResult) {
         let series = &self.0;
         let class = match ended.status {
             0 => NO_ANSWER,
@@ -269,7 +269,7 @@ impl AtWork {
     }
 }
 
-impl Drop for AtWork {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
@@ -295,7 +295,9 @@ mod tests {
     fn a_pair_counts_in_one_series_and_what_has_no_room_in_the_rest() {
         let table = SeriesTable::new(2);
         for (channel, model) in [(1, "a"), (2, "a"), (1, "a"), (1, "b"), (3, "c"), (2, "a")] {
-            table.begin(ChannelId::new(channel), model).end(&Ended { status: 200, ..Ended::default() });
+            table
+                .begin(ChannelId::new(channel), model)
+                .end(&AttemptResult { status: 200, ..AttemptResult::default() });
         }
         assert_eq!(pairs(&table), [Some((1, "a".into())), Some((2, "a".into())), None]);
         let answered: Vec<u64> = table.all().iter().map(|series| series.statuses[2].load(Relaxed)).collect();
@@ -314,7 +316,11 @@ mod tests {
     fn channels_that_are_gone_make_room_once_nothing_is_at_work_there() {
         let table = SeriesTable::new(3);
         let at_work = table.begin(ChannelId::new(1), "a");
-        table.begin(ChannelId::new(2), "a").end(&Ended { status: 502, is_failure: true, ..Ended::default() });
+        table.begin(ChannelId::new(2), "a").end(&AttemptResult {
+            status: 502,
+            is_failure: true,
+            ..AttemptResult::default()
+        });
         drop(table.begin(ChannelId::new(3), "a"));
         table.retain(|channel| channel == ChannelId::new(2));
         assert_eq!(pairs(&table), [Some((1, "a".into())), Some((2, "a".into()))]);
@@ -334,7 +340,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for number in 0..4_000 {
-                        let ended = Ended { duration_ms: 1, ..Ended::default() };
+                        let ended = AttemptResult { duration_ms: 1, ..AttemptResult::default() };
                         table.begin(ChannelId::new(number % 16), "a").end(&ended);
                     }
                 });

@@ -19,7 +19,7 @@ pub(super) struct Cooldowns {
 
 /// The record of a sent notice, as it is stored across restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct SentRecord {
     pub signature: u64,
     pub at: Millis,
     /// The number of repeats held back since.
@@ -42,21 +42,21 @@ impl Cooldowns {
     }
 
     /// Restores the record of a notice that was sent before a restart.
-    pub(super) fn restore(&mut self, mark: Mark) {
-        let Mark { signature, at, held_back } = mark;
+    pub(super) fn restore(&mut self, mark: SentRecord) {
+        let SentRecord { signature, at, held_back } = mark;
         if self.sent.len() < MOST {
             self.sent.entry(signature).or_insert(Sent { at, held_back, failed: false });
         }
     }
 
     /// Returns the record of a notice that was sent.
-    pub(super) fn mark(&self, signature: u64) -> Option<Mark> {
+    pub(super) fn mark(&self, signature: u64) -> Option<SentRecord> {
         let sent = self.sent.get(&signature).filter(|sent| !sent.failed)?;
-        Some(Mark { signature, at: sent.at, held_back: sent.held_back })
+        Some(SentRecord { signature, at: sent.at, held_back: sent.held_back })
     }
 
     /// Returns the records of notices with repeats that were held back.
-    pub(super) fn held_back(&self) -> impl Iterator<Item = Mark> {
+    pub(super) fn held_back(&self) -> impl Iterator<Item = SentRecord> {
         self.sent.keys().filter_map(|signature| self.mark(*signature)).filter(|mark| mark.held_back > 0)
     }
 
@@ -157,8 +157,8 @@ mod tests {
     fn what_was_sent_before_a_restart_is_known_again() {
         let mut before = Cooldowns::default();
         assert_eq!([0, 1, 2].map(|second| at(&mut before, second)), [Some(0), None, None]);
-        let marks: Vec<Mark> = before.held_back().collect();
-        assert_eq!(marks, [Mark { signature: 1, at: 0, held_back: 2 }]);
+        let marks: Vec<SentRecord> = before.held_back().collect();
+        assert_eq!(marks, [SentRecord { signature: 1, at: 0, held_back: 2 }]);
         let mut after = Cooldowns::default();
         for mark in marks {
             after.restore(mark);

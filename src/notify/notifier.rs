@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::channel::Channel;
-use super::cooldown::{Cooldowns, Mark};
+use super::cooldown::{Cooldowns, SentRecord};
 use super::message::{Message, Zone, with_merged};
 use super::{Notice, Repeats};
 use crate::config::Config;
@@ -59,7 +59,7 @@ struct RecentlySent {
 
 /// The kind of record that a cool-down applies to.
 #[derive(Clone, Copy)]
-enum Sent {
+enum CooldownSubject {
     Notice,
     Event,
 }
@@ -78,7 +78,7 @@ pub struct Report {
 }
 
 /// A notice to send.
-struct Outgoing {
+struct QueuedNotice {
     notice: Notice,
     /// The number of repeats that were held back before it.
     merged: u64,
@@ -126,7 +126,7 @@ impl Notifier {
             }
             None => 0,
         };
-        self.enqueue(None, Some(Outgoing { notice, merged, signature }));
+        self.enqueue(None, Some(QueuedNotice { notice, merged, signature }));
     }
 
     /// Stores an event and sends it as a notice, both in the background, unless one about the same `subject` was sent
@@ -145,7 +145,7 @@ impl Notifier {
         }
         let event = make();
         let notice = Notice::from(&event);
-        let outgoing = notice_due.map(|merged| Outgoing { notice, merged, signature: Some(signature) });
+        let outgoing = notice_due.map(|merged| QueuedNotice { notice, merged, signature: Some(signature) });
         let pending = event_due.map(|merged| {
             let message = event.message.as_deref().map(|message| with_merged(message, merged));
             PendingEvent { event: NewEvent { message, ..event }, signature }
@@ -164,10 +164,14 @@ impl Notifier {
         let rows = throttle::all(&self.inner.store).await?;
         let mut recent = lock(&self.inner.recent);
         for row in rows {
-            let Some((kind, signature)) = Sent::of_stored(&row.signature) else { continue };
+            let Some((kind, signature)) = CooldownSubject::of_stored(&row.signature) else { continue };
             // A time in the future was recorded by a clock that has been set back since.
             let Some(ago) = now.checked_sub(row.last_sent_at).filter(|ago| *ago >= 0) else { continue };
-            recent.cooldowns(kind).restore(Mark { signature, at: now_here - ago, held_back: row.held_back });
+            recent.cooldowns(kind).restore(SentRecord {
+                signature,
+                at: now_here - ago,
+                held_back: row.held_back,
+            });
         }
         Ok(())
     }
@@ -192,15 +196,15 @@ impl Notifier {
             log::warn!("{} notification(s) could not be sent before the stop", waiting.len());
         }
         waiting.shutdown().await;
-        let held_back: Vec<(Sent, Mark)> = {
+        let held_back: Vec<(CooldownSubject, SentRecord)> = {
             let recent = lock(&self.inner.recent);
-            let notices = recent.notices.held_back().map(|mark| (Sent::Notice, mark));
-            notices.chain(recent.events.held_back().map(|mark| (Sent::Event, mark))).collect()
+            let notices = recent.notices.held_back().map(|mark| (CooldownSubject::Notice, mark));
+            notices.chain(recent.events.held_back().map(|mark| (CooldownSubject::Event, mark))).collect()
         };
         self.inner.persist(held_back).await;
     }
 
-    fn enqueue(&self, pending: Option<PendingEvent>, outgoing: Option<Outgoing>) {
+    fn enqueue(&self, pending: Option<PendingEvent>, outgoing: Option<QueuedNotice>) {
         let mut waiting = lock(&self.inner.waiting);
         let title = || {
             let notice = outgoing.as_ref().map(|outgoing| outgoing.notice.title.as_str());
@@ -226,7 +230,7 @@ impl Notifier {
         waiting.spawn(async move {
             if let Some(PendingEvent { event, signature }) = pending {
                 match events::insert(&inner.store, event).await {
-                    Ok(_) => inner.persist_one(Sent::Event, signature).await,
+                    Ok(_) => inner.persist_one(CooldownSubject::Event, signature).await,
                     Err(error) => log::warn!("the event of an alert could not be stored: {error}"),
                 }
             }
@@ -238,13 +242,13 @@ impl Notifier {
 }
 
 impl Inner {
-    async fn send(&self, outgoing: Outgoing) {
-        let Outgoing { notice, merged, signature } = outgoing;
+    async fn send(&self, outgoing: QueuedNotice) {
+        let QueuedNotice { notice, merged, signature } = outgoing;
         let _slot = self.slots.acquire().await;
         let report = self.deliver(&notice, merged).await;
         let Some(signature) = signature else { return };
         if report.succeeded() > 0 {
-            self.persist_one(Sent::Notice, signature).await;
+            self.persist_one(CooldownSubject::Notice, signature).await;
         } else if report.attempted() > 0 {
             lock(&self.recent).notices.take_back(signature, merged);
         }
@@ -255,12 +259,12 @@ impl Inner {
     }
 
     /// Stores the record of a sent notice for the next process.
-    async fn persist_one(&self, kind: Sent, signature: u64) {
+    async fn persist_one(&self, kind: CooldownSubject, signature: u64) {
         let mark = lock(&self.recent).cooldowns(kind).mark(signature);
         self.persist(mark.map(|mark| (kind, mark)).into_iter().collect()).await;
     }
 
-    async fn persist(&self, marks: Vec<(Sent, Mark)>) {
+    async fn persist(&self, marks: Vec<(CooldownSubject, SentRecord)>) {
         if marks.is_empty() {
             return;
         }
@@ -307,15 +311,15 @@ impl Inner {
 }
 
 impl RecentlySent {
-    fn cooldowns(&mut self, kind: Sent) -> &mut Cooldowns {
+    fn cooldowns(&mut self, kind: CooldownSubject) -> &mut Cooldowns {
         match kind {
-            Sent::Notice => &mut self.notices,
-            Sent::Event => &mut self.events,
+            CooldownSubject::Notice => &mut self.notices,
+            CooldownSubject::Event => &mut self.events,
         }
     }
 }
 
-impl Sent {
+impl CooldownSubject {
     fn stored(self, signature: u64) -> String {
         match self {
             Self::Notice => format!("notice:{signature:016x}"),

@@ -6,7 +6,7 @@
 //!               └────────┴────────┴─▶ failure
 //! ```
 //!
-//! A request that an upstream may already be working on is not sent to a channel twice: [`Failure::may_repeat`].
+//! A request that an upstream may already be working on is not sent to a channel twice: [`Failure::retry_scope`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::proxy::Proxy;
 use crate::routing::Endpoint;
 use crate::time::{Millis, now_ms};
 
-use super::answered::Answered;
 use super::ask::Dialects;
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::Call;
 use super::channel_addresses::{ChannelAddresses, usable_credential};
+use super::client_answer::ClientAnswer;
 use super::commit::{self, Uncommittable};
 use super::compose::Delivery;
 use super::compose::code_assist;
 use super::failure::Failure;
 use super::operation::Operation;
-use super::retry::formats::{self, Formats, MemoryKey};
+use super::retry::dialect_order::{self, DialectMemoryKey, DialectOrder};
 use super::retry::token_renewal;
 use super::send::Accepted;
 
@@ -38,7 +38,7 @@ pub(super) async fn attempt(
     choice: &Choice,
     number: u32,
     slots: Slots,
-) -> Result<Answered, Failure> {
+) -> Result<ClientAnswer, Failure> {
     call.trace.channel_selected(&choice.channel, &choice.model, choice.reason);
     let begun = Attempt::begin(proxy, call, choice, number, slots);
     let delivery = Delivery { proxy, call, channel: &choice.channel, model: &choice.model };
@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
 
 impl<'a> Delivery<'a> {
     /// Tries the channel's addresses; returns the attempt unsettled where none answers.
-    async fn deliver(&self, mut attempt: Box<Attempt>) -> Result<Answered, (Box<Attempt>, Failure)> {
+    async fn deliver(&self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, (Box<Attempt>, Failure)> {
         let Self { proxy, call, .. } = *self;
         let mut search = proxy.conversions.read_through(call.body.len(), || self.search(&attempt)).await;
         call.trace.dialects_ordered(&search.dialects.left);
@@ -106,7 +106,7 @@ impl<'a> Delivery<'a> {
                 Ok(answered) => answered,
                 Err(failure) => {
                     if search.dialects.are_all_refused {
-                        proxy.formats.forget(self.memory_key());
+                        proxy.dialect_memory.forget(self.memory_key());
                     }
                     let failure = failure.redacted(&attempt.secrets());
                     return Err((attempt, failure));
@@ -138,7 +138,8 @@ impl<'a> Delivery<'a> {
         let now = attempt.began_at().unwrap_or_else(now_ms);
         let endpoints = &self.channel.account.site.endpoints;
         let addresses = ChannelAddresses::at(&self.proxy.core, endpoints, self.call.work(), now);
-        let dialects = Dialects { left: self.formats(now), refused: Vec::new(), are_all_refused: false };
+        let dialects =
+            Dialects { left: self.dialect_order(now), refused: Vec::new(), are_all_refused: false };
         Search { addresses, dialects, round: 1 }
     }
 
@@ -164,15 +165,15 @@ impl<'a> Delivery<'a> {
     }
 
     /// Returns the dialects to ask in, in order, from what is known of the site.
-    fn formats(&self, now: Millis) -> Formats {
+    fn dialect_order(&self, now: Millis) -> DialectOrder {
         let (site, client) = (&self.channel.account.site, self.call.shape.dialect);
         if self.call.operation != Operation::Answer {
-            return formats::order_of_others(site.platform, client, self.call.operation);
+            return dialect_order::order_of_others(site.platform, client, self.call.operation);
         }
-        let mut formats = formats::order(site.platform, client, self.model);
+        let mut formats = dialect_order::order(site.platform, client, self.model);
         let (marks, body) = (self.call.envelope.marks, &self.call.body[..]);
         if formats.first() != Some(&client) {
-            formats::order_for_document(&mut formats, site.platform, client, self.model, body);
+            dialect_order::order_for_document(&mut formats, site.platform, client, self.model, body);
         }
         if formats.len() > 1
             && let Some(prices) = self.channel.account.prices.load().as_ref()
@@ -180,13 +181,13 @@ impl<'a> Delivery<'a> {
         {
             let models = [self.model, self.call.model.as_ref()];
             let listed = &price.labels.endpoint_types;
-            formats::prefer_listed(&mut formats, site.platform, client, models, listed);
+            dialect_order::prefer_listed(&mut formats, site.platform, client, models, listed);
         }
         if formats.len() > 1 && continues_elsewhere(self.call) {
-            formats::prefer(&mut formats, Dialect::Responses);
+            dialect_order::prefer(&mut formats, Dialect::Responses);
         }
-        formats::keep_address(&mut formats, site.platform, client, (marks, body));
-        self.proxy.formats.apply(&mut formats, self.memory_key(), &self.call.body, now);
+        dialect_order::keep_address(&mut formats, site.platform, client, (marks, body));
+        self.proxy.dialect_memory.apply(&mut formats, self.memory_key(), &self.call.body, now);
         if self.call.settings.single_format {
             formats.truncate(1);
         }
@@ -198,7 +199,7 @@ impl<'a> Delivery<'a> {
         if dialects.refused.is_empty() {
             return;
         }
-        let (memory, key, now) = (&self.proxy.formats, self.memory_key(), now_ms());
+        let (memory, key, now) = (&self.proxy.dialect_memory, self.memory_key(), now_ms());
         for refused in &dialects.refused {
             memory.refused(key, *refused, now);
         }
@@ -206,9 +207,9 @@ impl<'a> Delivery<'a> {
     }
 
     /// Returns the key under which the site's dialects are remembered.
-    fn memory_key(&self) -> MemoryKey<'_> {
+    fn memory_key(&self) -> DialectMemoryKey<'_> {
         let site = self.channel.account.site.id;
-        MemoryKey { site, client: self.call.shape.dialect, model: &self.call.model }
+        DialectMemoryKey { site, client: self.call.shape.dialect, model: &self.call.model }
     }
 }
 

@@ -11,10 +11,10 @@ use crate::http::Response;
 use crate::proxy::Proxy;
 use crate::time::now_ms;
 
-use super::auth::Refused;
+use super::auth::AuthRefusal;
 use super::call::{Call, Head};
 use super::files;
-use super::key::quota::{self, NotAdmitted};
+use super::key::quota::{self, AdmissionRefusal};
 use super::reply::ErrorShape;
 use super::responses::owners;
 
@@ -32,9 +32,11 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
     call.admission = quota::admit(&proxy.core, key, &call.model).await.map_err(|refused| match refused {
-        NotAdmitted::OverTotal(why) => call.shape.reject_caller(&Refused::Rejected(why)),
-        NotAdmitted::Over(limit) => call.shape.over_limit(limit, now_ms()),
-        NotAdmitted::Unavailable => call.shape.refuse(503, "The request could not be counted", None, None),
+        AdmissionRefusal::OverTotal(why) => call.shape.reject_caller(&AuthRefusal::Rejected(why)),
+        AdmissionRefusal::Over(limit) => call.shape.over_limit(limit, now_ms()),
+        AdmissionRefusal::Unavailable => {
+            call.shape.refuse(503, "The request could not be counted", None, None)
+        }
     })?;
     Ok(())
 }

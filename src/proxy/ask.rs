@@ -15,24 +15,24 @@ use crate::dialect::canonical::ConversionError;
 use crate::routing::{CredentialHeaders, Endpoint};
 use crate::store::proxy_logs::ProxyLogRow;
 use crate::time::now_ms;
-use crate::upstream::Repeat;
+use crate::upstream::RetryScope;
 
 use super::attempt::Attempt;
 use super::call::Call;
 use super::compose::Delivery;
 use super::compose::cache_key;
-use super::compose::outgoing::Outgoing;
+use super::compose::outgoing::PreparedBody;
 use super::failure::Failure;
 use super::operation::Operation;
+use super::retry::dialect_order::{self, DialectOrder};
 use super::retry::downgrade::{Downgrade, downgrade};
-use super::retry::formats::{self, Formats};
 use super::retry::recovery::Recovery;
 use super::send::Accepted;
 
 /// The dialects in which a channel's addresses are asked.
 pub(super) struct Dialects {
     /// The dialects that were not refused for good, in order.
-    pub(super) left: Formats,
+    pub(super) left: DialectOrder,
     /// The dialects refused for good, each with the one that the upstream named instead.
     pub(super) refused: Vec<(Dialect, Option<Dialect>)>,
     /// Whether the last remaining dialect was refused too.
@@ -40,16 +40,16 @@ pub(super) struct Dialects {
 }
 
 /// The next request to an address.
-struct Ask {
+struct NextRequest {
     format: Dialect,
     /// The body to send; `None` where the call's own has still to be prepared.
-    written: Option<Box<Outgoing>>,
+    written: Option<Box<PreparedBody>>,
 }
 
 /// A refused request, as far as it decides what is sent next.
 struct RefusedRequest {
     /// The rewritten request, where rewriting may help.
-    other_words: Option<Box<Outgoing>>,
+    other_words: Option<Box<PreparedBody>>,
     /// The operation that may be asked for instead, where the upstream lacks the call's own.
     stand_in: Option<Operation>,
     /// Whether the request may be sent to this upstream once more.
@@ -61,9 +61,9 @@ struct RefusedRequest {
 }
 
 /// The step that follows a refusal.
-enum Next {
+enum NextStep {
     /// Ask in this dialect again, with a rewritten request.
-    OtherWords(Box<Outgoing>),
+    Rewritten(Box<PreparedBody>),
     /// Ask in this dialect again, for the operation that replaces the call's own.
     StandIn(Operation),
     /// Ask in another dialect.
@@ -72,29 +72,29 @@ enum Next {
     End { is_dialect_refused: bool },
 }
 
-impl Next {
+impl NextStep {
     fn goes_on(&self) -> bool {
         !matches!(self, Self::End { .. })
     }
 }
 
 /// Decides what follows a refusal; a way that keeps the dialect is preferred.
-fn next(refusal: RefusedRequest) -> Next {
+fn next(refusal: RefusedRequest) -> NextStep {
     let downgrade = refusal.downgrade.filter(|_| refusal.may_repeat);
     match (refusal.other_words, refusal.stand_in, downgrade) {
-        (Some(outgoing), _, _) => Next::OtherWords(outgoing),
-        (None, Some(stand_in), _) => Next::StandIn(stand_in),
-        (None, None, Some(downgrade)) if refusal.has_others => Next::OtherDialect(downgrade),
+        (Some(outgoing), _, _) => NextStep::Rewritten(outgoing),
+        (None, Some(stand_in), _) => NextStep::StandIn(stand_in),
+        (None, None, Some(downgrade)) if refusal.has_others => NextStep::OtherDialect(downgrade),
         (None, None, refused) => {
-            Next::End { is_dialect_refused: refused.is_some_and(|refused| refused.blocks) }
+            NextStep::End { is_dialect_refused: refused.is_some_and(|refused| refused.blocks) }
         }
     }
 }
 
 /// The state of asking one address.
-struct Round {
+struct AddressRound {
     /// The dialects that are still to be asked at this address.
-    queue: Formats,
+    queue: DialectOrder,
     /// The call's own operation, or the one that replaces it.
     operation: Operation,
     /// The rewrites that have been tried in the current dialect.
@@ -102,10 +102,10 @@ struct Round {
     refusals: Refusals,
 }
 
-impl Round {
-    fn next_dialect(&mut self) -> Option<Ask> {
+impl AddressRound {
+    fn next_dialect(&mut self) -> Option<NextRequest> {
         self.recovery = Recovery::default();
-        self.queue.pop_first().map(|format| Ask { format, written: None })
+        self.queue.pop_first().map(|format| NextRequest { format, written: None })
     }
 }
 
@@ -148,7 +148,7 @@ impl Delivery<'_> {
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
         let site = &self.channel.account.site;
-        let mut round = Round {
+        let mut round = AddressRound {
             queue: dialects.left,
             operation: self.call.operation,
             recovery: Recovery::default(),
@@ -157,7 +157,7 @@ impl Delivery<'_> {
         // The log row of the dialect that was refused last; written when another dialect is asked.
         let mut downgraded: Option<Box<ProxyLogRow>> = None;
         let mut ask = round.next_dialect();
-        while let Some(Ask { format, written }) = ask {
+        while let Some(NextRequest { format, written }) = ask {
             let prepared = match written {
                 Some(outgoing) => Ok(*outgoing),
                 None => self.prepare_apart(round.operation, format).await?,
@@ -188,17 +188,17 @@ impl Delivery<'_> {
             let next = Box::pin(self.after(&failure, &mut round, format, dialects.left.len() > 1)).await;
             self.call.trace.request_failed(&failure.text, next.goes_on());
             ask = match next {
-                Next::OtherWords(outgoing) => Some(Ask { format, written: Some(outgoing) }),
-                Next::StandIn(operation) => {
+                NextStep::Rewritten(outgoing) => Some(NextRequest { format, written: Some(outgoing) }),
+                NextStep::StandIn(operation) => {
                     (round.operation, round.recovery) = (operation, Recovery::default());
-                    Some(Ask { format, written: None })
+                    Some(NextRequest { format, written: None })
                 }
-                Next::OtherDialect(downgrade) => {
+                NextStep::OtherDialect(downgrade) => {
                     downgraded = attempt.downgrade(&failure);
                     self.give_way((format, downgrade), failure, &mut round, dialects);
                     round.next_dialect()
                 }
-                Next::End { is_dialect_refused } => {
+                NextStep::End { is_dialect_refused } => {
                     dialects.are_all_refused = is_dialect_refused;
                     return Err(round.refusals.or_last(failure, is_dialect_refused));
                 }
@@ -217,16 +217,22 @@ impl Delivery<'_> {
     fn learn(&self, unknown: &[&'static str], format: Dialect) {
         if !unknown.is_empty() {
             let asked = (self.channel.account.site.id, format, self.model);
-            self.proxy.left_out.refused(asked, unknown, now_ms());
+            self.proxy.member_refusals.refused(asked, unknown, now_ms());
         }
     }
 
     /// Decides what follows a failure in the dialect that was asked last.
-    async fn after(&self, failure: &Failure, round: &mut Round, format: Dialect, has_others: bool) -> Next {
+    async fn after(
+        &self,
+        failure: &Failure,
+        round: &mut AddressRound,
+        format: Dialect,
+        has_others: bool,
+    ) -> NextStep {
         let Self { proxy, call, channel, .. } = *self;
         let site = &channel.account.site;
         let (conversions, length) = (&proxy.conversions, call.body.len());
-        let Round { operation, recovery, .. } = round;
+        let AddressRound { operation, recovery, .. } = round;
         let stand_in = stand_in(call, *operation, failure);
         let prepare = || self.prepare(*operation, format).ok();
         // Rewriting cannot help where the upstream lacks the operation.
@@ -243,7 +249,7 @@ impl Delivery<'_> {
         }
         next(RefusedRequest {
             stand_in,
-            may_repeat: failure.may_repeat(call.work()) == Repeat::Here,
+            may_repeat: failure.retry_scope(call.work()) == RetryScope::Here,
             downgrade: other_words.is_none().then(|| downgrade(failure, format)).flatten(),
             has_others,
             other_words: other_words.map(Box::new),
@@ -255,12 +261,12 @@ impl Delivery<'_> {
         &self,
         (format, downgrade): (Dialect, Downgrade),
         failure: Failure,
-        round: &mut Round,
+        round: &mut AddressRound,
         dialects: &mut Dialects,
     ) {
         let (platform, client) = (self.channel.account.site.platform, self.call.shape.dialect);
-        let Round { queue, refusals, .. } = round;
-        formats::order_for_document(queue, platform, client, self.model, &self.call.body);
+        let AddressRound { queue, refusals, .. } = round;
+        dialect_order::order_for_document(queue, platform, client, self.model, &self.call.body);
         if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
             queue.prefer(wanted);
         }
@@ -297,15 +303,15 @@ mod tests {
         [is_reworded, has_stand_in, may_repeat, has_others]: [bool; 4],
         downgrade: Option<Downgrade>,
     ) -> &'static str {
-        let outgoing = || Box::new(Outgoing::of([Bytes::new(), Bytes::new(), Bytes::new()], false));
+        let outgoing = || Box::new(PreparedBody::of([Bytes::new(), Bytes::new(), Bytes::new()], false));
         let other_words = is_reworded.then(outgoing);
         let stand_in = has_stand_in.then_some(Operation::Answer);
         match next(RefusedRequest { other_words, stand_in, may_repeat, downgrade, has_others }) {
-            Next::OtherWords(_) => "other words",
-            Next::StandIn(_) => "an answer",
-            Next::OtherDialect(_) => "another dialect",
-            Next::End { is_dialect_refused: true } => "end of dialects",
-            Next::End { is_dialect_refused: false } => "end",
+            NextStep::Rewritten(_) => "other words",
+            NextStep::StandIn(_) => "an answer",
+            NextStep::OtherDialect(_) => "another dialect",
+            NextStep::End { is_dialect_refused: true } => "end of dialects",
+            NextStep::End { is_dialect_refused: false } => "end",
         }
     }
 

@@ -17,10 +17,10 @@ use crate::keys::{Charge, Key};
 use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::metrics::GaugeGuard;
-use crate::metrics::series::{AtWork, Ended};
+use crate::metrics::series::{AttemptResult, InFlightRequest};
 use crate::money::Usd;
 use crate::proxy::Proxy;
-use crate::routing::failure::Rest;
+use crate::routing::failure::ChannelRest;
 use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
 use crate::settings::Settings;
 use crate::store::amend::RowName;
@@ -35,7 +35,7 @@ use super::failure::Failure;
 use super::key::quota::Admission;
 use super::operation::Operation;
 use super::responses::background;
-use super::responses::holders::StoredAt;
+use super::responses::id_owners::StoredAt;
 use super::session::{self, Session};
 use super::trace::redact;
 
@@ -65,12 +65,12 @@ pub(super) struct Slots {
 
 /// Estimated token counts.
 #[derive(Clone, Copy)]
-struct Presumed {
+struct EstimatedTokens {
     input: u64,
     output: u64,
 }
 
-impl Presumed {
+impl EstimatedTokens {
     /// Fills what the upstream has told about a stream's usage: the input if it is missing, the output if less was told.
     fn beside(self, told: Option<Usage>) -> Usage {
         let mut usage = told.unwrap_or_default();
@@ -105,12 +105,12 @@ pub(super) struct Attempt {
     /// Whether the usage becomes known, and is booked, only later.
     is_booked_later: bool,
     /// Estimated usage of a stream whose client leaves before the usage is told, where its key is charged for it.
-    presumed: Option<Presumed>,
+    estimated: Option<EstimatedTokens>,
     /// Whether a failure says nothing about the channel, because the call is an extra that few upstreams offer.
     is_extra: bool,
     _in_flight: GaugeGuard,
     /// Counts the channel's work with this model in the metrics.
-    at_work: AtWork,
+    at_work: InFlightRequest,
 }
 
 impl Attempt {
@@ -169,7 +169,7 @@ impl Attempt {
             slots,
             goes_on_as: None,
             is_booked_later: false,
-            presumed: call.presumed_input.map(|input| Presumed { input, output: 0 }),
+            estimated: call.estimated_input.map(|input| EstimatedTokens { input, output: 0 }),
             is_extra: call.operation == Operation::CountTokens,
             _in_flight: proxy.core.metrics.in_flight.enter(),
             at_work: proxy.core.metrics.series.begin(channel.id, model),
@@ -313,7 +313,7 @@ impl Attempt {
         self.note_usage(&mut row, usage);
         let is_later = goes_on_as.is_some() || self.is_booked_later;
         let bill = match is_later {
-            true => cost::not_yet(),
+            true => cost::pending_bill(),
             false => cost::bill(&self.channel, &row, usage.as_ref()),
         };
         row.estimated_cost = bill.cost;
@@ -390,8 +390,8 @@ impl Attempt {
 
     /// Records about how many tokens the model has written: its client may leave before the upstream tells the usage.
     pub(super) fn presume_output(&mut self, tokens: u64) {
-        if let Some(presumed) = &mut self.presumed {
-            presumed.output = tokens;
+        if let Some(estimated) = &mut self.estimated {
+            estimated.output = tokens;
         }
     }
 
@@ -402,15 +402,15 @@ impl Attempt {
             true => (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop"),
             false => (CLIENT_CLOSED, "client_closed"),
         };
-        let presumed = self.presumed.filter(|presumed| status == CLIENT_CLOSED && presumed.output > 0);
-        self.end_failed(status, text.to_owned(), (usage, presumed), |_| ());
+        let estimated = self.estimated.filter(|estimated| status == CLIENT_CLOSED && estimated.output > 0);
+        self.end_failed(status, text.to_owned(), (usage, estimated), |_| ());
     }
 
     fn end_failed(
         &mut self,
         status: u16,
         text: String,
-        (usage, presumed): (Option<Usage>, Option<Presumed>),
+        (usage, estimated): (Option<Usage>, Option<EstimatedTokens>),
         book: impl FnOnce(&Self),
     ) {
         let Some(mut row) = self.row.take() else { return };
@@ -420,8 +420,8 @@ impl Attempt {
         let (goes_on_as, told) = (self.goes_on_as.take(), usage);
         let usage = usage.filter(|_| goes_on_as.is_none());
         self.note_usage(&mut row, usage);
-        let charged = match presumed.filter(|_| goes_on_as.is_none()) {
-            Some(presumed) => Some(presumed.beside(usage)),
+        let charged = match estimated.filter(|_| goes_on_as.is_none()) {
+            Some(estimated) => Some(estimated.beside(usage)),
             None => usage,
         };
         if let Some(charged) = &charged {
@@ -448,7 +448,7 @@ impl Attempt {
         let weight = FailureWeight::of(failure.status, failure.words());
         self.channel.account.site.health.fail(&self.model, weight, now);
         self.proxy.jobs.health_saver.nudge();
-        let Rest { cooldown_until, limited_until } =
+        let ChannelRest { cooldown_until, limited_until } =
             failure::rest(now, self.settings.cooldown, failure.recovers_at);
         let live = &self.channel.live;
         self.save(live, live.record_failure(now, cooldown_until));
@@ -537,7 +537,7 @@ impl Attempt {
 
     /// Adds a settled row to the metrics of its channel and model.
     fn measure(&self, row: &ProxyLogRow, usage: Option<&Usage>) {
-        self.at_work.end(&Ended {
+        self.at_work.end(&AttemptResult {
             status: row.http_status.unwrap_or(0),
             is_failure: !row.status.is_success(),
             first_byte_ms: row.first_byte_latency_ms.map(i64::unsigned_abs),

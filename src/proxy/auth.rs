@@ -38,7 +38,7 @@ pub struct Caller {
 
 /// Why a caller was turned away.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum AuthRefusal {
     Missing,
     Invalid,
     /// The built-in token, from a peer that is not this machine.
@@ -70,7 +70,7 @@ impl Caller {
     }
 }
 
-impl Refused {
+impl AuthRefusal {
     pub fn status(&self) -> u16 {
         if *self == Self::Missing { 401 } else { 403 }
     }
@@ -134,16 +134,16 @@ impl<'a> From<&'a Request> for PresentedToken<'a> {
 }
 
 /// Identifies the caller, and refuses a key that has used up its totals.
-pub fn authenticate(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refused> {
+pub fn authenticate(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, AuthRefusal> {
     let caller = identify(core, shown)?;
     if let Some(key) = &caller.key {
-        key.check_totals().map_err(Refused::Rejected)?;
+        key.check_totals().map_err(AuthRefusal::Rejected)?;
     }
     Ok(caller)
 }
 
 /// Identifies the caller, even one whose key has used up its totals.
-pub fn identify(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refused> {
+pub fn identify(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, AuthRefusal> {
     let from_query;
     let token = match token_in_headers(shown.headers) {
         Some(token) => token,
@@ -153,27 +153,27 @@ pub fn identify(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refus
         }
     };
     if token.is_empty() {
-        return Err(Refused::Missing);
+        return Err(AuthRefusal::Missing);
     }
     let keys = core.keys.load();
     if !keys.is_empty()
         && let Some(key) =
             keys.find(&shown.last_token.digest(token, |token| core.store.sealer().digest(token)))
     {
-        key.check(now_ms(), shown.client_ip).map_err(Refused::Rejected)?;
+        key.check(now_ms(), shown.client_ip).map_err(AuthRefusal::Rejected)?;
         return Ok(Caller { key: Some(key.clone()), forced_channel: None });
     }
     let settings = core.settings.load();
     let known = settings.proxy_token.as_bytes();
     if known.is_empty() || !bool::from(token.ct_eq(known)) {
-        return Err(Refused::Invalid);
+        return Err(AuthRefusal::Invalid);
     }
     if settings.uses_placeholder_proxy_token() {
         if !shown.local {
-            return Err(Refused::Placeholder);
+            return Err(AuthRefusal::Placeholder);
         }
         if !origin::is_of_this_machine(shown.headers) {
-            return Err(Refused::PlaceholderElsewhere);
+            return Err(AuthRefusal::PlaceholderElsewhere);
         }
     }
     Ok(Caller { key: None, forced_channel: None })

@@ -11,7 +11,7 @@ use hyper::header::HeaderValue;
 use tokio::task::block_in_place;
 
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
-use crate::dialect::estimate::presumed_tokens;
+use crate::dialect::estimate::estimate_tokens_by_size;
 use crate::dialect::json;
 use crate::dialect::{Dialect, chat};
 use crate::error_words::echo::Echo;
@@ -22,7 +22,7 @@ use crate::limits::HeldMemory;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
 use crate::settings::Settings;
-use crate::upstream::Work;
+use crate::upstream::WorkKind;
 
 use super::auth::Caller;
 use super::call_signatures::CallSignatures;
@@ -83,7 +83,7 @@ pub(super) struct Call {
     /// Whether usage is asked for on the client's behalf, because its key is charged by usage, and hidden from the client.
     pub(super) asks_for_usage: bool,
     /// The estimated number of input tokens, where the key is charged by usage and the client may leave before usage is told.
-    pub(super) presumed_input: Option<u64>,
+    pub(super) estimated_input: Option<u64>,
     /// The name of the member that refers to an earlier answer or conversation whose owner is not known.
     pub(super) unknown_history: Option<&'static str>,
     /// The answer stored here that the call goes on from: the body has it in full, and no longer names it.
@@ -173,8 +173,8 @@ impl Call {
             && matches!(dialect, Dialect::Chat | Dialect::Completions)
             && std::str::from_utf8(&body).is_ok_and(chat::leaves_usage_open);
         // Speech through a socket is not in any body.
-        let presumed_input =
-            is_charged_stream.then(|| presumed_tokens(&body)).or(is_charged_socket.then_some(0));
+        let estimated_input =
+            is_charged_stream.then(|| estimate_tokens_by_size(&body)).or(is_charged_socket.then_some(0));
         let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
             .or_else(|| Session::of(&proxy.core, &settings, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
@@ -195,7 +195,7 @@ impl Call {
             caller: head.caller,
             settings,
             asks_for_usage,
-            presumed_input,
+            estimated_input,
             unknown_history: None,
             previous: None,
             conversation: None,
@@ -207,10 +207,10 @@ impl Call {
     }
 
     /// Returns what kind of work an upstream does for the call, which decides where it may be sent again.
-    pub(super) fn work(&self) -> Work {
+    pub(super) fn work(&self) -> WorkKind {
         match self.operation.work(self.shape.dialect) {
             // The upstream works on it, and charges for it, whoever waits.
-            Work::Text if self.envelope.in_background => Work::Creation,
+            WorkKind::Text if self.envelope.in_background => WorkKind::Creation,
             work => work,
         }
     }

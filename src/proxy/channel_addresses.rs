@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::core::{AddressWalk, Core};
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint};
 use crate::time::{Millis, now_ms};
-use crate::upstream::Work;
+use crate::upstream::WorkKind;
 
 use super::failure::Failure;
 
 /// The addresses of a channel's site, asked until one answers or a failure must not be followed by another request.
 pub(super) struct ChannelAddresses<'a> {
     walk: AddressWalk<'a>,
-    work: Work,
+    work: WorkKind,
     /// The failure for which the last address was left.
     pub(super) last: Option<Box<Failure>>,
 }
@@ -34,11 +34,11 @@ pub(super) fn usable_credential(channel: &Channel) -> Result<&CredentialHeaders,
 // === impl ChannelAddresses ===
 
 impl<'a> ChannelAddresses<'a> {
-    pub(super) fn new(core: &'a Core, endpoints: &'a [Arc<Endpoint>], work: Work) -> Self {
+    pub(super) fn new(core: &'a Core, endpoints: &'a [Arc<Endpoint>], work: WorkKind) -> Self {
         Self::at(core, endpoints, work, now_ms())
     }
 
-    pub(super) fn at(core: &'a Core, endpoints: &'a [Arc<Endpoint>], work: Work, now: Millis) -> Self {
+    pub(super) fn at(core: &'a Core, endpoints: &'a [Arc<Endpoint>], work: WorkKind, now: Millis) -> Self {
         Self { walk: AddressWalk::new(&core.store, endpoints, now), work, last: None }
     }
 

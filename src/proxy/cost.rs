@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dialect::usage::Usage;
-use crate::jobs::usage_lookup::Lookup;
+use crate::jobs::usage_lookup::UsageLookup;
 use crate::keys::{BudgetMask, Key};
 use crate::money::Usd;
 use crate::routing::Channel;
@@ -20,7 +20,7 @@ pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) 
 }
 
 /// Returns the empty bill of an answer whose usage is not known yet.
-pub(super) fn not_yet() -> Bill {
+pub(super) fn pending_bill() -> Bill {
     Bill { cost: Usd::ZERO, is_priced: true, details: None }
 }
 
@@ -41,8 +41,8 @@ pub(super) fn settled(
     (key, budgets): (Option<&Arc<Key>>, BudgetMask),
     row: &ProxyLogRow,
     usage: Option<&Usage>,
-) -> Option<Lookup> {
-    Some(Lookup {
+) -> Option<UsageLookup> {
+    Some(UsageLookup {
         row: RowName {
             created_at: row.created_at,
             request_id: row.request_id?,

@@ -25,7 +25,7 @@ pub(super) struct Download {
 }
 
 /// Marks foreign bytes as a download, never shown: a page or an image with scripts would run as one of ours.
-pub(super) fn never_shown(headers: &mut HeaderMap) {
+pub(super) fn force_download(headers: &mut HeaderMap) {
     headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }

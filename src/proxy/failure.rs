@@ -1,7 +1,7 @@
 //! Why an attempt failed, and what follows from it.
 //!
 //! Whether the request may go on to another address or channel also depends on what it asks for and on how far it got:
-//! [`Failure::may_repeat`]. A creation that the upstream may have read goes nowhere else.
+//! [`Failure::retry_scope`]. A creation that the upstream may have read goes nowhere else.
 //!
 //! | kind | fault of the channel | next channel | status for the client, after the last attempt |
 //! |---|---|---|---|
@@ -38,7 +38,8 @@ use crate::routing::failure::Blame;
 use crate::routing::{Channel, ModelPattern, failure};
 use crate::time::Millis;
 use crate::upstream::{
-    AnswerHeaders, BodyError, Came, ErrorKind, Progress, RefusedUpgrade, Repeat, SendError, Work,
+    AnswerHeaders, BodyError, ErrorKind, ExchangeProgress, RefusedUpgrade, ReplyKind, RetryScope, SendError,
+    WorkKind,
 };
 
 use super::headers;
@@ -55,7 +56,7 @@ enum Kind {
     Status,
     Judged,
     /// An error that came with a good status, from the upstream or from reading its answer.
-    Told,
+    InBody,
     /// A stream that ended before any output.
     ClosedEarly,
     Local,
@@ -72,7 +73,7 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct Failure {
     kind: Kind,
-    progress: Progress,
+    progress: ExchangeProgress,
     /// Whether the channel is not to blame: only one of its addresses failed, or the client asked for what failed.
     spares_channel: bool,
     /// The status of the upstream, or the one for the client; 0 when there is none.
@@ -104,17 +105,17 @@ impl Failure {
 
     /// Builds the failure of an answer that broke off.
     pub(super) fn cut(error: &BodyError) -> Self {
-        Self::network(error.kind(), error.message(), Progress::whole(Came::Answer))
+        Self::network(error.kind(), error.message(), ExchangeProgress::whole(ReplyKind::Answer))
     }
 
     /// Builds the failure of an upstream that sent nothing for too long. How much of the request it has read is not known.
     pub(super) fn silence(limit: Duration) -> Self {
         let cause = format!("the upstream sent nothing for {} s", limit.as_secs());
-        Self::network(ErrorKind::Timeout, &cause, Progress::whole(Came::Nothing))
+        Self::network(ErrorKind::Timeout, &cause, ExchangeProgress::whole(ReplyKind::Nothing))
     }
 
     /// Builds a network failure. `cause` is for the log: it may name the upstream's address.
-    fn network(kind: ErrorKind, cause: &str, progress: Progress) -> Self {
+    fn network(kind: ErrorKind, cause: &str, progress: ExchangeProgress) -> Self {
         let shown = match kind {
             ErrorKind::Dns => "its name cannot be resolved",
             ErrorKind::Connect => "no connection",
@@ -154,7 +155,7 @@ impl Failure {
 
     /// Marks the request as refused: the upstream's answer says that it was not carried out.
     pub(super) fn refused(self) -> Self {
-        Self { progress: Progress::whole(Came::Refusal), ..self }
+        Self { progress: ExchangeProgress::whole(ReplyKind::Refusal), ..self }
     }
 
     /// Builds the failure of a stream that ended, cleanly or not, before any output. A connection that is lost behind a relay
@@ -246,7 +247,7 @@ impl Failure {
         // Some upstreams name only the time of the reset.
         let until = recovers_at.map(|at| Duration::from_millis(at.abs_diff(now)).min(MAX_RETRY_AFTER));
         error.retry_after = error.retry_after.or(until);
-        let progress = Progress::whole(Came::of_status(status));
+        let progress = ExchangeProgress::whole(ReplyKind::of_status(status));
         let token_refusal = TokenRefusal::of(status, upstream, &body);
         let body = complete.then_some(body);
         let stated = Self::stating(Kind::Status, status, error);
@@ -287,7 +288,7 @@ impl Failure {
         if is_mistake {
             error.kind.get_or_insert_with(|| errors::kind_of(status).to_owned());
         }
-        Self { text, ..Self::stating(Kind::Told, status, error) }.refused()
+        Self { text, ..Self::stating(Kind::InBody, status, error) }.refused()
     }
 
     /// Builds the failure of a stream that broke after its first output, perhaps with an error.
@@ -334,7 +335,7 @@ impl Failure {
         channel: &Channel,
         model: &str,
     ) -> Self {
-        if self.kind == Kind::Told || self.kind == Kind::Status && (400..500).contains(&self.status) {
+        if self.kind == Kind::InBody || self.kind == Kind::Status && (400..500).contains(&self.status) {
             self.words.answers(said());
         }
         // An operator who names a model, for the channel or in a route's mapping, claims that the channel has it.
@@ -357,15 +358,15 @@ impl Failure {
         };
         let progress = match kind {
             Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy | Kind::Overloaded => {
-                Progress::UNSENT
+                ExchangeProgress::UNSENT
             }
-            Kind::FirstByte => Progress::whole(Came::Nothing),
+            Kind::FirstByte => ExchangeProgress::whole(ReplyKind::Nothing),
             Kind::Network(_)
             | Kind::NeverWhole
             | Kind::Status
             | Kind::Judged
-            | Kind::Told
-            | Kind::ClosedEarly => Progress::whole(Came::Answer),
+            | Kind::InBody
+            | Kind::ClosedEarly => ExchangeProgress::whole(ReplyKind::Answer),
         };
         let words = ErrorText::new(&error.message).named(error.names().chain(network));
         let text = error.message.clone();
@@ -457,8 +458,8 @@ impl Failure {
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::Judged | Kind::ClosedEarly => true,
             // Unnamed errors also include those that we make of an unreadable answer.
-            Kind::Told if self.error.names().next().is_none() => !self.words.is_about_validation(),
-            Kind::Status | Kind::Told => match self.blame() {
+            Kind::InBody if self.error.names().next().is_none() => !self.words.is_about_validation(),
+            Kind::Status | Kind::InBody => match self.blame() {
                 Blame::Channel => true,
                 Blame::Model => !self.is_of_made_up_name,
                 Blame::Nobody => false,
@@ -471,7 +472,7 @@ impl Failure {
     fn blame(&self) -> Blame {
         let names = self.error.names();
         let status = match self.kind {
-            Kind::Told => failure::status_named(names.clone()).unwrap_or(200),
+            Kind::InBody => failure::status_named(names.clone()).unwrap_or(200),
             _ => self.status,
         };
         failure::blame(status, names)
@@ -483,20 +484,20 @@ impl Failure {
     }
 
     /// Returns where the request may be sent again, whether or not that would help.
-    pub(super) fn may_repeat(&self, work: Work) -> Repeat {
-        self.progress.may_repeat(work)
+    pub(super) fn retry_scope(&self, work: WorkKind) -> RetryScope {
+        self.progress.retry_scope(work)
     }
 
     /// Whether another channel may get the request, and may do better.
-    pub(super) fn may_retry(&self, work: Work) -> bool {
-        self.may_repeat(work) >= Repeat::Elsewhere && self.is_of_this_channel()
+    pub(super) fn may_retry(&self, work: WorkKind) -> bool {
+        self.retry_scope(work) >= RetryScope::Elsewhere && self.is_of_this_channel()
     }
 
     /// Whether another channel may do better.
     fn is_of_this_channel(&self) -> bool {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::ClosedEarly | Kind::Local => true,
-            Kind::Told | Kind::Unsupported | Kind::Busy => true,
+            Kind::InBody | Kind::Unsupported | Kind::Busy => true,
             Kind::Invalid | Kind::NeverWhole | Kind::Overloaded => false,
             Kind::Status => self.blame() != Blame::Nobody || failure::should_retry(self.status, &self.words),
         }
@@ -508,8 +509,8 @@ impl Failure {
     }
 
     /// Whether another address of the same site may get the request, and may do better.
-    pub(super) fn rotates_address(&self, work: Work) -> bool {
-        self.may_repeat(work) == Repeat::Here && self.blames_address()
+    pub(super) fn rotates_address(&self, work: WorkKind) -> bool {
+        self.retry_scope(work) == RetryScope::Here && self.blames_address()
     }
 
     /// Spares the channel, because it has another address, to which the next request is sent.
@@ -524,7 +525,7 @@ impl Failure {
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::ClosedEarly => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
-            Kind::NeverWhole | Kind::Judged | Kind::Told | Kind::Local => false,
+            Kind::NeverWhole | Kind::Judged | Kind::InBody | Kind::Local => false,
             Kind::Unsupported | Kind::Invalid | Kind::Busy | Kind::Overloaded => false,
         }
     }

@@ -10,18 +10,19 @@ fn only_what_happened_up_there_is_the_fault_of_the_channel() {
         (ErrorKind::Exhausted, false),
         (ErrorKind::Expired, false),
     ] {
-        let failure = Failure::network(kind, "the cause", Progress::UNSENT);
+        let failure = Failure::network(kind, "the cause", ExchangeProgress::UNSENT);
         assert_eq!(failure.is_channel_fault(), is_fault, "{kind:?}");
-        assert_eq!(failure.rotates_address(Work::Text), is_fault, "{kind:?}");
-        assert!(failure.may_retry(Work::Text), "{kind:?}: a connection may be open elsewhere");
+        assert_eq!(failure.rotates_address(WorkKind::Text), is_fault, "{kind:?}");
+        assert!(failure.may_retry(WorkKind::Text), "{kind:?}: a connection may be open elsewhere");
         assert!(!failure.of_one_address().is_channel_fault(), "{kind:?}: another address may do");
     }
 }
 
 #[test]
 fn what_may_have_been_carried_out_is_not_asked_for_again() {
-    let unsent = || Failure::network(ErrorKind::Connect, "the cause", Progress::UNSENT);
-    let lost = || Failure::network(ErrorKind::Closed, "the cause", Progress::whole(Came::Nothing));
+    let unsent = || Failure::network(ErrorKind::Connect, "the cause", ExchangeProgress::UNSENT);
+    let lost =
+        || Failure::network(ErrorKind::Closed, "the cause", ExchangeProgress::whole(ReplyKind::Nothing));
     let status =
         |status| Failure::status(status, "/x", &AnswerHeaders::default(), Bytes::from_static(b"{}"), true, 0);
     let late = Failure::first_byte_timeout(Duration::from_secs(1));
@@ -38,10 +39,10 @@ fn what_may_have_been_carried_out_is_not_asked_for_again() {
         (status(408), [true, true, false, false]),
         (status(400), [false; 4]),
     ] {
-        assert_eq!(failure.rotates_address(Work::Text), text_here, "{failure:?}");
-        assert_eq!(failure.may_retry(Work::Text), text_elsewhere, "{failure:?}");
-        assert_eq!(failure.rotates_address(Work::Creation), creation_here, "{failure:?}");
-        assert_eq!(failure.may_retry(Work::Creation), creation_elsewhere, "{failure:?}");
+        assert_eq!(failure.rotates_address(WorkKind::Text), text_here, "{failure:?}");
+        assert_eq!(failure.may_retry(WorkKind::Text), text_elsewhere, "{failure:?}");
+        assert_eq!(failure.rotates_address(WorkKind::Creation), creation_here, "{failure:?}");
+        assert_eq!(failure.may_retry(WorkKind::Creation), creation_elsewhere, "{failure:?}");
     }
 }
 

@@ -36,12 +36,12 @@ const OLLAMA: [&str; 14] = [
 
 /// An interface that is not served here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum ForeignApi {
     Cohere,
     Ollama,
 }
 
-impl Foreign {
+impl ForeignApi {
     /// Returns the interface to which a path without a handler belongs, where it is known.
     pub fn at(path: &str) -> Option<Self> {
         let path = percent_decode_str(path).decode_utf8_lossy();
@@ -70,11 +70,11 @@ mod tests {
     #[test]
     fn a_foreign_path_is_known_by_its_first_segments() {
         for (path, expected) in [
-            ("/v2/rerank", Some(Foreign::Cohere)),
-            ("/v2", Some(Foreign::Cohere)),
-            ("/api/chat", Some(Foreign::Ollama)),
-            ("/%61pi/tags", Some(Foreign::Ollama)),
-            ("/api/blobs/sha256:0", Some(Foreign::Ollama)),
+            ("/v2/rerank", Some(ForeignApi::Cohere)),
+            ("/v2", Some(ForeignApi::Cohere)),
+            ("/api/chat", Some(ForeignApi::Ollama)),
+            ("/%61pi/tags", Some(ForeignApi::Ollama)),
+            ("/api/blobs/sha256:0", Some(ForeignApi::Ollama)),
             ("/api/chats", None),
             ("/api/sites", None),
             ("/api", None),
@@ -82,7 +82,7 @@ mod tests {
             ("/v22/x", None),
             ("/", None),
         ] {
-            assert_eq!(Foreign::at(path), expected, "{path}");
+            assert_eq!(ForeignApi::at(path), expected, "{path}");
         }
     }
 }

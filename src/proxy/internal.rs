@@ -11,7 +11,7 @@ use hyper::{HeaderMap, Method, Uri};
 use crate::http::bearer::LastToken;
 use crate::http::body::RequestBody;
 use crate::http::request::{Internal, Parts};
-use crate::http::router::Found;
+use crate::http::router::RouteMatch;
 use crate::http::timer::ReusableTimer;
 use crate::http::{Query, Request, Response};
 use crate::ids::ChannelId;
@@ -30,7 +30,7 @@ pub struct InternalRequest {
 
 /// Sends a request to the proxy's own routes; `None` where there is no such route.
 pub async fn send(proxy: &Arc<Proxy>, request: InternalRequest) -> Option<Response> {
-    let Found::Route(route, params) = proxy.router.find(&request.method, request.target.path()) else {
+    let RouteMatch::Route(route, params) = proxy.router.find(&request.method, request.target.path()) else {
         return None;
     };
     let here = Ipv4Addr::LOCALHOST;

@@ -40,7 +40,7 @@
 //! | `socket_opener` | who opened a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, searches, forms (read by `form_body`), videos, uploads |
 //! | `batches` | many requests for one model, which one account works off in its own time |
-//! | `pipeline`, `answered` | the steps in their order; their result |
+//! | `pipeline`, `client_answer` | the steps in their order; their result |
 //! | `call_signatures` | signatures of tool calls that clients cannot carry |
 //! | `key` | the limits of the key that a call is made with; what its holder is told about usage |
 //! | `tail` | the end of an answer that is too long to be held |
@@ -53,7 +53,6 @@
 mod addresses;
 mod admit;
 mod alerts;
-mod answered;
 mod ask;
 mod attempt;
 pub mod auth;
@@ -62,6 +61,7 @@ mod call;
 mod call_signatures;
 mod channel_addresses;
 mod client;
+mod client_answer;
 mod commit;
 mod compose;
 mod cost;

@@ -2,7 +2,7 @@
 
 use crate::dialect::{Dialect, embeddings};
 use crate::platform::Platform;
-use crate::upstream::Work;
+use crate::upstream::WorkKind;
 
 /// The path at which Google's Code Assist API counts tokens.
 pub(super) const CODE_ASSIST_COUNT: &str = "/v1internal:countTokens";
@@ -76,13 +76,13 @@ impl Operation {
     }
 
     /// Returns the kind of work that an upstream does for it.
-    pub(super) fn work(self, dialect: Dialect) -> Work {
+    pub(super) fn work(self, dialect: Dialect) -> WorkKind {
         match self {
-            Self::CountTokens => Work::Lookup,
-            Self::EditImage | Self::VaryImage | Self::CreateVideo | Self::CreateBatch => Work::Creation,
-            Self::Answer if dialect == Dialect::Images => Work::Creation,
-            Self::OfGemini(action) if is_creation(action) => Work::Creation,
-            _ => Work::Text,
+            Self::CountTokens => WorkKind::Lookup,
+            Self::EditImage | Self::VaryImage | Self::CreateVideo | Self::CreateBatch => WorkKind::Creation,
+            Self::Answer if dialect == Dialect::Images => WorkKind::Creation,
+            Self::OfGemini(action) if is_creation(action) => WorkKind::Creation,
+            _ => WorkKind::Text,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::dialect::Dialect;
-use crate::ids::ServedBy;
+use crate::ids::ChannelOrMember;
 use crate::limits::{Lease, SlotRefused};
 use crate::proxy::Proxy;
 use crate::routing::{
@@ -16,7 +16,7 @@ use crate::time::now_ms;
 
 use super::attempt::{Choice, Slots};
 use super::call::Call;
-use super::retry::formats::{MemoryKey, is_native, is_served};
+use super::retry::dialect_order::{DialectMemoryKey, is_native, is_served};
 
 /// How often a request looks again, before it queues, when a free slot that it saw is taken by another request.
 const FREE_SLOT_TRIES: usize = 16;
@@ -36,7 +36,7 @@ pub(super) enum Picked {
 /// Picks a channel and takes its slots, the one of its session first. Sites with a free slot are preferred; only when
 /// every eligible site is full does the request queue, at the picked one. A first attempt prefers the channel that served
 /// the conversation last.
-pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[ServedBy]) -> Picked {
+pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[ChannelOrMember]) -> Picked {
     let bound =
         call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&proxy.core));
     match pick_free(proxy, call, tried, bound).await {
@@ -50,8 +50,8 @@ pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[ServedBy]) ->
 async fn pick_free(
     proxy: &Arc<Proxy>,
     call: &Call,
-    tried: &[ServedBy],
-    bound: Option<ServedBy>,
+    tried: &[ChannelOrMember],
+    bound: Option<ChannelOrMember>,
 ) -> Option<Picked> {
     for _ in 0..FREE_SLOT_TRIES {
         let (chosen, some_are_full) = choose_free(proxy, call, tried, bound);
@@ -88,8 +88,8 @@ async fn pick_free(
 async fn pick_in_queue(
     proxy: &Arc<Proxy>,
     call: &Call,
-    tried: &[ServedBy],
-    bound: Option<ServedBy>,
+    tried: &[ChannelOrMember],
+    bound: Option<ChannelOrMember>,
 ) -> Picked {
     let choice = match choose(proxy, call, tried, bound, &|_| true) {
         Chosen::Channel(choice) => choice,
@@ -122,7 +122,7 @@ async fn pick_in_queue(
 
 /// Checks the choice again after a wait, during which its channel may have been deleted or disabled, or have failed
 /// another request.
-fn still_offered(proxy: &Proxy, call: &Call, tried: &[ServedBy], choice: Choice) -> Option<Choice> {
+fn still_offered(proxy: &Proxy, call: &Call, tried: &[ChannelOrMember], choice: Choice) -> Option<Choice> {
     let key = choice.channel.key();
     match choose(proxy, call, tried, None, &|channel| channel.key() == key) {
         Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
@@ -182,7 +182,12 @@ enum Chosen {
 }
 
 /// Selects among the channels whose site has a free slot; also returns whether any was skipped as full.
-fn choose_free(proxy: &Proxy, call: &Call, tried: &[ServedBy], bound: Option<ServedBy>) -> (Chosen, bool) {
+fn choose_free(
+    proxy: &Proxy,
+    call: &Call,
+    tried: &[ChannelOrMember],
+    bound: Option<ChannelOrMember>,
+) -> (Chosen, bool) {
     let some_are_full = Cell::new(false);
     let has_free_slot = |channel: &Channel| {
         let free = is_unlimited(channel) || proxy.core.leases.has_free_slot(channel.account.site.id);
@@ -196,8 +201,8 @@ fn choose_free(proxy: &Proxy, call: &Call, tried: &[ServedBy], bound: Option<Ser
 fn choose(
     proxy: &Proxy,
     call: &Call,
-    tried: &[ServedBy],
-    bound: Option<ServedBy>,
+    tried: &[ChannelOrMember],
+    bound: Option<ChannelOrMember>,
     may_take: &dyn Fn(&Channel) -> bool,
 ) -> Chosen {
     let snapshot = proxy.core.snapshot.load();
@@ -228,8 +233,8 @@ fn choose(
     let is_bridged = dialect == Dialect::Completions || call.operation.is_embedding();
     let has_it = |channel: &Channel| {
         let (site, now) = (&channel.account.site, query.now);
-        let key = MemoryKey { site: site.id, client: dialect, model: &call.model };
-        offers(channel) && is_native(&proxy.formats, site.platform, key, now)
+        let key = DialectMemoryKey { site: site.id, client: dialect, model: &call.model };
+        offers(channel) && is_native(&proxy.dialect_memory, site.platform, key, now)
     };
     let first = SelectionQuery { surface: &has_it, ..query };
     let native = is_bridged.then(|| select(&matched, &first, &mut random));

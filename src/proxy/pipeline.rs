@@ -23,17 +23,17 @@ use crate::proxy::Proxy;
 use crate::routing::eligibility::{Obstacle, RouteRequest};
 use crate::routing::{Channel, SelectionQuery};
 use crate::time::now_ms;
-use crate::upstream::Repeat;
+use crate::upstream::RetryScope;
 
 use super::addresses;
 use super::admit::admit;
 use super::alerts;
-use super::answered::Answered;
 use super::attempt::{Attempt, Slots};
 use super::auth::Caller;
 use super::batches::NewBatch;
 use super::call::{Call, Head};
 use super::client::Family;
+use super::client_answer::ClientAnswer;
 use super::failure::Failure;
 use super::headers;
 use super::operation::{CallKind, Operation};
@@ -41,9 +41,9 @@ use super::pick::{Picked, pick};
 use super::realtime::Opening;
 use super::relay::heartbeats::BeforeAnswer;
 use super::relay::{own_usage, renamed};
-use super::reply::{ErrorShape, not_again};
+use super::reply::{ErrorShape, forbid_retry};
 use super::responses::previous;
-use super::retry::formats::is_served;
+use super::retry::dialect_order::is_served;
 use super::trace::choice::trace_of;
 
 /// Reads the body of a call and serves it.
@@ -121,7 +121,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         return refusal;
     }
     call.trace = trace_of(&proxy.core, &call);
-    let mut response = previous::remember(proxy, &call, route(proxy, &call, Way::Answer).await);
+    let mut response = previous::remember(proxy, &call, route(proxy, &call, CallPurpose::Answer).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
     }
@@ -171,24 +171,24 @@ fn estimated_count(shape: ErrorShape, body: &Bytes) -> Response {
 
 /// Opens a socket for a client at the first channel that has one; returns a refusal if none has.
 pub(super) async fn open_socket(proxy: &Arc<Proxy>, opening: &Opening) -> Response {
-    route(proxy, &opening.call, Way::Socket(opening)).await.response
+    route(proxy, &opening.call, CallPurpose::Socket(opening)).await.response
 }
 
 /// Creates a batch at the first channel that takes it; returns a refusal if none does.
 pub(super) async fn create_batch(proxy: &Arc<Proxy>, batch: &Arc<NewBatch>) -> Response {
-    route(proxy, &batch.call, Way::Batch(batch)).await.response
+    route(proxy, &batch.call, CallPurpose::Batch(batch)).await.response
 }
 
 /// The kind of request that a channel is asked for.
 #[derive(Clone, Copy)]
-enum Way<'a> {
+enum CallPurpose<'a> {
     Answer,
     Socket(&'a Opening),
     Batch(&'a Arc<NewBatch>),
 }
 
 /// Tries channels until one answers, none is left, or the attempts are used up.
-async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
+async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientAnswer {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
@@ -221,10 +221,10 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
         };
         tried.push(choice.channel.key());
         let answered = match way {
-            Way::Answer => addresses::attempt(proxy, call, &choice, number, slots).await,
+            CallPurpose::Answer => addresses::attempt(proxy, call, &choice, number, slots).await,
             // Boxed, because both are rare.
-            Way::Socket(opening) => Box::pin(opening.attempt(proxy, &choice, number, slots)).await,
-            Way::Batch(batch) => Box::pin(batch.attempt(proxy, &choice, number, slots)).await,
+            CallPurpose::Socket(opening) => Box::pin(opening.attempt(proxy, &choice, number, slots)).await,
+            CallPurpose::Batch(batch) => Box::pin(batch.attempt(proxy, &choice, number, slots)).await,
         };
         match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,
@@ -240,9 +240,9 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
 /// Answers a request that goes to no other channel. If the upstream may have made the thing all the same, the answer also
 /// tells the client's SDK not to retry.
 fn refused_for_good(call: &Call, failure: Failure) -> Response {
-    let may_be_made = failure.may_repeat(call.work()) == Repeat::Nowhere;
+    let may_be_made = failure.retry_scope(call.work()) == RetryScope::Nowhere;
     let response = failure.into_response(call.shape);
-    if may_be_made { not_again(response) } else { response }
+    if may_be_made { forbid_retry(response) } else { response }
 }
 
 fn is_unknown_model(core: &Core, call: &Call) -> bool {

@@ -15,7 +15,7 @@ use crate::keys::OverLimit;
 use crate::request_id::RequestId;
 use crate::time::Millis;
 
-use super::auth::Refused;
+use super::auth::AuthRefusal;
 use super::headers;
 use super::key::over_limit::refused_by;
 
@@ -91,12 +91,12 @@ impl ErrorShape {
     }
 
     /// Builds the error for something that the upstream made but that is lost here: asking again would make another.
-    pub(super) fn made_and_lost(self, message: &str) -> Response {
-        not_again(self.refuse(503, message, None, None))
+    pub(super) fn creation_lost(self, message: &str) -> Response {
+        forbid_retry(self.refuse(503, message, None, None))
     }
 
     /// Builds the refusal of a caller that is not let in.
-    pub(super) fn reject_caller(self, refused: &Refused) -> Response {
+    pub(super) fn reject_caller(self, refused: &AuthRefusal) -> Response {
         self.refuse(refused.status(), &refused.message(), Some(refused.code()), None)
     }
 
@@ -188,13 +188,13 @@ fn status_code(status: u16) -> StatusCode {
 }
 
 /// Tells the client's SDK not to send the request again: those of OpenAI and Anthropic heed this header.
-pub(super) fn not_again(mut response: Response) -> Response {
+pub(super) fn forbid_retry(mut response: Response) -> Response {
     response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
     response
 }
 
 /// Returns the response of a handler that ends early where it refuses.
-pub(super) fn either(answer: Result<Response, Response>) -> Response {
+pub(super) fn response_of(answer: Result<Response, Response>) -> Response {
     answer.unwrap_or_else(|refusal| refusal)
 }
 

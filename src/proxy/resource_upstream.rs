@@ -24,7 +24,7 @@ use crate::routing::{Credential, Endpoint, Secret, Site, add_secrets};
 use crate::store::accounts::{self, AccountRow};
 use crate::store::snapshot::{credential, site_of_account};
 use crate::store::{self, Store, sites, tokens};
-use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, Work};
+use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, WorkKind};
 
 use super::call::forwarded_query;
 use super::channel_addresses::ChannelAddresses;
@@ -196,7 +196,7 @@ impl ResourceUpstream {
         proxy: &Proxy,
         request: &ResourceRequest<'_>,
     ) -> Result<UpstreamResponse, Failure> {
-        let work = Work::of_method(&request.method);
+        let work = WorkKind::of_method(&request.method);
         let mut addresses = ChannelAddresses::new(&proxy.core, &self.endpoints, work);
         while let Some(endpoint) = addresses.next_address() {
             if let Some(answer) =

@@ -13,7 +13,7 @@ use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
-use super::auth::{self, Caller, PresentedToken, Refused};
+use super::auth::{self, AuthRefusal, Caller, PresentedToken};
 use super::key::usage;
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
@@ -343,7 +343,7 @@ fn let_in(
     core: &Core,
     request: &Request,
     dialect: Option<Dialect>,
-    authenticate: fn(&Core, &PresentedToken<'_>) -> Result<Caller, Refused>,
+    authenticate: fn(&Core, &PresentedToken<'_>) -> Result<Caller, AuthRefusal>,
 ) -> Result<Caller, Box<Response>> {
     if let Some(internal) = &request.internal {
         return Ok(Caller { key: None, forced_channel: internal.forced_channel });

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(begun.elapsed(), WHOLE_TIMEOUT);
         assert!(failure.text.contains("not whole within 900 s"), "{}", failure.text);
         assert_eq!(failure.status, 504);
-        let may_retry = failure.may_retry(upstream::Work::Text);
+        let may_retry = failure.may_retry(upstream::WorkKind::Text);
         assert!(!failure.is_channel_fault() && !may_retry, "it was answered, and billed");
         let silent = timeouts.wait(Duration::ZERO, pin!(std::future::pending::<()>())).await;
         assert!(silent.is_err());

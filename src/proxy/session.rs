@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use crate::core::Core;
 use crate::dialect::envelope::{Envelope, Thread};
 use crate::dialect::json;
-use crate::ids::{KeyId, ServedBy};
+use crate::ids::{ChannelOrMember, KeyId};
 use crate::routing::Conversation;
 use crate::routing::pattern::lower_case;
 use crate::settings::Settings;
@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// Returns the channel that served the conversation last.
-    pub(super) fn channel(&self, core: &Core) -> Option<ServedBy> {
+    pub(super) fn channel(&self, core: &Core) -> Option<ChannelOrMember> {
         core.affinity.lookup(self.conversation, now_ms())
     }
 }

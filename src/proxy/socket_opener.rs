@@ -11,10 +11,10 @@ use crate::http::{Query, Request};
 use crate::limits::IdentityWindows;
 use crate::uuid;
 
-use super::auth::{self, Caller, PresentedToken, Refused};
+use super::auth::{self, AuthRefusal, Caller, PresentedToken};
 
 /// The caller of a socket, and the request that opened it.
-pub(super) struct Opener {
+pub(super) struct SocketOpener {
     pub(super) headers: HeaderMap,
     pub(super) query: Query,
     /// Whether the caller is this machine.
@@ -26,12 +26,12 @@ pub(super) struct Opener {
     pub(super) session: String,
 }
 
-impl Opener {
+impl SocketOpener {
     /// Authenticates the request for a socket.
     ///
     /// # Errors
     /// Fails when the caller is not let in.
-    pub(super) fn let_in(core: &Core, request: &Request) -> Result<Self, Refused> {
+    pub(super) fn let_in(core: &Core, request: &Request) -> Result<Self, AuthRefusal> {
         let shown = PresentedToken::from(request);
         let local = shown.local;
         let rates = auth::authenticate(core, &shown)?.rates(&core.rates).clone();
@@ -47,7 +47,7 @@ impl Opener {
     }
 
     /// Authenticates the caller again, with the current keys.
-    pub(super) fn caller(&self, core: &Core) -> Result<Caller, Refused> {
+    pub(super) fn caller(&self, core: &Core) -> Result<Caller, AuthRefusal> {
         let Self { headers, query, local, client_ip, last_token, .. } = self;
         let (local, client_ip) = (*local, *client_ip);
         auth::authenticate(core, &PresentedToken { headers, query, local, client_ip, last_token })

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::batches::turns::BatchTurns;
+use super::batches::locks::BatchLocks;
 use super::call_signatures::CallSignatures;
-use super::responses::holders::ResponseOwners;
+use super::responses::id_owners::IdOwners;
 use super::responses::pending::BackgroundResponses;
 use super::responses::turns::ResponseStore;
-use super::retry::formats::Memory as FormatMemory;
-use super::retry::left_out::LeftOut;
+use super::retry::dialect_order::DialectMemory;
+use super::retry::member_refusals::MemberRefusals;
 use super::retry::site_refusals::SiteRefusals;
 use crate::core::Core;
 use crate::http::Route;
@@ -25,21 +25,21 @@ pub struct Proxy {
     /// The memory budget for converting large bodies from one dialect to another.
     pub conversions: Conversions,
     /// The dialects that sites have refused.
-    pub formats: FormatMemory,
+    pub dialect_memory: DialectMemory,
     /// The sites that have refused a `prompt_cache_key`.
     pub cache_keys: SiteRefusals,
     /// The request members that models have refused.
-    pub left_out: LeftOut,
+    pub member_refusals: MemberRefusals,
     /// The sites that have refused a WebSocket.
     pub sockets: SiteRefusals,
     /// Answers that clients may refer to and that no upstream keeps.
     pub stored_responses: Arc<ResponseStore>,
     /// The owners of the answers that upstreams store.
-    pub response_owners: ResponseOwners,
+    pub response_owners: IdOwners,
     /// Answers that are being made in the background.
     pub background_responses: BackgroundResponses,
     /// The batches that are being booked.
-    pub batches: BatchTurns,
+    pub batches: BatchLocks,
     /// Signatures of tool calls that clients cannot carry.
     pub call_signatures: Arc<CallSignatures>,
     /// The sessions that are at work on each channel right now.
@@ -53,14 +53,14 @@ impl Proxy {
             jobs: jobs.clone(),
             router: Router::of(routes),
             conversions: Conversions::new(core.config.proxy.conversion_memory),
-            formats: FormatMemory::default(),
+            dialect_memory: DialectMemory::default(),
             cache_keys: SiteRefusals::default(),
-            left_out: LeftOut::default(),
+            member_refusals: MemberRefusals::default(),
             sockets: SiteRefusals::default(),
             stored_responses: Arc::default(),
-            response_owners: ResponseOwners::default(),
+            response_owners: IdOwners::default(),
             background_responses: BackgroundResponses::default(),
-            batches: BatchTurns::default(),
+            batches: BatchLocks::default(),
             call_signatures: Arc::default(),
             session_leases: SessionLeases::default(),
         })

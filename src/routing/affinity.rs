@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard};
 use foldhash::quality::RandomState;
 
 use crate::fast_map::FastMap;
-use crate::ids::{ChannelId, ServedBy};
+use crate::ids::{ChannelId, ChannelOrMember};
 use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -49,7 +49,7 @@ pub struct Affinity {
 
 #[derive(Clone, Copy, Debug)]
 struct Binding {
-    channel: ServedBy,
+    channel: ChannelOrMember,
     expires: Millis,
 }
 
@@ -62,20 +62,20 @@ impl Affinity {
     }
 
     /// Returns the channel that a conversation is bound to.
-    pub fn lookup(&self, conversation: Conversation, now: Millis) -> Option<ServedBy> {
+    pub fn lookup(&self, conversation: Conversation, now: Millis) -> Option<ChannelOrMember> {
         let binding = *self.shard(conversation).get(&conversation)?;
         (binding.expires > now).then_some(binding.channel)
     }
 
     /// Binds the conversation to the channel that served it, until `expires` or until a later success moves it.
-    pub fn bind(&self, conversation: Conversation, channel: ServedBy, expires: Millis) {
+    pub fn bind(&self, conversation: Conversation, channel: ChannelOrMember, expires: Millis) {
         let mut shard = self.shard(conversation);
         make_room(&mut shard, &conversation, MAX_CONVERSATIONS / SHARDS, |binding| binding.expires);
         shard.insert(conversation, Binding { channel, expires });
     }
 
     /// Removes the binding of a conversation whose channel failed, if it still points there.
-    pub fn unbind(&self, conversation: Conversation, channel: ServedBy) {
+    pub fn unbind(&self, conversation: Conversation, channel: ChannelOrMember) {
         let mut shard = self.shard(conversation);
         if shard.get(&conversation).is_some_and(|binding| binding.channel == channel) {
             shard.remove(&conversation);
@@ -89,8 +89,8 @@ impl Affinity {
         }
         for shard in &self.shards {
             lock(shard).retain(|_, binding| match binding.channel {
-                ServedBy::Channel(id) => !channels.contains(&id),
-                ServedBy::Member(_) => true,
+                ChannelOrMember::Channel(id) => !channels.contains(&id),
+                ChannelOrMember::Member(_) => true,
             });
         }
     }
@@ -110,7 +110,7 @@ impl Default for Affinity {
 mod tests {
     use super::*;
 
-    fn key(id: i64) -> ServedBy {
+    fn key(id: i64) -> ChannelOrMember {
         ChannelId::new(id).into()
     }
 

@@ -14,7 +14,7 @@ use super::route::{Channel, Route, UnitRole, serving};
 use super::score::Conditions;
 use super::site::AccountStatus;
 use super::turn::next_member;
-use crate::ids::ServedBy;
+use crate::ids::ChannelOrMember;
 use crate::time::Millis;
 
 /// The request that a selection is made for.
@@ -24,7 +24,7 @@ pub struct SelectionQuery<'a> {
     pub model: &'a str,
     pub policy: &'a Policy,
     /// The channels that this request has tried already.
-    pub tried: &'a [ServedBy],
+    pub tried: &'a [ChannelOrMember],
     pub now: Millis,
     /// Whether a channel's upstream can answer on the surface of this request.
     pub surface: &'a dyn Fn(&Channel) -> bool,

@@ -36,14 +36,14 @@ pub struct Assessment<'r> {
     pub obstacles: Vec<Obstacle>,
     /// Whether recent failures put the channel behind others; always false where channels take turns.
     pub recently_failed: bool,
-    pub place: Place,
+    pub place: SelectionStage,
     /// The channel's present share of the requests, from 0 to 1.
     pub share: f64,
 }
 
 /// How far a channel gets in the selection.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum SelectionStage {
     NotEligible,
     /// Channels of a more preferred priority are eligible.
     LaterPriority,
@@ -80,7 +80,8 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
     let turns_go_round = found.route.strategy == Strategy::RoundRobin;
     let assess = |channel: &'r Arc<Channel>| {
         let obstacles: Vec<_> = request.obstacles(channel).collect();
-        let place = if obstacles.is_empty() { Place::LaterPriority } else { Place::NotEligible };
+        let place =
+            if obstacles.is_empty() { SelectionStage::LaterPriority } else { SelectionStage::NotEligible };
         let recently_failed = !turns_go_round && request.failed_recently(channel);
         Assessment { channel, obstacles, recently_failed, place, share: 0.0 }
     };
@@ -90,7 +91,7 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
     let eligible = match others.is_empty() {
         true => near_limit,
         false => {
-            near_limit.iter().for_each(|channel| sheet.put(channel, Place::NearLimit, 0.0));
+            near_limit.iter().for_each(|channel| sheet.put(channel, SelectionStage::NearLimit, 0.0));
             others
         }
     };
@@ -138,7 +139,7 @@ impl<'r> AssessmentTable<'r> {
         reserve
     }
 
-    fn put(&mut self, channel: &Channel, place: Place, share: f64) {
+    fn put(&mut self, channel: &Channel, place: SelectionStage, share: f64) {
         if let Some(line) = self.lines.get(&channel.id).and_then(|line| self.assessments.get_mut(*line)) {
             (line.place, line.share) = (place, share);
         }
@@ -146,10 +147,10 @@ impl<'r> AssessmentTable<'r> {
 
     fn take_avoided(&mut self, list: &Shortlist<'r>) {
         for channel in &list.behind_breaker {
-            self.put(channel, Place::BehindBreaker, 0.0);
+            self.put(channel, SelectionStage::BehindBreaker, 0.0);
         }
         for channel in &list.failed_recently {
-            self.put(channel, Place::FailedLately, 0.0);
+            self.put(channel, SelectionStage::FailedLately, 0.0);
         }
     }
 
@@ -158,7 +159,11 @@ impl<'r> AssessmentTable<'r> {
         let all_open = eligible.iter().all(|channel| open(channel));
         let next = next_in_turn(eligible.iter().copied(), request).map(|(channel, _)| channel.id);
         for channel in eligible {
-            let place = if open(channel) && !all_open { Place::BehindBreaker } else { Place::InTurn };
+            let place = if open(channel) && !all_open {
+                SelectionStage::BehindBreaker
+            } else {
+                SelectionStage::InTurn
+            };
             self.put(channel, place, if Some(channel.id) == next { 1.0 } else { 0.0 });
         }
         self.picked = next;
@@ -169,7 +174,7 @@ impl<'r> AssessmentTable<'r> {
         let scores = weigh(&list.candidates, request, found.weights);
         for ((channel, score), share) in list.candidates.iter().zip(&scores).zip(shares(&scores)) {
             let health = HealthParts::of(channel, request);
-            self.put(channel, Place::Weighed { score: *score, health }, share);
+            self.put(channel, SelectionStage::Weighed { score: *score, health }, share);
         }
     }
 
@@ -184,7 +189,7 @@ impl<'r> AssessmentTable<'r> {
         let mut put_all = |pool, sites: &[RankedSite<'r>]| {
             for site in sites {
                 for channel in &site.channels {
-                    let place = Place::Stable {
+                    let place = SelectionStage::Stable {
                         pool,
                         effective: site.effective,
                         site_channels: site.channels.len(),

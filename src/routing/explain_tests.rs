@@ -47,14 +47,14 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
     explained(route.clone(), SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [40.89, 28.18, 30.93, 0.0, 0.0]);
         assert_eq!(picked(&explanation), Some(11), "the most probable");
-        assert!(matches!(explanation.assessments[3].place, Place::LaterPriority));
-        assert!(matches!(explanation.assessments[4].place, Place::NotEligible));
+        assert!(matches!(explanation.assessments[3].place, SelectionStage::LaterPriority));
+        assert!(matches!(explanation.assessments[4].place, SelectionStage::NotEligible));
         assert_eq!(explanation.assessments[4].obstacles, [Obstacle::Disabled]);
     });
     health.fail("other", FailureWeight { penalty: 2.5, transient: false }, NOW);
     explained(route, SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation)[..3], [16.50, 39.80, 43.70]);
-        let Place::Weighed { health, score } = explanation.assessments[0].place else { panic!() };
+        let SelectionStage::Weighed { health, score } = explanation.assessments[0].place else { panic!() };
         assert_eq!(health, HealthParts { site: 1.0 / 3.5, model: 1.0 });
         assert_eq!(score.conditions.health, 1.0 / 3.5);
         assert_eq!(picked(&explanation), Some(22));
@@ -75,13 +75,13 @@ fn avoided_channels_are_named() {
     explained(route(1, "m", opened(channels())), SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [0.0, 0.0, 100.0]);
         let [one, two, _] = &explanation.assessments[..] else { panic!() };
-        assert!(matches!(one.place, Place::BehindBreaker) && !one.recently_failed);
-        assert!(matches!(two.place, Place::FailedLately) && two.recently_failed);
+        assert!(matches!(one.place, SelectionStage::BehindBreaker) && !one.recently_failed);
+        assert!(matches!(two.place, SelectionStage::FailedLately) && two.recently_failed);
     });
     let turns = Route { strategy: Strategy::RoundRobin, ..route(1, "m", opened(channels())) };
     explained(turns, SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [0.0, 100.0, 0.0]);
-        assert!(matches!(explanation.assessments[0].place, Place::BehindBreaker));
+        assert!(matches!(explanation.assessments[0].place, SelectionStage::BehindBreaker));
         assert!(!explanation.assessments[1].recently_failed, "turns go round all the same");
     });
 }
@@ -103,7 +103,7 @@ fn stable_first_shows_who_takes_turns_and_who_is_next() {
                 .assessments
                 .iter()
                 .filter_map(|one| match one.place {
-                    Place::Stable { pool, .. } => Some(pool),
+                    SelectionStage::Stable { pool, .. } => Some(pool),
                     _ => None,
                 })
                 .collect();

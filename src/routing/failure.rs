@@ -243,7 +243,7 @@ pub fn is_usage_limit(status: u16, text: &ErrorText) -> bool {
 
 /// How long a failed channel rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct ChannelRest {
     /// The end of the cooldown; until then the channel is asked only as a last resort.
     pub cooldown_until: Millis,
     /// The end of the half-open time that follows, where the provider announced that it would refuse for longer.
@@ -252,10 +252,10 @@ pub struct Rest {
 
 /// Computes the rest of a channel that failed at `now`. A provider's hint does not lengthen the cooldown: limits are lifted
 /// early, hints are wrong, and the channel may be the only one.
-pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> Rest {
+pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> ChannelRest {
     let cooldown_until = now.saturating_add(cooldown.base_ms.min(cooldown.max_ms));
     let hint = hint.map(|hint| hint.min(now.saturating_add(LONGEST_REST_MS)));
-    Rest { cooldown_until, limited_until: hint.filter(|hint| *hint > cooldown_until) }
+    ChannelRest { cooldown_until, limited_until: hint.filter(|hint| *hint > cooldown_until) }
 }
 
 /// Reads when the provider says that the channel can be used again: the reset time in the body of a reached usage limit,
@@ -444,7 +444,7 @@ mod tests {
             (TEN_MINUTES, Some(5), 600_000, None),
         ] {
             let wanted =
-                Rest { cooldown_until: now + cools, limited_until: limited.map(|after| now + after) };
+                ChannelRest { cooldown_until: now + cools, limited_until: limited.map(|after| now + after) };
             assert_eq!(rest(now, cooldown, hint), wanted, "{cooldown:?} {hint:?}");
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::*;
-use crate::ids::{AccountId, ChannelId, RouteId, ServedBy, SiteId};
+use crate::ids::{AccountId, ChannelId, ChannelOrMember, RouteId, SiteId};
 use crate::money::Usd;
 use crate::platform::Platform;
 
@@ -66,7 +66,7 @@ pub fn channel_of(id: i64, account: Account) -> Channel {
 }
 
 /// Returns the key under which `channel(id)` is told from other channels.
-pub fn key(id: i64) -> ServedBy {
+pub fn key(id: i64) -> ChannelOrMember {
     ChannelId::new(id).into()
 }
 

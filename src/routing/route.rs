@@ -11,7 +11,7 @@ use super::live::ChannelLive;
 use super::pattern::ModelPattern;
 use super::site::{Account, Credential};
 use super::unit::UnitStrategy;
-use crate::ids::{ChannelId, RouteId, ServedBy, TokenId};
+use crate::ids::{ChannelId, ChannelOrMember, RouteId, TokenId};
 use crate::time::Millis;
 
 /// One way to serve a route: an account, with one of its tokens or its own credential.
@@ -105,10 +105,10 @@ impl UnitRole {
 
 impl Channel {
     /// Returns the key that tells this channel from every other one, including the other members of its unit.
-    pub fn key(&self) -> ServedBy {
+    pub fn key(&self) -> ChannelOrMember {
         match self.unit {
-            UnitRole::Member { .. } => ServedBy::Member(self.account.id),
-            UnitRole::Nothing | UnitRole::Whole { .. } => ServedBy::Channel(self.id),
+            UnitRole::Member { .. } => ChannelOrMember::Member(self.account.id),
+            UnitRole::Nothing | UnitRole::Whole { .. } => ChannelOrMember::Channel(self.id),
         }
     }
 

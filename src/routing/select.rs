@@ -21,7 +21,7 @@ use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
 use super::stable;
 use super::turn::turn;
-use crate::ids::{RouteId, ServedBy};
+use crate::ids::{ChannelOrMember, RouteId};
 use crate::time::Millis;
 
 /// The outcome of a selection.
@@ -119,16 +119,16 @@ fn pick<'r>(
 pub fn select_bound<'r>(
     found: &Match<'r>,
     query: &SelectionQuery<'r>,
-    key: ServedBy,
+    key: ChannelOrMember,
 ) -> Option<Selection<'r>> {
     let request = RouteRequest::new(found.route, found.by_display_name, query);
     let channels = &found.route.channels;
     let channel = match key {
-        ServedBy::Channel(id) => {
+        ChannelOrMember::Channel(id) => {
             let at = channels.binary_search_by_key(&id, |channel| channel.id).ok()?;
             request.member(&channels[at])
         }
-        ServedBy::Member(_) => {
+        ChannelOrMember::Member(_) => {
             channels.iter().flat_map(|channel| channel.unit.members()).find(|member| member.key() == key)?
         }
     };

@@ -4,7 +4,7 @@ use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
 use crate::error_words::ErrorText;
-use crate::ids::{AccountId, ServedBy, SiteId, TokenId};
+use crate::ids::{AccountId, ChannelOrMember, SiteId, TokenId};
 use crate::money::Usd;
 use crate::routing::eligibility::Obstacle;
 use crate::routing::fixture::*;
@@ -370,7 +370,7 @@ fn the_load_of_a_channel_lowers_its_share() {
 
 #[test]
 fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
-    let bound = |strategy, channel_of: fn(Channel) -> Channel, tried: &[ServedBy]| {
+    let bound = |strategy, channel_of: fn(Channel) -> Channel, tried: &[ChannelOrMember]| {
         let channels = vec![channel(1), channel_of(Channel { priority: 9, weight: 0, ..channel(2) })];
         let snapshot = snapshot(vec![Route { strategy, ..route(1, "m", channels) }]);
         let policy = Policy::default();

@@ -2,7 +2,7 @@
 
 pub use super::account_state::{AccountStatus, CredentialMode, Health, HealthState};
 use super::sql::{Changes, Fields, Statement, Value};
-use super::touches::Part;
+use super::touches::TouchedKind;
 use super::{Error, Result, Secret, Store, route_units};
 use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
@@ -57,7 +57,7 @@ pub struct AccountRow {
 impl AccountRow {
     /// Whether the account's connections may take another route than those of its site (a proxy of its own or
     /// the system proxy).
-    pub fn goes_its_own_way(&self) -> bool {
+    pub fn has_own_proxy(&self) -> bool {
         self.proxy_url.is_some() || self.use_system_proxy
     }
 
@@ -253,7 +253,7 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
             ("updated_at", now.into()),
         ],
     )
-    .inserting(Part::Account))
+    .inserting(TouchedKind::Account))
 }
 
 /// Changes an account; fails with [`Error::NotFound`] when it no longer exists.
@@ -330,7 +330,7 @@ pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Re
     }
     changes.set_some("sub2api_token_expires_at", patch.sub2api_token_expires_at);
     changes.set_some("extra", patch.extra);
-    Ok(changes.update(TABLE, id).touching(Part::Account, [id.into()]))
+    Ok(changes.update(TABLE, id).touching(TouchedKind::Account, [id.into()]))
 }
 
 /// A session that was renewed at its site.
@@ -368,7 +368,7 @@ pub async fn renew(store: &Store, id: AccountId, version: i64, session: &Renewed
          status = CASE WHEN status IN ('expired', 'unhealthy') THEN 'active' ELSE status END \
          WHERE id = ? AND credential_version = ?"
     );
-    let renewal = Statement::new(sql, args).must_change().touching(Part::Account, [id.into()]);
+    let renewal = Statement::new(sql, args).must_change().touching(TouchedKind::Account, [id.into()]);
     store.batch(vec![renewal]).await.map(drop)
 }
 
@@ -379,7 +379,7 @@ pub fn expire_statement(account: &AccountRow) -> Statement {
     let sql = "UPDATE accounts SET status = 'expired', former_status = NULL, updated_at = ? \
                WHERE id = ? AND status IN ('active', 'unhealthy') AND credential_version = ?";
     let args = vec![now_ms().into(), account.id.into(), account.credential_version.into()];
-    Statement::new(sql, args).must_change().touching(Part::Account, [account.id.into()])
+    Statement::new(sql, args).must_change().touching(TouchedKind::Account, [account.id.into()])
 }
 
 /// Builds the statement that makes an expired or unhealthy account active again; a disabled account stays
@@ -387,7 +387,7 @@ pub fn expire_statement(account: &AccountRow) -> Statement {
 pub fn revive_statement(id: AccountId) -> Statement {
     let sql = "UPDATE accounts SET status = 'active', former_status = NULL, updated_at = ? \
                WHERE id = ? AND status IN ('expired', 'unhealthy')";
-    Statement::new(sql, vec![now_ms().into(), id.into()]).touching(Part::Account, [id.into()])
+    Statement::new(sql, vec![now_ms().into(), id.into()]).touching(TouchedKind::Account, [id.into()])
 }
 
 /// Stores the account's health.
@@ -419,7 +419,7 @@ pub async fn delete(store: &Store, id: AccountId) -> Result<()> {
     let handed_on = (!channels.is_empty()).then(|| route_units::hand_on(id, &channels));
     let delete = Statement::new("DELETE FROM accounts WHERE id = ?", vec![id.into()]);
     let mut batch: Vec<Statement> = handed_on.into_iter().collect();
-    batch.push(delete.touching(Part::Account, [id.into()]));
+    batch.push(delete.touching(TouchedKind::Account, [id.into()]));
     store.batch(batch).await.map(drop)
 }
 

@@ -13,7 +13,7 @@ const MOST: i64 = 500;
 
 /// An announcement as read from a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct SiteAnnouncement {
     pub source_key: String,
     pub title: String,
     pub content: String,
@@ -34,7 +34,7 @@ pub struct AnnouncementRow {
     pub id: AnnouncementId,
     pub site_id: SiteId,
     pub platform: String,
-    pub seen: Seen,
+    pub seen: SiteAnnouncement,
     pub first_seen_at: Option<Millis>,
     pub last_seen_at: Option<Millis>,
     pub read_at: Option<Millis>,
@@ -102,7 +102,7 @@ pub async fn list(store: &Store, filter: &Filter, now: Millis) -> Result<Vec<Ann
 
 fn read(row: &mut Fields<'_>) -> Result<AnnouncementRow> {
     let (id, site_id, platform) = (row.id()?, row.id()?, row.text()?);
-    let seen = Seen {
+    let seen = SiteAnnouncement {
         source_key: row.text()?,
         title: row.text()?,
         content: row.text()?,
@@ -138,7 +138,7 @@ pub async fn insert(
     store: &Store,
     site_id: SiteId,
     platform: &str,
-    seen: &Seen,
+    seen: &SiteAnnouncement,
     event: NewEvent,
     now: Millis,
 ) -> Result<AnnouncementId> {
@@ -161,7 +161,7 @@ pub async fn insert(
 }
 
 /// Returns the values of an announcement in the order of its columns.
-fn said(seen: &Seen) -> Vec<Value> {
+fn said(seen: &SiteAnnouncement) -> Vec<Value> {
     vec![
         seen.title.as_str().into(),
         seen.content.as_str().into(),
@@ -176,7 +176,7 @@ fn said(seen: &Seen) -> Vec<Value> {
 }
 
 /// Stores the current text of a known announcement; for a cleared one, only that it was seen again.
-pub async fn update(store: &Store, site_id: SiteId, seen: &Seen, now: Millis) -> Result<()> {
+pub async fn update(store: &Store, site_id: SiteId, seen: &SiteAnnouncement, now: Millis) -> Result<()> {
     let mut args = said(seen);
     args.extend([site_id.into(), seen.source_key.as_str().into()]);
     let text = Statement::new(

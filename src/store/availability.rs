@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::sql::{Fields, MAX_MARKS, OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
-use super::touches::Part;
+use super::sql::{
+    Fields, MAX_PLACEHOLDERS, OnConflict, SqlDialect, Statement, placeholders, upsert, upsert_rows,
+};
+use super::touches::TouchedKind;
 use super::{Result, Store, Value};
 use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::time::{Millis, now_ms};
 
 /// The number of models that one statement stores, with five arguments each.
-const ROWS_AT_ONCE: usize = MAX_MARKS / 5;
+const ROWS_AT_ONCE: usize = MAX_PLACEHOLDERS / 5;
 
 /// A model of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub struct Discovered {
 
 /// The result of probing a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checked {
+pub struct ProbeRecord {
     pub available: bool,
     pub latency_ms: Option<i64>,
     pub at: Millis,
@@ -182,14 +184,14 @@ pub fn replace_discovered_statements(
     let discovered = discovered.iter().map(|row| (row.model_name.as_str(), row.available, row.latency_ms));
     replace::<AccountId>(dialect, &account_id, changes(discovered, found))
         .into_iter()
-        .map(|statement| statement.touching(Part::Models, [account_id.clone()]))
+        .map(|statement| statement.touching(TouchedKind::Models, [account_id.clone()]))
         .collect()
 }
 
 /// Builds the statements that restore these models of an account and delete any others.
 pub fn restore_statements(account_id: AccountId, models: &[ModelRow]) -> Vec<Statement> {
     let gone = Statement::new("DELETE FROM model_availability WHERE account_id = ?", vec![account_id.into()])
-        .touching(Part::Models, [account_id.into()]);
+        .touching(TouchedKind::Models, [account_id.into()]);
     let rows = models.iter().map(|row| {
         let row = [
             ("account_id", account_id.into()),
@@ -199,7 +201,7 @@ pub fn restore_statements(account_id: AccountId, models: &[ModelRow]) -> Vec<Sta
             ("latency_ms", row.latency_ms.into()),
             ("checked_at", row.checked_at.into()),
         ];
-        Statement::insert("model_availability", row).touching(Part::Models, [account_id.into()])
+        Statement::insert("model_availability", row).touching(TouchedKind::Models, [account_id.into()])
     });
     std::iter::once(gone).chain(rows).collect()
 }
@@ -225,8 +227,8 @@ fn replace<I: HasModels>(
 ) -> Vec<Statement> {
     let (table, column) = I::MODELS;
     let rule = if I::HAS_MANUAL { "AND is_manual = ? " } else { "" };
-    let gone = gone.chunks(MAX_MARKS - 2).map(|names| {
-        let marks = marks(names.len());
+    let gone = gone.chunks(MAX_PLACEHOLDERS - 2).map(|names| {
+        let marks = placeholders(names.len());
         let sql = format!("DELETE FROM {table} WHERE {column} = ? {rule}AND model_name IN ({marks})");
         let mut args = vec![id.clone()];
         args.extend(I::HAS_MANUAL.then(|| false.into()));
@@ -289,7 +291,7 @@ pub async fn add_manual(store: &Store, account_id: AccountId, models: &[String])
     let batch = models.iter().map(|model| {
         let args =
             vec![account_id.into(), model.as_str().into(), true.into(), true.into(), Value::Null, now.into()];
-        Statement::new(sql.clone(), args).touching(Part::Models, [account_id.into()])
+        Statement::new(sql.clone(), args).touching(TouchedKind::Models, [account_id.into()])
     });
     store.batch(batch.collect()).await.map(drop)
 }
@@ -344,7 +346,7 @@ pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
 }
 
 /// Stores the result of probing an account's model; returns false when there is no such discovered row.
-pub async fn check(store: &Store, account_id: AccountId, model: &str, checked: Checked) -> Result<bool> {
+pub async fn check(store: &Store, account_id: AccountId, model: &str, checked: ProbeRecord) -> Result<bool> {
     let sql = "UPDATE model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE account_id = ? AND model_name = ? AND is_manual = ?";
     let which = vec![account_id.into(), model.into(), false.into()];
@@ -352,7 +354,12 @@ pub async fn check(store: &Store, account_id: AccountId, model: &str, checked: C
 }
 
 /// Stores the result of probing a token's model; returns false when there is no such row.
-pub async fn check_token(store: &Store, token_id: TokenId, model: &str, checked: Checked) -> Result<bool> {
+pub async fn check_token(
+    store: &Store,
+    token_id: TokenId,
+    model: &str,
+    checked: ProbeRecord,
+) -> Result<bool> {
     let sql = "UPDATE token_model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE token_id = ? AND model_name = ?";
     update_checked(store, sql, checked, vec![token_id.into(), model.into()], None).await
@@ -361,12 +368,12 @@ pub async fn check_token(store: &Store, token_id: TokenId, model: &str, checked:
 async fn update_checked(
     store: &Store,
     sql: &'static str,
-    checked: Checked,
+    checked: ProbeRecord,
     which: Vec<Value>,
     account_id: Option<AccountId>,
 ) -> Result<bool> {
     let mut args = vec![checked.available.into(), checked.latency_ms.into(), checked.at.into()];
     args.extend(which);
-    let check = Statement::new(sql, args).touching(Part::Models, account_id.map(Value::from));
+    let check = Statement::new(sql, args).touching(TouchedKind::Models, account_id.map(Value::from));
     Ok(store.batch(vec![check]).await?[0].rows > 0)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::sql::Statement;
-use super::touches::Part;
+use super::touches::TouchedKind;
 use super::{Error, Result, Store};
 use crate::ids::AccountId;
 use crate::money::Usd;
@@ -57,7 +57,7 @@ pub async fn record(
                 before.unwrap_or_default().into(),
             ],
         )
-        .touching(Part::Account, [account_id.into()]);
+        .touching(TouchedKind::Account, [account_id.into()]);
         let batch = std::iter::once(update).chain(along.iter().cloned()).collect();
         if store.batch(batch).await?[0].rows > 0 {
             return Ok(());

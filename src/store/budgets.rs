@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::sql::{Fields, OnConflict, Statement, Value, marks, upsert};
+use super::sql::{Fields, OnConflict, Statement, Value, placeholders, upsert};
 use super::{Result, Store};
 use crate::ids::KeyId;
 use crate::keys::{BudgetLive, Period, Used};
@@ -73,7 +73,7 @@ pub(super) fn keep_only(key: KeyId, scopes: &[String]) -> Statement {
     args.extend(scopes.iter().map(|scope| Value::from(scope.as_str())));
     let others = match scopes.len() {
         0 => String::new(),
-        count => format!(" AND scope NOT IN ({})", marks(count)),
+        count => format!(" AND scope NOT IN ({})", placeholders(count)),
     };
     Statement::new(format!("DELETE FROM {TABLE} WHERE key_id = ?{others}"), args)
 }

@@ -1,6 +1,6 @@
 //! The log of check-ins.
 
-use super::sql::{Fields, Statement, Value, anywhere};
+use super::sql::{Fields, Statement, Value, contains_pattern};
 use super::{Result, Store};
 use crate::ids::{AccountId, CheckinId, SiteId};
 use crate::time::Millis;
@@ -55,7 +55,7 @@ impl NewCheckin {
 /// Returns the newest check-ins whose message contains a text, ignoring case.
 pub async fn search(store: &Store, text: &str, limit: i64) -> Result<Vec<CheckinRow>> {
     let chosen = "WHERE LOWER(l.message) LIKE LOWER(?) ESCAPE '!' ";
-    select(store, chosen, vec![anywhere(text)], limit, 0).await
+    select(store, chosen, vec![contains_pattern(text)], limit, 0).await
 }
 
 /// Returns check-ins, newest first; only those of one account when it is given.

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::change_signals::ChangeSignals;
 use super::error::{Error, Result};
-use super::news::News;
 use super::sql::{Outcome, Row, SqlDialect, Statement, Value};
 use super::telemetry::log_row::ProxyLogRow;
 use super::versions::{Scope, Version};
@@ -59,16 +59,16 @@ pub(super) trait Connection: Send {
     fn migrate(&mut self, scripts: &[Script]) -> Result<(), MigrateError>;
 
     /// Makes all later reads see the database as of this moment.
-    fn stand_still(&mut self) -> Result<()>;
+    fn begin_snapshot(&mut self) -> Result<()>;
 
     /// Runs a batch whose statements see the database in this file as `staged`.
     fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied>;
 
     /// Returns the highest id ever given to a row of this table, even if deleted; 0 when there is none.
-    fn last_number(&mut self, table: &str) -> Result<i64>;
+    fn highest_id(&mut self, table: &str) -> Result<i64>;
 
     /// Makes the ids of new rows continue after those of rows inserted with an id.
-    fn count_on(&mut self) -> Result<()> {
+    fn advance_ids(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -91,7 +91,7 @@ pub(super) trait Connection: Send {
 pub(super) type Opener = Arc<dyn Fn() -> Result<Box<dyn Connection>> + Send + Sync>;
 
 /// Starts listening for the database's notifications of changes by other instances. Returns at once.
-pub(super) type Listen = Box<dyn FnOnce(Arc<News>) + Send>;
+pub(super) type Listen = Box<dyn FnOnce(Arc<ChangeSignals>) + Send>;
 
 /// The result of a batch.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::accounts::{AccountRow, COLUMNS, TABLE, read};
-use super::sql::{self, MAX_MARKS, Statement, marks, values};
-use super::touches::Part;
+use super::sql::{self, MAX_PLACEHOLDERS, Statement, placeholders, values};
+use super::touches::TouchedKind;
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, Id, SiteId, UnitId};
 use crate::time::{Millis, now_ms};
@@ -153,7 +153,7 @@ pub async fn renew(
          WHERE id = ? AND credential_version = ?"
     );
     let mut batch =
-        vec![Statement::new(sql, args).must_change().touching(Part::Account, [account.id.into()])];
+        vec![Statement::new(sql, args).must_change().touching(TouchedKind::Account, [account.id.into()])];
     batch.extend(notes.map(|notes| note_statement(account, notes)));
     store.batch(batch).await.map(drop)
 }
@@ -222,11 +222,11 @@ pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken
 /// Returns the available models of these accounts, ordered by name.
 pub async fn models_of(store: &Store, ids: &[AccountId]) -> Result<HashMap<AccountId, Vec<String>>> {
     let mut models: HashMap<AccountId, Vec<String>> = HashMap::new();
-    for ids in ids.chunks(MAX_MARKS - 1) {
+    for ids in ids.chunks(MAX_PLACEHOLDERS - 1) {
         let sql = format!(
             "SELECT account_id, model_name FROM model_availability \
              WHERE available = ? AND account_id IN ({}) ORDER BY account_id, model_name",
-            marks(ids.len())
+            placeholders(ids.len())
         );
         let args = std::iter::once(true.into()).chain(values(ids));
         for row in store.query(sql, args.collect()).await? {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::change_signals::ChangeSignals;
 use super::connection::Connection;
 use super::error::{Error, OpenError, Result, Trouble};
 use super::journal::Journal;
-use super::news::News;
-use super::opened::Opened;
+use super::opened::OpenedDatabase;
 use super::options::StoreOptions;
 use super::seal::Sealer;
 use super::server::drivers;
@@ -27,9 +27,9 @@ use super::threads::queue::{Command, Queue};
 use super::threads::readers::Readers;
 use super::threads::writer::Writer;
 use super::versions::Versions;
-use crate::aside::step_back;
 use crate::config::DatabaseKind;
-use crate::keys::Reach;
+use crate::idle_thread::lower_priority_slightly;
+use crate::keys::ReservationHorizon;
 use crate::sync::lock;
 
 /// How long a query waits for its answer before another reader is started. Each reader has a connection with
@@ -46,7 +46,7 @@ pub struct Database {
     journal: Journal,
     versions: Versions,
     /// `None` when the database does not notify of changes.
-    news: Option<Arc<News>>,
+    news: Option<Arc<ChangeSignals>>,
     /// Held until the writer has closed the database.
     lock: Mutex<Option<File>>,
 }
@@ -58,7 +58,7 @@ impl Database {
             DatabaseKind::Sqlite => sqlite::open::open(options)?,
             DatabaseKind::Postgres | DatabaseKind::MySql => drivers::open(options)?,
         };
-        let Opened { mut connection, opener, listen, sealer, first_keys, lock } = opened;
+        let OpenedDatabase { mut connection, opener, listen, sealer, first_keys, lock } = opened;
         let dialect = connection.dialect();
         let queue = Queue::new();
         let recorder = Recorder::new(dialect, options.time_zone.clone());
@@ -70,7 +70,7 @@ impl Database {
         let writer = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
-                step_back();
+                lower_priority_slightly();
                 if let Some(keys) = first_keys
                     && let Err(error) = keys.store(&mut *connection)
                 {
@@ -83,7 +83,7 @@ impl Database {
             .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
         let readers = opener.map(Readers::new);
         let news = listen.map(|listen| {
-            let news = Arc::<News>::default();
+            let news = Arc::<ChangeSignals>::default();
             listen(Arc::clone(&news));
             news
         });
@@ -105,8 +105,8 @@ impl Database {
     }
 
     /// Returns how far ahead requests of downstream keys are reserved in the database.
-    pub fn reach(&self) -> Reach {
-        if self.is_shared() { Reach::Outage } else { Reach::Near }
+    pub fn reach(&self) -> ReservationHorizon {
+        if self.is_shared() { ReservationHorizon::Outage } else { ReservationHorizon::Near }
     }
 
     /// Returns what this instance knows of changes by other instances.
@@ -116,7 +116,7 @@ impl Database {
 
     /// Waits until the database notifies of possible changes by other instances; forever when it does not
     /// notify.
-    pub async fn news(&self) {
+    pub async fn changes_signalled(&self) {
         match &self.news {
             Some(news) => news.next().await,
             None => std::future::pending().await,
@@ -164,8 +164,8 @@ impl Database {
 
     /// Opens a connection that keeps seeing what is committed now for as long as it lives; `None` for a
     /// database in memory, which only the writer's connection can see.
-    pub(super) fn moment(&self) -> Result<Option<Box<dyn Connection>>> {
-        self.readers.as_ref().map(|readers| readers.moment()).transpose()
+    pub(super) fn read_view(&self) -> Result<Option<Box<dyn Connection>>> {
+        self.readers.as_ref().map(|readers| readers.read_view()).transpose()
     }
 
     /// Removes all traces of deleted rows from the database files.

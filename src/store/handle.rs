@@ -10,7 +10,7 @@ use super::error::{OpenError, Result};
 use super::journal::Journal;
 use super::options::StoreOptions;
 use super::seal::Sealer;
-use super::sql::{Fields, MAX_MARKS, Row, Value, marks, values};
+use super::sql::{Fields, MAX_PLACEHOLDERS, Row, Value, placeholders, values};
 use super::telemetry::Telemetry;
 
 /// The open store; clones share it. Dropping the last clone writes what is waiting and closes it.
@@ -98,8 +98,9 @@ impl Store {
         read: impl Fn(&mut Fields<'_>) -> Result<C::Item>,
     ) -> Result<C> {
         let mut found = C::default();
-        for ids in ids.chunks(MAX_MARKS) {
-            let rows: Vec<C::Item> = self.rows(sql(&marks(ids.len())), values(ids).collect(), &read).await?;
+        for ids in ids.chunks(MAX_PLACEHOLDERS) {
+            let rows: Vec<C::Item> =
+                self.rows(sql(&placeholders(ids.len())), values(ids).collect(), &read).await?;
             found.extend(rows);
         }
         Ok(found)

@@ -16,7 +16,7 @@ use super::error::{OpenError, Result};
 use super::migrate;
 use super::options::StoreOptions;
 use super::pointer;
-use super::relocate::{POINTER, Place};
+use super::relocate::{DatabaseAddress, POINTER};
 use super::seal::Sealer;
 use super::seal::keyring::Derivation;
 use super::server::{drivers, masked::masked};
@@ -63,7 +63,7 @@ pub struct SiteAddress {
 }
 
 /// Where a start with certain options finds its database.
-pub enum Whereabouts {
+pub enum DatabaseLocation {
     File(PathBuf),
     Memory,
     /// The address of a server, with its secrets masked.
@@ -71,13 +71,13 @@ pub enum Whereabouts {
 }
 
 /// Returns where a start with these options finds its database.
-pub fn whereabouts(options: &StoreOptions) -> Whereabouts {
+pub fn whereabouts(options: &StoreOptions) -> DatabaseLocation {
     if options.kind != DatabaseKind::Sqlite {
-        return Whereabouts::Server(masked(&options.db_url));
+        return DatabaseLocation::Server(masked(&options.db_url));
     }
     match Location::parse(&options.db_url, &options.data_dir) {
-        Location::File(path) => Whereabouts::File(path),
-        Location::Memory => Whereabouts::Memory,
+        Location::File(path) => DatabaseLocation::File(path),
+        Location::Memory => DatabaseLocation::Memory,
     }
 }
 
@@ -175,7 +175,7 @@ impl Inspection {
     }
 
     /// Returns the database that an operator saved for the next start.
-    pub fn place(&mut self, options: &StoreOptions, sealer: &Sealer) -> Result<Option<Place>> {
+    pub fn place(&mut self, options: &StoreOptions, sealer: &Sealer) -> Result<Option<DatabaseAddress>> {
         let mut saved = [const { None }; POINTER.len()];
         for (value, name) in saved.iter_mut().zip(POINTER) {
             *value = self.setting(name, sealer)?;

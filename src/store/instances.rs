@@ -22,7 +22,7 @@ pub struct Instance {
 
 /// Reports that this instance is alive, and deletes those that are gone. Returns the remaining ones, the oldest
 /// first.
-pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
+pub async fn report_alive(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
     let Some(now) = store.database().dialect().now() else { return Ok(Vec::new()) };
     let gone = Statement::new(
         format!("DELETE FROM instances WHERE last_seen_at < {now} - ? AND id <> ?"),

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use super::sql::{Outcome, Statement, Value};
-use super::touches::{Part, Touches};
+use super::touches::{TouchedKind, Touches};
 use crate::ids::{AccountId, ChannelId, RouteId, SiteId};
 use crate::sync::lock;
 
@@ -55,7 +55,7 @@ pub struct Journal {
 
 /// The content taken out of a [`Journal`]; it returns there unless it is [`Self::settled`].
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenChanges {
     pub touched: Touched,
     journal: Journal,
 }
@@ -82,8 +82,8 @@ impl Journal {
         self.add(Touched { accounts: BTreeSet::from([id]), ..Touched::default() });
     }
 
-    pub fn take(&self) -> Taken {
-        Taken { touched: std::mem::take(&mut *lock(&self.touched)), journal: self.clone() }
+    pub fn take(&self) -> TakenChanges {
+        TakenChanges { touched: std::mem::take(&mut *lock(&self.touched)), journal: self.clone() }
     }
 
     fn add(&self, touched: Touched) {
@@ -93,16 +93,16 @@ impl Journal {
     }
 }
 
-// === impl Taken ===
+// === impl TakenChanges ===
 
-impl Taken {
+impl TakenChanges {
     /// Drops the changes, because a snapshot that contains them is in force.
     pub fn settled(mut self) {
         self.touched = Touched::default();
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenChanges {
     fn drop(&mut self) {
         self.journal.add(std::mem::take(&mut self.touched));
     }
@@ -114,7 +114,7 @@ impl Touched {
     fn note(&mut self, statement: &Statement, outcome: &Outcome, outcomes: &[Outcome]) {
         match &statement.touches {
             Touches::Nothing => {}
-            Touches::Unsaid => self.everything |= is_routed(&statement.sql),
+            Touches::Undeclared => self.everything |= is_routed(&statement.sql),
             Touches::Inserted(part) => self.insert(*part, outcome.last_id),
             Touches::Of(part, ids) => {
                 for id in ids {
@@ -130,14 +130,14 @@ impl Touched {
         }
     }
 
-    fn insert(&mut self, part: Part, number: i64) {
+    fn insert(&mut self, part: TouchedKind, number: i64) {
         match part {
-            Part::Site => drop(self.sites.insert(SiteId::new(number))),
-            Part::Account => drop(self.accounts.insert(AccountId::new(number))),
-            Part::Models => drop(self.models.insert(AccountId::new(number))),
-            Part::Route => drop(self.routes.insert(RouteId::new(number))),
-            Part::ChannelsOfRoute => drop(self.channels_of_routes.insert(RouteId::new(number))),
-            Part::Channel => drop(self.channels.insert(ChannelId::new(number))),
+            TouchedKind::Site => drop(self.sites.insert(SiteId::new(number))),
+            TouchedKind::Account => drop(self.accounts.insert(AccountId::new(number))),
+            TouchedKind::Models => drop(self.models.insert(AccountId::new(number))),
+            TouchedKind::Route => drop(self.routes.insert(RouteId::new(number))),
+            TouchedKind::ChannelsOfRoute => drop(self.channels_of_routes.insert(RouteId::new(number))),
+            TouchedKind::Channel => drop(self.channels.insert(ChannelId::new(number))),
         }
     }
 
@@ -214,10 +214,10 @@ mod tests {
         let statement = |sql: &'static str| Statement::new(sql, Vec::new());
         journal.note(
             &[
-                statement("INSERT INTO token_routes").inserting(Part::Route),
-                statement("INSERT INTO route_channels").inserting(Part::Channel),
-                statement("INSERT INTO route_group_sources").touching(Part::Route, [Value::IdOf(0)]),
-                statement("UPDATE accounts").touching(Part::Account, [Value::Int(3), Value::Int(4)]),
+                statement("INSERT INTO token_routes").inserting(TouchedKind::Route),
+                statement("INSERT INTO route_channels").inserting(TouchedKind::Channel),
+                statement("INSERT INTO route_group_sources").touching(TouchedKind::Route, [Value::IdOf(0)]),
+                statement("UPDATE accounts").touching(TouchedKind::Account, [Value::Int(3), Value::Int(4)]),
                 statement("UPDATE accounts").touching_nothing(),
             ],
             &[outcome(10), outcome(20), outcome(0), outcome(0), outcome(0)],
@@ -234,7 +234,7 @@ mod tests {
         let journal = Journal::default();
         let touch = |id: i64| {
             let statement = Statement::new("UPDATE sites", Vec::new());
-            journal.note(&[statement.touching(Part::Site, [Value::Int(id)])], &[outcome(0)]);
+            journal.note(&[statement.touching(TouchedKind::Site, [Value::Int(id)])], &[outcome(0)]);
         };
         touch(1);
         let taken = journal.take();
@@ -250,7 +250,10 @@ mod tests {
     fn beyond_a_bound_it_is_everything() {
         let journal = Journal::default();
         let ids = (0..=MAX_NOTED as i64).map(Value::Int);
-        journal.note(&[Statement::new("UPDATE sites", Vec::new()).touching(Part::Site, ids)], &[outcome(0)]);
+        journal.note(
+            &[Statement::new("UPDATE sites", Vec::new()).touching(TouchedKind::Site, ids)],
+            &[outcome(0)],
+        );
         assert_eq!(journal.take().touched, Touched { everything: true, ..Touched::default() });
     }
 }

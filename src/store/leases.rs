@@ -16,7 +16,7 @@ use crate::time::Millis;
 
 /// The result of trying to take a lease.
 #[derive(Debug)]
-pub enum Taken {
+pub enum LeaseOutcome {
     /// No other process can use the database, so that no lease is needed.
     Alone,
     Ours(Fence),
@@ -25,8 +25,8 @@ pub enum Taken {
 }
 
 /// Takes a lease for this many milliseconds, or extends one that is held already.
-pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Result<Taken> {
-    let Some(now) = store.database().dialect().now() else { return Ok(Taken::Alone) };
+pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Result<LeaseOutcome> {
+    let Some(now) = store.database().dialect().now() else { return Ok(LeaseOutcome::Alone) };
     let take = Statement::new(
         format!(
             "UPDATE job_leases SET token = CASE WHEN owner = ? THEN token ELSE token + 1 END, owner = ?, \
@@ -43,7 +43,7 @@ pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Resu
             );
             match store.batch(vec![begin]).await {
                 Ok(_) => {}
-                Err(Error::Conflict(_)) => return Ok(Taken::Elsewhere),
+                Err(Error::Conflict(_)) => return Ok(LeaseOutcome::Elsewhere),
                 Err(error) => return Err(error),
             }
         }
@@ -51,7 +51,7 @@ pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Resu
     }
     let sql = "SELECT token FROM job_leases WHERE job = ? AND owner = ?";
     let token = store.row(sql, vec![job.into(), owner.into()], |row| row.int()).await?;
-    Ok(token.map_or(Taken::Elsewhere, |token| Taken::Ours(Fence::new(job, owner, token))))
+    Ok(token.map_or(LeaseOutcome::Elsewhere, |token| LeaseOutcome::Ours(Fence::new(job, owner, token))))
 }
 
 /// Extends a lease to this many milliseconds from now; returns false when it is no longer held.

@@ -12,7 +12,7 @@
 //! needs none.
 
 use super::cached::CachedTokens;
-use super::sql::{Statement, Value, marks};
+use super::sql::{Statement, Value, placeholders};
 use super::telemetry::log_spans::{LAG, SPAN, start_of, without_sums};
 use super::{Error, Result, Store};
 use crate::time::Millis;
@@ -83,7 +83,7 @@ impl Parts {
         let mut condition = "l.start_at >= ? AND l.start_at < ?".to_owned();
         let mut args = vec![low.into(), high.into()];
         if !self.open.is_empty() {
-            condition.push_str(&format!(" AND l.start_at NOT IN ({})", marks(self.open.len())));
+            condition.push_str(&format!(" AND l.start_at NOT IN ({})", placeholders(self.open.len())));
             args.extend(self.open.iter().map(|start| Value::from(*start)));
         }
         Some((condition, args))

@@ -1,6 +1,6 @@
 //! Browser logins in progress, shared between the instances of one database.
 
-use super::sql::{Statement, Value, marks};
+use super::sql::{Statement, Value, placeholders};
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, SiteId};
 use crate::time::{Millis, now_ms};
@@ -79,7 +79,7 @@ pub async fn advance(store: &Store, state: &str, from: &[&str], to: LoginStatus)
     let sql = format!(
         "UPDATE {TABLE} SET status = ?, error = ?, account_id = ?, site_id = ?, updated_at = ? \
          WHERE state = ? AND status IN ({})",
-        marks(from.len())
+        placeholders(from.len())
     );
     let mut args: Vec<Value> = vec![
         to.status.into(),

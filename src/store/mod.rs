@@ -14,15 +14,15 @@
 //! | `seal/` | credentials at rest, and their keys |
 //! | `telemetry/` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | `journal` | which rows that routing depends on have changed |
-//! | `moment` | reading everything as of one moment |
+//! | `read_view` | reading everything as of one moment |
 //! | `staging/` | staging many incoming rows, and comparing them with the stored ones |
 //! | `copies` | making and restoring whole copies of the database |
 //! | `relocate`, `pointer` | moving everything into another database; which database the next start uses |
 //! | `leases`, `job_runs` | several instances on one database: who runs a job; which runs have begun |
-//! | `versions`, `others`, `news` | changes by other instances: their numbers, looking for them, notifications |
+//! | `versions`, `instance_changes`, `change_signals` | changes by other instances: their numbers, looking for them, notifications |
 //! | `instances`, `logins` | the running instances; browser logins, shared between instances |
 //! | `uploads`, `prune`, `log_sums` | uploads in progress; deletion of old rows; sums over the log |
-//! | `rests`, `shared_use` | cooldowns, and usage of downstream keys, shared between instances |
+//! | `rests`, `shared_key_usage` | cooldowns, and usage of downstream keys, shared between instances |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
 //! Times are epoch milliseconds. Sealed columns are opened into [`Secret`]s when read and sealed when written;
@@ -39,6 +39,7 @@ pub mod balances;
 pub mod batches;
 pub mod budgets;
 pub mod cached;
+mod change_signals;
 pub mod checkins;
 mod connection;
 pub mod connections;
@@ -50,6 +51,7 @@ pub mod events;
 pub mod files;
 mod handle;
 pub mod inspect;
+pub mod instance_changes;
 pub mod instances;
 pub mod job_runs;
 mod journal;
@@ -61,18 +63,16 @@ pub mod log_sums;
 pub mod logins;
 mod migrate;
 pub mod model_rates;
-mod moment;
 pub mod names;
 mod new_event;
-mod news;
 mod opened;
 mod options;
-pub mod others;
 pub mod owner;
 pub mod pointer;
 pub mod proxy_logs;
 mod prune;
 pub mod quota;
+mod read_view;
 pub mod relocate;
 pub mod reset;
 pub mod responses;
@@ -83,7 +83,7 @@ pub mod routes;
 pub mod seal;
 mod server;
 pub mod settings;
-pub mod shared_use;
+pub mod shared_key_usage;
 pub mod sites;
 pub mod snapshot;
 pub mod spend;
@@ -108,10 +108,10 @@ pub use database::Database;
 pub use error::{Error, FULL, OpenError, Result, Trouble, UNREACHABLE};
 pub use handle::Store;
 pub(crate) use journal::Touched;
-pub use moment::Moment;
 pub use options::StoreOptions;
+pub use read_view::ReadView;
 pub use seal::{Hashing, Purpose, Sealer, rekey};
-pub use sql::{Outcome, Row, Statement, Value, marks};
+pub use sql::{Outcome, Row, Statement, Value, placeholders};
 pub use telemetry::Telemetry;
 
 pub use crate::routing::Secret;

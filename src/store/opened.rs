@@ -7,7 +7,7 @@ use super::seal::Sealer;
 use super::seal::keyring::FirstKeys;
 
 /// A database that has been opened and brought up to date.
-pub(super) struct Opened {
+pub(super) struct OpenedDatabase {
     /// The connection that makes every change.
     pub connection: Box<dyn Connection>,
     /// `None` when only that connection can see the database.

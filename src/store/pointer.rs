@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::relocate::{POINTER, Place};
+use super::relocate::{DatabaseAddress, POINTER};
 use super::settings;
 use super::sql::Statement;
 use super::{Result, Store};
@@ -12,7 +12,7 @@ use crate::time::now_ms;
 
 /// Returns the saved database; `None` when nothing usable is saved. Certificate authorities and the permission
 /// to accept any certificate come from the environment.
-pub async fn saved(store: &Store, data_dir: &Path, tls: &DatabaseTls) -> Result<Option<Place>> {
+pub async fn saved(store: &Store, data_dir: &Path, tls: &DatabaseTls) -> Result<Option<DatabaseAddress>> {
     let all = settings::all(store).await?;
     let saved = POINTER.map(|name| all.get(name).map(|value| value.expose().to_owned()));
     Ok(parse(saved, data_dir, tls))
@@ -23,7 +23,7 @@ pub(super) fn parse(
     [kind, url, ssl]: [Option<String>; POINTER.len()],
     data_dir: &Path,
     tls: &DatabaseTls,
-) -> Option<Place> {
+) -> Option<DatabaseAddress> {
     let text = |value: Option<String>| value.and_then(|json| serde_json::from_str::<String>(&json).ok());
     let kind = text(kind).as_deref().and_then(DatabaseKind::parse)?;
     let url = text(url).unwrap_or_default();
@@ -32,11 +32,11 @@ pub(super) fn parse(
     }
     let is_required = ssl.as_deref() == Some("true");
     let tls = DatabaseTls { is_required, ..tls.clone() };
-    Some(Place { kind, url, tls, data_dir: data_dir.to_owned() })
+    Some(DatabaseAddress { kind, url, tls, data_dir: data_dir.to_owned() })
 }
 
 /// Builds the statements that save it.
-pub fn save(store: &Store, place: &Place) -> Result<Vec<Statement>> {
+pub fn save(store: &Store, place: &DatabaseAddress) -> Result<Vec<Statement>> {
     let json = |text: &str| serde_json::Value::from(text).to_string();
     let values = [json(place.kind.as_str()), json(&place.url), place.tls.is_required.to_string()];
     let now = now_ms();

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::log_sums::{Block, Parts};
-use super::sql::{Fields, Row, Value, anywhere};
+use super::sql::{Fields, Row, Value, contains_pattern};
 pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
 use super::{Result, Store, prune};
@@ -364,11 +364,11 @@ fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
              WHERE LOWER(sought.name) LIKE LOWER(?) ESCAPE '!' OR LOWER(sought.group_name) LIKE LOWER(?) ESCAPE '!' \
              OR LOWER(sought.tags) LIKE LOWER(?) ESCAPE '!'))",
         );
-        args.extend(std::iter::repeat_n(anywhere(search), 5));
+        args.extend(std::iter::repeat_n(contains_pattern(search), 5));
     }
     if let Some(model) = &filter.model_requested {
         parts.push("LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!'");
-        args.push(anywhere(model));
+        args.push(contains_pattern(model));
     }
     (parts.iter().map(|part| format!(" AND {part}")).collect(), args)
 }

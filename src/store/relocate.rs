@@ -17,10 +17,10 @@ use super::instances;
 use super::migrate::{self, Table};
 use super::server::drivers;
 use super::server::masked::masked;
-use super::sql::{Row, Statement, Value, marks};
+use super::sql::{Row, Statement, Value, placeholders};
 use super::sqlite::connection::Sqlite;
 use super::sqlite::location::{self, Location};
-use super::{Moment, Store};
+use super::{ReadView, Store};
 use crate::config::{DatabaseKind, DatabaseTls, Synchronous};
 
 /// The number of rows read at once; fewer for tables with large rows.
@@ -37,7 +37,7 @@ pub const POINTER: [&str; 3] = ["db_type", "db_url", "db_ssl"];
 
 /// The address of a database.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct DatabaseAddress {
     pub kind: DatabaseKind,
     pub url: String,
     pub tls: DatabaseTls,
@@ -79,9 +79,9 @@ pub type Tell<'a> = &'a dyn Fn(Step);
 /// A function that queries one of the two databases.
 type Read<'a> = &'a mut dyn FnMut(&str, Vec<Value>) -> Result<Vec<Row>>;
 
-// === impl Place ===
+// === impl DatabaseAddress ===
 
-impl Place {
+impl DatabaseAddress {
     /// Returns the address without its password, for display.
     pub fn masked(&self) -> String {
         match (self.kind, self.url.trim()) {
@@ -122,7 +122,7 @@ impl Place {
 ///
 /// # Errors
 /// When the database cannot be used; the message says why.
-pub fn try_out(place: &Place) -> Result<(), OpenError> {
+pub fn try_out(place: &DatabaseAddress) -> Result<(), OpenError> {
     if place.kind != DatabaseKind::Sqlite {
         let mut connection = drivers::connect(place.kind, &place.url, &place.tls)?;
         connection.select("SELECT 1", &[])?;
@@ -164,7 +164,12 @@ pub fn is_usable(kind: DatabaseKind) -> bool {
 /// # Errors
 /// When the target cannot be used, is in use by a process, has rows although `overwrite` is false, or does not
 /// hold what was read in the end. It is then left as it was, except for its tables.
-pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
+pub fn copy(
+    store: &Store,
+    place: &DatabaseAddress,
+    overwrite: bool,
+    tell: Tell<'_>,
+) -> Result<Vec<Copied>, OpenError> {
     if let (DatabaseKind::Sqlite, Location::File(path)) = (place.kind, place.location()) {
         directory_of(&path)?;
     }
@@ -184,12 +189,12 @@ pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Re
     if !overwrite {
         refuse_used(&mut *target)?;
     }
-    let source = Moment::of(store)?;
+    let source = ReadView::of(store)?;
     target.begin()?;
     let copied = fill(&source, &mut *target, tell);
     target.end(copied.is_ok())?;
     let copied = copied?;
-    target.count_on()?;
+    target.advance_ids()?;
     target.close()?;
     drop(lock);
     Ok(copied)
@@ -225,7 +230,7 @@ fn copied_tables() -> impl DoubleEndedIterator<Item = &'static Table> {
     migrate::tables().iter().filter(|table| !NOT_COPIED.contains(&table.name))
 }
 
-fn fill(source: &Moment, target: &mut dyn Connection, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
+fn fill(source: &ReadView, target: &mut dyn Connection, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
     for table in copied_tables().rev() {
         target.run(&[Statement::new(format!("DELETE FROM {}", table.name), Vec::new())])?;
     }
@@ -318,7 +323,7 @@ fn beyond(key: &[&str], after: &[Value]) -> (String, Vec<Value>) {
 }
 
 fn inserts(table: &str, columns: &[String], rows: &[Row]) -> Vec<Statement> {
-    let row = format!("({})", marks(columns.len()));
+    let row = format!("({})", placeholders(columns.len()));
     let of = |rows: &[Row]| {
         let values = vec![row.as_str(); rows.len()].join(", ");
         let sql = format!("INSERT INTO {table} ({}) VALUES {values}", columns.join(", "));

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::sql::{Statement, Value, marks};
+use super::sql::{Statement, Value, placeholders};
 use super::{Result, Store};
 use crate::ids::{ChannelId, EndpointId, MemberId};
 use crate::routing::{LiveTable, StoredRest};
@@ -35,13 +35,13 @@ impl Rests {
             for (id, changed_at, stored) in changed(store, table, since).await? {
                 newest = newest.max(changed_at);
                 match of {
-                    Of::Channel => {
+                    RowKind::Channel => {
                         live.known_channel(ChannelId::new(id)).iter().for_each(|live| live.follow(&stored))
                     }
-                    Of::Member => {
+                    RowKind::Member => {
                         live.known_member(MemberId::new(id)).iter().for_each(|live| live.follow(&stored))
                     }
-                    Of::Endpoint => {
+                    RowKind::Endpoint => {
                         live.known_endpoint(EndpointId::new(id)).iter().for_each(|live| live.follow(&stored))
                     }
                 }
@@ -54,7 +54,7 @@ impl Rests {
 
 /// The kind of thing that a row describes.
 #[derive(Clone, Copy)]
-enum Of {
+enum RowKind {
     Channel,
     Member,
     Endpoint,
@@ -69,7 +69,7 @@ struct Columns {
     consecutive_fail_count: &'static str,
 }
 
-const TABLES: [(Columns, Of); 3] = [
+const TABLES: [(Columns, RowKind); 3] = [
     (
         Columns {
             table: "channel_stats",
@@ -78,7 +78,7 @@ const TABLES: [(Columns, Of); 3] = [
             last_fail_at: "last_fail_at",
             consecutive_fail_count: "consecutive_fail_count",
         },
-        Of::Channel,
+        RowKind::Channel,
     ),
     (
         Columns {
@@ -88,7 +88,7 @@ const TABLES: [(Columns, Of); 3] = [
             last_fail_at: "last_fail_at",
             consecutive_fail_count: "consecutive_fail_count",
         },
-        Of::Member,
+        RowKind::Member,
     ),
     (
         Columns {
@@ -98,7 +98,7 @@ const TABLES: [(Columns, Of); 3] = [
             last_fail_at: "last_failed_at",
             consecutive_fail_count: "0",
         },
-        Of::Endpoint,
+        RowKind::Endpoint,
     ),
 ];
 
@@ -130,7 +130,7 @@ async fn changed(store: &Store, of: Columns, since: Millis) -> Result<Vec<(i64, 
 /// units.
 pub(super) fn clear(store: &Store, table: &str, id: &str, ids: Vec<Value>, now: Millis) -> Statement {
     let stamp = store.database().dialect().now().unwrap_or("NULL");
-    let marks = marks(ids.len());
+    let marks = placeholders(ids.len());
     // No earlier than the rest that it ends, even if another instance's clock dated that.
     let sql = format!(
         "UPDATE {table} SET fail_count = 0, consecutive_fail_count = 0, cooldown_level = 0, last_fail_at = NULL, \

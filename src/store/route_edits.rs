@@ -2,8 +2,8 @@
 //! [`routes::apply`](super::routes::apply).
 
 use super::routes::{NewChannel, insert_channel};
-use super::sql::{Changes, MAX_MARKS, Statement, Value, marks, values};
-use super::touches::Part;
+use super::sql::{Changes, MAX_PLACEHOLDERS, Statement, Value, placeholders, values};
+use super::touches::TouchedKind;
 use super::{Result, Store};
 use crate::ids::{ChannelId, RouteId, TokenId};
 use crate::routing::Strategy;
@@ -52,7 +52,7 @@ pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -
         ("is_manual", true.into()),
     ];
     let insert = Statement::insert("token_routes", draft.columns().into_iter().chain(born));
-    let mut batch = vec![insert.inserting(Part::Route)];
+    let mut batch = vec![insert.inserting(TouchedKind::Route)];
     update_dependents(&mut batch, &Value::IdOf(0), draft, dependents);
     Ok(store.batch(batch).await?[0].id())
 }
@@ -62,16 +62,16 @@ pub async fn update(store: &Store, id: RouteId, draft: &RouteDraft, dependents: 
     let mut changes = Changes::default();
     changes.set_all(draft.columns());
     changes.set("updated_at", now_ms());
-    let mut batch = vec![changes.update("token_routes", id).touching(Part::Route, [id.into()])];
+    let mut batch = vec![changes.update("token_routes", id).touching(TouchedKind::Route, [id.into()])];
     update_dependents(&mut batch, &id.into(), draft, dependents);
     store.batch(batch).await.map(drop)
 }
 
 /// Deletes routes with their channels; returns the number of routes deleted.
 pub async fn delete(store: &Store, ids: &[RouteId]) -> Result<u64> {
-    let batch = ids.chunks(MAX_MARKS).map(|ids| {
-        let sql = format!("DELETE FROM token_routes WHERE id IN ({})", marks(ids.len()));
-        Statement::new(sql, values(ids).collect()).touching(Part::Route, values(ids))
+    let batch = ids.chunks(MAX_PLACEHOLDERS).map(|ids| {
+        let sql = format!("DELETE FROM token_routes WHERE id IN ({})", placeholders(ids.len()));
+        Statement::new(sql, values(ids).collect()).touching(TouchedKind::Route, values(ids))
     });
     changed(store, batch.collect()).await
 }
@@ -79,13 +79,14 @@ pub async fn delete(store: &Store, ids: &[RouteId]) -> Result<u64> {
 /// Switches routes on or off; returns the number that changed.
 pub async fn set_enabled(store: &Store, ids: &[RouteId], enabled: bool) -> Result<u64> {
     let now = now_ms();
-    let batch = ids.chunks(MAX_MARKS).map(|ids| {
+    let batch = ids.chunks(MAX_PLACEHOLDERS).map(|ids| {
         let sql = format!(
             "UPDATE token_routes SET enabled = ?, updated_at = ? WHERE enabled <> ? AND id IN ({})",
-            marks(ids.len())
+            placeholders(ids.len())
         );
         let first = [enabled.into(), now.into(), enabled.into()];
-        Statement::new(sql, first.into_iter().chain(values(ids)).collect()).touching(Part::Route, values(ids))
+        Statement::new(sql, first.into_iter().chain(values(ids)).collect())
+            .touching(TouchedKind::Route, values(ids))
     });
     changed(store, batch.collect()).await
 }
@@ -117,7 +118,7 @@ pub async fn update_channels(store: &Store, patches: Vec<(ChannelId, ChannelPatc
         changes.set_some("enabled", patch.enabled);
         changes.set("manual_override", true);
         changes.set("updated_at", now);
-        changes.update("route_channels", id).touching(Part::Channel, [id.into()])
+        changes.update("route_channels", id).touching(TouchedKind::Channel, [id.into()])
     });
     store.batch(batch.collect()).await.map(drop)
 }
@@ -125,7 +126,7 @@ pub async fn update_channels(store: &Store, patches: Vec<(ChannelId, ChannelPatc
 /// Deletes a channel; an unknown id is no error.
 pub async fn delete_channel(store: &Store, id: ChannelId) -> Result<()> {
     let statement = Statement::new("DELETE FROM route_channels WHERE id = ?", vec![id.into()]);
-    store.batch(vec![statement.touching(Part::Channel, [id.into()])]).await.map(drop)
+    store.batch(vec![statement.touching(TouchedKind::Channel, [id.into()])]).await.map(drop)
 }
 
 /// Adds the statements for the rows that change with a route, after the route's own statement.
@@ -133,18 +134,18 @@ fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDra
     let now = now_ms();
     if let Some(sources) = &draft.sources {
         let clear = "DELETE FROM route_group_sources WHERE group_route_id = ?";
-        batch.push(Statement::new(clear, vec![route.clone()]).touching(Part::Route, [route.clone()]));
+        batch.push(Statement::new(clear, vec![route.clone()]).touching(TouchedKind::Route, [route.clone()]));
         batch.extend((0i64..).zip(sources).map(|(position, source)| {
             let link = "INSERT INTO route_group_sources (group_route_id, source_route_id, position) \
                         VALUES (?, ?, ?)";
             let args = vec![route.clone(), (*source).into(), position.into()];
-            Statement::new(link, args).touching(Part::Route, [route.clone()])
+            Statement::new(link, args).touching(TouchedKind::Route, [route.clone()])
         }));
     }
     if let Some(channels) = &dependents.refill {
         let clear = "DELETE FROM route_channels WHERE route_id = ? AND manual_override = ?";
         let clear = Statement::new(clear, vec![route.clone(), false.into()]);
-        batch.push(clear.touching(Part::ChannelsOfRoute, [route.clone()]));
+        batch.push(clear.touching(TouchedKind::ChannelsOfRoute, [route.clone()]));
         for channel in channels {
             insert_channel(batch, route.clone(), channel, now);
         }
@@ -152,7 +153,7 @@ fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDra
     batch.extend(dependents.followers.iter().map(|id| {
         let follow = "UPDATE token_routes SET routing_strategy = ?, updated_at = ? WHERE id = ?";
         let args = vec![draft.routing_strategy.as_str().into(), now.into(), (*id).into()];
-        Statement::new(follow, args).touching(Part::Route, [(*id).into()])
+        Statement::new(follow, args).touching(TouchedKind::Route, [(*id).into()])
     }));
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::routes::ChannelStats;
-use super::sql::{Changes, Fields, MAX_MARKS, Statement, Value, marks, values};
-use super::touches::Part;
+use super::sql::{Changes, Fields, MAX_PLACEHOLDERS, Statement, Value, placeholders, values};
+use super::touches::TouchedKind;
 use super::{Result, Store, rests};
 use crate::ids::{AccountId, ChannelId, MemberId, SiteId, UnitId};
 use crate::routing::UnitStrategy;
@@ -169,9 +169,11 @@ pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> R
             ],
         ));
     }
-    for ids in channels.chunks(MAX_MARKS - 1) {
-        let sql =
-            format!("UPDATE route_channels SET oauth_route_unit_id = ? WHERE id IN ({})", marks(ids.len()));
+    for ids in channels.chunks(MAX_PLACEHOLDERS - 1) {
+        let sql = format!(
+            "UPDATE route_channels SET oauth_route_unit_id = ? WHERE id IN ({})",
+            placeholders(ids.len())
+        );
         let args = std::iter::once(unit.id.into()).chain(values(ids));
         batch.push(Statement::new(sql, args.collect()));
     }
@@ -199,12 +201,12 @@ pub(super) fn hand_on(id: AccountId, channels: &[ChannelId]) -> Statement {
          WHERE account_id = ? AND oauth_route_unit_id IS NOT NULL AND EXISTS (SELECT 1 FROM {of_unit})"
     );
     let touched: Vec<Value> = channels.iter().map(|channel| (*channel).into()).collect();
-    Statement::new(sql, vec![id.into(), id.into(), id.into()]).touching(Part::Channel, touched)
+    Statement::new(sql, vec![id.into(), id.into(), id.into()]).touching(TouchedKind::Channel, touched)
 }
 
 /// Clears the failures of these members, their cooldown and its level.
 pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> {
-    let clear = members.chunks(MAX_MARKS).map(|members| {
+    let clear = members.chunks(MAX_PLACEHOLDERS).map(|members| {
         let ids = members.iter().map(|member| member.id.into()).collect();
         rests::clear(store, "oauth_route_unit_members", "id", ids, now_ms())
     });

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::sql::{Fields, MAX_MARKS, Row, Statement, Value, marks, values};
-use super::touches::Part;
+use super::sql::{Fields, MAX_PLACEHOLDERS, Row, Statement, Value, placeholders, values};
+use super::touches::TouchedKind;
 use super::{Result, Store, rests};
 use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
 use crate::money::Usd;
@@ -182,8 +182,8 @@ pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
 /// Returns those routes with these ids that exist, ordered by id.
 pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
     let mut routes = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(MAX_MARKS) {
-        let (marks, args) = (marks(ids.len()), || values(ids).collect());
+    for ids in ids.chunks(MAX_PLACEHOLDERS) {
+        let (marks, args) = (placeholders(ids.len()), || values(ids).collect());
         let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id IN ({marks}) ORDER BY id");
         let mut found: Vec<RouteRow> = store.rows(sql, args(), read).await?;
         if found.iter().any(RouteRow::is_group) {
@@ -313,7 +313,7 @@ async fn channels_by(
 /// Clears the failures of these channels, their cooldown and its level.
 pub async fn clear_failures(store: &Store, channels: &[ChannelId]) -> Result<()> {
     let clear = channels
-        .chunks(MAX_MARKS)
+        .chunks(MAX_PLACEHOLDERS)
         .map(|ids| rests::clear(store, "channel_stats", "channel_id", values(ids).collect(), now_ms()));
     store.batch(clear.collect()).await.map(drop)
 }
@@ -376,25 +376,25 @@ fn removals(plan: &Plan) -> Vec<(usize, Statement)> {
     let now = now_ms();
     fn statement(sql: &str, manual: bool, ids: &[impl Copy + Into<Value>]) -> Statement {
         let args = std::iter::once(manual.into()).chain(values(ids));
-        Statement::new(format!("{sql} AND id IN ({})", marks(ids.len())), args.collect())
+        Statement::new(format!("{sql} AND id IN ({})", placeholders(ids.len())), args.collect())
     }
     let mut removals = Vec::new();
     // A channel that an operator changed since the plan was made is left alone.
     removals.extend(plan.delete_channels.chunks(REMOVED_AT_ONCE).map(|ids| {
         let sql = "DELETE FROM route_channels WHERE manual_override = ?";
-        (ids.len(), statement(sql, false, ids).touching(Part::Channel, values(ids)))
+        (ids.len(), statement(sql, false, ids).touching(TouchedKind::Channel, values(ids)))
     }));
     removals.extend(plan.delete_routes.chunks(REMOVED_AT_ONCE).map(|ids| {
         let sql = "DELETE FROM token_routes WHERE NOT EXISTS (SELECT 1 FROM route_channels c \
                    WHERE c.route_id = token_routes.id AND c.manual_override = ?)";
-        (ids.len(), statement(sql, true, ids).touching(Part::Route, values(ids)))
+        (ids.len(), statement(sql, true, ids).touching(TouchedKind::Route, values(ids)))
     }));
     removals.extend(plan.rebind_channels.iter().map(|rebinding| {
         let rebind = Statement::new(
             "UPDATE route_channels SET token_id = ?, updated_at = ? WHERE id = ? AND token_id IS NULL",
             vec![rebinding.token_id.into(), now.into(), rebinding.channel_id.into()],
         );
-        (1, rebind.touching(Part::Channel, [rebinding.channel_id.into()]))
+        (1, rebind.touching(TouchedKind::Channel, [rebinding.channel_id.into()]))
     }));
     removals
 }
@@ -405,7 +405,7 @@ fn insert_route(batch: &mut Vec<Statement>, route: &NewRoute, now: Millis) {
         "INSERT INTO token_routes (model_pattern, enabled, created_at, updated_at) VALUES (?, ?, ?, ?)",
         vec![route.model.as_str().into(), true.into(), now.into(), now.into()],
     );
-    batch.push(insert.inserting(Part::Route));
+    batch.push(insert.inserting(TouchedKind::Route));
     for credential in &route.channels {
         let added = NewChannel::automatic(*credential, &route.model);
         insert_channel(batch, id.clone(), &added, now);
@@ -437,7 +437,7 @@ pub(super) fn insert_channel(
             ("updated_at", now.into()),
         ],
     );
-    batch.push(insert.inserting(Part::Channel));
+    batch.push(insert.inserting(TouchedKind::Channel));
     batch.push(Statement::insert("channel_stats", [("channel_id", Value::IdOf(at))]));
     at
 }

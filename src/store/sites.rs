@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::sql::{Changes, Fields, OnConflict, Statement, Value, marks, upsert};
-use super::touches::Part;
+use super::sql::{Changes, Fields, OnConflict, Statement, Value, placeholders, upsert};
+use super::touches::TouchedKind;
 use super::{Error, Result, Secret, Store};
 use crate::ids::{EndpointId, SiteId};
 use crate::time::{Millis, now_ms};
@@ -195,7 +195,7 @@ pub async fn insert(store: &Store, site: NewSite) -> Result<SiteId> {
                 ("updated_at", now.into()),
             ],
         )
-        .inserting(Part::Site),
+        .inserting(TouchedKind::Site),
     ];
     batch.extend(site.endpoints.iter().map(|endpoint| put_endpoint(store, Value::IdOf(0), endpoint, now)));
     Ok(store.batch(batch).await?[0].id())
@@ -229,7 +229,7 @@ pub async fn update(store: &Store, id: SiteId, patch: SitePatch) -> Result<Optio
     changes
         .set_some("post_refresh_probe_latency_threshold_ms", patch.post_refresh_probe_latency_threshold_ms);
 
-    let mut batch = vec![changes.update(TABLE, id).touching(Part::Site, [id.into()])];
+    let mut batch = vec![changes.update(TABLE, id).touching(TouchedKind::Site, [id.into()])];
     if let Some(endpoints) = &patch.endpoints {
         batch.extend(replace_endpoints(store, id, endpoints, now));
     }
@@ -259,12 +259,12 @@ fn move_to(id: SiteId, status: SiteStatus, now: Millis) -> [Statement; 2] {
     };
     let status = status.as_str();
     [
-        Statement::new(accounts, vec![now.into(), id.into()]).touching(Part::Site, [id.into()]),
+        Statement::new(accounts, vec![now.into(), id.into()]).touching(TouchedKind::Site, [id.into()]),
         Statement::new(
             "UPDATE sites SET status = ? WHERE id = ? AND status <> ?",
             vec![status.into(), id.into(), status.into()],
         )
-        .touching(Part::Site, [id.into()]),
+        .touching(TouchedKind::Site, [id.into()]),
     ]
 }
 
@@ -276,10 +276,10 @@ fn replace_endpoints(store: &Store, site: SiteId, endpoints: &[NewEndpoint], now
     } else {
         format!(
             "DELETE FROM site_api_endpoints WHERE site_id = ? AND url NOT IN ({})",
-            marks(endpoints.len())
+            placeholders(endpoints.len())
         )
     };
-    let mut batch = vec![Statement::new(gone, args).touching(Part::Site, [site.into()])];
+    let mut batch = vec![Statement::new(gone, args).touching(TouchedKind::Site, [site.into()])];
     batch.extend(endpoints.iter().map(|endpoint| put_endpoint(store, site.into(), endpoint, now)));
     batch
 }
@@ -302,13 +302,13 @@ fn put_endpoint(store: &Store, site: Value, endpoint: &NewEndpoint, now: Millis)
             now.into(),
         ],
     )
-    .touching(Part::Site, [site])
+    .touching(TouchedKind::Site, [site])
 }
 
 /// Deletes a site with everything that belongs to it; an unknown id is no error.
 pub async fn delete(store: &Store, id: SiteId) -> Result<()> {
     let delete = Statement::new("DELETE FROM sites WHERE id = ?", vec![id.into()]);
-    store.batch(vec![delete.touching(Part::Site, [id.into()])]).await.map(drop)
+    store.batch(vec![delete.touching(TouchedKind::Site, [id.into()])]).await.map(drop)
 }
 
 fn read(store: &Store, row: &mut Fields<'_>) -> Result<SiteRow> {

@@ -67,25 +67,25 @@ pub fn management_of_site(
 }
 
 /// Builds a site like [`site_of_account`], for an account that is not stored with these proxy settings.
-pub fn site_by_way(
+pub fn site_through(
     site: &SiteRow,
-    way: &WayOut<'_>,
+    way: &AccountProxy<'_>,
     live: &LiveTable,
     system_proxy_url: Option<&str>,
 ) -> Site {
     let builder = Builder::new(live, system_proxy_url);
-    let proxy = builder.proxy_by_way(way).unwrap_or_else(|| builder.proxy_of_site(site));
+    let proxy = builder.proxy_through(way).unwrap_or_else(|| builder.proxy_of_site(site));
     builder.site(site, proxy)
 }
 
 /// An account's settings for the route of its connections.
 #[derive(Clone, Copy, Default)]
-pub struct WayOut<'a> {
+pub struct AccountProxy<'a> {
     pub proxy_url: Option<&'a Secret>,
     pub use_system_proxy: bool,
 }
 
-impl<'a> WayOut<'a> {
+impl<'a> AccountProxy<'a> {
     /// Returns the settings of a stored account.
     pub fn of(account: &'a AccountRow) -> Self {
         Self { proxy_url: account.proxy_url.as_ref(), use_system_proxy: account.use_system_proxy }
@@ -121,10 +121,10 @@ impl<'a> Builder<'a> {
 
     /// Returns the account's choice of proxy, which overrides its site's; `None` when it makes none.
     fn proxy_of_account(&self, account: &AccountRow) -> Option<Outbound> {
-        self.proxy_by_way(&WayOut::of(account))
+        self.proxy_through(&AccountProxy::of(account))
     }
 
-    fn proxy_by_way(&self, way: &WayOut<'_>) -> Option<Outbound> {
+    fn proxy_through(&self, way: &AccountProxy<'_>) -> Option<Outbound> {
         match way.proxy_url {
             Some(url) => Some(parse_proxy("the account's proxy", url.expose())),
             None if way.use_system_proxy => {

@@ -1,12 +1,12 @@
 //! Statements, and how one statement text is written in each SQL dialect.
 //!
 //! SQL is written once, in the subset that SQLite, PostgreSQL and MySQL share, with `?` for arguments.
-//! [`SqlDialect::spell`] rewrites the placeholders, [`upsert`] writes the one statement whose form differs.
+//! [`SqlDialect::translate`] rewrites the placeholders, [`upsert`] writes the one statement whose form differs.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::touches::{Part, Touches};
+use super::touches::{TouchedKind, Touches};
 pub use super::value::{Arg, Fields, Outcome, Row, Value};
 
 /// One statement of a batch.
@@ -23,13 +23,13 @@ pub struct Statement {
 
 impl Statement {
     pub fn new(sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Self {
-        Self { sql: sql.into(), args, must_change: false, touches: Touches::Unsaid }
+        Self { sql: sql.into(), args, must_change: false, touches: Touches::Undeclared }
     }
 
     /// Builds an `INSERT` of one row from columns and their values.
     pub(super) fn insert(table: &str, row: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         let (columns, args): (Vec<&str>, Vec<Value>) = row.into_iter().unzip();
-        let marks = marks(args.len());
+        let marks = placeholders(args.len());
         Self::new(format!("INSERT INTO {table} ({}) VALUES ({marks})", columns.join(", ")), args)
     }
 
@@ -41,7 +41,7 @@ impl Statement {
         row: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> Self {
         let (mut columns, mut args): (Vec<_>, Vec<_>) = row.into_iter().unzip();
-        let values = marks(columns.len());
+        let values = placeholders(columns.len());
         columns.push("sort_order");
         args.push(sort_order.into());
         let sql = format!(
@@ -52,13 +52,13 @@ impl Statement {
     }
 
     /// Declares that the statement touches these rows, and nothing else that routing depends on.
-    pub(super) fn touching(mut self, part: Part, ids: impl IntoIterator<Item = Value>) -> Self {
+    pub(super) fn touching(mut self, part: TouchedKind, ids: impl IntoIterator<Item = Value>) -> Self {
         self.touches = Touches::Of(part, ids.into_iter().collect());
         self
     }
 
     /// Declares that the statement touches the row that it inserts, and nothing else that routing depends on.
-    pub(super) fn inserting(mut self, part: Part) -> Self {
+    pub(super) fn inserting(mut self, part: TouchedKind) -> Self {
         self.touches = Touches::Inserted(part);
         self
     }
@@ -99,7 +99,7 @@ impl SqlDialect {
     /// Returns the statement in this database's dialect: `?` outside quotes becomes `$1`, `$2`, … on
     /// PostgreSQL. An argument of `LOWER` gets the byte-wise collation that our columns have, because other
     /// collations also lower letters beyond ASCII.
-    pub fn spell<'a>(self, sql: &'a str) -> Cow<'a, str> {
+    pub fn translate<'a>(self, sql: &'a str) -> Cow<'a, str> {
         if self != Self::Postgres || !sql.contains('?') {
             return Cow::Borrowed(sql);
         }
@@ -149,7 +149,7 @@ pub fn upsert_rows(
     rows: usize,
 ) -> String {
     let names: Vec<&str> = keys.iter().copied().chain(columns.iter().map(|(name, _)| *name)).collect();
-    let marks = vec![format!("({})", marks(names.len())); rows].join(", ");
+    let marks = vec![format!("({})", placeholders(names.len())); rows].join(", ");
     let new = |name: &str| match dialect {
         SqlDialect::Mysql => format!("VALUES({name})"),
         SqlDialect::Sqlite | SqlDialect::Postgres => format!("excluded.{name}"),
@@ -177,13 +177,13 @@ pub fn upsert_rows(
 
 /// Returns the pattern by which `LIKE ? ESCAPE '!'` finds a text anywhere; a backslash as the escape character
 /// would itself need escaping on MySQL.
-pub(super) fn anywhere(text: &str) -> Value {
+pub(super) fn contains_pattern(text: &str) -> Value {
     let escaped = text.replace('!', "!!").replace('%', "!%").replace('_', "!_");
     Value::Text(format!("%{escaped}%"))
 }
 
 /// The most ids that one statement names: every database takes that many arguments.
-pub(super) const MAX_MARKS: usize = 500;
+pub(super) const MAX_PLACEHOLDERS: usize = 500;
 
 /// Converts ids to arguments.
 pub(super) fn values(ids: &[impl Copy + Into<Value>]) -> impl Iterator<Item = Value> {
@@ -191,7 +191,7 @@ pub(super) fn values(ids: &[impl Copy + Into<Value>]) -> impl Iterator<Item = Va
 }
 
 /// Returns `?, ?, ?`: the placeholders of a list of `count` values.
-pub fn marks(count: usize) -> String {
+pub fn placeholders(count: usize) -> String {
     vec!["?"; count].join(", ")
 }
 
@@ -249,12 +249,12 @@ mod tests {
     fn placeholders_are_numbered_outside_quotes_on_postgres() {
         let sql = "SELECT '?' , \"a?\" FROM t WHERE a = ? AND b IN (?, ?)";
         assert_eq!(
-            SqlDialect::Postgres.spell(sql),
+            SqlDialect::Postgres.translate(sql),
             "SELECT '?' , \"a?\" FROM t WHERE a = $1 AND b IN ($2, $3)"
         );
-        assert_eq!(SqlDialect::Postgres.spell("a LIKE LOWER(?)"), "a LIKE LOWER($1 COLLATE \"C\")");
-        assert_eq!(SqlDialect::Sqlite.spell(sql), sql);
-        assert_eq!(SqlDialect::Mysql.spell(sql), sql);
+        assert_eq!(SqlDialect::Postgres.translate("a LIKE LOWER(?)"), "a LIKE LOWER($1 COLLATE \"C\")");
+        assert_eq!(SqlDialect::Sqlite.translate(sql), sql);
+        assert_eq!(SqlDialect::Mysql.translate(sql), sql);
     }
 
     #[test]

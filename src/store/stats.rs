@@ -12,7 +12,7 @@ use crate::time::Millis;
 
 /// An account on an active site, with what the dashboard needs of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Holder {
+pub struct ActiveAccount {
     pub id: AccountId,
     pub site_id: SiteId,
     pub balance: Usd,
@@ -49,12 +49,12 @@ pub async fn active_sites(store: &Store) -> Result<Vec<ActiveSite>> {
 }
 
 /// Returns every account on an active site.
-pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
+pub async fn active_accounts(store: &Store) -> Result<Vec<ActiveAccount>> {
     let sql = "SELECT a.id, a.site_id, a.balance, a.status, a.extra FROM accounts a \
                JOIN sites s ON s.id = a.site_id AND s.status = 'active' ORDER BY a.id";
     store
         .rows(sql, Vec::new(), |row| {
-            Ok(Holder {
+            Ok(ActiveAccount {
                 id: row.id()?,
                 site_id: row.id()?,
                 balance: row.usd()?,

@@ -5,7 +5,7 @@
 
 use super::seal::Hashing;
 use super::sql::{Changes, Fields, Statement, Value};
-use super::touches::Part;
+use super::touches::TouchedKind;
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, TokenId};
 use crate::time::{Millis, now_ms};
@@ -116,7 +116,7 @@ pub async fn save(
     let mut batch = Vec::new();
     for row in before.iter().filter(|old| !after.iter().any(|row| row.id == old.id)) {
         let delete = Statement::new("DELETE FROM account_tokens WHERE id = ?", vec![row.id.into()]);
-        batch.push(delete.touching(Part::Account, [account_id.into()]));
+        batch.push(delete.touching(TouchedKind::Account, [account_id.into()]));
     }
     // A value may move from one row to another, and no two rows may have it in between.
     let changed: Vec<&TokenRow> =
@@ -147,7 +147,7 @@ pub async fn save(
             ],
         )
         .must_change()
-        .touching(Part::Account, [account_id.into()]),
+        .touching(TouchedKind::Account, [account_id.into()]),
     );
     let outcomes = store.batch(batch).await?;
     let mut ids: Vec<TokenId> = after.iter().map(|row| row.id).collect();
@@ -174,14 +174,14 @@ fn insert(store: &Store, hashing: &Hashing<'_>, account_id: AccountId, row: &Tok
     let now = now_ms();
     let born = [("account_id", account_id.into()), ("created_at", now.into()), ("updated_at", now.into())];
     let insert = Statement::insert(TABLE, columns(store, hashing, row)?.into_iter().chain(born));
-    Ok(insert.touching(Part::Account, [account_id.into()]))
+    Ok(insert.touching(TouchedKind::Account, [account_id.into()]))
 }
 
 fn update(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Statement> {
     let mut changes = Changes::default();
     changes.set_all(columns(store, hashing, row)?);
     changes.set("updated_at", now_ms());
-    Ok(changes.update(TABLE, row.id).touching(Part::Account, [row.account_id.into()]))
+    Ok(changes.update(TABLE, row.id).touching(TouchedKind::Account, [row.account_id.into()]))
 }
 
 /// Returns the columns of a token except for its account and its times.

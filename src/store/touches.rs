@@ -4,7 +4,7 @@ use super::value::Value;
 
 /// The kind of row that a statement touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum TouchedKind {
     /// A site and its endpoints; when deleted, also everything that belongs to it.
     Site,
     /// An account and its tokens; when deleted, also its channels.
@@ -23,10 +23,10 @@ pub enum Part {
 pub enum Touches {
     /// Not declared: decided by its table, everything or nothing.
     #[default]
-    Unsaid,
+    Undeclared,
     Nothing,
     /// These rows.
-    Of(Part, Vec<Value>),
+    Of(TouchedKind, Vec<Value>),
     /// The row that it inserts.
-    Inserted(Part),
+    Inserted(TouchedKind),
 }

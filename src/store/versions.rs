@@ -52,10 +52,12 @@ impl Scope {
             (Touches::Nothing, _) => false,
             (Touches::Of(_, ids), _) => self == Self::Routing && !ids.is_empty(),
             (Touches::Inserted(_), _) => self == Self::Routing,
-            (Touches::Unsaid, Self::Routing) => journal::is_routed(&statement.sql),
-            (Touches::Unsaid, Self::Keys) => journal::table(&statement.sql) == Some("downstream_api_keys"),
-            (Touches::Unsaid, Self::Settings) => journal::table(&statement.sql) == Some("settings"),
-            (Touches::Unsaid, Self::Keyring) => journal::table(&statement.sql) == Some("crypto_keys"),
+            (Touches::Undeclared, Self::Routing) => journal::is_routed(&statement.sql),
+            (Touches::Undeclared, Self::Keys) => {
+                journal::table(&statement.sql) == Some("downstream_api_keys")
+            }
+            (Touches::Undeclared, Self::Settings) => journal::table(&statement.sql) == Some("settings"),
+            (Touches::Undeclared, Self::Keyring) => journal::table(&statement.sql) == Some("crypto_keys"),
         }
     }
 }
@@ -76,11 +78,11 @@ pub struct Version {
 /// The versions in the database that this instance knows; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Versions {
-    known: Arc<Mutex<[Known; SCOPES.len()]>>,
+    known: Arc<Mutex<[KnownVersion; SCOPES.len()]>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownVersion {
     /// All changes up to this version are in force here.
     number: i64,
     /// Versions of our own changes beyond it.
@@ -122,7 +124,7 @@ impl Versions {
     }
 }
 
-impl Known {
+impl KnownVersion {
     /// Advances over changes of our own, up to the first change by another instance.
     fn advance(&mut self) {
         while self.own.remove(&(self.number + 1)) {
@@ -135,7 +137,7 @@ impl Known {
 mod tests {
     use super::*;
     use crate::store::sql::Value;
-    use crate::store::touches::Part;
+    use crate::store::touches::TouchedKind;
 
     fn number(versions: &Versions) -> i64 {
         lock(&versions.known)[Scope::Keys as usize].number
@@ -166,8 +168,8 @@ mod tests {
         assert_eq!(changed(statement("UPDATE crypto_keys SET status = 'retired'")), [Scope::Keyring]);
         assert_eq!(changed(statement("DELETE FROM sites")), [Scope::Routing]);
         assert!(changed(statement("DELETE FROM events")).is_empty());
-        let touched = statement("UPDATE accounts").touching(Part::Account, [Value::Int(1)]);
+        let touched = statement("UPDATE accounts").touching(TouchedKind::Account, [Value::Int(1)]);
         assert_eq!(changed(touched), [Scope::Routing]);
-        assert!(changed(statement("UPDATE accounts").touching(Part::Account, Vec::new())).is_empty());
+        assert!(changed(statement("UPDATE accounts").touching(TouchedKind::Account, Vec::new())).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::LeftList;
 use super::metapi::{self, TABLES, camel};
-use super::sqlite::Foreign;
+use super::sqlite::ForeignDatabase;
 use super::taken::{Context, Error, Kind, TakenOver};
 use super::usage_days::{self, Days};
 
@@ -37,11 +37,11 @@ const DERIVED_TABLES: &[&str] = &[
 /// Settings that belong to the instance that the file comes from, and are not in a preferences section.
 const OWN_SETTINGS: [&str; 4] = ["auth_token", "db_type", "db_url", "db_ssl"];
 
-pub(super) fn is(database: &Foreign) -> bool {
+pub(super) fn is(database: &ForeignDatabase) -> bool {
     database.has("sites", &["platform", "url"]) && database.has("accounts", &["site_id", "access_token"])
 }
 
-pub(super) fn read(database: &Foreign, context: &Context) -> Result<TakenOver, Error> {
+pub(super) fn read(database: &ForeignDatabase, context: &Context) -> Result<TakenOver, Error> {
     let mut list = LeftList::default();
     let mut section = Map::new();
     for table in TABLES {
@@ -89,7 +89,7 @@ pub(super) fn read(database: &Foreign, context: &Context) -> Result<TakenOver, E
     Ok(metapi::finish(Kind::MetapiDatabase, Some(accounts), settings, list))
 }
 
-fn tell_of_others(database: &Foreign, days: Option<&Days>, list: &mut LeftList) {
+fn tell_of_others(database: &ForeignDatabase, days: Option<&Days>, list: &mut LeftList) {
     if database.has("proxy_logs", &[]) && database.count("proxy_logs") > 0 {
         let (calls, tokens) = (database.count("proxy_logs"), database.sum("proxy_logs", "total_tokens"));
         let cost = database.sum("proxy_logs", "estimated_cost");

@@ -42,7 +42,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use sqlite::{Copy, Foreign};
+use sqlite::{Copy, ForeignDatabase};
 
 pub use old_password::open as open_password;
 pub use sub2api::proxy_url;
@@ -62,7 +62,7 @@ pub fn read(path: &Path, scratch: &Path, context: &Context) -> Result<TakenOver,
         return Err(Error(format!("{} is no file", path.display())));
     }
     match is_database(&mut file).map_err(failed)? {
-        true => from_database(&Foreign::open(path, scratch)?, context),
+        true => from_database(&ForeignDatabase::open(path, scratch)?, context),
         false => from_text(&text_of(file)?, context),
     }
 }
@@ -74,7 +74,7 @@ pub fn read(path: &Path, scratch: &Path, context: &Context) -> Result<TakenOver,
 pub fn read_sent(mut file: File, scratch: &Path, context: &Context) -> Result<TakenOver, Error> {
     if is_database(&mut file).map_err(|error| Error(error.to_string()))? {
         let copy = Copy::of_sent(file, scratch)?;
-        let database = Foreign::open(&copy.database(), scratch)?;
+        let database = ForeignDatabase::open(&copy.database(), scratch)?;
         // The copy is open, so it can be removed already: however the process ends, no copy is left.
         drop(copy);
         return from_database(&database, context);
@@ -165,7 +165,7 @@ fn recognise(document: &Value) -> Result<Kind, &'static str> {
          metapi, new-api or one-api, or a config.yaml of CLIProxyAPI or LiteLLM")
 }
 
-fn from_database(database: &Foreign, context: &Context) -> Result<TakenOver, Error> {
+fn from_database(database: &ForeignDatabase, context: &Context) -> Result<TakenOver, Error> {
     if database.has("crypto_keys", &[]) && database.has("schema_migrations", &[]) {
         return Err(Error("it is a database of Switchyard itself: use `switchyard restore`".to_owned()));
     }

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::channel_types::{self, ChannelType};
 use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, QUOTA_PER_USD, RowId, clipped};
-use super::sqlite::{Foreign, ForeignRow};
+use super::sqlite::{ForeignDatabase, ForeignRow};
 use super::taken::{Error, Kind, TakenOver};
 use crate::money::Usd;
 use crate::platform::Platform;
@@ -120,11 +120,11 @@ const MAX_RENAMES: usize = 16;
 /// The value of `channels.status` and `tokens.status` for on; all others mean off.
 const ON: i64 = 1;
 
-pub(super) fn is(database: &Foreign) -> bool {
+pub(super) fn is(database: &ForeignDatabase) -> bool {
     database.has("channels", &["type", "key", "models"]) && database.has("tokens", &["key", "remain_quota"])
 }
 
-pub(super) fn read(database: &Foreign) -> Result<TakenOver, Error> {
+pub(super) fn read(database: &ForeignDatabase) -> Result<TakenOver, Error> {
     let newer = database.has("channels", &["channel_info"]) || database.has("channels", &["tag"]);
     let kind = if newer { Kind::NewApi } else { Kind::OneApi };
     let mut draft = Draft::default();
@@ -170,7 +170,7 @@ fn tell_untaken(table: &str, columns: &[(&str, &str)], rows: &[ForeignRow], draf
 }
 
 /// A channel that can be served here.
-struct Served<'a> {
+struct SupportedChannel<'a> {
     row: &'a ForeignRow,
     place: String,
     of_type: ChannelType,
@@ -185,7 +185,7 @@ struct Served<'a> {
 }
 
 fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
-    let served: Vec<Served> = rows.iter().filter_map(|row| served(kind, row, draft)).collect();
+    let served: Vec<SupportedChannel> = rows.iter().filter_map(|row| served(kind, row, draft)).collect();
     let highest = served.iter().map(|channel| channel.priority).max().unwrap_or(0);
     // The models of each priority at which some channel has a weight: there, a weight of 0 means hardly ever.
     let weighted: HashSet<(&str, i64)> = served
@@ -240,7 +240,7 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
     }
 }
 
-fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<Served<'a>> {
+fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<SupportedChannel<'a>> {
     let id = row.int("id").unwrap_or(row.rowid);
     let name =
         row.text("name").and_then(|name| clipped(&name, 191)).unwrap_or_else(|| format!("channel {id}"));
@@ -271,7 +271,7 @@ fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<Serv
     let mapping = mapping.unwrap_or_default();
     let priority = row.int("priority").unwrap_or(0);
     let weight = row.int("weight").unwrap_or(0).max(0);
-    Some(Served { row, place, of_type, name, keys, models, mapping, priority, weight })
+    Some(SupportedChannel { row, place, of_type, name, keys, models, mapping, priority, weight })
 }
 
 /// Returns the keys of a channel: a single one, one per line, or a JSON array.
@@ -321,7 +321,7 @@ fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)>
 }
 
 /// Returns the accounts of a channel, and whether each is in use there.
-fn accounts(channel: &Served, draft: &mut Draft) -> Vec<(RowId, bool)> {
+fn accounts(channel: &SupportedChannel, draft: &mut Draft) -> Vec<(RowId, bool)> {
     let row = channel.row;
     let url = channel.of_type.address(row.text("base_url").as_deref());
     if url.is_empty() || url.contains(['{', '}']) {
@@ -447,7 +447,7 @@ fn renamed(mapping: &HashMap<String, String>, model: &str) -> String {
     name.to_owned()
 }
 
-fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
+fn take_tokens(database: &ForeignDatabase, draft: &mut Draft) -> Result<(), Error> {
     let (users, _) = database.rows("users", &["id", "status", "deleted_at"])?;
     let is_blocked = |user: &&ForeignRow| {
         user.int("status").is_some_and(|status| status != ON) || user.text("deleted_at").is_some()

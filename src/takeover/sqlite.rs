@@ -27,7 +27,7 @@ const MAX_TABLE_ROWS: i64 = 200_000;
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
 /// An open file of another program.
-pub(super) struct Foreign {
+pub(super) struct ForeignDatabase {
     connection: Connection,
     tables: HashMap<String, BTreeSet<String>>,
     /// Removed after the connection is closed.
@@ -50,9 +50,9 @@ enum Cell {
 /// A directory with a copy of the database, for one process and one reading.
 pub struct Copy(PathBuf);
 
-// === impl Foreign ===
+// === impl ForeignDatabase ===
 
-impl Foreign {
+impl ForeignDatabase {
     /// Opens a database. `scratch` is where a copy is made of one that is incomplete without the log beside it.
     pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
         let unreadable =

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::draft::MAX_NAME;
-use super::sqlite::Foreign;
+use super::sqlite::ForeignDatabase;
 use super::taken::Error;
 use crate::money::Usd;
 use crate::platform::Platform;
@@ -44,7 +44,7 @@ pub(super) struct Days {
 }
 
 /// Sums the log; `None` when it lacks the necessary columns.
-pub(super) fn read(database: &Foreign, zone: &TimeZone) -> Result<Option<Days>, Error> {
+pub(super) fn read(database: &ForeignDatabase, zone: &TimeZone) -> Result<Option<Days>, Error> {
     if !database.has(TABLE, &["account_id", "created_at", "status"]) {
         return Ok(None);
     }

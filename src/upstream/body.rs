@@ -15,9 +15,9 @@ use http_body::{Body, Frame, SizeHint};
 use super::error::BodyError;
 use super::frames::FrameBody;
 use super::pool::Pool;
-use super::wire::{Piece, Wire};
+use super::wire::{Piece, UpstreamConnection};
 use crate::codings::{Decoder, Pulled};
-use crate::dialect::code_assist::Opener;
+use crate::dialect::code_assist::EnvelopeOpener;
 use crate::routing::Origin;
 
 /// The size in bytes up to which chunks are joined into one frame.
@@ -33,7 +33,7 @@ pub struct UpstreamBody {
     decoder: Option<Box<Decoder>>,
     tap: Option<Tap>,
     /// Takes the data out of the envelope that the answer comes in.
-    opener: Option<Box<Opener>>,
+    opener: Option<Box<EnvelopeOpener>>,
 }
 
 /// A function that is called with every piece of a body that is read.
@@ -217,7 +217,7 @@ impl fmt::Debug for Source {
 /// The body as the upstream sent it, without its transfer coding.
 pub(crate) struct RawBody {
     /// The connection, until the body has ended or failed.
-    wire: Option<Box<Wire>>,
+    wire: Option<Box<UpstreamConnection>>,
     pool: Arc<Pool>,
     origin: Arc<Origin>,
     failed: bool,
@@ -226,7 +226,7 @@ pub(crate) struct RawBody {
 }
 
 impl RawBody {
-    pub(crate) fn new(wire: Box<Wire>, pool: Arc<Pool>, origin: Arc<Origin>) -> Self {
+    pub(crate) fn new(wire: Box<UpstreamConnection>, pool: Arc<Pool>, origin: Arc<Origin>) -> Self {
         let is_ended = wire.is_body_ended();
         let mut body = Self { wire: Some(wire), pool, origin, failed: false, error: None };
         if is_ended {

@@ -17,10 +17,10 @@ use super::error::{ErrorKind, SendError, undecodable};
 use super::http1::AnswerHead;
 use super::kept_sockets::KeptSockets;
 use super::pool::Pool;
-use super::repeat::{Came, Progress, Repeat, Work, Written};
+use super::repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart, WorkKind};
 use super::request::{Request, RequestBody};
 use super::stream::Stream;
-use super::wire::{DIES_WITHIN, Failure, Wire};
+use super::wire::{DIES_WITHIN, Failure, UpstreamConnection};
 use crate::codings::{Decoder, Sender};
 use crate::routing::Origin;
 
@@ -78,7 +78,7 @@ impl Client {
     ///
     /// There is no time-out but the one for connecting. Dropping the future closes the connection.
     ///
-    /// A kept connection that turns out to be dead costs one more try on a new one, where [`Progress::may_repeat`]
+    /// A kept connection that turns out to be dead costs one more try on a new one, where [`ExchangeProgress::retry_scope`]
     /// allows this upstream to have the request again.
     pub fn send<B>(
         &self,
@@ -100,24 +100,24 @@ impl Client {
     ) -> Result<Answer, SendError> {
         let has_no_body = request.method == Method::HEAD;
         let mut sent_at = Instant::now();
-        let must_know = request.work == Work::Creation;
+        let must_know = request.work == WorkKind::Creation;
         while let Some(wire) = self.pool.checkout(origin, sent_at, must_know) {
             let has_rested = wire.idle_until(sent_at) >= RESTED_AFTER;
             let Failure { error, has_body } = match exchange(wire, &mut request, origin, sent_at).await {
                 Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
                 Err(failure) => failure,
             };
-            let Progress { written, came } = error.progress();
-            if written == Written::Nothing {
+            let ExchangeProgress { written, came } = error.progress();
+            if written == SentPart::Nothing {
                 sent_at = Instant::now();
                 continue;
             }
             let died_at_once =
-                matches!(came, Came::Nothing | Came::Goodbye) && sent_at.elapsed() < DIES_WITHIN;
-            if died_at_once && has_body && error.progress().may_repeat(request.work) == Repeat::Here {
+                matches!(came, ReplyKind::Nothing | ReplyKind::Goodbye) && sent_at.elapsed() < DIES_WITHIN;
+            if died_at_once && has_body && error.progress().retry_scope(request.work) == RetryScope::Here {
                 break;
             }
-            let is_expired = came == Came::Goodbye || has_rested && died_at_once;
+            let is_expired = came == ReplyKind::Goodbye || has_rested && died_at_once;
             return Err(if is_expired { error.expired() } else { error });
         }
         // Boxed: connecting is rare, and its state would make every exchange's future several times as large.
@@ -128,8 +128,8 @@ impl Client {
         }
     }
 
-    async fn connect(&self, origin: &Arc<Origin>) -> Result<Box<Wire>, SendError> {
-        self.open(origin).await.map(Wire::new)
+    async fn connect(&self, origin: &Arc<Origin>) -> Result<Box<UpstreamConnection>, SendError> {
+        self.open(origin).await.map(UpstreamConnection::new)
     }
 
     /// Opens a connection. Where this process has nothing left to open it with, closes the idle ones and tries again,
@@ -149,11 +149,12 @@ impl Client {
         &self,
         origin: &Arc<Origin>,
         mut head: AnswerHead,
-        wire: Box<Wire>,
+        wire: Box<UpstreamConnection>,
         has_no_body: bool,
     ) -> Result<Answer, SendError> {
-        let unusable =
-            |why: String| SendError::new(ErrorKind::Protocol, why).after(Progress::whole(Came::Answer));
+        let unusable = |why: String| {
+            SendError::new(ErrorKind::Protocol, why).after(ExchangeProgress::whole(ReplyKind::Answer))
+        };
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(unusable("the upstream switched protocols without being asked to".to_owned()));
         }
@@ -165,7 +166,7 @@ impl Client {
                 dial::name(proxy)
             );
             let error = SendError::new(ErrorKind::Proxy, why);
-            return Err(error.after(Progress::whole(Came::Refusal)));
+            return Err(error.after(ExchangeProgress::whole(ReplyKind::Refusal)));
         }
         let raw = RawBody::new(wire, Arc::clone(&self.pool), Arc::clone(origin));
         let mut decoder = None;
@@ -209,11 +210,11 @@ impl fmt::Debug for Client {
 
 /// Sends a request and drives its connection until the head of the answer is there.
 async fn exchange(
-    mut wire: Box<Wire>,
+    mut wire: Box<UpstreamConnection>,
     request: &mut Request,
     origin: &Origin,
     now: Instant,
-) -> Result<(AnswerHead, Box<Wire>), Failure> {
+) -> Result<(AnswerHead, Box<UpstreamConnection>), Failure> {
     wire.start(request, origin, now);
     match poll_fn(|cx| wire.poll_head(cx)).await {
         Ok(head) => Ok((head, wire)),

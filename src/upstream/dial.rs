@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
+use super::dns::Resolver;
 use super::error::{ErrorKind, SendError};
-use super::names::Names;
 use super::stream::Stream;
 use crate::open_files;
 use crate::routing::{Origin, OutboundProxy, ProxyScheme};
@@ -38,7 +38,7 @@ pub(crate) struct Dialer {
     tls: TlsConnector,
     /// Names no protocol: for connections that carry something other than HTTP.
     other_tls: TlsConnector,
-    names: Arc<Names>,
+    names: Arc<Resolver>,
     /// The time limit for name, connection, tunnel and TLS together.
     timeout: Duration,
 }

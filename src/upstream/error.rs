@@ -6,7 +6,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use super::repeat::Progress;
+use super::repeat::ExchangeProgress;
 use crate::codings::CodingError;
 
 /// Where an exchange failed.
@@ -37,16 +37,16 @@ pub enum ErrorKind {
 pub struct SendError {
     kind: ErrorKind,
     message: String,
-    progress: Progress,
+    progress: ExchangeProgress,
 }
 
 impl SendError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), progress: Progress::UNSENT }
+        Self { kind, message: message.into(), progress: ExchangeProgress::UNSENT }
     }
 
     /// Sets how far the exchange had come when the error happened.
-    pub(crate) fn after(self, progress: Progress) -> Self {
+    pub(crate) fn after(self, progress: ExchangeProgress) -> Self {
         Self { progress, ..self }
     }
 
@@ -60,7 +60,7 @@ impl SendError {
     }
 
     /// Returns how far the exchange came.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ExchangeProgress {
         self.progress
     }
 

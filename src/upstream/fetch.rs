@@ -49,13 +49,13 @@ impl Client {
 
     /// Does what [`Client::fetch`] does, but returns a redirect like any other answer: for a POST that must arrive as
     /// one.
-    pub async fn fetch_here(
+    pub async fn fetch_without_redirects(
         &self,
         base: &BaseUrl,
         mut request: Request<Bytes>,
         limits: FetchLimits,
     ) -> Result<Response<Bytes>, FetchError> {
-        introduce(&mut request);
+        set_default_headers(&mut request);
         let whole = async { collect(self.send(&base.origin, request).await?, limits.max_bytes).await };
         let answer = tokio::time::timeout(limits.timeout, Box::pin(whole)).await;
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
@@ -68,7 +68,7 @@ impl Client {
         max_bytes: usize,
     ) -> Result<Response<Bytes>, FetchError> {
         let mut base = Cow::Borrowed(base);
-        introduce(&mut request);
+        set_default_headers(&mut request);
         for _ in 0..=MAX_REDIRECTS {
             let answer = self.send(&base.origin, request.clone()).await?;
             let Some(location) = redirect_target(&answer) else {
@@ -90,7 +90,7 @@ impl Client {
 }
 
 /// Sets `User-Agent` and `Accept` where the request has none.
-fn introduce(request: &mut Request<Bytes>) {
+fn set_default_headers(request: &mut Request<Bytes>) {
     request.headers_mut().entry(USER_AGENT).or_insert(OWN_USER_AGENT);
     request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
 }

@@ -7,7 +7,7 @@
 //! repeat     whether a request may be sent once more
 //! request    a request, its headers as a list            outgoing: the part that is still to be sent
 //! http1      heads and framing, pure
-//! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
+//! dial       TCP, outbound proxies, TLS              dns: resolves names, one question at a time
 //! websocket  requests over a WebSocket             frames: read as the bytes of a body
 //!            kept_sockets: those that wait for the next turn of their conversation
 //! talk       a WebSocket over which both ends send
@@ -26,12 +26,12 @@
 mod body;
 mod client;
 mod dial;
+mod dns;
 mod error;
 mod fetch;
 mod frames;
 pub mod http1;
 mod kept_sockets;
-mod names;
 pub mod oauth;
 mod outgoing;
 pub mod platforms;
@@ -51,7 +51,7 @@ pub use error::{BodyError, ErrorKind, FetchError, SendError};
 pub use fetch::FetchLimits;
 pub use http1::{AnswerHead, AnswerHeaders};
 pub use kept_sockets::SocketKey;
-pub use repeat::{Came, Progress, Repeat, Work, Written};
+pub use repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart, WorkKind};
 pub use request::{Request, RequestBody, RequestHeaders};
 pub(crate) use stream::Stream;
 pub use talk::{FromUpstream, LONGEST_MESSAGE, SocketReceiver, SocketSender, UpstreamSocket};

@@ -15,7 +15,7 @@ const MAX_KEPT: u64 = 256 * 1024;
 
 /// A request on its way: the head, then the body.
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(super) struct RequestWriter {
     /// Its room is kept, because the next head is about as long.
     head: Vec<u8>,
     body: RequestBody,
@@ -35,7 +35,7 @@ enum SendState {
     Failed(io::Error),
 }
 
-impl Outgoing {
+impl RequestWriter {
     /// Begins a request whose head `write` writes. With `may_repeat` the body is kept after it was sent, unless it is
     /// long.
     pub(super) fn start(&mut self, write: impl FnOnce(&mut Vec<u8>), body: RequestBody, may_repeat: bool) {
@@ -137,7 +137,7 @@ mod tests {
                 (Stream::from(stream.expect("a connection")), accepted.expect("the same").0);
             tokio::spawn(async move { tokio::io::copy(&mut other, &mut tokio::io::sink()).await });
             let body = Bytes::from(vec![b'x'; length]);
-            let (mut outgoing, handle) = (Outgoing::default(), body.clone());
+            let (mut outgoing, handle) = (RequestWriter::default(), body.clone());
             outgoing.start(|head| head.extend(b"POST"), body.into(), may_repeat);
             assert!(outgoing.has_body());
             std::future::poll_fn(|cx| outgoing.poll_send(&mut stream, cx)).await.expect("it is sent");

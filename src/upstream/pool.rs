@@ -14,13 +14,13 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::wire::Wire;
+use super::wire::UpstreamConnection;
 use crate::routing::Origin;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 const SHARDS: usize = 16;
 
-type Idle = HashMap<Arc<Origin>, Vec<Box<Wire>>, BuildHasherDefault<OriginHasher>>;
+type Idle = HashMap<Arc<Origin>, Vec<Box<UpstreamConnection>>, BuildHasherDefault<OriginHasher>>;
 
 pub(crate) struct Pool {
     shards: [Mutex<Idle>; SHARDS],
@@ -34,7 +34,12 @@ impl Pool {
 
     /// Takes out a kept connection to `origin` that is still open as far as this process has heard; for a request that
     /// `must_know`, as far as the kernel has.
-    pub(crate) fn checkout(&self, origin: &Arc<Origin>, now: Instant, must_know: bool) -> Option<Box<Wire>> {
+    pub(crate) fn checkout(
+        &self,
+        origin: &Arc<Origin>,
+        now: Instant,
+        must_know: bool,
+    ) -> Option<Box<UpstreamConnection>> {
         loop {
             let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
             if wire.is_usable(now, must_know) {
@@ -44,7 +49,7 @@ impl Pool {
     }
 
     /// Keeps a connection whose exchange is over.
-    pub(crate) fn keep(self: &Arc<Self>, origin: &Arc<Origin>, mut wire: Box<Wire>) {
+    pub(crate) fn keep(self: &Arc<Self>, origin: &Arc<Origin>, mut wire: Box<UpstreamConnection>) {
         wire.set_idle();
         let mut shard = lock(self.shard(origin));
         match shard.get_mut(origin) {

@@ -13,7 +13,7 @@ use hyper::http::Method;
 
 /// What an upstream does for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum WorkKind {
     /// It reads, sets or deletes: doing that twice changes nothing (RFC 9110 §9.2.2).
     Lookup,
     /// It generates a text, which costs again.
@@ -24,7 +24,7 @@ pub enum Work {
 
 /// How much of a request has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum SentPart {
     /// Nothing: there was no connection, or it took not a byte.
     Nothing,
     /// A part of it: the other side cannot have read it whole.
@@ -35,7 +35,7 @@ pub enum Written {
 
 /// What came back for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum ReplyKind {
     /// Not a byte.
     Nothing,
     /// A server's word that it closes an idle connection: it belongs to no request (RFC 9110 §15.5.9).
@@ -51,14 +51,14 @@ pub enum Came {
 
 /// How far an exchange came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    pub written: Written,
-    pub came: Came,
+pub struct ExchangeProgress {
+    pub written: SentPart,
+    pub came: ReplyKind,
 }
 
 /// Where a request may be sent once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Repeat {
+pub enum RetryScope {
     Nowhere,
     /// To another upstream.
     Elsewhere,
@@ -66,18 +66,18 @@ pub enum Repeat {
     Here,
 }
 
-// === impl Work ===
+// === impl WorkKind ===
 
-impl Work {
+impl WorkKind {
     /// Returns the work of a method, as far as it tells: what a POST creates may stay.
     pub fn of_method(method: &Method) -> Self {
         if method.is_idempotent() { Self::Lookup } else { Self::Creation }
     }
 }
 
-// === impl Came ===
+// === impl ReplyKind ===
 
-impl Came {
+impl ReplyKind {
     /// Returns what a status other than 2xx says.
     pub fn of_status(status: u16) -> Self {
         match status {
@@ -88,39 +88,39 @@ impl Came {
     }
 }
 
-// === impl Progress ===
+// === impl ExchangeProgress ===
 
-impl Progress {
-    pub const UNSENT: Self = Self { written: Written::Nothing, came: Came::Nothing };
+impl ExchangeProgress {
+    pub const UNSENT: Self = Self { written: SentPart::Nothing, came: ReplyKind::Nothing };
 
     /// Returns the progress of a request that was sent whole and got this back.
-    pub const fn whole(came: Came) -> Self {
-        Self { written: Written::Whole, came }
+    pub const fn whole(came: ReplyKind) -> Self {
+        Self { written: SentPart::Whole, came }
     }
 
-    pub fn may_repeat(self, work: Work) -> Repeat {
+    pub fn retry_scope(self, work: WorkKind) -> RetryScope {
         match (work, self.written, self.came) {
-            (Work::Lookup, ..) | (_, Written::Nothing, _) | (.., Came::Refusal) => Repeat::Here,
-            (Work::Text, Written::Part, Came::Nothing) => Repeat::Here,
-            (Work::Text, _, Came::Goodbye | Came::Unclear) => Repeat::Here,
-            (Work::Text, _, Came::Nothing | Came::Answer) => Repeat::Elsewhere,
-            (Work::Creation, ..) => Repeat::Nowhere,
+            (WorkKind::Lookup, ..) | (_, SentPart::Nothing, _) | (.., ReplyKind::Refusal) => RetryScope::Here,
+            (WorkKind::Text, SentPart::Part, ReplyKind::Nothing) => RetryScope::Here,
+            (WorkKind::Text, _, ReplyKind::Goodbye | ReplyKind::Unclear) => RetryScope::Here,
+            (WorkKind::Text, _, ReplyKind::Nothing | ReplyKind::Answer) => RetryScope::Elsewhere,
+            (WorkKind::Creation, ..) => RetryScope::Nowhere,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Came::{Answer, Goodbye, Nothing, Refusal, Unclear};
-    use super::Repeat::{Elsewhere, Here, Nowhere};
+    use super::ReplyKind::{Answer, Goodbye, Nothing, Refusal, Unclear};
+    use super::RetryScope::{Elsewhere, Here, Nowhere};
     use super::*;
 
     #[test]
     fn only_what_cannot_have_been_carried_out_is_sent_again() {
-        use Written::{Part, Whole};
+        use SentPart::{Part, Whole};
         for (written, came, [lookup, text, creation]) in [
-            (Written::Nothing, Nothing, [Here, Here, Here]),
-            (Written::Nothing, Goodbye, [Here, Here, Here]),
+            (SentPart::Nothing, Nothing, [Here, Here, Here]),
+            (SentPart::Nothing, Goodbye, [Here, Here, Here]),
             (Part, Nothing, [Here, Here, Nowhere]),
             (Part, Goodbye, [Here, Here, Nowhere]),
             (Part, Refusal, [Here, Here, Here]),
@@ -132,9 +132,11 @@ mod tests {
             (Whole, Unclear, [Here, Here, Nowhere]),
             (Whole, Answer, [Here, Elsewhere, Nowhere]),
         ] {
-            let progress = Progress { written, came };
-            for (work, wanted) in [(Work::Lookup, lookup), (Work::Text, text), (Work::Creation, creation)] {
-                assert_eq!(progress.may_repeat(work), wanted, "{work:?} {progress:?}");
+            let progress = ExchangeProgress { written, came };
+            for (work, wanted) in
+                [(WorkKind::Lookup, lookup), (WorkKind::Text, text), (WorkKind::Creation, creation)]
+            {
+                assert_eq!(progress.retry_scope(work), wanted, "{work:?} {progress:?}");
             }
         }
     }
@@ -142,20 +144,20 @@ mod tests {
     #[test]
     fn a_status_refuses_unless_its_sender_may_not_know() {
         for status in [301, 400, 401, 403, 404, 409, 413, 422, 429, 500, 501, 503, 529] {
-            assert_eq!(Came::of_status(status), Refusal, "{status}");
+            assert_eq!(ReplyKind::of_status(status), Refusal, "{status}");
         }
         for status in [408, 499, 502, 504, 520, 522, 524, 527] {
-            assert_eq!(Came::of_status(status), Unclear, "{status}");
+            assert_eq!(ReplyKind::of_status(status), Unclear, "{status}");
         }
     }
 
     #[test]
     fn a_method_that_may_be_repeated_makes_nothing() {
         for method in [Method::GET, Method::HEAD, Method::PUT, Method::DELETE, Method::OPTIONS] {
-            assert_eq!(Work::of_method(&method), Work::Lookup, "{method}");
+            assert_eq!(WorkKind::of_method(&method), WorkKind::Lookup, "{method}");
         }
         for method in [Method::POST, Method::PATCH] {
-            assert_eq!(Work::of_method(&method), Work::Creation, "{method}");
+            assert_eq!(WorkKind::of_method(&method), WorkKind::Creation, "{method}");
         }
     }
 }

@@ -7,7 +7,7 @@ use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{self, Method};
 
-use super::repeat::Work;
+use super::repeat::WorkKind;
 
 /// A request as it is sent; the connection knows to whom.
 #[derive(Clone, Debug)]
@@ -17,12 +17,12 @@ pub struct Request {
     pub headers: RequestHeaders,
     pub body: RequestBody,
     /// The kind of work, which decides whether the request may be sent once more.
-    pub work: Work,
+    pub work: WorkKind,
 }
 
 impl Request {
     pub fn new(method: Method, target: PathAndQuery, body: RequestBody) -> Self {
-        let work = Work::of_method(&method);
+        let work = WorkKind::of_method(&method);
         Self { method, target, headers: RequestHeaders::default(), body, work }
     }
 }
@@ -33,7 +33,7 @@ impl<B: Into<RequestBody>> From<http::Request<B>> for Request {
         let (head, body) = request.into_parts();
         let target = head.uri.into_parts().path_and_query;
         Self {
-            work: Work::of_method(&head.method),
+            work: WorkKind::of_method(&head.method),
             method: head.method,
             target: target.unwrap_or_else(|| PathAndQuery::from_static("/")),
             headers: head.headers.into(),

@@ -34,7 +34,7 @@ use super::error::{ErrorKind, SendError};
 use super::frames::FrameBody;
 use super::http1::{AnswerHead, AnswerHeaders, parse_answer, write_request};
 use super::kept_sockets::{Socket, SocketHome, SocketKey};
-use super::repeat::{Came, Progress, Repeat, Written};
+use super::repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart};
 use super::request::Request;
 use super::stream::Stream;
 use super::talk::{LONGEST_MESSAGE, UpstreamSocket};
@@ -102,7 +102,7 @@ impl Client {
             let turn = Turn { home: home(opened), told: Vec::new(), is_first: false };
             match turn.go(socket, text.clone()).await {
                 Ok(answer) => return Ok(Conversation::Answer(answer)),
-                Err(error) if error.progress().may_repeat(upgrade.work) == Repeat::Here => {}
+                Err(error) if error.progress().retry_scope(upgrade.work) == RetryScope::Here => {}
                 // It was most likely closed because it was idle.
                 Err(error) if began.elapsed() < DIES_WITHIN => return Err(error.expired()),
                 Err(error) => return Err(error),
@@ -269,8 +269,9 @@ fn head(status: u16, content_type: &str, told: &[(String, String)]) -> Result<An
         }
     }
     text.push_str("\r\n");
-    let unusable =
-        |why: String| SendError::new(ErrorKind::Protocol, why).after(Progress::whole(Came::Answer));
+    let unusable = |why: String| {
+        SendError::new(ErrorKind::Protocol, why).after(ExchangeProgress::whole(ReplyKind::Answer))
+    };
     match parse_answer(text.as_bytes(), false) {
         Ok(Some((head, _))) => Ok(head),
         Ok(None) => Err(unusable("the upstream's WebSocket answered without headers".to_owned())),
@@ -296,7 +297,7 @@ impl Turn {
         let sent = socket.send(Message::Text(text)).await;
         sent.map_err(|error| {
             let message = format!("the upstream closed its WebSocket before the request was sent ({error})");
-            let progress = Progress { written: Written::Part, came: Came::Nothing };
+            let progress = ExchangeProgress { written: SentPart::Part, came: ReplyKind::Nothing };
             SendError::new(ErrorKind::Closed, message).after(progress)
         })?;
         answer(FrameBody::new(socket, home), told, is_first).await
@@ -313,12 +314,12 @@ async fn answer(
     loop {
         let frame = std::future::poll_fn(|cx| body.poll_text(cx)).await;
         let text = frame.map_err(|error| {
-            SendError::new(error.kind(), error.message()).after(Progress::whole(Came::Nothing))
+            SendError::new(error.kind(), error.message()).after(ExchangeProgress::whole(ReplyKind::Nothing))
         })?;
         let refusal = socket::refusal(&text);
         if !is_first && refusal.as_ref().is_some_and(Refusal::is_goodbye) {
             let error = SendError::new(ErrorKind::Closed, "the upstream asks for a new WebSocket".to_owned());
-            return Err(error.after(Progress::whole(Came::Goodbye)));
+            return Err(error.after(ExchangeProgress::whole(ReplyKind::Goodbye)));
         }
         if let Some(Refusal { status, headers, body: refusal }) = refusal {
             told.extend(headers);

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::error::{BodyError, ErrorKind, SendError};
 use super::http1::{AnswerHead, Framing, parse_answer, write_request};
-use super::outgoing::Outgoing;
-use super::repeat::{Came, Progress, Written};
+use super::outgoing::RequestWriter;
+use super::repeat::{ExchangeProgress, ReplyKind, SentPart};
 use super::request::{Request, RequestBody};
 use super::stream::Stream;
 use crate::routing::Origin;
@@ -43,7 +43,7 @@ const IDLE_MARGIN: Duration = Duration::from_secs(1);
 /// The most interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: u32 = 64;
 
-pub(crate) struct Wire {
+pub(crate) struct UpstreamConnection {
     stream: Stream,
     /// The bytes that were read and not yet decoded.
     input: BytesMut,
@@ -53,7 +53,7 @@ pub(crate) struct Wire {
     most_room: usize,
     /// Whether the last read filled all the room it had: there may be more.
     has_more: bool,
-    outgoing: Outgoing,
+    outgoing: RequestWriter,
     /// When the exchange began; `written_before` is how much the stream had taken by then.
     started: Instant,
     written_before: u64,
@@ -78,13 +78,13 @@ pub(crate) struct Failure {
     pub(crate) has_body: bool,
 }
 
-/// The result of [`Wire::poll_body`].
+/// The result of [`UpstreamConnection::poll_body`].
 pub(crate) enum Piece {
     Data(Bytes),
     End,
 }
 
-impl Wire {
+impl UpstreamConnection {
     pub(crate) fn new(stream: Stream) -> Box<Self> {
         Box::new(Self {
             stream,
@@ -92,7 +92,7 @@ impl Wire {
             next_read: READ,
             most_room: 0,
             has_more: false,
-            outgoing: Outgoing::default(),
+            outgoing: RequestWriter::default(),
             started: Instant::now(),
             written_before: 0,
             is_kept: false,
@@ -105,8 +105,8 @@ impl Wire {
         })
     }
 
-    /// Begins an exchange. Takes the body out of the request; [`Wire::take_body`] gives it back where it is still
-    /// there.
+    /// Begins an exchange. Takes the body out of the request; [`UpstreamConnection::take_body`] gives it back where it is
+    /// still there.
     pub(crate) fn start(&mut self, request: &mut Request, origin: &Origin, now: Instant) {
         self.has_no_body = request.method == Method::HEAD;
         self.interim = 0;
@@ -139,7 +139,7 @@ impl Wire {
                     if self.is_goodbye(&head) {
                         let what = "the upstream closed the idle connection (408) as it was used again";
                         return Poll::Ready(Err(self.failed(
-                            Came::Goodbye,
+                            ReplyKind::Goodbye,
                             ErrorKind::Closed,
                             what.to_owned(),
                         )));
@@ -182,7 +182,7 @@ impl Wire {
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
             Poll::Ready(Err(_)) if self.stream.written() == self.written_before => {
                 let what = "the upstream closed the connection before the request was sent";
-                Err(self.failed(Came::Nothing, ErrorKind::Closed, what.to_owned()))
+                Err(self.failed(ReplyKind::Nothing, ErrorKind::Closed, what.to_owned()))
             }
             Poll::Ready(Err(error)) => {
                 self.outgoing.give_up(error);
@@ -204,11 +204,12 @@ impl Wire {
         let is_closed_before = told.any(|error| error.kind() == io::ErrorKind::BrokenPipe);
         let message = "the upstream closed the connection without an answer";
         let message = why.map_or_else(|| message.to_owned(), |error| format!("{message} ({error})"));
-        let came = if self.input.is_empty() && self.interim == 0 { Came::Nothing } else { Came::Answer };
+        let came =
+            if self.input.is_empty() && self.interim == 0 { ReplyKind::Nothing } else { ReplyKind::Answer };
         let mut failure = self.failed(came, ErrorKind::Closed, message);
         let progress = failure.error.progress();
-        if is_closed_before && progress.written == Written::Whole {
-            failure.error = failure.error.after(Progress { written: Written::Part, ..progress });
+        if is_closed_before && progress.written == SentPart::Whole {
+            failure.error = failure.error.after(ExchangeProgress { written: SentPart::Part, ..progress });
         }
         failure
     }
@@ -225,16 +226,16 @@ impl Wire {
 
     fn invalid(&self, why: impl std::fmt::Display) -> Failure {
         let message = format!("the upstream's answer is not valid HTTP ({why})");
-        self.failed(Came::Answer, ErrorKind::Protocol, message)
+        self.failed(ReplyKind::Answer, ErrorKind::Protocol, message)
     }
 
-    fn failed(&self, came: Came, kind: ErrorKind, message: String) -> Failure {
+    fn failed(&self, came: ReplyKind, kind: ErrorKind, message: String) -> Failure {
         let written = match self.stream.written() {
-            written if written == self.written_before => Written::Nothing,
-            _ if self.outgoing.is_sent() => Written::Whole,
-            _ => Written::Part,
+            written if written == self.written_before => SentPart::Nothing,
+            _ if self.outgoing.is_sent() => SentPart::Whole,
+            _ => SentPart::Part,
         };
-        let error = SendError::new(kind, message).after(Progress { written, came });
+        let error = SendError::new(kind, message).after(ExchangeProgress { written, came });
         Failure { error, has_body: self.outgoing.has_body() }
     }
 

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
-use switchyard::aside::aside;
+use switchyard::idle_thread::run_on_idle_thread;
 use switchyard_bench::load::quantile;
 use switchyard_bench::paced::load;
 use switchyard_bench::payload::{COMPLETION, MODEL};
@@ -107,7 +107,7 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallib
         &Method::GET if path.ends_with("/v1/models") => {
             let site = site.to_owned();
             // This thread also answers the requests that are measured.
-            match aside(move || list_of(&site)).await {
+            match run_on_idle_thread(move || list_of(&site)).await {
                 Ok(list) => answer(StatusCode::OK, list),
                 Err(no_thread) => error(StatusCode::SERVICE_UNAVAILABLE, &no_thread.to_string()),
             }

@@ -17,7 +17,7 @@ use crate::admin::input::Fields;
 use crate::admin::require_id;
 use crate::admin::sites::handlers as site_routes;
 use crate::http::{self, Request, Response};
-use crate::jobs::accounts::rests::end_rests;
+use crate::jobs::accounts::cooldowns::clear_cooldowns;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::tokens::set::Source;
@@ -67,7 +67,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         adopt_key(&admin.core, id, key.expose(), Source::Sync).await?;
     }
     admin.core.publish().await?;
-    end_rests(&admin.core, id).await;
+    clear_cooldowns(&admin.core, id).await;
     set_up(&admin.jobs, id, true).await;
     let account = find(&admin.core.store, id).await?;
     let body = json!({

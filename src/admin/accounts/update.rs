@@ -31,7 +31,7 @@ use crate::admin::tokens::handlers::refused;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
-use crate::jobs::accounts::rests::end_rests;
+use crate::jobs::accounts::cooldowns::clear_cooldowns;
 use crate::jobs::accounts::setup::adopt_key;
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild_scope::Scope;
@@ -73,7 +73,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     admin.core.publish().await?;
     let is_given = |secret: &Option<Option<Secret>>| matches!(secret, Some(Some(_)));
     if is_given(&change.patch.api_token) || is_given(&change.patch.access_token) {
-        end_rests(&admin.core, id).await;
+        clear_cooldowns(&admin.core, id).await;
     }
     if change.renews_session
         && let Err(refusal) = balance::read(&admin.jobs, id).await

@@ -34,7 +34,7 @@ use crate::platform::{ModelList, Platform};
 use crate::routing::{Secret, Site};
 use crate::store::accounts::CredentialMode;
 use crate::store::sites::{self, SiteRow};
-use crate::store::snapshot::{WayOut, site_by_way};
+use crate::store::snapshot::{AccountProxy, site_through};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     Balance, DiscoveryError, DiscoveryKind, Identity, Role, SiteClient, SiteError, SiteErrorKind, User,
@@ -121,7 +121,8 @@ pub async fn verify(
         Ok(SiteClient { username: username.map(str::to_owned), ..site_client })
     };
     let settings = core.settings.load_full();
-    let routed = site_by_way(site, &WayOut::default(), &core.live, settings.system_proxy_url.as_deref());
+    let routed =
+        site_through(site, &AccountProxy::default(), &core.live, settings.system_proxy_url.as_deref());
     match mode {
         CredentialMode::Session if !knows_sessions => Err(CredentialRefusal::mismatch(format!(
             "Sites of platform {platform} have no sessions; use credentialMode apikey"

@@ -13,7 +13,7 @@ use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
 use crate::backup::sealed::Sealing;
-use crate::backup::{self, Conflict, ImportError, ImportOptions, What};
+use crate::backup::{self, BackupScope, Conflict, ImportError, ImportOptions};
 use crate::http::{self, Request, Response};
 use crate::time::{local_day, now_ms};
 
@@ -35,7 +35,7 @@ pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let mut response = http::file(StatusCode::OK, kind, file).map_err(ImportError::from)?;
     let day = local_day(now_ms(), &admin.core.config.time_zone);
     let name = match what {
-        What::All => format!("switchyard-backup-{day}.{ending}"),
+        BackupScope::All => format!("switchyard-backup-{day}.{ending}"),
         what => format!("switchyard-{}-{day}.{ending}", what.as_str()),
     };
     let headers = response.headers_mut();
@@ -63,9 +63,9 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 }
 
 /// Reads which sections are wanted; everything if `word` is absent or blank.
-pub fn what(word: Option<&str>) -> Result<What> {
+pub fn what(word: Option<&str>) -> Result<BackupScope> {
     let word = word.filter(|word| !word.trim().is_empty());
-    let parsed = word.map_or(Some(What::All), What::parse);
+    let parsed = word.map_or(Some(BackupScope::All), BackupScope::parse);
     Ok(parsed.ok_or_else(|| Invalid::field("type", "all, accounts or preferences"))?)
 }
 

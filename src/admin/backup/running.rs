@@ -17,10 +17,10 @@ use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Invalid;
 use crate::admin::routes::handlers::start_refresh;
-use crate::aside::aside;
 use crate::backup::sealed::{self, Passphrase};
-use crate::backup::{self, Document, ImportError, ImportOptions, Progress, Report, Stage};
+use crate::backup::{self, Document, ImportError, ImportOptions, ImportProgress, Report, Stage};
 use crate::config::Config;
+use crate::idle_thread::run_on_idle_thread;
 use crate::jobs::rebuild;
 use crate::jobs::tasks::{self, DRY_RUN, Done, IMPORT, Spec};
 use crate::takeover::{Kind, TakenOver};
@@ -71,7 +71,11 @@ pub async fn import(
 }
 
 /// Runs an import to its end and shows its progress in the task.
-async fn follow<T>(task: &tasks::Progress, progress: &Progress, work: impl Future<Output = T>) -> T {
+async fn follow<T>(
+    task: &tasks::TaskProgress,
+    progress: &ImportProgress,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = pin!(work);
     let mut ticks = interval(TICK);
     let log_begun = || progress.take_begun().into_iter().for_each(|line| task.log(line));
@@ -98,7 +102,7 @@ async fn import_file(
 ) -> Result<Map<String, Value>> {
     let (reader, progress) = (admin.clone(), options.progress.clone());
     let Source { file, form, passphrase, merges_foreign } = source;
-    let read = aside(move || read(&reader, file, form, passphrase.as_deref(), &progress)).await;
+    let read = run_on_idle_thread(move || read(&reader, file, form, passphrase.as_deref(), &progress)).await;
     let (document, taken_over) = read??;
     // The file of another gateway has only part of the configuration; a metapi backup has all of it.
     let is_partial = taken_over.as_ref().is_some_and(|taken| taken.kind != Kind::MetapiBackup);
@@ -122,7 +126,7 @@ fn read(
     file: File,
     form: Form,
     given: Option<&str>,
-    progress: &Progress,
+    progress: &ImportProgress,
 ) -> Result<(Document, Option<TakenOver>)> {
     let config = &admin.core.config;
     let passphrase = match (given, config.backups.passphrase.as_deref()) {
@@ -173,7 +177,7 @@ async fn import_document(admin: &Arc<Admin>, document: Document, options: Import
     }
     log::info!("a backup was imported: {}", report.message());
     if report.sections.accounts {
-        admin.proxy.formats.clear();
+        admin.proxy.dialect_memory.clear();
         rebuild::rebuild(&admin.jobs).await?;
         admin.stats.clear();
         admin.decisions().clear();

@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
 use crate::admin::errors::{AdminError, Result};
-use crate::aside::{aside, give_way};
 use crate::backup::{self, sealed};
 use crate::core::Core;
 use crate::http::{BodyError, Request};
+use crate::idle_thread::{run_on_idle_thread, yield_thread};
 
 /// Maximum length of a document, in bytes.
 pub const MAX_DOCUMENT: usize = 1 << 30;
@@ -48,11 +48,11 @@ pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
     let is_binary = is_binary(request);
     let (pieces, mut came) = mpsc::channel::<Bytes>(AHEAD);
     let dir = core.config.data_dir.clone();
-    let written = aside(move || {
+    let written = run_on_idle_thread(move || {
         let mut file = backup::scratch_file(&dir)?;
         while let Some(piece) = came.blocking_recv() {
             file.write_all(&piece)?;
-            give_way();
+            yield_thread();
         }
         file.rewind()?;
         let mut beginning = Vec::new();
@@ -104,7 +104,7 @@ impl From<backup::ImportError> for AdminError {
         match error {
             backup::ImportError::Refused(why) => Self::bad_request(why),
             backup::ImportError::Store(error) => error.into(),
-            backup::ImportError::NoThread(error) => error.into(),
+            backup::ImportError::ThreadSpawnError(error) => error.into(),
             backup::ImportError::Io(error) => {
                 Self::internal("a backup could not be written to or read from the disk", error)
                     .flag("statusCode", StatusCode::INTERNAL_SERVER_ERROR.as_u16())

@@ -119,7 +119,7 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
         _ => {}
     }
     if let Some(word) = fields.text("exportType")? {
-        let kind = crate::backup::What::parse(word);
+        let kind = crate::backup::BackupScope::parse(word);
         let kind = kind.ok_or_else(|| Invalid::field("exportType", "all, accounts or preferences"))?;
         kind.as_str().clone_into(&mut config.export_type);
     }

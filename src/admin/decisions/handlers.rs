@@ -22,7 +22,7 @@ use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, RouteId};
 use crate::jobs::prices;
-use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
+use crate::jobs::tasks::{Done, Outcome, Spec, TaskProgress};
 use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot};
 use crate::time::{Millis, now_ms};
 
@@ -117,7 +117,7 @@ pub async fn refresh(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     Ok(queued(&admin.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
 }
 
-async fn refresh_task(admin: &Admin, progress: &Progress) -> Outcome {
+async fn refresh_task(admin: &Admin, progress: &TaskProgress) -> Outcome {
     let snapshot = admin.core.snapshot.load_full();
     let enabled = || snapshot.routes().iter().filter(|route| route.enabled);
     let named: Vec<_> = enabled().filter(|route| route.is_exact()).collect();

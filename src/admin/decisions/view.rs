@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::ids::{AccountId, ChannelId, RouteId};
 use crate::routing::eligibility::Obstacle;
-use crate::routing::explain::{Assessment, Explanation, HealthParts, Place, explain};
+use crate::routing::explain::{Assessment, Explanation, HealthParts, SelectionStage, explain};
 use crate::routing::score::{CostTier, Score};
 use crate::routing::{AccountStatus, Channel, Match, Pool, SelectionQuery, Strategy, serving};
 use crate::time;
@@ -101,17 +101,21 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
     }
     steps.push(format!("Strategy: {}", route.strategy.as_str()));
     let places = || explanation.assessments.iter().map(|one| one.place);
-    let count = |is: fn(&Place) -> bool| places().filter(is).count();
-    let breaker = count(|place| matches!(place, Place::BehindBreaker));
-    let failed = count(|place| matches!(place, Place::FailedLately));
-    let near_limit = count(|place| matches!(place, Place::NearLimit));
+    let count = |is: fn(&SelectionStage) -> bool| places().filter(is).count();
+    let breaker = count(|place| matches!(place, SelectionStage::BehindBreaker));
+    let failed = count(|place| matches!(place, SelectionStage::FailedLately));
+    let near_limit = count(|place| matches!(place, SelectionStage::NearLimit));
     let picked = explanation.picked.map(|line| &explanation.assessments[line]);
     let Some(picked) = picked else {
         steps.push(format!("None of {} channel(s) can be selected", explanation.assessments.len()));
         return steps;
     };
-    let remaining =
-        count(|place| matches!(place, Place::Weighed { .. } | Place::InTurn | Place::Stable { .. }));
+    let remaining = count(|place| {
+        matches!(
+            place,
+            SelectionStage::Weighed { .. } | SelectionStage::InTurn | SelectionStage::Stable { .. }
+        )
+    });
     steps.push(match route.strategy {
         Strategy::Weighted => {
             format!("Priority P{}: {} available", picked.channel.priority, remaining + breaker + failed)
@@ -128,7 +132,7 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         steps.push(format!("Avoided: {failed} failed lately"));
     }
     if route.strategy == Strategy::StableFirst {
-        let observed = count(|place| matches!(place, Place::Stable { pool: Pool::Observation, .. }));
+        let observed = count(|place| matches!(place, SelectionStage::Stable { pool: Pool::Observation, .. }));
         steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
     }
     let serving = explanation.serving.unwrap_or(picked.channel);
@@ -173,8 +177,8 @@ impl Candidate {
             weight: channel.weight,
             eligible: one.obstacles.is_empty(),
             recently_failed: one.recently_failed,
-            avoided_by_recent_failure: matches!(one.place, Place::FailedLately),
-            avoided_by_breaker: matches!(one.place, Place::BehindBreaker),
+            avoided_by_recent_failure: matches!(one.place, SelectionStage::FailedLately),
+            avoided_by_breaker: matches!(one.place, SelectionStage::BehindBreaker),
             cooldown_until: resting.live.cooldown_until().map(time::iso),
             limited_until: resting.live.limited_until().map(time::iso),
             probability: (one.share * 10_000.0).round() / 100.0,
@@ -188,26 +192,30 @@ impl Candidate {
 fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
     let percent = one.share * 100.0;
     match &one.place {
-        Place::NotEligible => {
+        SelectionStage::NotEligible => {
             let code = one.obstacles.first().map_or("not_eligible", code);
             (code, one.obstacles.iter().map(words).collect::<Vec<_>>().join("; "))
         }
-        Place::LaterPriority => {
+        SelectionStage::LaterPriority => {
             ("lower_priority", "channels of a more preferred priority are available".into())
         }
-        Place::NearLimit => {
+        SelectionStage::NearLimit => {
             ("near_limit", "a limit of its account is nearly used up; other channels are tried first".into())
         }
-        Place::BehindBreaker => {
+        SelectionStage::BehindBreaker => {
             ("breaker_open", "its site or model keeps failing; other channels are tried first".into())
         }
-        Place::FailedLately => ("recent_failure", "failed recently; other channels are tried first".into()),
-        Place::Weighed { score, health } => ("candidate", weighed(one.channel, score, *health, percent)),
-        Place::InTurn => match percent {
+        SelectionStage::FailedLately => {
+            ("recent_failure", "failed recently; other channels are tried first".into())
+        }
+        SelectionStage::Weighed { score, health } => {
+            ("candidate", weighed(one.channel, score, *health, percent))
+        }
+        SelectionStage::InTurn => match percent {
             0.0 => ("waiting", format!("{}: other channels have gone unused for longer", strategy.as_str())),
             _ => ("next", format!("{}: unused for the longest time", strategy.as_str())),
         },
-        Place::Stable { pool, effective, site_channels, conditions, health } => {
+        SelectionStage::Stable { pool, effective, site_channels, conditions, health } => {
             let (code, pool) = match pool {
                 Pool::Observation => ("observed", "observation"),
                 Pool::Primary if one.share > 0.0 => ("candidate", "primary"),

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::metrics::histogram::Reading;
+use crate::metrics::histogram::HistogramValues;
 
 /// A metrics page in the text form.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Page {
     }
 
     /// Writes the buckets, the sum and the count of one histogram.
-    pub(super) fn histogram(&mut self, labels: &[(&str, &str)], reading: &Reading) {
+    pub(super) fn histogram(&mut self, labels: &[(&str, &str)], reading: &HistogramValues) {
         for (bound, count) in &reading.buckets {
             self.line("_bucket", labels, Some(("le", bound)), count);
         }
@@ -102,7 +102,7 @@ mod tests {
     fn a_histogram_has_its_buckets_then_its_sum_and_count() {
         let mut page = Page::default();
         page.family("a_seconds", "histogram", "Time of a.");
-        let reading = Reading { buckets: vec![("0.5", 1), ("+Inf", 3)], sum_seconds: 2.25, count: 3 };
+        let reading = HistogramValues { buckets: vec![("0.5", 1), ("+Inf", 3)], sum_seconds: 2.25, count: 3 };
         page.histogram(&[("model", "m")], &reading);
         page.histogram(&[], &reading);
         let (_, samples) = page.text.split_once("histogram\n").expect("a head");

@@ -20,11 +20,11 @@ use crate::admin::{Admin, guard};
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
-use crate::jobs::oauth::activation::{ActivationError, Candidate, Stored, store_candidate, undo};
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
+use crate::jobs::oauth::activation::{ActivationError, Candidate, StoredAccount, store_candidate, undo};
 use crate::jobs::prices;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
-use crate::jobs::spread::{Concurrency, spread};
 use crate::limits::bucket;
 
 /// The number of credentials that are tried at once; each is shown to its provider.
@@ -55,7 +55,7 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let jobs = admin.jobs.clone();
     // The accounts that were stored get their routes even if the client stops waiting.
     let run = async move { run(&jobs, batch).await };
-    let outcomes = admin.core.background.carry_through("an import of connections", run).await;
+    let outcomes = admin.core.background.run_to_completion("an import of connections", run).await;
     let outcomes = outcomes.map_err(|error| AdminError::internal("importing connections", error))?;
     if let (true, [Outcome { result: Err((status, message)), .. }]) = (is_single, &outcomes[..]) {
         return Err(AdminError::new(*status, message.clone()));
@@ -89,11 +89,11 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
         }
         outcomes.push(Outcome { name, provider, result });
     }
-    let stored = spread(readable, CONCURRENCY, |(place, import)| {
+    let stored = run_concurrently(readable, CONCURRENCY, |(place, import)| {
         let (jobs, proxy) = (jobs.clone(), proxy.clone());
         async move { (place, store_candidate(&jobs, candidate(import, proxy)).await) }
     });
-    let mut kept: HashMap<usize, Stored> = HashMap::new();
+    let mut kept: HashMap<usize, StoredAccount> = HashMap::new();
     for (place, outcome) in stored.await {
         match outcome {
             Ok(stored) => drop(kept.insert(place, stored)),

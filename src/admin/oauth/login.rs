@@ -20,7 +20,7 @@ use crate::ids::AccountId;
 use crate::jobs::oauth::callback::Callback;
 use crate::jobs::oauth::completion::{CallbackError, complete};
 use crate::jobs::oauth::login::{LoginRequest, StartError, StartedLogin, start};
-use crate::jobs::oauth::login_sessions::{LoginSession, NotTaken, Stage};
+use crate::jobs::oauth::login_sessions::{LoginSession, Stage, UnacceptedCallback};
 use crate::limits::bucket;
 use crate::platform::OAuthProvider;
 use crate::store::accounts;
@@ -97,8 +97,8 @@ pub async fn paste(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     }
     match complete(&admin.jobs, session.provider, callback).await {
         Ok(_) => Ok(http::json(StatusCode::OK, &json!({"success": true}))),
-        Err(CallbackError::NotTaken(NotTaken::Unknown)) => Err(no_session()),
-        Err(CallbackError::NotTaken(NotTaken::Used)) => {
+        Err(CallbackError::UnacceptedCallback(UnacceptedCallback::Unknown)) => Err(no_session()),
+        Err(CallbackError::UnacceptedCallback(UnacceptedCallback::Used)) => {
             Err(AdminError::conflict("oauth callback already used"))
         }
         Err(CallbackError::Failed(message)) => {

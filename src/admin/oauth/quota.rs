@@ -13,8 +13,8 @@ use crate::admin::input::{Fields, Invalid, exact_id};
 use crate::admin::{Admin, guard};
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId};
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::oauth::quota;
-use crate::jobs::spread::{Concurrency, spread};
 use crate::limits::bucket;
 
 const MAX_IDS: usize = 100;
@@ -34,7 +34,7 @@ pub async fn refresh_batch(admin: Arc<Admin>, mut request: Request) -> Result<Re
     guard(&admin, &request, &bucket::OAUTH_QUOTA_BATCH)?;
     let ids = ids(&fields)?;
     let items = ids.iter().map(|id| (SiteId::ZERO, *id)).collect();
-    let read = spread(items, CONCURRENCY, |id| {
+    let read = run_concurrently(items, CONCURRENCY, |id| {
         let admin = admin.clone();
         async move { (id, read(&admin, id).await) }
     });

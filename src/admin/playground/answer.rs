@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::refused::{Refused, SERVER_ERROR};
+use super::error::{PlaygroundError, SERVER_ERROR};
 use crate::http::body::Truncated;
 use crate::http::{self, Response, ResponseBody, is_event_stream};
 
@@ -27,8 +27,8 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Reads a response of at most `limit` bytes to its end.
-    pub(super) async fn read(response: Response, limit: usize) -> Result<Self, Refused> {
-        let refused = |message: String| Refused::failed(StatusCode::BAD_GATEWAY, message);
+    pub(super) async fn read(response: Response, limit: usize) -> Result<Self, PlaygroundError> {
+        let refused = |message: String| PlaygroundError::failed(StatusCode::BAD_GATEWAY, message);
         let (status, is_events) = (response.status(), is_event_stream(response.headers()));
         let mut body = response.into_body();
         let mut read = BytesMut::new();

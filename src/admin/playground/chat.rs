@@ -5,7 +5,7 @@ use hyper::Method;
 use serde_json::{Map, Value, json};
 
 use super::envelope::{self, Streamed, target};
-use super::refused::Refused;
+use super::error::PlaygroundError;
 use crate::proxy::internal::InternalRequest;
 
 /// The output limit for dialects that require one.
@@ -23,12 +23,16 @@ impl<'a> Message<'a> {
 }
 
 /// Reads the body of a chat request.
-pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest, Refused> {
+pub(super) fn read(
+    fields: &Map<String, Value>,
+    streamed: Streamed,
+) -> Result<InternalRequest, PlaygroundError> {
     let model = fields.get("model").and_then(Value::as_str).unwrap_or_default().trim();
     if model.is_empty() {
-        return Err(Refused::invalid("Invalid model. Expected non-empty string."));
+        return Err(PlaygroundError::invalid("Invalid model. Expected non-empty string."));
     }
-    let wrong = || Refused::invalid("Invalid messages. Expected non-empty array of role and content.");
+    let wrong =
+        || PlaygroundError::invalid("Invalid messages. Expected non-empty array of role and content.");
     let messages = fields.get("messages").and_then(Value::as_array).ok_or_else(wrong)?;
     let messages: Option<Vec<Message<'_>>> = messages.iter().map(Message::of).collect();
     let messages = messages.filter(|messages| !messages.is_empty()).ok_or_else(wrong)?;
@@ -45,7 +49,11 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<In
         "openai" => ("/v1/chat/completions", openai(&messages, fields)),
         "claude" => ("/v1/messages", claude(&messages, fields)),
         "responses" => ("/v1/responses", responses(&messages, fields)),
-        _ => return Err(Refused::invalid("Invalid targetFormat. Expected openai, claude or responses.")),
+        _ => {
+            return Err(PlaygroundError::invalid(
+                "Invalid targetFormat. Expected openai, claude or responses.",
+            ));
+        }
     };
     body["model"] = model.into();
     body["stream"] = stream.into();

@@ -7,12 +7,12 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method, Uri};
 use serde_json::{Map, Value};
 
-use super::refused::Refused;
+use super::error::PlaygroundError;
 use crate::ids::ChannelId;
 use crate::proxy::internal::InternalRequest;
 use crate::uuid;
 
-type Result<T> = std::result::Result<T, Refused>;
+type Result<T> = std::result::Result<T, PlaygroundError>;
 
 /// The value of `stream` in the request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +58,20 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<In
         "POST" => Method::POST,
         "GET" => Method::GET,
         "DELETE" => Method::DELETE,
-        _ => return Err(Refused::invalid("Invalid method. Expected POST, GET or DELETE.")),
+        _ => return Err(PlaygroundError::invalid("Invalid method. Expected POST, GET or DELETE.")),
     };
     let kind = text(fields, "requestKind")?.unwrap_or("json");
     if !matches!(kind, "json" | "multipart" | "empty") {
-        return Err(Refused::invalid("Invalid requestKind. Expected json, multipart or empty."));
+        return Err(PlaygroundError::invalid("Invalid requestKind. Expected json, multipart or empty."));
     }
     if method != Method::POST && kind != "empty" {
-        return Err(Refused::invalid(format!("A {method} request has no body: requestKind must be empty")));
+        return Err(PlaygroundError::invalid(format!(
+            "A {method} request has no body: requestKind must be empty"
+        )));
     }
     let raw = text(fields, "rawJsonText")?.filter(|raw| !raw.trim().is_empty());
     if flag(fields, "rawMode")? && raw.is_none() {
-        return Err(Refused::invalid("rawMode needs rawJsonText"));
+        return Err(PlaygroundError::invalid("rawMode needs rawJsonText"));
     }
     let stream = match streamed {
         Streamed::Never => false,
@@ -121,10 +123,10 @@ pub(super) fn target(text: &str) -> Result<Uri> {
     let is_plain = !text.contains(char::is_control);
     let text = text.trim();
     if text.is_empty() {
-        return Err(Refused::invalid("Invalid path. Expected non-empty string."));
+        return Err(PlaygroundError::invalid("Invalid path. Expected non-empty string."));
     }
     let refused = || {
-        Refused::invalid(format!(
+        PlaygroundError::invalid(format!(
             "The path {text} cannot be tested here: use a path of the proxy, such as /v1/chat/completions"
         ))
     };
@@ -202,8 +204,9 @@ fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: Option<bool
 
 /// Builds a multipart form of the given fields and files.
 fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
-    let wrong =
-        |name: &str, expected: &str| Refused::invalid(format!("Invalid {name}. Expected {expected}."));
+    let wrong = |name: &str, expected: &str| {
+        PlaygroundError::invalid(format!("Invalid {name}. Expected {expected}."))
+    };
     let boundary = format!("switchyard-{}", uuid::v4());
     let mut body = Vec::new();
     let mut part = |head: String, data: &[u8]| {
@@ -238,7 +241,7 @@ fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
         part(format!("{names}\r\nContent-Type: {}", quoted(kind)), &data);
     }
     if body.is_empty() {
-        return Err(Refused::invalid("A multipart request needs multipartFields or multipartFiles"));
+        return Err(PlaygroundError::invalid("A multipart request needs multipartFields or multipartFiles"));
     }
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
     Ok((Some(format!("multipart/form-data; boundary={boundary}")), Bytes::from(body)))
@@ -258,7 +261,7 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Refused::invalid(format!("Invalid {name}. Expected string."))),
+        Some(_) => Err(PlaygroundError::invalid(format!("Invalid {name}. Expected string."))),
     }
 }
 
@@ -266,6 +269,6 @@ fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(Refused::invalid(format!("Invalid {name}. Expected boolean."))),
+        Some(_) => Err(PlaygroundError::invalid(format!("Invalid {name}. Expected boolean."))),
     }
 }

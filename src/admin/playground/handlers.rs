@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::envelope::{self, Streamed};
-use super::refused::Refused;
+use super::error::PlaygroundError;
 use super::{answer, chat, jobs};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
@@ -49,7 +49,7 @@ pub async fn start_chat_job(admin: Arc<Admin>, request: Request) -> Result<Respo
 /// `GET /api/test/{proxy,chat}/jobs/{id}`: shows the state of a job, or its result.
 pub async fn job(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let shown = admin.playground.show(request.params.get("id"), time::now_ms());
-    Ok(shown.unwrap_or_else(|| Refused::not_found("Job not found").into_response()))
+    Ok(shown.unwrap_or_else(|| PlaygroundError::not_found("Job not found").into_response()))
 }
 
 /// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a running job, or deletes one that has ended.
@@ -57,7 +57,7 @@ pub async fn cancel_job(admin: Arc<Admin>, request: Request) -> Result<Response>
     let known = admin.playground.cancel(request.params.get("id"), time::now_ms());
     Ok(match known {
         true => http::json(StatusCode::OK, &json!({ "success": true })),
-        false => Refused::not_found("Job not found").into_response(),
+        false => PlaygroundError::not_found("Job not found").into_response(),
     })
 }
 
@@ -77,8 +77,10 @@ impl Form {
         request: &mut Request,
         streamed: Streamed,
     ) -> std::result::Result<InternalRequest, Response> {
-        let invalid =
-            |error: BodyError| Refused { status: error.status(), ..Refused::invalid(error.to_string()) };
+        let invalid = |error: BodyError| PlaygroundError {
+            status: error.status(),
+            ..PlaygroundError::invalid(error.to_string())
+        };
         let read = async {
             let body = request.json_bytes().await.map_err(invalid)?;
             // The envelope may be as long as a client's request, and its parsed tree takes many times that memory.
@@ -107,7 +109,7 @@ async fn tried(admin: Arc<Admin>, mut request: Request, form: Form, streamed: St
     };
     let limit = admin.core.config.request_body_limit;
     match internal::send(&admin.proxy, internal_request).await {
-        None => Refused::not_found("The proxy has no route for this method and path").into_response(),
+        None => PlaygroundError::not_found("The proxy has no route for this method and path").into_response(),
         Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
         Some(response) => answer::whole(response, limit).await,
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::answer::raw;
-use super::refused::Refused;
+use super::error::PlaygroundError;
 use crate::http::{self, Response};
 use crate::sync::lock;
 use crate::time::{Millis, iso};
@@ -75,12 +75,17 @@ impl JobList {
         lock(&self.0).len()
     }
 
-    pub(super) fn add(&self, id: &str, running: oneshot::Sender<()>, now: Millis) -> Result<Value, Refused> {
+    pub(super) fn add(
+        &self,
+        id: &str,
+        running: oneshot::Sender<()>,
+        now: Millis,
+    ) -> Result<Value, PlaygroundError> {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));
         if jobs.len() >= MAX_JOBS {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            return Err(Refused::failed(
+            return Err(PlaygroundError::failed(
                 status,
                 format!("There are {MAX_JOBS} jobs already: delete one first"),
             ));

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::answer::{Answer, raw};
+use super::error::PlaygroundError;
 use super::job_list::KEPT;
-use super::refused::Refused;
 use crate::admin::Admin;
 use crate::proxy::internal::{self, InternalRequest};
 use crate::time::now_ms;
 use crate::uuid;
 
 /// Starts a job and shows it.
-pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Value, Refused> {
+pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Value, PlaygroundError> {
     let id = uuid::v4();
     let (running, stopped) = oneshot::channel();
     let shown = admin.playground.add(&id, running, now_ms())?;
@@ -41,7 +41,9 @@ pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Valu
 /// Sends the request; returns the proxy's response, or its error.
 async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValue>, Box<RawValue>> {
     let Some(response) = internal::send(&admin.proxy, request).await else {
-        return Err(raw(&Refused::not_found("The proxy has no route for this method and path").error()));
+        return Err(raw(
+            &PlaygroundError::not_found("The proxy has no route for this method and path").error()
+        ));
     };
     let answer = Answer::read(response, admin.core.config.request_body_limit)
         .await
@@ -50,13 +52,13 @@ async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValu
     if answer.status.is_success() {
         return Ok(body);
     }
-    let told: Option<Told> = serde_json::from_str(body.get()).ok();
+    let told: Option<ErrorBody> = serde_json::from_str(body.get()).ok();
     let error = told.and_then(|told| told.error).filter(|error| error.get().starts_with('{'));
     Err(error.unwrap_or_else(|| raw(&json!({ "message": body.get(), "type": "upstream_error" }))))
 }
 
 /// The body of an error response.
 #[derive(Deserialize)]
-struct Told {
+struct ErrorBody {
     error: Option<Box<RawValue>>,
 }

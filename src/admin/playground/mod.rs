@@ -10,10 +10,10 @@
 mod answer;
 mod chat;
 mod envelope;
+mod error;
 pub mod handlers;
 pub mod job_list;
 mod jobs;
-mod refused;
 pub mod schema;
 #[cfg(test)]
 mod tests;

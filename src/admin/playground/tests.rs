@@ -2,8 +2,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::envelope::{self, Streamed, target};
+use super::error::PlaygroundError;
 use super::job_list::JobList;
-use super::refused::Refused;
 use super::{answer, chat};
 use crate::ids::ChannelId;
 use crate::proxy::internal::InternalRequest;
@@ -15,7 +15,7 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-fn envelope(value: Value, streamed: Streamed) -> Result<InternalRequest, Refused> {
+fn envelope(value: Value, streamed: Streamed) -> Result<InternalRequest, PlaygroundError> {
     envelope::read(&fields(value), streamed)
 }
 

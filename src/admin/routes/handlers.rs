@@ -19,7 +19,7 @@ use crate::http::{self, Request, Response};
 use crate::ids::{ChannelId, RouteId, UnitId};
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild;
-use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::store::route_edits::{self, Dependents};
 use crate::store::route_units::{self, MemberRow};
 use crate::store::routes::{self, ChannelRow};
@@ -204,7 +204,7 @@ pub fn start_refresh(admin: &Arc<Admin>, kind: &'static str) -> Started {
     admin.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })
 }
 
-async fn refresh_task(admin: &Arc<Admin>, progress: &Progress) -> Outcome {
+async fn refresh_task(admin: &Arc<Admin>, progress: &TaskProgress) -> Outcome {
     progress.log("Asking all active accounts for their models");
     let (refresh, counts) = refresh::refresh_all_and_rebuild(&admin.jobs).await?;
     admin.marketplace.clear();

@@ -14,9 +14,9 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::http::{self, Request, Response};
-use crate::jobs::tasks::{COPY, Done, Progress, Spec};
+use crate::jobs::tasks::{COPY, Done, Spec, TaskProgress};
 use crate::store::events::{EventLevel, NewEvent};
-use crate::store::relocate::{self, Copied, Place};
+use crate::store::relocate::{self, Copied, DatabaseAddress};
 use crate::store::{OpenError, Store, pointer};
 use crate::time::now_ms;
 
@@ -125,9 +125,9 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
 /// Copies everything and returns the response's body. Changes are refused as long as `copying` lives.
 async fn copy(
     admin: &Arc<Admin>,
-    place: Place,
+    place: DatabaseAddress,
     overwrite: bool,
-    task: Progress,
+    task: TaskProgress,
     copying: Copying,
 ) -> Result<Value> {
     let _turn = admin.core.imports.lock().await;
@@ -177,8 +177,9 @@ fn bootstrap(admin: &Admin) -> &Store {
 async fn runtime(admin: &Admin) -> Result<Map<String, Value>> {
     let core = &admin.core;
     let saved = pointer::saved(bootstrap(admin), &core.config.data_dir, &core.config.database.tls).await?;
-    let differs =
-        |saved: &Place| !saved.is(&core.database) || saved.tls.is_required != core.database.tls.is_required;
+    let differs = |saved: &DatabaseAddress| {
+        !saved.is(&core.database) || saved.tls.is_required != core.database.tls.is_required
+    };
     let mut answer = Map::new();
     answer.insert("success".into(), true.into());
     let kinds = [DatabaseKind::Postgres, DatabaseKind::MySql, DatabaseKind::Sqlite];
@@ -190,12 +191,12 @@ async fn runtime(admin: &Admin) -> Result<Map<String, Value>> {
     Ok(answer)
 }
 
-fn shown(place: &Place) -> Value {
+fn shown(place: &DatabaseAddress) -> Value {
     json!({ "dialect": place.kind.as_str(), "connection": place.masked(), "ssl": place.tls.is_required })
 }
 
 /// Reads the database that a request names.
-fn read_place(admin: &Admin, fields: &Fields) -> Result<Place> {
+fn read_place(admin: &Admin, fields: &Fields) -> Result<DatabaseAddress> {
     let kind = fields.text("dialect")?.and_then(DatabaseKind::parse);
     let kind = kind.ok_or_else(|| Invalid::field("dialect", "sqlite, mysql or postgres"))?;
     let url = fields.text("connectionString")?.map(str::trim).filter(|url| !url.is_empty());
@@ -217,7 +218,7 @@ fn read_place(admin: &Admin, fields: &Fields) -> Result<Place> {
     fields.bool("overwrite")?;
     let config = &admin.core.config;
     let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
-    Ok(Place { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() })
+    Ok(DatabaseAddress { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() })
 }
 
 /// Runs work that waits for a database outside the threads that serve requests. Its failure is reported as the client's

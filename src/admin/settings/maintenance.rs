@@ -37,9 +37,9 @@ pub async fn clear_cache(admin: Arc<Admin>, _request: Request) -> Result<Respons
         Some(running) => (running, Forgotten::default()),
         None => {
             let forgotten = rebuild::forget_discovered(&admin.jobs).await?;
-            admin.proxy.formats.clear();
+            admin.proxy.dialect_memory.clear();
             admin.proxy.cache_keys.clear();
-            admin.proxy.left_out.clear();
+            admin.proxy.member_refusals.clear();
             admin.proxy.sockets.clear();
             (start_refresh(&admin, "maintenance"), forgotten)
         }
@@ -128,7 +128,7 @@ pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Re
     let is_elsewhere = reset_all(&admin).await?;
     let mut answer = http::json(StatusCode::OK, &json!({ "success": true }));
     if is_elsewhere {
-        admin.core.start_anew().await;
+        admin.core.request_restart().await;
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(answer)
@@ -163,9 +163,9 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     admin.core.publish_keys().await?;
     admin.core.publish().await?;
     let is_elsewhere = admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await?;
-    admin.proxy.formats.clear();
+    admin.proxy.dialect_memory.clear();
     admin.proxy.cache_keys.clear();
-    admin.proxy.left_out.clear();
+    admin.proxy.member_refusals.clear();
     admin.proxy.sockets.clear();
     admin.proxy.stored_responses.clear();
     admin.proxy.call_signatures.clear();

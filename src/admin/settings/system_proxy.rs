@@ -47,7 +47,7 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let asked = Outgoing::get(Uri::from(probe.join(""))).body(Bytes::new());
     let asked = asked.map_err(|error| unusable(error.to_string()))?;
     let began = Instant::now();
-    let answer = admin.core.client.fetch_here(&probe, asked, LIMITS).await;
+    let answer = admin.core.client.fetch_without_redirects(&probe, asked, LIMITS).await;
     let latency = measured_ms(began.elapsed());
     let answer = answer.map_err(|error| AdminError::new(StatusCode::BAD_GATEWAY, error.to_string()))?;
     let body = json!({

@@ -23,7 +23,7 @@ use crate::ids::{AccountId, SiteId};
 use crate::jobs::balances::income;
 use crate::money::Usd;
 use crate::store::checkins::{self, RewardRow};
-use crate::store::stats::{self, Holder, Sums};
+use crate::store::stats::{self, ActiveAccount, Sums};
 use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
 
 const SUMMARY_TTL: Duration = Duration::from_secs(12);
@@ -69,7 +69,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
     core.store.flush().await;
     let (store, zone, now) = (&core.store, &core.config.time_zone, now_ms());
     let today = local_day(now, zone).to_string();
-    let holders = stats::holders(store).await?;
+    let holders = stats::active_accounts(store).await?;
     let spent = |sums: Vec<(SiteId, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<Usd>();
     let used = spent(stats::by_site(store, None).await?);
     let used_today = spent(stats::by_site(store, Some(&today)).await?);
@@ -102,7 +102,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
 }
 
 /// Sums what today's check-ins earned for the accounts of active sites.
-fn reward_of_today(holders: &[Holder], checkins: &[RewardRow], today: &str) -> Usd {
+fn reward_of_today(holders: &[ActiveAccount], checkins: &[RewardRow], today: &str) -> Usd {
     let extra: HashMap<AccountId, Option<&str>> =
         holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
     let rewards =
@@ -123,7 +123,7 @@ async fn insights(core: Arc<Core>) -> Result<Value> {
 /// The counts of requests by result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered {
+struct RequestCounts {
     total_requests: i64,
     success_count: i64,
     failed_count: i64,
@@ -137,7 +137,7 @@ struct Answered {
 #[serde(rename_all = "camelCase")]
 struct Bucket {
     #[serde(flatten)]
-    answered: Answered,
+    answered: RequestCounts,
     start_utc: String,
     label: String,
 }
@@ -146,7 +146,7 @@ struct Bucket {
 #[serde(rename_all = "camelCase")]
 struct SiteAvailability {
     #[serde(flatten)]
-    answered: Answered,
+    answered: RequestCounts,
     site_id: SiteId,
     site_name: String,
     site_url: String,
@@ -171,11 +171,15 @@ async fn availability(core: &Core, now: Millis) -> Result<Vec<SiteAvailability>>
             .map(|hour| {
                 let sums = found.get(&(site.id, *hour)).copied().unwrap_or_default();
                 total.add(&sums);
-                Bucket { answered: Answered::of(&sums), start_utc: iso(*hour), label: label(*hour, zone) }
+                Bucket {
+                    answered: RequestCounts::of(&sums),
+                    start_utc: iso(*hour),
+                    label: label(*hour, zone),
+                }
             })
             .collect();
         SiteAvailability {
-            answered: Answered::of(&total),
+            answered: RequestCounts::of(&total),
             site_id: site.id,
             site_name: site.name,
             site_url: site.url,
@@ -202,7 +206,7 @@ fn label(at: Millis, zone: &TimeZone) -> String {
     stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-impl Answered {
+impl RequestCounts {
     fn of(sums: &Sums) -> Self {
         let percent = || rounded(sums.ok as f64 * 100.0 / sums.calls as f64, 10.0);
         Self {

@@ -78,7 +78,7 @@ async fn load_distribution(core: Arc<Core>) -> Result<Value> {
     core.store.flush().await;
     let spent: HashMap<SiteId, Sums> = stats::by_site(&core.store, None).await?.into_iter().collect();
     let mut held: HashMap<SiteId, (Usd, i64)> = HashMap::new();
-    for holder in stats::holders(&core.store).await? {
+    for holder in stats::active_accounts(&core.store).await? {
         let (balance, count) = held.entry(holder.site_id).or_default();
         *balance += holder.balance;
         *count += 1;

@@ -26,7 +26,7 @@ use crate::jobs::models::coverage::{Coverage, cover};
 use crate::jobs::sessions::session::Session;
 use crate::jobs::tokens::set::TokenSet;
 use crate::jobs::tokens::sync;
-use crate::jobs::tokens::sync::Synced;
+use crate::jobs::tokens::sync::SyncOutcome;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteStatus;
 use crate::store::tokens::{self, TokenRow};
@@ -37,7 +37,7 @@ use crate::upstream::platforms::{NewSiteKey, SiteErrorKind};
 #[serde(rename_all = "camelCase")]
 struct CreatedAtSite<'a> {
     #[serde(flatten)]
-    synced: &'a Synced,
+    synced: &'a SyncOutcome,
     success: bool,
     created_via_upstream: bool,
     coverage_refresh: Coverage,

@@ -27,8 +27,8 @@ use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::Jobs;
+use crate::jobs::accounts::cooldowns::clear_cooldowns;
 use crate::jobs::accounts::health::note_failure;
-use crate::jobs::accounts::rests::end_rests;
 use crate::jobs::models::coverage::cover;
 use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::sessions::session::Session;
@@ -77,7 +77,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     };
     admin.core.publish().await?;
     if has_new_value {
-        end_rests(&admin.core, account.id).await;
+        clear_cooldowns(&admin.core, account.id).await;
     }
     if has_new_value && row.is_usable() {
         cover(&admin.jobs, &[account.id]).await;

@@ -25,7 +25,7 @@ use crate::jobs::models::coverage::{Coverage, cover};
 use crate::jobs::sessions::session::Session;
 use crate::jobs::tasks::{self, Done};
 use crate::jobs::tokens::sync;
-use crate::jobs::tokens::sync::{Summary, SyncStatus, Synced};
+use crate::jobs::tokens::sync::{Summary, SyncOutcome, SyncStatus};
 use crate::store::accounts::AccountRow;
 
 /// The response to the sync of one account.
@@ -33,7 +33,7 @@ use crate::store::accounts::AccountRow;
 #[serde(rename_all = "camelCase")]
 struct SyncAnswer {
     #[serde(flatten)]
-    synced: Synced,
+    synced: SyncOutcome,
     success: bool,
     coverage_refresh: Coverage,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ struct SyncAnswer {
 #[serde(rename_all = "camelCase")]
 struct SyncedAll {
     summary: Summary,
-    results: Vec<Synced>,
+    results: Vec<SyncOutcome>,
     coverage_refresh: Coverage,
 }
 
@@ -133,7 +133,7 @@ pub fn require_session(account: &AccountRow) -> Result<()> {
 }
 
 /// Refreshes models and routes of the accounts whose tokens a sync touched.
-pub async fn cover_synced(jobs: &Arc<Jobs>, synced: &[Synced]) -> Coverage {
+pub async fn cover_synced(jobs: &Arc<Jobs>, synced: &[SyncOutcome]) -> Coverage {
     let touched: Vec<AccountId> =
         synced.iter().filter(|synced| synced.synced).map(|synced| synced.account_id).collect();
     cover(jobs, &touched).await

@@ -4,8 +4,8 @@ use super::super::Dialect;
 use super::super::citation::Citation;
 use super::super::literal::Text;
 use super::super::logprobs::Token;
-use super::super::names::Names;
-use super::super::search::Found;
+use super::super::names::ToolNames;
+use super::super::search::SearchOutcome;
 use super::super::signature::Signature;
 use super::super::upstream_error::UpstreamError;
 use super::super::usage::Usage;
@@ -119,9 +119,9 @@ pub enum Event<'a> {
         citation: Citation<'a>,
     },
     /// The outcome of the search whose query is the part's text.
-    Found {
+    SearchOutcome {
         key: u32,
-        found: Found<'a>,
+        found: SearchOutcome<'a>,
     },
     /// The signature of a part of thinking, or of a call that began without it.
     Signature {
@@ -175,7 +175,7 @@ pub struct ReplyContext {
     /// The text that every answer begins with, because the client wants its prompt back (completions).
     pub echo_text: Option<Text<'static>>,
     /// The names that were changed for the upstream, with the client's own.
-    pub names: Names,
+    pub names: ToolNames,
     /// Tools the client knows as custom ones, sent upstream as functions with one `input` string; sorted.
     pub custom_tools: Vec<String>,
     /// Whether the client knows calls in their legacy form alone (chat): one call in an answer, as its `function_call`.

@@ -16,7 +16,7 @@ pub(super) fn read<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
 }
 
 /// Returns the pictures that OpenRouter and LiteLLM put beside the text of an answer.
-pub(super) fn pictures<'a>(message: &Node<'a>) -> impl Iterator<Item = Image<'a>> {
+pub(super) fn images<'a>(message: &Node<'a>) -> impl Iterator<Item = Image<'a>> {
     message.items_at("images").iter().filter_map(image)
 }
 

@@ -93,7 +93,7 @@ impl Parts {
         let key = self.open_part(kind, each);
         let text = Text::inside(literal);
         if kind == TextKind::Text {
-            self.characters += text.letters();
+            self.characters += text.char_count();
             self.emit_logprobs(key, each);
         }
         each(Event::Delta { key, text });

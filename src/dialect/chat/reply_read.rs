@@ -47,7 +47,7 @@ fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
         }
         None => {}
     }
-    parts.extend(content::pictures(message).map(Part::Image));
+    parts.extend(content::images(message).map(Part::Image));
     parts.extend(message.text_at("refusal").filter(|text| !text.is_empty()).map(Part::Refusal));
     let calls = calls::of_message(message).filter(|call| !call.name.is_empty());
     parts.extend(calls.map(|call| Part::Call(call.into_call())));
@@ -68,12 +68,12 @@ fn citations<'a>(message: &Node<'a>, parts: &[Part<'_>]) -> Vec<(usize, Citation
         return Vec::new();
     }
     let texts = parts.iter().enumerate().filter_map(|(place, part)| match part {
-        Part::Text(text) => Some((place, text.letters())),
+        Part::Text(text) => Some((place, text.char_count())),
         _ => None,
     });
     let texts: Vec<_> = texts.collect();
     let said: u64 = texts.iter().map(|(_, letters)| letters).sum();
-    let content = message.text_at("content").map_or(said, |content| content.letters());
+    let content = message.text_at("content").map_or(said, |content| content.char_count());
     let annotations = annotations.iter().filter_map(Citation::of_annotation);
     // The thinking that was taken out of the content stood before the rest.
     citation::spread(annotations.map(|it| it.counted_from(content.saturating_sub(said))), &texts)

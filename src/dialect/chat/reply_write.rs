@@ -86,7 +86,7 @@ fn all_citations<'c>(candidate: &'c Candidate<'_>) -> Vec<Citation<'c>> {
     }
     for (place, part) in candidate.parts.iter().enumerate() {
         if let Part::Text(text) = part {
-            let letters = text.letters();
+            let letters = text.char_count();
             all.extend(candidate.citations_of(place).map(|citation| citation.within(from, letters)));
             from += letters;
         }

@@ -33,7 +33,7 @@ pub struct StreamReader {
     inline: Inline,
     parts: Parts,
     /// Whether pictures are left out, because someone else keeps them as they came.
-    leaves_pictures: bool,
+    omits_images: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl StreamReader {
     }
 
     /// Leaves out pictures from now on.
-    pub fn leave_pictures(&mut self) {
-        self.leaves_pictures = true;
+    pub fn omit_images(&mut self) {
+        self.omits_images = true;
     }
 
     /// Reads the next event.
@@ -161,14 +161,14 @@ impl StreamReader {
                     match part {
                         Part::Text(text) => self.read_text(&text, each),
                         Part::Thinking(thinking) => self.read_thinking(&thinking.text, each),
-                        Part::Image(image) => self.read_picture(&image, each),
+                        Part::Image(image) => self.read_image(&image, each),
                         _ => {}
                     }
                 }
             }
             None => {}
         }
-        content::pictures(delta).for_each(|image| self.read_picture(&image, each));
+        content::images(delta).for_each(|image| self.read_image(&image, each));
         for citation in delta.items_at("annotations").iter().filter_map(Citation::of_annotation) {
             self.release(each);
             self.parts.push_citation(citation, each);
@@ -203,8 +203,8 @@ impl StreamReader {
         thinking_snapshots.feed(text.literal(), &mut |new| parts.push(TextKind::Thinking, new, each));
     }
 
-    fn read_picture(&mut self, image: &Image<'_>, each: &mut dyn FnMut(Event<'_>)) {
-        let Some(text) = gemini::picture_as_text(image).filter(|_| !self.leaves_pictures) else { return };
+    fn read_image(&mut self, image: &Image<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(text) = gemini::image_as_text(image).filter(|_| !self.omits_images) else { return };
         self.release(each);
         self.parts.push(TextKind::Text, text.literal(), each);
     }

@@ -89,7 +89,7 @@ impl StreamWriter {
                 self.put_head(context);
             }
             // This dialect has no place for a search.
-            Event::PartStart { part: PartKind::Search { .. }, .. } | Event::Found { .. } => {}
+            Event::PartStart { part: PartKind::Search { .. }, .. } | Event::SearchOutcome { .. } => {}
             Event::PartStart { key, part } => {
                 self.begin(context, out);
                 self.start_part(*key, part, out);
@@ -180,7 +180,7 @@ impl StreamWriter {
         let Some(part) = self.open.get_mut(&key) else { return };
         let member = match part {
             OpenPart::Text(..) => {
-                self.said += text.letters();
+                self.said += text.char_count();
                 return self.delta_with_logprobs(out, |o| o.field("content", text));
             }
             OpenPart::Refusal => "refusal",

@@ -16,7 +16,7 @@ const MAX_WHOLE: usize = 64 << 20;
 
 /// Takes an answer out of its envelope as it arrives.
 #[derive(Debug, Default)]
-pub struct Opener {
+pub struct EnvelopeOpener {
     form: Form,
 }
 
@@ -30,9 +30,9 @@ enum Form {
     Whole(Vec<u8>),
 }
 
-// === impl Opener ===
+// === impl EnvelopeOpener ===
 
-impl Opener {
+impl EnvelopeOpener {
     /// Takes the next bytes and appends to `out` what can be passed on.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TooLong> {
         if matches!(self.form, Form::Unknown) {
@@ -120,7 +120,7 @@ mod tests {
 
     /// Returns what comes of an answer that arrives in these pieces.
     fn told(pieces: &[&str]) -> String {
-        let (mut opener, mut out) = (Opener::default(), Vec::new());
+        let (mut opener, mut out) = (EnvelopeOpener::default(), Vec::new());
         pieces.iter().for_each(|piece| opener.feed(piece.as_bytes(), &mut out).expect("short"));
         opener.finish(&mut out).expect("short");
         String::from_utf8(out).expect("UTF-8")

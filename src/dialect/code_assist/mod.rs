@@ -23,5 +23,5 @@ mod request;
 mod schema;
 
 pub use agent::{Agent, fit, with_plain_schemas};
-pub use answer::{AROUND, Opener, seal_event, seal_whole};
+pub use answer::{AROUND, EnvelopeOpener, seal_event, seal_whole};
 pub use request::{Envelope, Opened, open, seal_count};

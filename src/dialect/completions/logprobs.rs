@@ -22,7 +22,7 @@ pub(super) fn put(o: &mut Writer, tokens: &[&Token<'_>], from: u64) {
         o.array("text_offset", |a| {
             tokens.iter().fold(from, |at, token| {
                 a.item(at);
-                at + token.text.letters()
+                at + token.text.char_count()
             });
         });
     });

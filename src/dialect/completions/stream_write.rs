@@ -124,7 +124,7 @@ impl StreamWriter {
             logprobs::put(o, &tokens.iter().collect::<Vec<_>>(), self.offset);
             o.field("finish_reason", reason);
         });
-        self.offset += tokens.iter().map(|token| token.text.letters()).sum::<u64>();
+        self.offset += tokens.iter().map(|token| token.text.char_count()).sum::<u64>();
         let tail = chat::chunk_tail(context.usage_chunk);
         [self.head.as_str(), choice.as_str(), tail].iter().for_each(|piece| out.push_str(piece));
     }

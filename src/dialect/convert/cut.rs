@@ -42,14 +42,14 @@ pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
     });
     let Some((at, said, stop)) = found else { return };
     candidate.parts.truncate(at);
-    let end = said.letters();
+    let end = said.char_count();
     let is_said = |(part, citation): &(usize, Citation<'_>)| {
         *part < at || (*part == at && citation.span.is_none_or(|span| span.end <= end))
     };
     candidate.citations.retain(is_said);
     let mut letters = 0;
     candidate.logprobs.retain(|(part, token)| {
-        letters += if *part == at { token.text.letters() } else { 0 };
+        letters += if *part == at { token.text.char_count() } else { 0 };
         *part < at || (*part == at && letters <= end)
     });
     if !said.is_empty() {

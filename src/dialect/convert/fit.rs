@@ -12,7 +12,7 @@ use crate::dialect::canonical::{
     Call, CallKind, Format, Part, Request, Role, Tool, ToolChoice, Turn, Vendor,
 };
 use crate::dialect::literal::{Json, Text};
-use crate::dialect::names::{self, Names};
+use crate::dialect::names::{self, ToolNames};
 use crate::dialect::waiting_calls::WaitingCalls;
 use crate::hex;
 
@@ -24,7 +24,7 @@ const MAX_ID: usize = 64;
 /// The changes that must be reversed in the answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fitted {
-    pub names: Names,
+    pub names: ToolNames,
     /// The client's names of custom tools that went upstream as functions, sorted.
     pub custom_tools: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
         Dialect::Gemini => names::for_google,
         _ => names::for_openai,
     };
-    let names = Names::fit(&offered, &called, fits);
+    let names = ToolNames::fit(&offered, &called, fits);
     let takes_custom = to == Dialect::Responses || (to == Dialect::Chat && vendor == Vendor::OpenAi);
     let mut custom_tools = Vec::new();
     for tool in &mut request.tools {
@@ -174,7 +174,7 @@ fn tool_names<'t>(request: &'t Request<'_>) -> (Vec<Cow<'t, str>>, Vec<Cow<'t, s
     (offered.collect(), called.collect())
 }
 
-fn rename(name: &mut Text<'_>, names: &Names) {
+fn rename(name: &mut Text<'_>, names: &ToolNames) {
     if !names.is_empty() {
         *name = names.upstream(name).into_owned();
     }

@@ -6,7 +6,7 @@
 
 use super::{Answer, Reader, answers_in, restore, whole, write};
 use crate::dialect::canonical::{MAX_CHOICES, Reply, ReplyContext};
-use crate::dialect::observe::Progress;
+use crate::dialect::observe::StreamProgress;
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::upstream_error::UpstreamError;
@@ -17,7 +17,7 @@ use crate::dialect::{Dialect, chat, completions, gemini, messages, responses, us
 pub struct StreamGatherer {
     to: Dialect,
     scanner: Scanner,
-    progress: Progress,
+    progress: StreamProgress,
     gathered: Gathered,
 }
 
@@ -60,7 +60,7 @@ impl StreamGatherer {
             (Dialect::Completions, Dialect::Completions) => Gathered::Completions(Default::default()),
             _ => Gathered::Answers(Answers::new(from, to, context)),
         };
-        Self { to, scanner: Scanner::new(longest), progress: Progress::new(from), gathered }
+        Self { to, scanner: Scanner::new(longest), progress: StreamProgress::new(from), gathered }
     }
 
     /// Reads the next chunk.
@@ -70,7 +70,7 @@ impl StreamGatherer {
     }
 
     /// Returns how far the answer has come, and what it consumed as its upstream counts.
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &StreamProgress {
         &self.progress
     }
 
@@ -107,7 +107,7 @@ pub fn accumulated(
 }
 
 impl Gathered {
-    fn take(&mut self, event: &sse::Event<'_>, progress: &mut Progress) {
+    fn take(&mut self, event: &sse::Event<'_>, progress: &mut StreamProgress) {
         let text = sse::text(event.data);
         let event = StreamEvent::of(event, &text);
         progress.take(&event);
@@ -138,7 +138,7 @@ impl Answers {
     fn add(&mut self, index: Option<u64>, mut reader: Reader) {
         // From chat to chat, pictures are kept among the unknown members.
         if self.unknown.is_some() {
-            reader.leave_pictures();
+            reader.omit_images();
         }
         self.all.push(GatheredAnswer { index, reader, accumulator: Default::default() });
     }

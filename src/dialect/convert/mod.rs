@@ -8,7 +8,6 @@
 mod cut;
 mod fit;
 mod gather;
-mod halves;
 mod instructions;
 mod named;
 mod restore;
@@ -16,6 +15,7 @@ mod results;
 mod schemas;
 mod signatures;
 mod stream;
+mod surrogates;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -217,7 +217,7 @@ pub fn replayed(
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: Vec::new() });
     }
     // Stream readers give pictures to all writers as texts; the writer of gemini turns them into pictures again.
-    gemini::tell_pictures(&mut reply);
+    gemini::images_to_text(&mut reply);
     restore::reply(&mut reply, context);
     let body = written_as_stream(to, &reply, context);
     Ok(Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) })
@@ -225,7 +225,7 @@ pub fn replayed(
 
 fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Answer {
     if to != Dialect::Gemini {
-        gemini::tell_pictures(&mut reply);
+        gemini::images_to_text(&mut reply);
     }
     restore::reply(&mut reply, context);
     let body = write_reply(to, &reply, context);
@@ -314,9 +314,9 @@ impl Reader {
     }
 
     /// Makes the reader of a chat stream skip pictures.
-    fn leave_pictures(&mut self) {
+    fn omit_images(&mut self) {
         if let Self::Chat(reader) = self {
-            reader.leave_pictures();
+            reader.omit_images();
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::halves::Halves;
 use super::restore::Restorer;
 use super::signatures::{self, CallSignature, SignatureCollector};
+use super::surrogates::SurrogateJoiner;
 use super::{Reader, Writer, answers_in};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, ReplyContext, too_many_parts};
-use crate::dialect::observe::Progress;
+use crate::dialect::observe::StreamProgress;
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
@@ -26,7 +26,7 @@ const MAX_KEPT: usize = 64 << 20;
 #[derive(Debug)]
 pub struct StreamConverter {
     scanner: Scanner,
-    progress: Progress,
+    progress: StreamProgress,
     choices: Choices,
     /// The number of bytes received.
     received: usize,
@@ -48,7 +48,7 @@ struct Choice {
     /// The index of the answer.
     index: u64,
     reader: Reader,
-    halves: Halves,
+    surrogates: SurrogateJoiner,
     restorer: Restorer,
     context: Arc<ReplyContext>,
     written: Written,
@@ -75,7 +75,7 @@ impl StreamConverter {
         let all = vec![Choice::new(0, reader, to, &context)];
         Self {
             scanner: Scanner::new(MAX_EVENT),
-            progress: Progress::new(from),
+            progress: StreamProgress::new(from),
             choices: Choices { from, to, context, all, concluded: false },
             received: 0,
         }
@@ -107,7 +107,7 @@ impl StreamConverter {
     }
 
     /// Returns how far the answer has come, and what it consumed as its upstream counts.
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &StreamProgress {
         &self.progress
     }
 
@@ -147,7 +147,7 @@ impl StreamConverter {
 }
 
 impl Choices {
-    fn take(&mut self, event: &sse::Event<'_>, progress: &mut Progress, out: &mut String) {
+    fn take(&mut self, event: &sse::Event<'_>, progress: &mut StreamProgress, out: &mut String) {
         if progress.failure().is_some() {
             return;
         }
@@ -203,7 +203,7 @@ impl Choice {
         Self {
             index,
             reader,
-            halves: Halves::default(),
+            surrogates: SurrogateJoiner::default(),
             restorer: Restorer::default(),
             context: context.clone(),
             written: Written {
@@ -226,12 +226,12 @@ impl Choice {
 
     /// Writes the events that result from reading on.
     fn pass(&mut self, out: &mut String, read: impl FnOnce(&mut Reader, &mut dyn FnMut(Event<'_>))) {
-        let Self { reader, halves, restorer, context, written, .. } = self;
+        let Self { reader, surrogates, restorer, context, written, .. } = self;
         if written.is_over() {
             return;
         }
         read(reader, &mut |event| {
-            halves.event(event, &mut |event| {
+            surrogates.event(event, &mut |event| {
                 restorer.event(event, context, &mut |event| written.take(event, context, out));
             });
         });

@@ -54,7 +54,7 @@ impl Accumulator {
                     self.logprobs.extend(tokens.into_iter().map(|token| (place, token.into_owned())));
                 }
             }
-            Event::Found { key, found } => {
+            Event::SearchOutcome { key, found } => {
                 if let Some(Part::Search(search)) = self.part(key) {
                     search.found = Some(found.into_owned());
                 }
@@ -151,7 +151,7 @@ pub(super) fn replay(reply: &Reply<'_>, answer: usize, each: &mut dyn FnMut(Even
             each(Event::Delta { key, text: text.borrowed() });
         }
         if let Part::Search(Search { found: Some(found), .. }) = part {
-            each(Event::Found { key, found: found.clone() });
+            each(Event::SearchOutcome { key, found: found.clone() });
         }
         for citation in candidate.citations_of(place) {
             each(Event::Cite { key, citation: citation.clone() });
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::dialect::canonical::CallKind;
     use crate::dialect::literal::Json;
-    use crate::dialect::search::{Found, Page};
+    use crate::dialect::search::{Page, SearchOutcome};
     use crate::dialect::usage::Usage;
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let logprob = Json::of(&(-0.5).into());
         let token = Token { text: Text::of("5"), logprob, bytes: None, others: Vec::new() };
         let page = Page { url: Text::of("https://a.b"), title: None };
-        let found = Some(Found::Pages(vec![page]));
+        let found = Some(SearchOutcome::Pages(vec![page]));
         let search = Part::Search(Search { id: Text::of("ws_1"), query: Text::of("q"), found });
         let (url, quoted) = (Text::of("https://a.b"), Some(Text::of("five")));
         let citation = Citation { url, title: None, quoted, span: None };

@@ -9,7 +9,7 @@ fn budget(tokens: u64) -> Reasoning<'static> {
 }
 
 fn claude(reasoning: &Reasoning<'_>, model: &str) -> Option<ClaudeThinking> {
-    claude_thinking(reasoning, Claude::of(model), 100_000)
+    claude_thinking(reasoning, ClaudeModel::of(model), 100_000)
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_budget_leaves_room_for_the_answer() {
     ] {
         assert_eq!(budget_within(budget, max_tokens), wanted, "{budget} of {max_tokens}");
     }
-    let thinking = claude_thinking(&effort(Effort::High), Claude::of("claude-sonnet-4-5"), 1000);
+    let thinking = claude_thinking(&effort(Effort::High), ClaudeModel::of("claude-sonnet-4-5"), 1000);
     assert_eq!(thinking, None);
 }
 
@@ -184,7 +184,7 @@ fn a_models_name_tells_what_it_takes() {
         ("zai-org/GLM-4.6", true, false, false, false, 8192),
         ("kimi-k2-thinking", true, false, false, false, 8192),
     ] {
-        let name = Claude::of(model);
+        let name = ClaudeModel::of(model);
         assert_eq!(name.thinks(), thinks, "{model}");
         assert_eq!(name.is_adaptive(), adaptive, "{model}");
         assert_eq!(name.hides_thinking(), newest, "{model}");

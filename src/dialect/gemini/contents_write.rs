@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::pictures;
+use super::images;
 use crate::dialect::canonical::{ConversionError, Turn};
 use crate::dialect::canonical::{File, Image, Part, Request, Role, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
@@ -83,7 +83,7 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
                     _ => {}
                 }
             }),
-            Part::Text(said) => pictures::write_said(list, said),
+            Part::Text(said) => images::write_said(list, said),
             part => write_content(list, part),
         }
     }

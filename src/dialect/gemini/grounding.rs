@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use super::member;
 use crate::dialect::citation::{Citation, CitedText, Span};
 use crate::dialect::literal::Text;
-use crate::dialect::search::{Found, Page, Search};
+use crate::dialect::search::{Page, Search, SearchOutcome};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -38,7 +38,7 @@ pub(super) fn read<'a, 't>(
         let segment = member::get(support, "segment");
         let count = |key: &str| member::get(segment?, key).and_then(Node::u64);
         let Some((part, text)) = text_of(count("partIndex").unwrap_or(0)) else { continue };
-        let letters = |bytes: u64| text.letters_before(bytes);
+        let letters = |bytes: u64| text.chars_before(bytes);
         let end = count("endIndex").filter(|end| *end > 0).map(letters);
         let span = end.map(|end| Span { start: letters(count("startIndex").unwrap_or(0)).min(end), end });
         for index in member::items(support, "groundingChunkIndices").iter().filter_map(Node::u64) {
@@ -74,7 +74,7 @@ pub(super) fn searches<'a>(metadata: &Node<'a>) -> impl Iterator<Item = Search<'
     queries.into_iter().map(move |query| Search {
         id: Text::EMPTY,
         query,
-        found: Some(Found::Pages(std::mem::take(&mut found))),
+        found: Some(SearchOutcome::Pages(std::mem::take(&mut found))),
     })
 }
 

@@ -16,10 +16,10 @@
 
 mod contents_write;
 mod grounding;
+mod images;
 pub(super) mod member;
 mod native;
 mod parts_read;
-mod pictures;
 mod probabilities;
 mod reply_read;
 mod reply_write;
@@ -37,8 +37,8 @@ use super::tree::Node;
 #[cfg(test)]
 mod tests;
 
+pub use images::{image_as_text, images_to_text};
 pub use native::{with_own_thinking, with_placeholders, without_foreign_thinking};
-pub use pictures::{picture_as_text, tell_pictures};
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;

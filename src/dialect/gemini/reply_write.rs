@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
-use super::pictures::picture_as_text;
+use super::images::image_as_text;
 use super::{probabilities, stop};
 use crate::dialect::canonical::{Candidate, Image, Part, Reply, ReplyContext, Source, Thinking};
 use crate::dialect::literal::Text;
@@ -101,7 +101,7 @@ fn write_part<'t>(
             });
         }),
         Part::Image(image) => {
-            if let Some(text) = picture_as_text(image) {
+            if let Some(text) = image_as_text(image) {
                 list.object(|o| o.field("text", text));
             }
         }

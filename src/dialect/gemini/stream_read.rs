@@ -4,7 +4,7 @@
 //! `finishReason`, which some models write in every chunk, so the answer ends with the body.
 
 use super::parts_read::{self, Read};
-use super::{grounding, member, pictures, probabilities, stop};
+use super::{grounding, images, member, probabilities, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, Event, MAX_CHOICES, Part, PartKind, Stop};
 use crate::dialect::citation::CitedText;
@@ -28,7 +28,7 @@ pub struct StreamReader {
     /// The whole text so far.
     said: Text<'static>,
     /// The number of characters of `said`.
-    letters: u64,
+    chars: u64,
     /// The number of characters of `said` before the open part.
     before: u64,
     /// The latest grounding metadata, as JSON.
@@ -125,7 +125,7 @@ impl StreamReader {
             Part::Text(text) => {
                 let key = self.open_part(false, each);
                 self.said.push(&text);
-                self.letters += text.letters();
+                self.chars += text.char_count();
                 each(Event::Delta { key, text });
             }
             Part::Thinking(thinking) => {
@@ -149,7 +149,7 @@ impl StreamReader {
                 each(Event::PartStop { key });
             }
             Part::Image(image) => {
-                let Some(text) = pictures::picture_as_text(&image) else { return };
+                let Some(text) = images::image_as_text(&image) else { return };
                 self.close_part(each);
                 let key = self.take_key();
                 each(Event::PartStart { key, part: PartKind::Text });
@@ -170,7 +170,7 @@ impl StreamReader {
         self.close_part(each);
         let key = self.take_key();
         self.open = Some((key, is_thought));
-        self.before = self.letters;
+        self.before = self.chars;
         each(Event::PartStart { key, part: if is_thought { PartKind::Thinking } else { PartKind::Text } });
         key
     }
@@ -197,7 +197,7 @@ impl StreamReader {
             each(Event::PartStart { key, part: PartKind::Search { id } });
             each(Event::Delta { key, text: query });
             if let Some(found) = found {
-                each(Event::Found { key, found });
+                each(Event::SearchOutcome { key, found });
             }
             each(Event::PartStop { key });
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
 use super::reply_write::{call_id, id, is_carried, own_signature, put_carrier};
-use super::{pictures, probabilities, stop};
+use super::{images, probabilities, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
@@ -34,7 +34,7 @@ pub struct StreamWriter {
     /// The whole text so far.
     said: Text<'static>,
     /// The number of characters of `said`.
-    letters: u64,
+    chars: u64,
     /// The citations of `said`.
     citations: Vec<Citation<'static>>,
     tokens: Vec<Token<'static>>,
@@ -89,7 +89,7 @@ impl StreamWriter {
             Event::Model(model) => self.model = model.clone().into_owned(),
             Event::PartStart { key, part } => {
                 let kind = match part {
-                    PartKind::Text | PartKind::Refusal => CandidatePart::Text(self.letters, Vec::new()),
+                    PartKind::Text | PartKind::Refusal => CandidatePart::Text(self.chars, Vec::new()),
                     PartKind::Thinking => CandidatePart::Thinking(Text::EMPTY, None),
                     PartKind::Search { .. } => CandidatePart::Search(Text::EMPTY),
                     PartKind::Call { id, name, signature, .. } => {
@@ -110,7 +110,7 @@ impl StreamWriter {
                     citations.push(citation.clone().into_owned());
                 }
             }
-            Event::Found { .. } => {}
+            Event::SearchOutcome { .. } => {}
             Event::Logprobs { tokens, .. } => {
                 self.tokens.extend(tokens.iter().cloned().map(Token::into_owned))
             }
@@ -149,8 +149,8 @@ impl StreamWriter {
         let part = match &mut part.kind {
             CandidatePart::Text(..) => {
                 self.said.push(text);
-                self.letters += text.letters();
-                object(|o| pictures::put_said(o, text))
+                self.chars += text.char_count();
+                object(|o| images::put_said(o, text))
             }
             CandidatePart::Thinking(so_far, _) => {
                 so_far.push(text);
@@ -178,7 +178,7 @@ impl StreamWriter {
                     });
                 }
                 CandidatePart::Text(from, citations) => {
-                    let letters = self.letters.saturating_sub(from);
+                    let letters = self.chars.saturating_sub(from);
                     let placed = citations.iter().map(|it| it.within(from, letters).into_owned());
                     self.citations.extend(placed);
                 }

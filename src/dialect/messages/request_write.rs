@@ -7,7 +7,7 @@ use super::turns;
 use crate::dialect::canonical::{
     ConversionError, Format, Part, Request, Role, Target, Tool, ToolChoice, WebSearch,
 };
-use crate::dialect::effort::{Claude, ClaudeThinking, claude_thinking};
+use crate::dialect::effort::{ClaudeModel, ClaudeThinking, claude_thinking};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::marked_turns;
 use crate::dialect::tree::Node;
@@ -27,8 +27,8 @@ const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 /// Writes a request body.
 pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, ConversionError> {
-    refuse_what_cannot_be_said(request)?;
-    let model = Claude::of(target.model);
+    refuse_inexpressible(request)?;
+    let model = ClaudeModel::of(target.model);
     let arranged = turns::arrange(&request.turns);
     let messages = blocks_of(&arranged)?;
     let tools = offered(request);
@@ -79,7 +79,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
 }
 
 /// Refuses a request whose answer would have another shape in this dialect.
-fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), ConversionError> {
+fn refuse_inexpressible(request: &Request<'_>) -> Result<(), ConversionError> {
     if request.n.is_some_and(|n| n > 1) {
         return Err(ConversionError::unsupported("n"));
     }
@@ -97,7 +97,7 @@ fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), ConversionErr
 
 // === members ===
 
-fn put_thinking(o: &mut Writer, thinking: ClaudeThinking, model: Claude) {
+fn put_thinking(o: &mut Writer, thinking: ClaudeThinking, model: ClaudeModel) {
     o.object_at("thinking", |o| match thinking {
         ClaudeThinking::Disabled => o.field("type", "disabled"),
         ClaudeThinking::Adaptive { .. } => {
@@ -113,7 +113,7 @@ fn put_thinking(o: &mut Writer, thinking: ClaudeThinking, model: Claude) {
     });
 }
 
-fn put_output_config(o: &mut Writer, effort: Option<&str>, request: &Request<'_>, model: Claude) {
+fn put_output_config(o: &mut Writer, effort: Option<&str>, request: &Request<'_>, model: ClaudeModel) {
     let schema = match &request.format {
         Some(Format::JsonSchema { schema: Some(schema), .. }) if model.knows_schemas() => Some(schema),
         _ => None,
@@ -134,7 +134,7 @@ fn put_output_config(o: &mut Writer, effort: Option<&str>, request: &Request<'_>
 
 /// Writes the sampling members. Temperature ranges from 0 to 1 and is not sent together with `top_p`. While a model
 /// thinks, the API accepts neither `top_k`, nor a temperature other than 1, nor a `top_p` below 0.95.
-fn put_sampling(o: &mut Writer, request: &Request<'_>, model: Claude, thinking: bool) {
+fn put_sampling(o: &mut Writer, request: &Request<'_>, model: ClaudeModel, thinking: bool) {
     if model.refuses_sampling() {
         return;
     }
@@ -172,7 +172,7 @@ fn service_tier(request: &Request<'_>) -> Option<&'static str> {
     }
 }
 
-fn put_system(o: &mut Writer, marks: &Marks<'_, '_>, model: Claude) {
+fn put_system(o: &mut Writer, marks: &Marks<'_, '_>, model: ClaudeModel) {
     let request = marks.request;
     let texts = request.system.iter().enumerate().filter(|(_, text)| turns::says_something(text));
     let mut texts: Vec<_> =
@@ -214,7 +214,7 @@ impl Marks<'_, '_> {
 }
 
 /// Describes the form of the answer in words, for models that cannot be held to it otherwise.
-fn format_sentence(request: &Request<'_>, model: Claude) -> Option<Text<'static>> {
+fn format_sentence(request: &Request<'_>, model: ClaudeModel) -> Option<Text<'static>> {
     const OBJECT: &str = "Answer with one JSON object and nothing else.";
     match request.format.as_ref()? {
         Format::Text => None,
@@ -327,7 +327,7 @@ fn put_tool_choice(o: &mut Writer, choice: Option<Choice<'_>>, one_at_a_time: bo
     });
 }
 
-fn put_tools(o: &mut Writer, tools: &[Offered<'_, '_>], marks: &Marks<'_, '_>, model: Claude) {
+fn put_tools(o: &mut Writer, tools: &[Offered<'_, '_>], marks: &Marks<'_, '_>, model: ClaudeModel) {
     o.array("tools", |list| {
         for (index, (place, tool)) in tools.iter().enumerate() {
             list.object(|o| {
@@ -339,7 +339,7 @@ fn put_tools(o: &mut Writer, tools: &[Offered<'_, '_>], marks: &Marks<'_, '_>, m
     });
 }
 
-fn put_tool(o: &mut Writer, tool: &Tool<'_>, model: Claude) {
+fn put_tool(o: &mut Writer, tool: &Tool<'_>, model: ClaudeModel) {
     match tool {
         Tool::Function { name, description, parameters, strict } => {
             o.field("name", name);

@@ -2,7 +2,7 @@
 
 use super::citations::NO_SIGNATURE;
 use crate::dialect::literal::Text;
-use crate::dialect::search::{Found, Page, Search};
+use crate::dialect::search::{Page, Search, SearchOutcome};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -23,13 +23,13 @@ pub(super) fn query(input: &str) -> Text<'static> {
 }
 
 /// Reads the results, or the failure, in a `web_search_tool_result` block.
-pub(super) fn found<'a>(block: &Node<'a>) -> Found<'a> {
+pub(super) fn found<'a>(block: &Node<'a>) -> SearchOutcome<'a> {
     let content = block.get("content");
     if let Some(reason) = content.and_then(|content| content.text_at("error_code")) {
-        return Found::Failure(reason);
+        return SearchOutcome::Failure(reason);
     }
     let page = |page: &Node<'a>| Some(Page { url: page.text_at("url")?, title: page.text_at("title") });
-    Found::Pages(content.map_or(&[][..], Node::items).iter().filter_map(page).collect())
+    SearchOutcome::Pages(content.map_or(&[][..], Node::items).iter().filter_map(page).collect())
 }
 
 /// Returns the id that clients get for a search of another provider.
@@ -64,15 +64,15 @@ pub(super) fn put_query(o: &mut Writer, search: &Search<'_>) {
 }
 
 /// Writes the members of the block with the results.
-pub(super) fn put_found(o: &mut Writer, id: &Text<'_>, found: &Found<'_>) {
+pub(super) fn put_found(o: &mut Writer, id: &Text<'_>, found: &SearchOutcome<'_>) {
     o.field("type", "web_search_tool_result");
     o.field("tool_use_id", id);
     match found {
-        Found::Failure(reason) => o.object_at("content", |o| {
+        SearchOutcome::Failure(reason) => o.object_at("content", |o| {
             o.field("type", "web_search_tool_result_error");
             o.field("error_code", reason);
         }),
-        Found::Pages(pages) => o.array("content", |list| {
+        SearchOutcome::Pages(pages) => o.array("content", |list| {
             for page in pages {
                 list.object(|o| {
                     o.field("type", "web_search_result");

@@ -200,7 +200,7 @@ impl StreamReader {
                 let id = block.text_at("tool_use_id").unwrap_or_default();
                 let Some(at) = self.searches.iter().position(|(own, _)| *own == id) else { return };
                 let (_, key) = self.searches.remove(at);
-                each(Event::Found { key, found: searches::found(block) });
+                each(Event::SearchOutcome { key, found: searches::found(block) });
                 each(Event::PartStop { key });
             }
             _ => self.push(Block { index, key: None, kind: BlockKind::Other }),

@@ -111,7 +111,7 @@ impl StreamWriter {
             }
             // This dialect has no place for them: only the first event names the model.
             Event::Logprobs { .. } | Event::Model(_) => {}
-            Event::Found { key, found } => {
+            Event::SearchOutcome { key, found } => {
                 if let Some(Part { kind: BlockContent::Search(search), .. }) = self.parts.get_mut(key) {
                     search.found = Some(found.clone().into_owned());
                 }

@@ -14,12 +14,12 @@ use crate::dialect::signature::Signature;
 #[derive(Debug)]
 pub(super) struct Turn<'r, 'a> {
     pub role: Role,
-    pub parts: Vec<Said<'r, 'a>>,
+    pub parts: Vec<MarkedPart<'r, 'a>>,
 }
 
 /// A part, and the client's cache mark on it: the prompt is to be cached up to there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said<'r, 'a> {
+pub(super) struct MarkedPart<'r, 'a> {
     pub part: &'r Part<'a>,
     pub mark: Option<&'r Json<'a>>,
 }
@@ -29,7 +29,7 @@ struct Waiting<'r, 'a> {
     /// Its position among all results.
     order: usize,
     turn: usize,
-    said: Said<'r, 'a>,
+    said: MarkedPart<'r, 'a>,
 }
 
 pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 'a>> {
@@ -84,7 +84,7 @@ fn results_by_call<'r, 'a>(turns: &[Turn<'r, 'a>]) -> HashMap<&'r str, VecDeque<
 }
 
 /// Adds parts to the last turn if it is of that role, or as the next turn.
-fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<Said<'r, 'a>>) {
+fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<MarkedPart<'r, 'a>>) {
     if parts.is_empty() {
         return;
     }
@@ -95,13 +95,13 @@ fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<Said<'
 }
 
 /// Returns the parts of a turn that are sent. A mark goes with the part before it.
-fn said<'r, 'a>(parts: &'r [Part<'a>]) -> Vec<Said<'r, 'a>> {
+fn said<'r, 'a>(parts: &'r [Part<'a>]) -> Vec<MarkedPart<'r, 'a>> {
     let mark_of = |at: usize| match parts.get(at + 1) {
         Some(Part::CacheMark(mark)) => Some(mark),
         _ => None,
     };
     let sent = parts.iter().enumerate().filter(|(_, part)| is_sent(part));
-    sent.map(|(at, part)| Said { part, mark: mark_of(at) }).collect()
+    sent.map(|(at, part)| MarkedPart { part, mark: mark_of(at) }).collect()
 }
 
 fn is_sent(part: &Part<'_>) -> bool {

@@ -248,7 +248,7 @@ impl<'t> OutputPart<'t> {
         } else {
             o.field("type", "output_text");
             o.field("text", &self.text);
-            let letters = self.cited_letters();
+            let letters = self.cited_chars();
             o.array("annotations", |a| {
                 self.citations.iter().for_each(|it| a.object(|o| put_citation(o, it, letters)));
             });
@@ -257,9 +257,9 @@ impl<'t> OutputPart<'t> {
     }
 
     /// Returns the length of the text for [`put_citation`], in characters; 0 where every citation has its own span.
-    pub(super) fn cited_letters(&self) -> u64 {
+    pub(super) fn cited_chars(&self) -> u64 {
         let is_of_all = self.citations.iter().any(|citation| citation.span.is_none());
-        if is_of_all { self.text.letters() } else { 0 }
+        if is_of_all { self.text.char_count() } else { 0 }
     }
 }
 

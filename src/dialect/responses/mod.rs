@@ -42,11 +42,11 @@ mod status;
 mod stream_items;
 mod stream_read;
 mod stream_write;
+mod synthetic;
 #[cfg(test)]
 mod tests;
 mod tools;
 mod turn;
-mod unspoken;
 mod validate;
 
 use own_ids::is_own_id;
@@ -65,6 +65,6 @@ pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+pub use synthetic::{cancelled_turn, warm_up};
 pub use turn::{TurnOutput, merge_turn, whole_turn};
-pub use unspoken::{cancelled_turn, warm_up};
 pub use validate::validate;

@@ -2,7 +2,7 @@
 
 use super::status::Status;
 use crate::dialect::literal::Text;
-use crate::dialect::search::{Found, Page, Search};
+use crate::dialect::search::{Page, Search, SearchOutcome};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -23,9 +23,9 @@ pub(super) fn read<'a>(item: &Node<'a>) -> Option<Search<'a>> {
     let page = |page: &Node<'a>| Some(Page { url: page.text_at("url")?, title: page.text_at("title") });
     let sources = action.map_or(&[][..], |action| action.items_at("sources"));
     let found = match item.str_at("status").as_ref() {
-        "failed" => Some(Found::Failure(Text::plain(UNAVAILABLE))),
+        "failed" => Some(SearchOutcome::Failure(Text::plain(UNAVAILABLE))),
         "in_progress" | "searching" | "incomplete" => None,
-        _ => Some(Found::Pages(sources.iter().filter_map(page).collect())),
+        _ => Some(SearchOutcome::Pages(sources.iter().filter_map(page).collect())),
     };
     Some(Search { id: item.text_at("id").unwrap_or_default(), query: query.unwrap_or_default(), found })
 }
@@ -37,15 +37,15 @@ pub(super) fn put(o: &mut Writer, search: &Search<'_>, status: Status<'_>) {
         "status",
         match (status, &search.found) {
             (Status::InProgress, _) => "in_progress",
-            (_, Some(Found::Pages(_))) => "completed",
-            (_, Some(Found::Failure(_))) => "failed",
+            (_, Some(SearchOutcome::Pages(_))) => "completed",
+            (_, Some(SearchOutcome::Failure(_))) => "failed",
             (_, None) => "incomplete",
         },
     );
     o.object_at("action", |o| {
         o.field("type", "search");
         o.field("query", &search.query);
-        if let Some(Found::Pages(pages)) = &search.found {
+        if let Some(SearchOutcome::Pages(pages)) = &search.found {
             o.array("sources", |list| {
                 for page in pages {
                     list.object(|o| {

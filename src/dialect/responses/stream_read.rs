@@ -394,7 +394,7 @@ impl StreamReader {
             each(Event::Delta { key, text: search.query });
         }
         if let Some(found) = search.found {
-            each(Event::Found { key, found });
+            each(Event::SearchOutcome { key, found });
         }
     }
 

@@ -12,7 +12,7 @@ use super::status::Status;
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::{self, Token};
-use crate::dialect::search::{Found, Search};
+use crate::dialect::search::{Search, SearchOutcome};
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
@@ -95,7 +95,7 @@ impl StreamWriter {
                     said.citations.push(citation.clone().into_owned());
                 }
             }
-            Event::Found { key, found } => {
+            Event::SearchOutcome { key, found } => {
                 if let Some(Open { item: Item::Search(search), .. }) = self.open_part(*key) {
                     search.found = Some(found.clone().into_owned());
                 }
@@ -305,7 +305,7 @@ impl StreamWriter {
         self.places.remove(&key);
         let Some(said) = parts.last() else { return };
         let content_index = parts.len() as u64 - 1;
-        let letters = said.cited_letters();
+        let letters = said.cited_chars();
         for (number, citation) in said.citations.iter().enumerate() {
             emit(&mut self.sequence, out, "output_text.annotation.added", |o| {
                 open_fields(o, &open.id, open.index);
@@ -378,7 +378,7 @@ impl StreamWriter {
             }
         }
         let status = open.item.status(&self.stop);
-        if let Item::Search(Search { found: Some(Found::Pages(_)), .. }) = &open.item {
+        if let Item::Search(Search { found: Some(SearchOutcome::Pages(_)), .. }) = &open.item {
             emit(&mut self.sequence, out, "web_search_call.completed", |o| open_fields(o, id, index));
         }
         let mut finished = Writer::new();

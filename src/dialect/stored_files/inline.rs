@@ -26,7 +26,7 @@ struct Inline<'n, 'a> {
 
 /// A type that is not accepted, as the client named it; empty where it did not.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NotTaken(pub String);
+pub struct UnacceptedType(pub String);
 
 /// Returns the body with images and sounds in blocks of their own; `None` where there are none. `type_of` gives the
 /// type of a file from its stated type and its name, if that type is accepted.
@@ -34,7 +34,7 @@ pub fn with_media_blocks(
     dialect: Dialect,
     body: &Node<'_>,
     type_of: impl Fn(Option<&str>, &str) -> Option<String>,
-) -> Result<Option<String>, NotTaken> {
+) -> Result<Option<String>, UnacceptedType> {
     let mut found = Vec::new();
     for said in ["messages", "input"].iter().filter_map(|key| body.get(key)) {
         collect(said, &mut found);
@@ -50,7 +50,7 @@ pub fn with_media_blocks(
         let mime_type = match type_of(said, &filename) {
             Some(mime_type) => mime_type,
             None if inline.is_document_without_type(&filename) => PDF.to_owned(),
-            None => return Err(NotTaken(inline.said.unwrap_or_default())),
+            None => return Err(UnacceptedType(inline.said.unwrap_or_default())),
         };
         if !mime_type.starts_with("image/") && !mime_type.starts_with("audio/") {
             continue;
@@ -186,7 +186,7 @@ mod tests {
         ] {
             let body = format!(r#"{{"input":[{{"content":{block}}}]}}"#);
             let done = with_media_blocks(Dialect::Responses, &Node::parse(&body).unwrap(), type_of);
-            assert_eq!(done, Err(NotTaken(wanted.to_owned())), "{block}");
+            assert_eq!(done, Err(UnacceptedType(wanted.to_owned())), "{block}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct Summary {
 /// The result of the check of one account.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Checked {
+pub struct AccountCheck {
     pub account_id: AccountId,
     pub username: Option<String>,
     pub site_name: String,
@@ -45,7 +45,7 @@ pub struct Checked {
 }
 
 /// Checks one account, or all of them. Returns no results when there is no account with the given number.
-pub async fn check(jobs: &Arc<Jobs>, only: Option<AccountId>) -> store::Result<(Summary, Vec<Checked>)> {
+pub async fn check(jobs: &Arc<Jobs>, only: Option<AccountId>) -> store::Result<(Summary, Vec<AccountCheck>)> {
     let is_meant = |account: &AccountRow| only.is_none_or(|id| id == account.id);
     let accounts = accounts::pick(&jobs.core.store, |row| is_meant(&row).then_some(row)).await?;
     let mut results = Vec::with_capacity(accounts.len());
@@ -56,9 +56,9 @@ pub async fn check(jobs: &Arc<Jobs>, only: Option<AccountId>) -> store::Result<(
     Ok((summary(&results), results))
 }
 
-async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<Checked> {
+async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<AccountCheck> {
     let site = sites::get(&jobs.core.store, account.site_id).await?;
-    let checked = |status, state: HealthState, message: &str| Checked {
+    let checked = |status, state: HealthState, message: &str| AccountCheck {
         account_id: account.id,
         username: account.username.clone(),
         site_name: site.as_ref().map_or_else(String::new, |site| site.name.clone()),
@@ -103,7 +103,7 @@ async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<Chec
     Ok(checked("failed", HealthState::Unhealthy, &message))
 }
 
-fn summary(results: &[Checked]) -> Summary {
+fn summary(results: &[AccountCheck]) -> Summary {
     let status = |status| results.iter().filter(|checked| checked.status == status).count();
     let state = |state| results.iter().filter(|checked| checked.state == state).count();
     Summary {

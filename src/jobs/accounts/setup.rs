@@ -12,7 +12,7 @@ use crate::jobs::balances::balance;
 use crate::jobs::models::coverage::{Coverage, cover};
 use crate::jobs::tokens::set::{Source, TokenSet};
 use crate::jobs::tokens::sync;
-use crate::jobs::tokens::sync::Synced;
+use crate::jobs::tokens::sync::SyncOutcome;
 use crate::store;
 use crate::store::tokens::TokenRow;
 
@@ -20,7 +20,7 @@ use crate::store::tokens::TokenRow;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetUp {
-    pub token_sync: Option<Synced>,
+    pub token_sync: Option<SyncOutcome>,
     /// Why the balance was not read; `null` when it was.
     pub balance_error: Option<String>,
     pub coverage: Option<Coverage>,

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::backup::{self, What};
+use crate::backup::{self, BackupScope};
 use crate::config::BackupRules;
 use crate::jobs::Jobs;
 use crate::jobs::schedule::{Pass, Plan};
@@ -54,9 +54,9 @@ async fn write(jobs: &Arc<Jobs>) -> Result<PathBuf, String> {
     remove_parts(&rules.dir).map_err(failed)?;
     let file = create(&rules.dir, &part).map_err(failed)?;
     let written = match &rules.passphrase {
-        None => backup::export(&jobs.core, What::All, file).await,
+        None => backup::export(&jobs.core, BackupScope::All, file).await,
         Some(passphrase) => match backup::sealed::Sealing::new(file, passphrase) {
-            Ok(sealing) => match backup::export(&jobs.core, What::All, sealing).await {
+            Ok(sealing) => match backup::export(&jobs.core, BackupScope::All, sealing).await {
                 Ok(sealing) => sealing.finish().map_err(Into::into),
                 Err(error) => Err(error),
             },

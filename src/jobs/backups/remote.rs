@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use super::webdav::{MAX_SENT, RemoteFile};
-use crate::backup::{self, What};
+use crate::backup::{self, BackupScope};
 use crate::jobs::Jobs;
 use crate::jobs::schedule::{Pass, Plan};
 use crate::settings::WebDav;
@@ -70,7 +70,7 @@ pub fn plan(jobs: &Jobs) -> Plan {
 /// Writes the scheduled backup.
 pub async fn sync(jobs: Arc<Jobs>) -> Pass {
     let Some(config) = jobs.core.settings.load().webdav.clone() else { return Ok(None) };
-    let synced = write(&jobs, &config, What::parse(&config.export_type).unwrap_or_default()).await;
+    let synced = write(&jobs, &config, BackupScope::parse(&config.export_type).unwrap_or_default()).await;
     synced.map(|written| {
         let warning = written.warning.map_or_else(String::new, |warning| format!(". {warning}"));
         Some(format!("the backup was written to the WebDAV server{warning}"))
@@ -81,7 +81,7 @@ pub async fn sync(jobs: Arc<Jobs>) -> Pass {
 ///
 /// # Errors
 /// Returns what went wrong, in words for people; the state records it, too.
-pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Written, String> {
+pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: BackupScope) -> Result<Written, String> {
     let _turn = jobs.backups.remote.lock().await;
     let written = send(jobs, config, what).await;
     let warning = written.clone().unwrap_or_default();
@@ -90,7 +90,7 @@ pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Writ
 }
 
 /// Sends the file; returns a warning about the written file, if there is one.
-async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Option<String>, String> {
+async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: BackupScope) -> Result<Option<String>, String> {
     let core = &jobs.core;
     let file = backup::scratch_file(&core.config.data_dir).map_err(|error| error.to_string())?;
     let file = backup::export(core, what, file).await.map_err(|error| error.to_string())?;

@@ -43,7 +43,7 @@ pub struct RemoteFile<'a> {
 }
 
 /// The result of a GET.
-enum Found {
+enum GetOutcome {
     File(File, u64),
     Nothing,
     /// The reason, in words for people.
@@ -82,18 +82,18 @@ impl<'a> RemoteFile<'a> {
     /// Reads the file and its length in bytes; `None` when there is none.
     pub async fn read(&self) -> Result<Option<(File, u64)>, String> {
         match self.find().await? {
-            Found::File(file, length) => Ok(Some((file, length))),
-            Found::Nothing => Ok(None),
-            Found::Refused(why) => Err(why),
+            GetOutcome::File(file, length) => Ok(Some((file, length))),
+            GetOutcome::Nothing => Ok(None),
+            GetOutcome::Refused(why) => Err(why),
         }
     }
 
-    async fn find(&self) -> Result<Found, String> {
+    async fn find(&self) -> Result<GetOutcome, String> {
         let answer = self.ask(Method::GET, &self.path, Bytes::new()).await?;
         Ok(match answer.status {
-            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => Found::Nothing,
-            status if status.is_success() => Found::File(answer.body, answer.length),
-            _ => Found::Refused(answer.refusal("GET")),
+            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => GetOutcome::Nothing,
+            status if status.is_success() => GetOutcome::File(answer.body, answer.length),
+            _ => GetOutcome::Refused(answer.refusal("GET")),
         })
     }
 
@@ -103,7 +103,7 @@ impl<'a> RemoteFile<'a> {
     /// # Errors
     /// When the server does not take the file, keeps only its beginning, or already has a longer file than can be kept.
     pub async fn write(&self, text: Bytes) -> Result<Option<String>, String> {
-        if let Found::File(mut file, length) = self.find().await?
+        if let GetOutcome::File(mut file, length) = self.find().await?
             && length > 0
         {
             if length > MAX_SENT {
@@ -121,13 +121,13 @@ impl<'a> RemoteFile<'a> {
         }
         self.put(&self.path, text.clone()).await?;
         let mut file = match self.find().await {
-            Ok(Found::File(file, _)) => file,
-            Ok(Found::Nothing) => {
+            Ok(GetOutcome::File(file, _)) => file,
+            Ok(GetOutcome::Nothing) => {
                 return Ok(Some(
                     "The server accepted the file, but has no file when it is read back".to_owned(),
                 ));
             }
-            Ok(Found::Refused(why)) | Err(why) => {
+            Ok(GetOutcome::Refused(why)) | Err(why) => {
                 return Ok(Some(format!(
                     "The file was written, but could not be read back and compared with what was sent: {why}"
                 )));

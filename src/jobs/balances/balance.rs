@@ -20,8 +20,8 @@ use crate::core::Core;
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::{advised, note_failure, success_statements};
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::sessions::session::Session;
-use crate::jobs::spread::{Concurrency, spread};
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::store;
@@ -119,7 +119,7 @@ pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
     let active = accounts::pick(&jobs.core.store, |row| {
         (row.status == AccountStatus::Active && row.is_session()).then_some((row.site_id, row.id))
     });
-    let read = spread(active.await?, CONCURRENCY, |id| {
+    let read = run_concurrently(active.await?, CONCURRENCY, |id| {
         let jobs = jobs.clone();
         async move { refresh(&jobs, id).await.is_ok() }
     });

@@ -84,7 +84,7 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> stor
     };
     lock(&jobs.checkins.tried).insert(id, now_ms());
     let answer = ask(jobs, &site, &mut account).await;
-    let asked = Asked { jobs, site: &site, account: &account, trigger };
+    let asked = CheckinRecorder { jobs, site: &site, account: &account, trigger };
     match answer {
         Ok(answer) => asked.succeeded(answer).await,
         Err(error) => match classify(&error) {
@@ -138,14 +138,14 @@ fn classify(error: &SiteError) -> Class {
 }
 
 /// A check-in that its site has answered. Stores the outcome and notifies the operator.
-struct Asked<'a> {
+struct CheckinRecorder<'a> {
     jobs: &'a Arc<Jobs>,
     site: &'a SiteRow,
     account: &'a AccountRow,
     trigger: Trigger,
 }
 
-impl Asked<'_> {
+impl CheckinRecorder<'_> {
     async fn succeeded(&self, answer: Answer) -> store::Result<CheckinOutcome> {
         let (jobs, account) = (self.jobs, self.account);
         // Active before its balance is read: an expired account has proved that its session works.

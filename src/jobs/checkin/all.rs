@@ -10,8 +10,8 @@ use super::runs::Item;
 use crate::flight::Interrupted;
 use crate::ids::SiteId;
 use crate::jobs::Jobs;
-use crate::jobs::spread::{Concurrency, spread};
-use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -33,7 +33,7 @@ pub fn start_all(jobs: &Arc<Jobs>) -> Started {
     jobs.tasks.start(spec, |progress| async move { task(&work, &progress).await })
 }
 
-async fn task(jobs: &Arc<Jobs>, progress: &Progress) -> Outcome {
+async fn task(jobs: &Arc<Jobs>, progress: &TaskProgress) -> Outcome {
     let progress = progress.clone();
     let items = run(jobs, RunScope::All, Some(progress)).await?;
     let count = |status| items.iter().filter(|item| item.result.status == Some(status)).count();
@@ -67,7 +67,7 @@ enum RunScope {
 async fn run(
     jobs: &Arc<Jobs>,
     scope: RunScope,
-    progress: Option<Progress>,
+    progress: Option<TaskProgress>,
 ) -> Result<Arc<Vec<Item>>, String> {
     let work = || run_each(jobs.clone(), scope, progress);
     let flight = match scope {
@@ -78,7 +78,7 @@ async fn run(
     ended.map_err(|Interrupted| "the check-ins were interrupted".to_owned())
 }
 
-async fn run_each(jobs: Arc<Jobs>, scope: RunScope, progress: Option<Progress>) -> Arc<Vec<Item>> {
+async fn run_each(jobs: Arc<Jobs>, scope: RunScope, progress: Option<TaskProgress>) -> Arc<Vec<Item>> {
     let chosen = match choose(&jobs, scope).await {
         Ok(chosen) => chosen,
         Err(error) => {
@@ -90,7 +90,7 @@ async fn run_each(jobs: Arc<Jobs>, scope: RunScope, progress: Option<Progress>) 
     if let Some(progress) = &progress {
         progress.log(format!("{total} account(s) to check in"));
     }
-    let items = spread(chosen, CONCURRENCY, |(account, site): (AccountRow, String)| {
+    let items = run_concurrently(chosen, CONCURRENCY, |(account, site): (AccountRow, String)| {
         let (jobs, progress) = (jobs.clone(), progress.clone());
         async move {
             let result = check_in(&jobs, account.id, Trigger::Schedule).await;

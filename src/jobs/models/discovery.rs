@@ -35,7 +35,7 @@ pub const MAX_MODELS: usize = 5000;
 
 /// The result of a discovery.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct DiscoveredModels {
     /// The models that any of the credentials offers.
     pub models: ModelSet,
     /// For each managed token that answered, the models of the account that it offers.
@@ -65,8 +65,8 @@ pub async fn discover(
     account: &AccountRow,
     tokens: &[TokenRow],
     site_client: Option<&SiteClient>,
-) -> Result<Found, DiscoveryError> {
-    let mut found = Found::default();
+) -> Result<DiscoveredModels, DiscoveryError> {
+    let mut found = DiscoveredModels::default();
     let mut failure = None;
     // Each credential is used once: a managed token may be the account's own key.
     let mut answers: HashMap<&str, Option<ModelSet>> = HashMap::new();
@@ -129,9 +129,9 @@ async fn list(
     Ok(ModelSet::of(&names, measured_ms(began.elapsed())))
 }
 
-// === impl Found ===
+// === impl DiscoveredModels ===
 
-impl Found {
+impl DiscoveredModels {
     /// Builds the result from a list that the account's own credential got.
     pub fn of_names(names: &[String], latency_ms: i64) -> Self {
         let mut found = Self::default();
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn names_are_trimmed_and_the_first_spelling_wins() {
-        let mut found = Found::default();
+        let mut found = DiscoveredModels::default();
         found.add(None, &listed(&[" gpt-4o ", "GPT-4o", "", "o3"], 40));
         found.add(Some(TokenId::new(7)), &listed(&["O3", "claude"], 10));
         assert_eq!(
@@ -291,7 +291,7 @@ mod tests {
     fn an_account_has_the_first_models_of_a_list_without_end() {
         let names: Vec<String> = (0..MAX_MODELS + 2).map(|number| format!("m-{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut found = Found::default();
+        let mut found = DiscoveredModels::default();
         found.add(None, &listed(&names[..MAX_MODELS], 1));
         assert!(!found.models.is_cut());
         found.add(Some(TokenId::new(7)), &listed(&names[1..], 1));

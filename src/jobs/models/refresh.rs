@@ -16,23 +16,23 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::discovery::{Found, MAX_MODELS, discover};
+use super::discovery::{DiscoveredModels, MAX_MODELS, discover};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use crate::flight::Interrupted;
 use crate::ids::{AccountId, TokenId};
 use crate::jobs::Jobs;
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::oauth::discovery as connected;
 use crate::jobs::oauth::renewal;
-use crate::jobs::pace::{Pace, off_the_workers};
+use crate::jobs::pace::{Pace, run_off_workers};
 use crate::jobs::prices;
 use crate::jobs::probe::after_refresh;
 use crate::jobs::probe::after_refresh::ProbeScope;
 pub use crate::jobs::rebuild::rebuild;
 use crate::jobs::rebuild::serves_by;
 use crate::jobs::sessions::site_client::site_client_of;
-use crate::jobs::spread::{Concurrency, spread};
 use crate::jobs::tokens::sync;
-use crate::jobs::tokens::sync::Synced;
+use crate::jobs::tokens::sync::SyncOutcome;
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::rebuild::ServesBy;
 use crate::store;
@@ -66,11 +66,11 @@ pub async fn refresh_account(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome 
 
 /// Refreshes as [`refresh_account`] does, whatever the account's status; one that is disabled or expired stays so.
 pub async fn refresh_whatever_status(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
-    told(id, try_refresh(&Pace::default(), jobs, id, Asked::AnyStatus).await)
+    told(id, try_refresh(&Pace::default(), jobs, id, AccountStatuses::AnyStatus).await)
 }
 
 async fn refresh_at(pace: &Pace, jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
-    told(id, try_refresh(pace, jobs, id, Asked::ActiveOnly).await)
+    told(id, try_refresh(pace, jobs, id, AccountStatuses::ActiveOnly).await)
 }
 
 fn told(id: AccountId, refreshed: store::Result<RefreshOutcome>) -> RefreshOutcome {
@@ -140,12 +140,12 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
         }
     };
     let pace = Arc::new(Pace::default());
-    let mut outcomes = spread(accounts, CONCURRENCY, |id| {
+    let mut outcomes = run_concurrently(accounts, CONCURRENCY, |id| {
         let (jobs, pace) = (jobs.clone(), pace.clone());
         let work = async move { Ok(refresh_at(&pace, &jobs, id).await) };
         async move {
             let stopping = |_| RefreshOutcome::failed(id, "unknown", "the service is stopping");
-            off_the_workers(work).await.unwrap_or_else(stopping)
+            run_off_workers(work).await.unwrap_or_else(stopping)
         }
     })
     .await;
@@ -157,7 +157,7 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
 
 /// The account statuses for which a site is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum AccountStatuses {
     ActiveOnly,
     AnyStatus,
 }
@@ -166,7 +166,7 @@ async fn try_refresh(
     pace: &Pace,
     jobs: &Arc<Jobs>,
     id: AccountId,
-    asked: Asked,
+    asked: AccountStatuses,
 ) -> store::Result<RefreshOutcome> {
     for attempt in 0..ATTEMPTS {
         if let Some(outcome) = refresh_once(pace, jobs, id, asked, attempt == 0).await? {
@@ -188,7 +188,7 @@ async fn refresh_once(
     pace: &Pace,
     jobs: &Arc<Jobs>,
     id: AccountId,
-    asked: Asked,
+    asked: AccountStatuses,
     may_renew: bool,
 ) -> store::Result<Option<RefreshOutcome>> {
     let Some(account) = accounts::get(&jobs.core.store, id).await? else {
@@ -205,7 +205,7 @@ async fn refresh_once(
     let settings = jobs.core.settings.load_full();
     let site_client = site_client_of(&jobs.core, &row, &account).ok();
     let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());
-    if asked == Asked::ActiveOnly && !is_asked(&account) {
+    if asked == AccountStatuses::ActiveOnly && !is_asked(&account) {
         return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
     }
     let (tokens, discovered_api_token) = tokens_of(jobs, &account).await?;
@@ -279,7 +279,12 @@ async fn known_models(pace: &Pace, store: &Store, id: AccountId) -> store::Resul
 }
 
 /// Stores the models that an account's site lists, and the health that follows from them.
-async fn store_found(pace: &Pace, store: &Store, account: &AccountRow, found: &Found) -> store::Result<()> {
+async fn store_found(
+    pace: &Pace,
+    store: &Store,
+    account: &AccountRow,
+    found: &DiscoveredModels,
+) -> store::Result<()> {
     let known = known_models(pace, store, account.id).await?;
     pace.piece(store_changes(store, account, known, found)).await
 }
@@ -288,7 +293,7 @@ async fn store_changes(
     store: &Store,
     account: &AccountRow,
     mut known: Vec<ModelRow>,
-    found: &Found,
+    found: &DiscoveredModels,
 ) -> store::Result<()> {
     let (id, dialect) = (account.id, store.database().dialect());
     let by_tokens = !found.of_tokens.is_empty() || !found.failed_tokens.is_empty();
@@ -337,7 +342,7 @@ async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<(Vec
         return Ok((rows, false));
     }
     let brought = timeout(KEY_WAIT, sync::sync_without_event(jobs, account.id)).await;
-    if !matches!(brought, Ok(Ok(Some(Synced { synced: true, .. })))) {
+    if !matches!(brought, Ok(Ok(Some(SyncOutcome { synced: true, .. })))) {
         return Ok((rows, false));
     }
     let rows = tokens::of_account(&jobs.core.store, account.id).await?;

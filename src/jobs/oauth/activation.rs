@@ -17,8 +17,8 @@ use super::renewal;
 use super::site::{ensure_site, site_of};
 use crate::core::Core;
 use crate::jobs::Jobs;
-use crate::jobs::accounts::rests::end_rests;
-use crate::jobs::models::discovery::Found;
+use crate::jobs::accounts::cooldowns::clear_cooldowns;
+use crate::jobs::models::discovery::DiscoveredModels;
 use crate::jobs::prices;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
@@ -27,7 +27,7 @@ use crate::store::accounts::{self, AccountPatch, AccountRow, Health, HealthState
 use crate::store::availability::{self, ModelRow};
 use crate::store::connections::{self, Notes, Owner};
 use crate::store::sites::SiteRow;
-use crate::store::snapshot::site_by_way;
+use crate::store::snapshot::site_through;
 use crate::store::{self, Store, Value};
 use crate::upstream::oauth::{Grant, ProviderClient, refresh};
 use crate::upstream::platforms::DiscoveryKind;
@@ -36,7 +36,7 @@ use crate::upstream::platforms::DiscoveryKind;
 const ATTEMPTS: usize = 3;
 
 /// An account that was stored and has no routes yet, with its former state.
-pub struct Stored {
+pub struct StoredAccount {
     pub activated: Activated,
     former: Option<Box<(AccountRow, Vec<ModelRow>)>>,
 }
@@ -51,7 +51,7 @@ pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activate
     match rebuild_in(jobs, Scope::of_accounts([activated.account_id])).await {
         Ok(_) => {
             if stored.former.is_some() {
-                end_rests(&jobs.core, activated.account_id).await;
+                clear_cooldowns(&jobs.core, activated.account_id).await;
             }
             prices::refresh_soon(jobs, activated.account_id);
             Ok(activated)
@@ -68,7 +68,10 @@ pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activate
 ///
 /// # Errors
 /// As [`ActivationError`] says; nothing is stored then.
-pub async fn store_candidate(jobs: &Arc<Jobs>, mut candidate: Candidate) -> Result<Stored, ActivationError> {
+pub async fn store_candidate(
+    jobs: &Arc<Jobs>,
+    mut candidate: Candidate,
+) -> Result<StoredAccount, ActivationError> {
     let core = &jobs.core;
     let former = former(&core.store, &candidate).await?;
     let site = site_of(core, candidate.provider, former.as_ref()).await?;
@@ -87,14 +90,14 @@ pub async fn store_candidate(jobs: &Arc<Jobs>, mut candidate: Candidate) -> Resu
 }
 
 /// Restores the state from before a candidate, as far as the store allows, and rebuilds the routes.
-pub async fn undo(jobs: &Arc<Jobs>, stored: Stored) {
+pub async fn undo(jobs: &Arc<Jobs>, stored: StoredAccount) {
     let id = stored.activated.account_id;
     if let Err(error) = try_undo(jobs, stored).await {
         log::error!("account {id} could not be restored to its former state: {error}");
     }
 }
 
-async fn try_undo(jobs: &Arc<Jobs>, stored: Stored) -> store::Result<()> {
+async fn try_undo(jobs: &Arc<Jobs>, stored: StoredAccount) -> store::Result<()> {
     let (store, id) = (&jobs.core.store, stored.activated.account_id);
     let scope = match stored.former {
         None => {
@@ -140,11 +143,11 @@ async fn models_of(
     candidate: &mut Candidate,
     site: &SiteRow,
     former: Option<&AccountRow>,
-) -> Result<Found, ActivationError> {
+) -> Result<DiscoveredModels, ActivationError> {
     let core = &jobs.core;
     let settings = core.settings.load_full();
-    let way = candidate.proxy.way(former);
-    let site = site_by_way(site, &way, &core.live, settings.system_proxy_url.as_deref());
+    let way = candidate.proxy.account_proxy(former);
+    let site = site_through(site, &way, &core.live, settings.system_proxy_url.as_deref());
     let provider = candidate.provider;
     let failed = |why: &str| {
         let label = provider.profile().label;
@@ -192,8 +195,8 @@ async fn renew_grant(
 async fn store_once(
     core: &Core,
     candidate: &Candidate,
-    found: Option<&Found>,
-) -> Result<Stored, ActivationError> {
+    found: Option<&DiscoveredModels>,
+) -> Result<StoredAccount, ActivationError> {
     let store = &core.store;
     let former = former(store, candidate).await?;
     let site_id = match &former {
@@ -232,7 +235,7 @@ async fn store_once(
     let outcomes = store.batch(batch).await?;
     let account_id = former.as_ref().map_or_else(|| outcomes[0].id(), |account| account.id);
     let former = former.map(|account| Box::new((account, known)));
-    Ok(Stored { activated: Activated { account_id, site_id }, former })
+    Ok(StoredAccount { activated: Activated { account_id, site_id }, former })
 }
 
 /// Builds the patch that restores every column of the account that an activation changes.

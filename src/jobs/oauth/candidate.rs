@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::ids::{AccountId, SiteId};
 use crate::platform::OAuthProvider;
 use crate::store::accounts::{AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
-use crate::store::snapshot::WayOut;
+use crate::store::snapshot::AccountProxy;
 use crate::store::{self, Secret};
 use crate::upstream::oauth::Grant;
 
@@ -120,10 +120,10 @@ impl Candidate {
 // === impl ProxyChoice ===
 
 impl ProxyChoice {
-    /// Returns the account's way out: the chosen proxy, and the former account's settings where nothing was chosen.
-    pub fn way<'a>(&'a self, former: Option<&'a AccountRow>) -> WayOut<'a> {
-        let before = former.map(WayOut::of).unwrap_or_default();
-        WayOut {
+    /// Returns the account's proxy settings: the chosen proxy, and the former account's settings where nothing was chosen.
+    pub fn account_proxy<'a>(&'a self, former: Option<&'a AccountRow>) -> AccountProxy<'a> {
+        let before = former.map(AccountProxy::of).unwrap_or_default();
+        AccountProxy {
             proxy_url: match &self.proxy_url {
                 Some(chosen) => chosen.as_ref(),
                 None => before.proxy_url,

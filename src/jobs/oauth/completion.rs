@@ -5,20 +5,20 @@ use std::sync::Arc;
 use super::activation::activate;
 use super::callback::{Callback, Outcome};
 use super::candidate::{Activated, ActivationError, Candidate};
-use super::login_sessions::{LoginSession, NotTaken};
+use super::login_sessions::{LoginSession, UnacceptedCallback};
 use super::site::site_of;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
 use crate::routing::Secret;
-use crate::store::snapshot::site_by_way;
+use crate::store::snapshot::site_through;
 use crate::store::{self, accounts};
 use crate::upstream::oauth::{Code, ProviderClient, exchange, settle_project};
 
 /// Why a callback has not connected an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallbackError {
-    NotTaken(NotTaken),
+    UnacceptedCallback(UnacceptedCallback),
     /// The cause, in words for people.
     Failed(String),
 }
@@ -40,13 +40,13 @@ pub async fn complete(
         Outcome::Code(code) => code,
         Outcome::Denied(words) => {
             let denied = jobs.logins.deny(&jobs.core, &callback.state, provider, &words).await;
-            denied.map_err(unreadable)?.map_err(CallbackError::NotTaken)?;
+            denied.map_err(unreadable)?.map_err(CallbackError::UnacceptedCallback)?;
             log::warn!("the provider refused a login of {}: {words}", provider.id());
             return Err(CallbackError::Failed(words));
         }
     };
     let taken = jobs.logins.take(&jobs.core, &callback.state, provider).await;
-    let exchange = taken.map_err(unreadable)?.map_err(CallbackError::NotTaken)?;
+    let exchange = taken.map_err(unreadable)?.map_err(CallbackError::UnacceptedCallback)?;
     let work = {
         let jobs = jobs.clone();
         async move {
@@ -61,7 +61,7 @@ pub async fn complete(
             outcome
         }
     };
-    let outcome = jobs.core.background.carry_through("a login", work).await;
+    let outcome = jobs.core.background.run_to_completion("a login", work).await;
     outcome.unwrap_or_else(|_| Err("the login was interrupted".to_owned())).map_err(CallbackError::Failed)
 }
 
@@ -112,8 +112,8 @@ async fn client_of<'a>(core: &'a Core, session: &LoginSession) -> Result<Provide
     };
     let site = site_of(core, session.provider, account.as_ref()).await.map_err(unreadable)?;
     let settings = core.settings.load_full();
-    let way = session.proxy.way(None);
-    let site = site_by_way(&site, &way, &core.live, settings.system_proxy_url.as_deref());
+    let way = session.proxy.account_proxy(None);
+    let site = site_through(&site, &way, &core.live, settings.system_proxy_url.as_deref());
     if let Some(reason) = site.misconfigured {
         return Err(reason);
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::core::Core;
-use crate::jobs::models::discovery::Found;
+use crate::jobs::models::discovery::DiscoveredModels;
 use crate::platform::OAuthProvider;
 use crate::routing::{Endpoint, Secret, Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::connections::Notes;
 use crate::time::{iso, measured_ms, now_ms};
-use crate::upstream::oauth::{Grant, ProviderClient, Reach, list_models};
+use crate::upstream::oauth::{Grant, ModelsAccess, ProviderClient, list_models};
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
 /// The most model names that are noted with the account; all of them are stored as its models.
@@ -44,7 +44,7 @@ pub async fn discover(
     site: &Site,
     account: &AccountRow,
     provider: OAuthProvider,
-) -> Result<Found, DiscoveryError> {
+) -> Result<DiscoveredModels, DiscoveryError> {
     let missing = || DiscoveryError::new(DiscoveryKind::Unauthorized, "the account has no access token");
     let credential = Credential {
         access_token: account.access_token.as_ref().ok_or_else(missing)?,
@@ -60,13 +60,13 @@ pub(super) async fn discover_with(
     site: &Site,
     credential: &Credential<'_>,
     provider: OAuthProvider,
-) -> Result<Found, DiscoveryError> {
+) -> Result<DiscoveredModels, DiscoveryError> {
     if let Some(reason) = &site.misconfigured {
         return Err(DiscoveryError::new(DiscoveryKind::Unknown, reason.clone()));
     }
     let client = provider_client(core, site, provider);
     let endpoints: Vec<_> = pool::order(&site.endpoints, now_ms()).collect();
-    let reach = Reach {
+    let reach = ModelsAccess {
         access_token: credential.access_token,
         account_key: credential.account_key,
         project_id: credential.project_id,
@@ -75,7 +75,7 @@ pub(super) async fn discover_with(
     };
     let began = Instant::now();
     let names = list_models(&client, &reach).await?;
-    Ok(Found::of_names(&names, measured_ms(began.elapsed())))
+    Ok(DiscoveredModels::of_names(&names, measured_ms(began.elapsed())))
 }
 
 /// Builds the client of a provider, with the outbound proxy of the site.
@@ -106,7 +106,7 @@ fn addresses(site: &Site, endpoints: &[&Arc<Endpoint>]) -> Vec<String> {
 }
 
 /// Builds the notes of an account whose models were asked for: the names, or the error.
-pub fn noted(extra: Option<&str>, outcome: Result<&Found, &str>) -> Notes {
+pub fn noted(extra: Option<&str>, outcome: Result<&DiscoveredModels, &str>) -> Notes {
     let before = Notes { last_model_sync_at: Some(iso(now_ms())), ..Notes::of(extra) };
     match outcome {
         Ok(found) => {

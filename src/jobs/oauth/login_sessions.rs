@@ -62,7 +62,7 @@ pub enum Stage {
 
 /// Why a callback is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotTaken {
+pub enum UnacceptedCallback {
     /// There is no such login, or it is forgotten.
     Unknown,
     /// A callback with a code has taken the login before.
@@ -152,7 +152,11 @@ impl LoginSessions {
     }
 
     /// Takes a session for the exchange of its code.
-    pub fn take(self: &Arc<Self>, state: &str, provider: OAuthProvider) -> Result<Exchange, NotTaken> {
+    pub fn take(
+        self: &Arc<Self>,
+        state: &str,
+        provider: OAuthProvider,
+    ) -> Result<Exchange, UnacceptedCallback> {
         let mut sessions = self.living();
         let session = waiting(&mut sessions, state, provider)?;
         session.move_to(Stage::Exchanging);
@@ -161,7 +165,7 @@ impl LoginSessions {
     }
 
     /// Records that the provider refused the login, and its words.
-    pub fn deny(&self, state: &str, provider: OAuthProvider, words: &str) -> Result<(), NotTaken> {
+    pub fn deny(&self, state: &str, provider: OAuthProvider, words: &str) -> Result<(), UnacceptedCallback> {
         let mut sessions = self.living();
         waiting(&mut sessions, state, provider)?.move_to(Stage::Denied(words.to_owned()));
         drop(sessions);
@@ -211,12 +215,12 @@ fn waiting<'s>(
     sessions: &'s mut HashMap<String, LoginSession>,
     state: &str,
     provider: OAuthProvider,
-) -> Result<&'s mut LoginSession, NotTaken> {
+) -> Result<&'s mut LoginSession, UnacceptedCallback> {
     let session = sessions.get_mut(state).filter(|session| session.provider == provider);
-    let session = session.ok_or(NotTaken::Unknown)?;
+    let session = session.ok_or(UnacceptedCallback::Unknown)?;
     match session.stage {
         Stage::Waiting | Stage::Denied(_) => Ok(session),
-        _ => Err(NotTaken::Used),
+        _ => Err(UnacceptedCallback::Used),
     }
 }
 
@@ -263,7 +267,7 @@ mod tests {
         assert!(sessions.get("0").is_some() && sessions.remembers(CODEX));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(sessions.get("0").is_none() && !sessions.remembers(CODEX));
-        assert_eq!(sessions.take("0", CODEX).err(), Some(NotTaken::Unknown));
+        assert_eq!(sessions.take("0", CODEX).err(), Some(UnacceptedCallback::Unknown));
         assert_eq!(lock(&sessions.by_state).len(), 0);
     }
 
@@ -271,17 +275,17 @@ mod tests {
     async fn one_of_two_callbacks_takes_the_session_and_one_of_another_provider_does_not() {
         let sessions = Arc::new(LoginSessions::default());
         sessions.add("s".to_owned(), session());
-        assert_eq!(sessions.take("s", OAuthProvider::Claude).err(), Some(NotTaken::Unknown));
+        assert_eq!(sessions.take("s", OAuthProvider::Claude).err(), Some(UnacceptedCallback::Unknown));
         let Ok(exchange) = sessions.take("s", CODEX) else { panic!("nobody was before") };
-        assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
-        assert_eq!(sessions.deny("s", CODEX, "no"), Err(NotTaken::Used));
+        assert_eq!(sessions.take("s", CODEX).err(), Some(UnacceptedCallback::Used));
+        assert_eq!(sessions.deny("s", CODEX, "no"), Err(UnacceptedCallback::Used));
         exchange.end(Stage::of(&Ok(Activated { account_id: AccountId::new(7), site_id: SiteId::new(3) })));
         let stage = sessions.get("s").expect("it is kept").stage;
         assert_eq!(
             stage,
             Stage::Connected(Activated { account_id: AccountId::new(7), site_id: SiteId::new(3) })
         );
-        assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
+        assert_eq!(sessions.take("s", CODEX).err(), Some(UnacceptedCallback::Used));
     }
 
     #[tokio::test]

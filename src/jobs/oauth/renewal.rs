@@ -21,10 +21,10 @@ use super::provider_client::client_of;
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health;
-use crate::jobs::given_once;
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
+use crate::jobs::rotated_token;
 use crate::jobs::schedule::{Pass, random_up_to};
 use crate::jobs::sessions::renewals::RenewalRefusal;
-use crate::jobs::spread::{Concurrency, spread};
 use crate::platform::OAuthProvider;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::connections::{self, ExpiringToken, Notes, RenewedTokens};
@@ -76,7 +76,7 @@ pub async fn renew_due(jobs: Arc<Jobs>) -> Pass {
     let items = begins
         .into_iter()
         .map(|(begin, token)| (token.site_id, (started + Duration::from_millis(begin), token.account_id)));
-    let outcomes = spread(items.collect(), CONCURRENCY, |(begin, id)| {
+    let outcomes = run_concurrently(items.collect(), CONCURRENCY, |(begin, id)| {
         let jobs = jobs.clone();
         async move {
             sleep_until(begin).await;
@@ -196,7 +196,7 @@ async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), Ren
     };
     let changed = (notes != before).then_some(&notes);
     let renew = || connections::renew(store, account, &tokens, changed);
-    given_once::store(account.id, renew).await.map_err(|error| match error {
+    rotated_token::store_with_retries(account.id, renew).await.map_err(|error| match error {
         store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed in the meantime"),
         other => unreadable(other),
     })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::candidate::{Activated, ProxyChoice};
-use super::login_sessions::{Exchange, LIFETIME, LoginSession, NotTaken, Stage};
+use super::login_sessions::{Exchange, LIFETIME, LoginSession, Stage, UnacceptedCallback};
 use super::logins::Logins;
 use crate::core::Core;
 use crate::ids::AccountId;
@@ -54,11 +54,11 @@ impl Logins {
         core: &Core,
         state: &str,
         provider: OAuthProvider,
-    ) -> Result<std::result::Result<Exchange, NotTaken>> {
+    ) -> Result<std::result::Result<Exchange, UnacceptedCallback>> {
         self.get(core, state).await?;
         let taken = self.sessions.take(state, provider);
         if taken.is_ok() && !self.advance(core, state, &[WAITING, DENIED], &Stage::Exchanging).await? {
-            return Ok(Err(NotTaken::Used));
+            return Ok(Err(UnacceptedCallback::Used));
         }
         Ok(taken)
     }
@@ -70,7 +70,7 @@ impl Logins {
         state: &str,
         provider: OAuthProvider,
         words: &str,
-    ) -> Result<std::result::Result<(), NotTaken>> {
+    ) -> Result<std::result::Result<(), UnacceptedCallback>> {
         self.get(core, state).await?;
         let denied = self.sessions.deny(state, provider, words);
         if denied.is_ok() {

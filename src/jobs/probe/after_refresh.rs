@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, Health, HealthState};
-use crate::store::availability::{self, Checked};
+use crate::store::availability::{self, ProbeRecord};
 use crate::store::sites::SiteRow;
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
@@ -130,7 +130,7 @@ async fn switch_off(
 ) -> store::Result<()> {
     let at = now_ms();
     for detail in refused {
-        let checked = Checked { available: false, latency_ms: detail.latency_ms, at };
+        let checked = ProbeRecord { available: false, latency_ms: detail.latency_ms, at };
         availability::check(store, account.id, &detail.model_name, checked).await?;
     }
     let names: Vec<String> = refused.iter().map(|detail| detail.model_name.clone()).collect();

@@ -15,12 +15,12 @@ use crate::fence;
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild;
-use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::routing::Site;
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
-use crate::store::availability::{self, Checked};
+use crate::store::availability::{self, ProbeRecord};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::snapshot::site_of_account;
 use crate::sync::lock;
@@ -74,7 +74,7 @@ pub fn start(jobs: &Arc<Jobs>, account: Option<AccountId>) -> Started {
     jobs.tasks.start(spec, move |progress| async move { task(&work, account, &progress).await })
 }
 
-async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &Progress) -> Outcome {
+async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &TaskProgress) -> Outcome {
     let (results, summary) = pass(jobs, account, Some(progress)).await?;
     let message = format!(
         "{} model(s) probed: {} supported, {} unsupported, {} inconclusive",
@@ -99,7 +99,7 @@ async fn chosen(store: &Store, only: Option<AccountId>) -> store::Result<Vec<(Si
 async fn pass(
     jobs: &Arc<Jobs>,
     only: Option<AccountId>,
-    progress: Option<&Progress>,
+    progress: Option<&TaskProgress>,
 ) -> store::Result<(Vec<AccountProbed>, Summary)> {
     let mut results = Vec::new();
     for (site, account) in chosen(&jobs.core.store, only).await? {
@@ -250,7 +250,7 @@ impl AccountProbed {
                 false
             }
         };
-        let checked = Checked { available, latency_ms: probed.latency_ms, at: now_ms() };
+        let checked = ProbeRecord { available, latency_ms: probed.latency_ms, at: now_ms() };
         let updated = match target.token {
             Some(token) => availability::check_token(store, token, &target.model, checked).await?,
             None => availability::check(store, account, &target.model, checked).await?,

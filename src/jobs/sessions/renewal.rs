@@ -21,9 +21,9 @@ use super::site_client::site_client_of;
 use crate::core::Core;
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
-use crate::jobs::given_once;
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
+use crate::jobs::rotated_token;
 use crate::jobs::schedule::Pass;
-use crate::jobs::spread::{Concurrency, spread};
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -84,7 +84,7 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let renewable = renewable.await.map_err(unreadable)?;
     let scanned = renewable.len();
     let due = renewable.into_iter().filter(|(_, _, is_due)| *is_due).map(|(site, id, _)| (site, id));
-    let renewed = spread(due.collect(), AT_ONCE, |id| {
+    let renewed = run_concurrently(due.collect(), AT_ONCE, |id| {
         let jobs = jobs.clone();
         async move {
             let renewed = renew_when_due(&jobs, id).await;
@@ -143,7 +143,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
         (None, false) => return Err("the account has neither a refresh token nor a stored password".into()),
     };
     let renew = || accounts::renew(&jobs.core.store, id, account.credential_version, &session);
-    given_once::store(id, renew).await.map_err(|error| match error {
+    rotated_token::store_with_retries(id, renew).await.map_err(|error| match error {
         store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed in the meantime"),
         other => unreadable(other),
     })?;

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::fence;
 use crate::flight::{Interrupted, KeyedFlight};
 use crate::ids::AccountId;
-use crate::jobs::turns;
+use crate::jobs::leadership;
 use crate::store::accounts::AccountRow;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -115,7 +115,7 @@ impl Renewals {
                 let Ok(_permit) = in_flight.acquire_owned().await else {
                     return Err(RenewalRefusal::of_ours("the service is stopping"));
                 };
-                let alone = turns::alone_with_account(&core, id, attempt).await;
+                let alone = leadership::with_account_lease(&core, id, attempt).await;
                 alone.unwrap_or_else(|error| Err(RenewalRefusal::of_ours(error.to_string())))
             }
         };

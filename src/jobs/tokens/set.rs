@@ -30,7 +30,7 @@ pub enum Source {
 
 /// A key as its site lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedKey {
     pub name: String,
     pub key: String,
     pub enabled: bool,
@@ -39,7 +39,7 @@ pub struct Listed {
 
 /// The result of a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeResult {
     pub created: usize,
     pub updated: usize,
     /// Positions in the set of the tokens of which the site shows only a mask and whose value is not known here.
@@ -143,7 +143,7 @@ impl TokenSet {
     }
 
     /// Whether a listed key had a row in `before`, and has none any more.
-    pub fn has_lost(&self, listed: &Listed, before: &Self) -> bool {
+    pub fn has_lost(&self, listed: &ListedKey, before: &Self) -> bool {
         let is_it = |row: &&TokenRow| match &row.token {
             Some(token) if row.is_ready() && is_mask(&listed.key) => mask_fits(&listed.key, token.expose()),
             Some(token) => bare(token.expose()) == bare(&listed.key),
@@ -154,8 +154,8 @@ impl TokenSet {
     }
 
     /// Brings the rows in line with what the site lists.
-    pub fn merge(&mut self, listed: &[Listed]) -> Merged {
-        let mut merged = Merged::default();
+    pub fn merge(&mut self, listed: &[ListedKey]) -> MergeResult {
+        let mut merged = MergeResult::default();
         let mut marks = vec![MatchState::Free; self.rows.len()];
         for item in listed.iter().filter(|item| !item.key.trim().is_empty()) {
             let key = item.key.trim();

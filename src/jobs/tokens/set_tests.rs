@@ -25,8 +25,8 @@ fn token_set(rows: Vec<TokenRow>) -> TokenSet {
     TokenSet { account_id: AccountId::new(1), before: rows.clone(), rows }
 }
 
-fn listed(name: &str, key: &str, group: Option<&str>) -> Listed {
-    Listed { name: name.to_owned(), key: key.to_owned(), enabled: true, group: group.map(str::to_owned) }
+fn listed(name: &str, key: &str, group: Option<&str>) -> ListedKey {
+    ListedKey { name: name.to_owned(), key: key.to_owned(), enabled: true, group: group.map(str::to_owned) }
 }
 
 /// A row as tests compare it: name, value, group; whether it is ready, enabled, the default.
@@ -109,7 +109,7 @@ fn two_masks_of_one_name_have_a_row_each_however_often_they_come() {
 fn blank_keys_are_skipped_and_missing_ones_stay() {
     let mut token_set = token_set(vec![row(1, "by hand", "sk-hand", None)]);
     let merged = token_set.merge(&[listed("blank", "  ", None)]);
-    assert_eq!(merged, Merged::default());
+    assert_eq!(merged, MergeResult::default());
     assert_eq!(token_set.rows.len(), 1);
 }
 

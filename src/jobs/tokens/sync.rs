@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::set::{Listed, Source, TokenSet};
+use super::set::{ListedKey, Source, TokenSet};
 use crate::core::Core;
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::note_failure;
+use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::sessions::session::Session;
-use crate::jobs::spread::{Concurrency, spread};
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
 use crate::store::events::{self, EventLevel, NewEvent};
@@ -33,7 +33,7 @@ const KEY_ACCOUNT: &str = "apikey_connection";
 /// The result of the sync of one account.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Synced {
+pub struct SyncOutcome {
     pub account_id: AccountId,
     pub account_name: Option<String>,
     pub account_status: &'static str,
@@ -79,14 +79,14 @@ pub struct Summary {
 }
 
 /// Syncs one account and stores an event; `None` when there is no such account.
-pub async fn sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
+pub async fn sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncOutcome>> {
     let Some(synced) = sync_without_event(jobs, id).await? else { return Ok(None) };
     events::insert(&jobs.core.store, event(&synced)).await?;
     Ok(Some(synced))
 }
 
 /// Syncs one account; `None` when there is no such account, or it was deleted meanwhile.
-pub async fn sync_without_event(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
+pub async fn sync_without_event(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncOutcome>> {
     match try_sync(jobs, id).await {
         // The account was deleted while its site was asked.
         Err(store::Error::NotFound | store::Error::Dangling(_))
@@ -98,12 +98,12 @@ pub async fn sync_without_event(jobs: &Arc<Jobs>, id: AccountId) -> store::Resul
     }
 }
 
-async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
+async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncOutcome>> {
     let Some(mut account) = accounts::get(&jobs.core.store, id).await? else { return Ok(None) };
     let Some(site) = sites::get(&jobs.core.store, account.site_id).await? else { return Ok(None) };
-    let outcome = Synced::of(&site, &account);
+    let outcome = SyncOutcome::of(&site, &account);
     let platform = Platform::parse(&site.platform);
-    let skipped = |reason| Ok(Some(Synced { reason: Some(reason), ..outcome.clone() }));
+    let skipped = |reason| Ok(Some(SyncOutcome { reason: Some(reason), ..outcome.clone() }));
     if site.status != SiteStatus::Active {
         return skipped("site_disabled");
     }
@@ -113,7 +113,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synce
     if !platform.is_some_and(|platform| platform.abilities().keys) {
         let message = Some(format!("sites of platform {} do not list an account's keys", site.platform));
         let reason = Some("unsupported_platform");
-        return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
+        return Ok(Some(SyncOutcome { status: SyncStatus::Failed, reason, message, ..outcome }));
     }
     if account.access_token.is_none() {
         return skipped("missing_access_token");
@@ -124,14 +124,14 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synce
         Err(error) => {
             note_failure(&jobs.core, &site, &account, "token-sync", &error).await?;
             let (reason, message) = (Some("sync_error"), Some(error.message));
-            return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
+            return Ok(Some(SyncOutcome { status: SyncStatus::Failed, reason, message, ..outcome }));
         }
     };
     merged(&jobs.core, &before, keys, outcome).await.map(Some)
 }
 
 /// Syncs one of many accounts; one that is an API key itself leaves no event.
-async fn sync_one_of_all(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
+async fn sync_one_of_all(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncOutcome>> {
     let synced = sync_without_event(jobs, id).await?;
     if let Some(synced) = synced.as_ref().filter(|synced| synced.reason != Some(KEY_ACCOUNT)) {
         events::insert(&jobs.core.store, event(synced)).await?;
@@ -140,11 +140,11 @@ async fn sync_one_of_all(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Optio
 }
 
 /// Syncs every active account, a few at once; each that has keys at its site leaves an event.
-pub async fn sync_all(jobs: &Arc<Jobs>) -> store::Result<(Summary, Vec<Synced>)> {
+pub async fn sync_all(jobs: &Arc<Jobs>) -> store::Result<(Summary, Vec<SyncOutcome>)> {
     let active = accounts::pick(&jobs.core.store, |account| {
         (account.status == AccountStatus::Active).then_some((account.site_id, account.id))
     });
-    let syncing = spread(active.await?, CONCURRENCY, |id| {
+    let syncing = run_concurrently(active.await?, CONCURRENCY, |id| {
         let jobs = jobs.clone();
         async move { sync_one_of_all(&jobs, id).await }
     });
@@ -179,29 +179,30 @@ async fn listed(
     jobs: &Arc<Jobs>,
     site: &SiteRow,
     account: &mut AccountRow,
-) -> Result<Vec<Listed>, SiteError> {
+) -> Result<Vec<ListedKey>, SiteError> {
     let mut session = Session::open(jobs, site.clone(), account.clone()).await?;
     let mut keys = session.site_client().keys(&jobs.core.client).await;
     if session.is_renewed_after(jobs, &mut keys).await {
         keys = session.site_client().keys(&jobs.core.client).await;
     }
     account.credential_version = session.account.credential_version;
-    Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
+    Ok(keys?.into_iter().map(ListedKey::from).filter(|item| !item.key.trim().is_empty()).collect())
 }
 
 /// Merges the listed keys into the rows of the account, which were as in `before` when the site was asked.
 async fn merged(
     core: &Core,
     before: &TokenSet,
-    mut keys: Vec<Listed>,
-    outcome: Synced,
-) -> store::Result<Synced> {
+    mut keys: Vec<ListedKey>,
+    outcome: SyncOutcome,
+) -> store::Result<SyncOutcome> {
     let _turn = core.token_edits.lock().await;
     let mut token_set = TokenSet::read(&core.store, outcome.account_id).await?;
     let listed = keys.len();
     keys.truncate(MOST_KEYS);
     keys.retain(|key| !token_set.has_lost(key, before));
-    let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
+    let mut done =
+        SyncOutcome { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
     // A key from before tokens had rows gets one. Read under this lock, because it may be newer than the list.
     let account = accounts::get(&core.store, outcome.account_id).await?;
@@ -217,7 +218,7 @@ async fn merged(
         done.created = 1;
         done.reason = Some("legacy_default_token_restored");
     } else {
-        return Ok(Synced { reason: Some("no_upstream_tokens"), ..outcome });
+        return Ok(SyncOutcome { reason: Some("no_upstream_tokens"), ..outcome });
     }
     let rows = token_set.save(&core.store).await?;
     core.publish().await?;
@@ -235,7 +236,7 @@ async fn merged(
     Ok(done)
 }
 
-fn event(synced: &Synced) -> NewEvent {
+fn event(synced: &SyncOutcome) -> NewEvent {
     let name = synced.account_name.as_deref().unwrap_or("(no name)");
     let what = match (synced.status, &synced.message) {
         (SyncStatus::Synced, None) => format!("{} added, {} updated", synced.created, synced.updated),
@@ -264,9 +265,9 @@ fn event(synced: &Synced) -> NewEvent {
     }
 }
 
-// === impl Synced ===
+// === impl SyncOutcome ===
 
-impl Synced {
+impl SyncOutcome {
     /// Builds the result of a sync that has done nothing yet.
     fn of(site: &SiteRow, account: &AccountRow) -> Self {
         Self {
@@ -290,7 +291,7 @@ impl Synced {
     }
 }
 
-impl From<SiteKey> for Listed {
+impl From<SiteKey> for ListedKey {
     fn from(key: SiteKey) -> Self {
         Self { name: key.name, key: key.key.expose().to_owned(), enabled: key.enabled, group: key.group }
     }

@@ -10,7 +10,7 @@ use hyper::header::{ACCEPT, AUTHORIZATION};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::saved::{self, Found, Helper, STATE, UpdateConfig, UpdateState};
+use super::saved::{self, CheckResult, Helper, STATE, UpdateConfig, UpdateState};
 use super::versions::{self, Running, Version};
 use crate::core::Core;
 use crate::jobs::Jobs;
@@ -47,7 +47,7 @@ pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
     if let Some(problem) = helper.error.clone().filter(|_| !config.helper_base_url.is_empty()) {
         kept("helper", problem);
     }
-    let found = Found { github_release, docker_hub_tag, docker_hub_recent_tags, helper };
+    let found = CheckResult { github_release, docker_hub_tag, docker_hub_recent_tags, helper };
     let mut state = saved::state(&core.store).await?;
     state.last_checked_at = Some(iso(now_ms()));
     state.last_check_error = (!problems.is_empty()).then(|| problems.join("; "));
@@ -74,7 +74,7 @@ pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
 }
 
 /// Records the candidate in the state; returns the event for a candidate that was not reported before.
-fn note_candidate(state: &mut UpdateState, found: &Found) -> Option<NewEvent> {
+fn note_candidate(state: &mut UpdateState, found: &CheckResult) -> Option<NewEvent> {
     let running = Running {
         version: env!("CARGO_PKG_VERSION"),
         tag: found.helper.image_tag.as_deref(),
@@ -125,7 +125,7 @@ async fn keep(core: &Core, state: &UpdateState, news: Option<NewEvent>) -> store
 }
 
 /// Whether any source of updates is set up.
-pub fn has_whom_to_ask(core: &Core, config: &UpdateConfig) -> bool {
+pub fn has_update_source(core: &Core, config: &UpdateConfig) -> bool {
     release_repository(core, config).is_some()
         || image_repository(config).is_some()
         || !config.helper_base_url.is_empty()

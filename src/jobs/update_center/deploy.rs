@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::saved::UpdateConfig;
 use crate::dialect::sse::Scanner;
 use crate::jobs::Jobs;
-use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::routing::BaseUrl;
 
 /// The kind and dedupe key of the tasks that deploy or go back.
@@ -26,13 +26,13 @@ const MAX_EVENT: usize = 4 << 20;
 const MAX_REFUSAL: usize = 64 * 1024;
 
 /// A request to the helper.
-pub struct Order {
+pub struct HelperRequest {
     path: &'static str,
     title: String,
     body: Value,
 }
 
-impl Order {
+impl HelperRequest {
     pub fn deployment(config: &UpdateConfig, source: &str, tag: &str, digest: Option<&str>) -> Self {
         let UpdateConfig { namespace, release_name, chart_ref, image_repository, .. } = config;
         let body = json!({ "namespace": namespace, "releaseName": release_name, "chartRef": chart_ref,
@@ -48,7 +48,7 @@ impl Order {
 }
 
 /// Starts a deployment or a rollback, or returns the one under way.
-pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: Order) -> Started {
+pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: HelperRequest) -> Started {
     let spec = Spec { kind: TASK, title: order.title.clone(), dedupe_key: Some(TASK.to_owned()) };
     let (work, base) = (jobs.clone(), config.helper_base_url.clone());
     jobs.tasks.start(spec, move |progress| async move {
@@ -57,7 +57,7 @@ pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: Order) -> Started {
     })
 }
 
-async fn carry_out(jobs: &Jobs, base: &str, order: &Order, progress: &Progress) -> Outcome {
+async fn carry_out(jobs: &Jobs, base: &str, order: &HelperRequest, progress: &TaskProgress) -> Outcome {
     let core = &jobs.core;
     let base = BaseUrl::parse(base, None)?;
     let request = Request::post(format!("{}{}", base.path, order.path))

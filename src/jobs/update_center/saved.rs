@@ -38,13 +38,13 @@ pub struct UpdateState {
     /// The last candidate reported of each source: while one source fails, the other's candidate is current.
     pub last_notified_candidate_keys: Vec<String>,
     pub last_notified_at: Option<String>,
-    pub status_snapshot: Option<Found>,
+    pub status_snapshot: Option<CheckResult>,
 }
 
 /// The result of a check; a source that is off, or failed, found nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Found {
+pub struct CheckResult {
     pub github_release: Option<Version>,
     pub docker_hub_tag: Option<Version>,
     pub docker_hub_recent_tags: Vec<Version>,

@@ -15,13 +15,13 @@ use crate::proxy::auth::Caller;
 use crate::proxy::call::Head;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
-use crate::proxy::reply::either;
+use crate::proxy::reply::response_of;
 use crate::store;
 use crate::store::batches;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{NotAsked, Part, ask, of_path, shape, unknown, unreadable};
+use super::kept::{BatchUnavailable, Part, ask, of_path, shape, unknown, unreadable};
 use super::list::{self, Paging};
 use super::results as result_lines;
 
@@ -31,7 +31,7 @@ const PAGING: Paging =
 
 /// Serves `POST /v1/messages/batches`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(begin(proxy, request, caller).await)
+    response_of(begin(proxy, request, caller).await)
 }
 
 async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Result<Response, Response> {
@@ -52,22 +52,22 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
 /// Serves `GET /v1/messages/batches`: the batches as they were last seen.
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let page = list::page(&proxy, &request, &caller, &PAGING).await;
-    either(page.map(|page| http::json(StatusCode::OK, &Value::from(page))))
+    response_of(page.map(|page| http::json(StatusCode::OK, &Value::from(page))))
 }
 
 /// Serves `GET /v1/messages/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
+    response_of(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
 }
 
 /// Serves `POST /v1/messages/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
+    response_of(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
 }
 
 /// Serves `GET /v1/messages/batches/{id}/results`.
 pub(in crate::proxy) async fn results(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(stream(&proxy, &request, &caller).await)
+    response_of(stream(&proxy, &request, &caller).await)
 }
 
 async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
@@ -80,7 +80,7 @@ async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
 /// Serves `DELETE /v1/messages/batches/{id}`: the usage is booked first, because later nobody could tell it. If the
 /// upstream does not know the batch, cannot delete it, or cannot be reached any more, only the mapping is deleted.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(remove(&proxy, &request, &caller).await)
+    response_of(remove(&proxy, &request, &caller).await)
 }
 
 async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
@@ -93,7 +93,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
         // Read to its end, so that the connection can be reused.
         Ok((_, answer, _slot)) => drop(answer.read().await),
         Err(refused) if refused.is_for_good() => {}
-        Err(NotAsked::Failed(failure))
+        Err(BatchUnavailable::Failed(failure))
             if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
         Err(refused) => return Err(refused.answer(proxy, shape)),
     }

@@ -24,7 +24,7 @@ use crate::store;
 use crate::store::batches::{self, BatchRow};
 use crate::time::{Millis, now_ms};
 
-use super::kept::{NotAsked, Part, api, ask, of_path, refresh, shape, shown};
+use super::kept::{BatchUnavailable, Part, api, ask, of_path, refresh, shape, shown};
 use super::mapping::FIRST_LOOK;
 
 /// The longest pause before a batch is asked for again, in milliseconds.
@@ -90,7 +90,7 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
         Err(error) => return log::warn!("the state of a batch could not be read: {error}"),
     }
     let part = Part::of(Method::GET, &batch, "");
-    let asked = refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await.map(drop);
+    let asked = refresh(proxy, &mut batch, part, clientless_request(&HeaderMap::new())).await.map(drop);
     let is_gone = asked.is_err_and(|refused| refused.is_for_good());
     if api(&batch).has_ended(&batch.object) {
         // In the background, because results may take long to read.
@@ -105,7 +105,7 @@ pub(super) async fn refreshed(proxy: &Arc<Proxy>, mut batch: BatchRow) -> BatchR
     if !api(&batch).has_ended(&batch.object) {
         let part = Part::of(Method::GET, &batch, "");
         // If it cannot be asked, the last known state is used.
-        drop(refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await);
+        drop(refresh(proxy, &mut batch, part, clientless_request(&HeaderMap::new())).await);
     }
     batch
 }
@@ -154,7 +154,7 @@ pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
         Ok(usage) => usage,
         Err(refused) if refused.is_for_good() => None,
         Err(refused) => {
-            if let NotAsked::Failed(failure) = refused {
+            if let BatchUnavailable::Failed(failure) = refused {
                 let id = &batch.place.public_id;
                 log::warn!("the results of batch {id} could not be read: {}", failure.text);
             }
@@ -193,7 +193,7 @@ async fn close(proxy: &Arc<Proxy>, batch: &BatchRow, why: &str) {
 }
 
 /// Returns the usage of a batch; `None` where nothing tells it.
-async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, NotAsked> {
+async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, BatchUnavailable> {
     if let Some(usage) = api(batch).usage_of_object(&batch.object) {
         return Ok(Some(usage));
     }
@@ -212,16 +212,16 @@ async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, Not
             None => return Ok(None),
         },
     };
-    let (_, answer, mut slot) = ask(proxy, batch, part, nobody(&HeaderMap::new())).await?;
+    let (_, answer, mut slot) = ask(proxy, batch, part, clientless_request(&HeaderMap::new())).await?;
     slot.keep_alive();
     match timeout(RESULTS_TIMEOUT, sum(api(batch), answer)).await {
         Ok(sum) => sum,
-        Err(_) => Err(NotAsked::Saturated),
+        Err(_) => Err(BatchUnavailable::Saturated),
     }
 }
 
 /// Sums up the usage of all results, read as they come.
-async fn sum(api: BatchApi, mut answer: UpstreamResponse) -> Result<Option<Usage>, NotAsked> {
+async fn sum(api: BatchApi, mut answer: UpstreamResponse) -> Result<Option<Usage>, BatchUnavailable> {
     let (mut sum, mut line) = (None, Vec::new());
     let mut count = |line: &mut Vec<u8>| {
         if let Some(usage) = api.usage_of_line(line) {
@@ -244,6 +244,6 @@ async fn sum(api: BatchApi, mut answer: UpstreamResponse) -> Result<Option<Usage
 }
 
 /// Returns the parts of a request that has no client.
-fn nobody(headers: &HeaderMap) -> (&HeaderMap, &'static str, ReusableTimer) {
+fn clientless_request(headers: &HeaderMap) -> (&HeaderMap, &'static str, ReusableTimer) {
     (headers, "", ReusableTimer::default())
 }

@@ -18,10 +18,10 @@ use crate::dialect::{Dialect, judge, video};
 use crate::hex;
 use crate::http::{self, Response};
 use crate::proxy::Proxy;
-use crate::proxy::answered::Answered;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
 use crate::proxy::call::Call;
 use crate::proxy::channel_addresses::{ChannelAddresses, usable_credential};
+use crate::proxy::client_answer::ClientAnswer;
 use crate::proxy::commit::judged;
 use crate::proxy::compose::login_headers;
 use crate::proxy::failure::Failure;
@@ -56,7 +56,7 @@ pub(in crate::proxy) struct NewBatch {
 }
 
 /// One request to one address.
-struct Asked {
+struct UpstreamCall {
     method: Method,
     path: String,
     /// The path without ids, for messages.
@@ -73,14 +73,14 @@ impl NewBatch {
         choice: &Choice,
         number: u32,
         slots: Slots,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<ClientAnswer, Failure> {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, slots);
         attempt.via(self.call.operation.path(self.call.shape.dialect));
         let (batch, making, choice) = (self.clone(), proxy.clone(), choice.clone());
         let made = async move { batch.make(&making, choice, attempt).await };
-        let made = proxy.core.background.carry_through("the creation of a batch", made).await;
+        let made = proxy.core.background.run_to_completion("the creation of a batch", made).await;
         match made {
-            Ok(made) => made.map(Answered::from),
+            Ok(made) => made.map(ClientAnswer::from),
             Err(why) => Err(Failure::local(why)),
         }
     }
@@ -125,7 +125,7 @@ impl NewBatch {
                 log::error!("batch {:?} of site {site} could not be stored: {why}", video::id(&object));
                 let why = "The batch was created, but its id could not be stored";
                 attempt.fail(&Failure::local(why.to_owned()));
-                Ok(shape.made_and_lost(why))
+                Ok(shape.creation_lost(why))
             }
         }
     }
@@ -199,7 +199,7 @@ impl Address<'_> {
         let json = HeaderValue::from_static("application/json");
         let path_and_query = format!("{path}{}", self.call.query);
         let made = self
-            .send(Asked {
+            .send(UpstreamCall {
                 method: Method::POST,
                 path: path_and_query,
                 label: path,
@@ -222,7 +222,7 @@ impl Address<'_> {
         let object = object_with(&String::from_utf8_lossy(object), &[("input_file_id", &file)]);
         let made = self.create("/v1/batches", Bytes::from(object)).await;
         if made.is_err() {
-            let removal = self.send(Asked {
+            let removal = self.send(UpstreamCall {
                 method: Method::DELETE,
                 path: format!("{FILES}/{}", in_path(&file)),
                 label: "/v1/files/{id}",
@@ -235,9 +235,9 @@ impl Address<'_> {
         made
     }
 
-    async fn send(&self, asked: Asked) -> Result<(AnswerHead, Bytes), Failure> {
+    async fn send(&self, asked: UpstreamCall) -> Result<(AnswerHead, Bytes), Failure> {
         let Self { proxy, call, channel, endpoint, values } = *self;
-        let Asked { method, path, label, content_type, body } = asked;
+        let UpstreamCall { method, path, label, content_type, body } = asked;
         let (dialect, account) = (call.shape.dialect, &channel.account);
         let is_creation = label != FILES && method == Method::POST;
         let mut request = Box::new(upstream::Request::new(method, endpoint.base.join(&path), body));
@@ -271,7 +271,7 @@ fn unnamed(body: &Bytes) -> Option<Failure> {
 }
 
 /// Builds the upload of a batch's requests as a form; the error is for the log.
-fn upload(text: Bytes) -> Result<Asked, String> {
+fn upload(text: Bytes) -> Result<UpstreamCall, String> {
     let mut bits = [0; 16];
     let random = SystemRandom::new().fill(&mut bits);
     random.map_err(|_| "the operating system gives no random bytes for a boundary".to_owned())?;
@@ -284,7 +284,7 @@ fn upload(text: Bytes) -> Result<Asked, String> {
     let content_type = HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}"))
         .map_err(|_| "the boundary cannot be sent in a header".to_owned())?;
     let tail = Bytes::from(format!("\r\n--{boundary}--\r\n"));
-    Ok(Asked {
+    Ok(UpstreamCall {
         method: Method::POST,
         path: FILES.to_owned(),
         label: FILES,

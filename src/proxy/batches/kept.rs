@@ -99,10 +99,10 @@ pub(super) async fn ask(
     batch: &BatchRow,
     part: Part,
     client: (&HeaderMap, &str, ReusableTimer),
-) -> Result<(ResourceUpstream, UpstreamResponse, Lease), NotAsked> {
+) -> Result<(ResourceUpstream, UpstreamResponse, Lease), BatchUnavailable> {
     let place = &batch.place;
     let upstream = ResourceUpstream::of(&proxy.core, place.account_id, place.token_id).await?;
-    let slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| NotAsked::Saturated)?;
+    let slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| BatchUnavailable::Saturated)?;
     let (headers, query, timer) = client;
     let asked = ResourceRequest {
         method: part.method,
@@ -115,30 +115,31 @@ pub(super) async fn ask(
         query,
         timer,
     };
-    let answer = upstream.send(proxy, &asked).await.map_err(|failure| NotAsked::Failed(Box::new(failure)))?;
+    let answer =
+        upstream.send(proxy, &asked).await.map_err(|failure| BatchUnavailable::Failed(Box::new(failure)))?;
     Ok((upstream, answer, slot))
 }
 
 /// Why the account gave no answer.
-pub(super) enum NotAsked {
+pub(super) enum BatchUnavailable {
     Unreachable(Unreachable),
     Saturated,
     Failed(Box<Failure>),
 }
 
-impl From<Unreachable> for NotAsked {
+impl From<Unreachable> for BatchUnavailable {
     fn from(unreachable: Unreachable) -> Self {
         Self::Unreachable(unreachable)
     }
 }
 
-impl From<Failure> for NotAsked {
+impl From<Failure> for BatchUnavailable {
     fn from(failure: Failure) -> Self {
         Self::Failed(Box::new(failure))
     }
 }
 
-impl NotAsked {
+impl BatchUnavailable {
     pub(super) fn is_for_good(&self) -> bool {
         matches!(self, Self::Unreachable(Unreachable::Gone(_)))
     }
@@ -164,7 +165,7 @@ pub(super) async fn refresh(
     batch: &mut BatchRow,
     part: Part,
     client: (&HeaderMap, &str, ReusableTimer),
-) -> Result<(ResourceUpstream, hyper::HeaderMap), NotAsked> {
+) -> Result<(ResourceUpstream, hyper::HeaderMap), BatchUnavailable> {
     let (upstream, answer, _slot) = ask(proxy, batch, part, client).await?;
     let (head, object) = answer.read().await?;
     // The object of a failed batch contains errors too: with an id it is a batch.

@@ -15,7 +15,7 @@ use crate::proxy::call::Head;
 use crate::proxy::files;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
-use crate::proxy::reply::either;
+use crate::proxy::reply::response_of;
 use crate::proxy::resource_upstream::in_path;
 use crate::store::batches::BatchRow;
 
@@ -43,7 +43,7 @@ const PAGING: Paging = Paging { api: API, usual: 20, most: 100, after: "after", 
 
 /// Serves `POST /v1/batches`.
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(begin(proxy, request, caller).await)
+    response_of(begin(proxy, request, caller).await)
 }
 
 async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Result<Response, Response> {
@@ -79,7 +79,7 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
 
 /// Serves `GET /v1/batches`: the batches as they were last seen.
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(page(&proxy, &request, &caller).await)
+    response_of(page(&proxy, &request, &caller).await)
 }
 
 async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
@@ -90,12 +90,12 @@ async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Respo
 
 /// Serves `GET /v1/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
+    response_of(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
 }
 
 /// Serves `POST /v1/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
+    response_of(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
 }
 
 // === files ===
@@ -104,7 +104,7 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
 pub(in crate::proxy) async fn file(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     match ResultFile::of_id(request.params.get("id")) {
         None => files::get(proxy, request, caller).await,
-        Some(file) => either(about_file(&proxy, &request, &caller, file, Method::GET).await),
+        Some(file) => response_of(about_file(&proxy, &request, &caller, file, Method::GET).await),
     }
 }
 
@@ -112,7 +112,7 @@ pub(in crate::proxy) async fn file(proxy: Arc<Proxy>, request: Request, caller: 
 pub(in crate::proxy) async fn file_deletion(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     match ResultFile::of_id(request.params.get("id")) {
         None => files::delete(proxy, request, caller).await,
-        Some(file) => either(about_file(&proxy, &request, &caller, file, Method::DELETE).await),
+        Some(file) => response_of(about_file(&proxy, &request, &caller, file, Method::DELETE).await),
     }
 }
 
@@ -121,7 +121,7 @@ pub(in crate::proxy) async fn file_content(proxy: Arc<Proxy>, request: Request, 
     let Some(file) = ResultFile::of_id(request.params.get("id")) else {
         return files::content(proxy, request, caller).await;
     };
-    either(
+    response_of(
         async {
             let (batch, path) = of_file(&proxy, &request, &caller, file).await?;
             let part = Part::bytes(format!("{path}/content"), "/v1/files/{id}/content");

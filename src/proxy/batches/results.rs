@@ -10,7 +10,7 @@ use crate::dialect::batch::BatchApi;
 use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
-use crate::proxy::download::{Download, never_shown};
+use crate::proxy::download::{Download, force_download};
 use crate::proxy::headers;
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 use crate::store::batches::BatchRow;
@@ -42,7 +42,7 @@ pub(super) async fn stream(
     headers::request_id(shape.dialect, shape.id, response.headers_mut());
     let lines = HeaderValue::from_static("application/x-jsonl");
     response.headers_mut().insert(CONTENT_TYPE, content_type.unwrap_or(lines));
-    never_shown(response.headers_mut());
+    force_download(response.headers_mut());
     let bytes = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
     *response.body_mut() = match proxy.core.settings.load().echo_model {
         false => bytes,

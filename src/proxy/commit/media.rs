@@ -14,8 +14,8 @@ use hyper::header::{self, HeaderValue};
 use crate::dialect::judge::Fault;
 use crate::http::ResponseBody;
 
-use super::super::answered::Answered;
 use super::super::attempt::Attempt;
+use super::super::client_answer::ClientAnswer;
 use super::super::failure::Failure;
 use super::super::headers::SecretCheck;
 use super::super::operation::Operation;
@@ -30,7 +30,7 @@ const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream"
 
 impl StartedResponse<'_> {
     /// Commits an answer of the audio surfaces.
-    pub(super) async fn media(self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
+    pub(super) async fn media(self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         // The answer lasts as long as the speech in it.
         attempt.keep_lease();
         let headers = &self.accepted.head.headers;

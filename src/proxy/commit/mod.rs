@@ -24,7 +24,7 @@ use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter, StreamGatherer};
 use crate::dialect::envelope::Thread;
 use crate::dialect::judge::{self, Fault};
-use crate::dialect::observe::{Phase, Progress};
+use crate::dialect::observe::{Phase, StreamProgress};
 use crate::dialect::{Dialect, embeddings, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::proxy::Proxy;
@@ -32,16 +32,16 @@ use crate::routing::Channel;
 use crate::time::now_secs;
 use crate::uuid;
 
-use super::answered::{Answered, NotStored};
 use super::attempt::Attempt;
 use super::call::Call;
+use super::client_answer::{ClientAnswer, UnstoredAnswer};
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
 use super::media_type::{is_event_stream, is_json, looks_like_events, looks_like_json};
 use super::operation::Operation;
 use super::relay::long_reply::LongReply;
 use super::relay::unread::UnreadBytes;
-use super::relay::{self, HeldStream, LAST_WORDS, Rest};
+use super::relay::{self, HeldStream, HeldStreamRest, LAST_WORDS};
 use super::responses::owners;
 use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
@@ -73,7 +73,7 @@ pub(super) async fn commit(
     call: &Call,
     mut accepted: Box<Accepted>,
     mut attempt: Box<Attempt>,
-) -> Result<Answered, Uncommittable> {
+) -> Result<ClientAnswer, Uncommittable> {
     if call.envelope.stream {
         attempt.keep_lease();
     }
@@ -126,7 +126,7 @@ struct StartedResponse<'a> {
 
 impl<'a> StartedResponse<'a> {
     /// Commits a stream: it is held until it has shown something that a client would miss.
-    async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
+    async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let (dialect, format) = (self.call.shape.dialect, self.accepted.format);
         let mut held = match self.own {
             true => HeldStream::passed(format),
@@ -179,9 +179,9 @@ impl<'a> StartedResponse<'a> {
         }
         let Accepted { body, timeouts, .. } = *self.accepted;
         let Timeouts { idle, timer, .. } = timeouts;
-        let rest = Rest { upstream: body, idle, timer };
+        let rest = HeldStreamRest { upstream: body, idle, timer };
         *response.body_mut() = relay::body(dialect, held, rest, attempt);
-        Ok(Answered { response, not_stored })
+        Ok(ClientAnswer { response, not_stored })
     }
 
     /// Whether missing events may be added to the stream, which must be in the client's own dialect. A stream made in the
@@ -198,7 +198,7 @@ impl<'a> StartedResponse<'a> {
     }
 
     /// Commits a complete answer in the client's dialect: reads and judges it, and passes it on as it came.
-    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
+    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let length = self.length();
         let mut reply = self.response(&attempt);
         *reply.status_mut() = self.accepted.head.status;
@@ -221,7 +221,7 @@ impl<'a> StartedResponse<'a> {
             let Accepted { body, timeouts, format, .. } = *self.accepted;
             let bytes = UnreadBytes::new(held, body, length, timeouts.idle);
             *reply.body_mut() = ResponseBody::stream(LongReply::new(Some(format), bytes, attempt));
-            return Ok(Answered { response: reply, not_stored });
+            return Ok(ClientAnswer { response: reply, not_stored });
         }
         let settings = &self.call.settings;
         let format = self.accepted.format;
@@ -243,14 +243,14 @@ impl<'a> StartedResponse<'a> {
                 self.proxy.core.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
                 *reply.body_mut() = ResponseBody::full(held);
-                Ok(Answered { response: reply, not_stored })
+                Ok(ClientAnswer { response: reply, not_stored })
             }
             Err(fault) => Err(self.uncommittable(attempt, self.judged(fault))),
         }
     }
 
     /// Commits a created video: its id is replaced by a public one, which is stored before the client is answered.
-    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
+    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
             Ok((held, true)) => held,
@@ -286,7 +286,7 @@ impl<'a> StartedResponse<'a> {
         mut self,
         streams: bool,
         mut attempt: Box<Attempt>,
-    ) -> Result<Answered, Uncommittable> {
+    ) -> Result<ClientAnswer, Uncommittable> {
         let context = self.reply_context(attempt.model()).await;
         let converted = match streams {
             true => self.gathered(&context).await,
@@ -309,7 +309,7 @@ impl<'a> StartedResponse<'a> {
         self.proxy.core.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);
         *reply.body_mut() = ResponseBody::full(answer);
-        Ok(Answered { response: reply, not_stored: self.not_stored() })
+        Ok(ClientAnswer { response: reply, not_stored: self.not_stored() })
     }
 
     /// Gathers a stream into a complete answer, with the usage as its upstream counts it: the client's dialect may count
@@ -442,9 +442,9 @@ impl<'a> StartedResponse<'a> {
     }
 
     /// Marks such an answer to be stored here under an id of ours. A converted answer is already written with that id.
-    fn not_stored(&self) -> Option<NotStored> {
+    fn not_stored(&self) -> Option<UnstoredAnswer> {
         let answer_id = || (!self.own).then(|| self.answer_id.clone());
-        self.is_not_stored_upstream().then(|| NotStored { answer_id: answer_id() })
+        self.is_not_stored_upstream().then(|| UnstoredAnswer { answer_id: answer_id() })
     }
 
     /// Binds an answer that its upstream stores to this channel: no other channel can go on from it. That of an answer in the
@@ -588,7 +588,7 @@ fn withheld(held: &HeldStream, attempt: &Attempt) -> bool {
 }
 
 /// Whether the stream ended without output and the operator's rules call it empty.
-fn ended_empty(progress: &Progress, attempt: &Attempt) -> bool {
+fn ended_empty(progress: &StreamProgress, attempt: &Attempt) -> bool {
     matches!(progress.phase(), Phase::Ended)
         && !progress.output_seen()
         && attempt.settings().judge.fails_empty(false, progress.usage())

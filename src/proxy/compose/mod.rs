@@ -31,7 +31,7 @@ use super::headers;
 use super::operation::Operation;
 use super::responses::owners;
 use super::retry::recovery;
-use outgoing::{Destination, Outgoing};
+use outgoing::{Destination, PreparedBody};
 
 /// One call on its way to one channel.
 pub(in crate::proxy) struct Delivery<'a> {
@@ -48,7 +48,7 @@ impl Delivery<'_> {
         &self,
         operation: Operation,
         format: Dialect,
-    ) -> Result<Result<Outgoing, ConversionError>, Failure> {
+    ) -> Result<Result<PreparedBody, ConversionError>, Failure> {
         let (conversions, length) = (&self.proxy.conversions, self.call.body.len());
         let prepare = || self.prepare(operation, format);
         if format == self.call.shape.dialect {
@@ -70,7 +70,7 @@ impl Delivery<'_> {
         &self,
         operation: Operation,
         format: Dialect,
-    ) -> Result<Outgoing, ConversionError> {
+    ) -> Result<PreparedBody, ConversionError> {
         let settings = &self.call.settings;
         let account = &self.channel.account;
         let cache_key = self.cache_key(operation, format);
@@ -97,9 +97,9 @@ impl Delivery<'_> {
     }
 
     /// Leaves out the members that this model has refused as unknown.
-    fn without_unknown(&self, format: Dialect, outgoing: Outgoing) -> Outgoing {
+    fn without_unknown(&self, format: Dialect, outgoing: PreparedBody) -> PreparedBody {
         let asked = (self.channel.account.site.id, format, self.model);
-        let mut unknown = self.proxy.left_out.members(asked, now_ms());
+        let mut unknown = self.proxy.member_refusals.members(asked, now_ms());
         if format == self.call.shape.dialect {
             // A schema that came in this dialect is for its client to mend.
             unknown.retain(|member| *member != optional::OPEN_OBJECTS);
@@ -114,7 +114,7 @@ impl Delivery<'_> {
                 body = less;
             }
         }
-        Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..outgoing }
+        PreparedBody { pieces: [body, Bytes::new(), Bytes::new()], ..outgoing }
     }
 
     /// Returns the key by which OpenAI may find the conversation's cached prompt, where the client could not send one.
@@ -137,7 +137,7 @@ impl Delivery<'_> {
         endpoint: &Endpoint,
         credential: &CredentialHeaders,
         (path, format): (&'static str, Dialect),
-        outgoing: Outgoing,
+        outgoing: PreparedBody,
     ) -> Result<(Box<upstream::Request>, Option<Box<ReplyContext>>), ConversionError> {
         let target = self.target(endpoint, (path, format), outgoing.stream)?;
         Ok(self.request((target, format), credential, outgoing))
@@ -169,11 +169,11 @@ impl Delivery<'_> {
         &self,
         (target, format): (PathAndQuery, Dialect),
         credential: &CredentialHeaders,
-        outgoing: Outgoing,
+        outgoing: PreparedBody,
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
         let (account, client) = (&self.channel.account, self.call.shape.dialect);
         let site = &account.site;
-        let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
+        let PreparedBody { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let pieces = match self.code_assist() {
             Some(api) => code_assist::enveloped((api, self.call.operation), account, self.model, pieces),
             None => pieces,

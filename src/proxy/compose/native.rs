@@ -13,7 +13,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, gemini, json, messages, responses};
 
 use super::outgoing::{
-    Destination, NOT_COMPACTED, Outgoing, PREVIOUS, always_streams, keeps_threads, platform_edit, quoted,
+    Destination, NOT_COMPACTED, PREVIOUS, PreparedBody, always_streams, keeps_threads, platform_edit, quoted,
     streams_only, text, tiered, whole,
 };
 use crate::proxy::call::Call;
@@ -33,7 +33,7 @@ struct Edits<'c> {
 }
 
 /// Writes a body that stays in the client's dialect.
-pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
+pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<PreparedBody, ConversionError> {
     let always_streams = always_streams(to.platform, to.format);
     if always_streams && call.envelope.has_previous && continues(text(call)) {
         // These upstreams keep no answer that the request could refer to.
@@ -49,7 +49,7 @@ pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<Outgoing, 
         Some(body) if to.format == Dialect::Gemini => whole(body),
         Some(body) => whole(edit(&body, &[("model", &quoted(to.model))], &[]).into_owned()),
     };
-    Ok(Outgoing::of(pieces, call.envelope.stream || always_streams || streams_only(to)))
+    Ok(PreparedBody::of(pieces, call.envelope.stream || always_streams || streams_only(to)))
 }
 
 fn continues(body: &str) -> bool {

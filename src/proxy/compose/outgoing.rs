@@ -22,7 +22,7 @@ pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
 pub(super) const PREVIOUS: &str = "previous_response_id";
 
 /// A body in an upstream's dialect.
-pub(in crate::proxy) struct Outgoing {
+pub(in crate::proxy) struct PreparedBody {
     pub(in crate::proxy) pieces: [Bytes; 3],
     /// Whether the upstream streams, whatever the client wants.
     pub(in crate::proxy) stream: bool,
@@ -36,7 +36,7 @@ pub(in crate::proxy) struct Outgoing {
     pub(in crate::proxy) reply_context: Option<Box<ReplyContext>>,
 }
 
-impl Outgoing {
+impl PreparedBody {
     pub(in crate::proxy) fn of(pieces: [Bytes; 3], stream: bool) -> Self {
         Self { pieces, stream, betas: None, content_type: None, bare: false, reply_context: None }
     }

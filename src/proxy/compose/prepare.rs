@@ -11,7 +11,7 @@ use crate::dialect::{Dialect, convert, embeddings, json, parts, payload_rules};
 use crate::time::now_ms;
 
 use super::outgoing::{
-    Destination, NOT_COMPACTED, Outgoing, PREVIOUS, always_streams, edit_of, edited, keeps_threads,
+    Destination, NOT_COMPACTED, PREVIOUS, PreparedBody, always_streams, edit_of, edited, keeps_threads,
     platform_edit, quoted, streams_only, text, tiered, whole,
 };
 use super::{cache_key, native};
@@ -30,7 +30,7 @@ pub(super) fn prepare(
     call: &Call,
     operation: Operation,
     to: Destination<'_>,
-) -> Result<Outgoing, ConversionError> {
+) -> Result<PreparedBody, ConversionError> {
     // An upstream without the thread would answer the new turn without the conversation.
     let goes_on = call.envelope.thread == Thread::Continued && operation == Operation::Answer;
     if goes_on && !keeps_threads(to.platform, to.format) {
@@ -44,7 +44,7 @@ pub(super) fn prepare(
     let mut outgoing = match operation {
         Operation::Answer if to.format == call.shape.dialect => native::unconverted(call, to)?,
         Operation::Answer if call.shape.dialect == Dialect::Embeddings => {
-            Outgoing::of(whole(embeddings::to_gemini(text(call), to.model)?), false)
+            PreparedBody::of(whole(embeddings::to_gemini(text(call), to.model)?), false)
         }
         Operation::Answer => converted(call, to)?,
         Operation::CountTokens => count(call, to),
@@ -52,11 +52,11 @@ pub(super) fn prepare(
         operation if operation.is_form() => form(call, to),
         Operation::OfGemini(action) if to.format == Dialect::Embeddings => {
             let body = embeddings::to_openai(action, text(call), to.model)?;
-            Outgoing::of(whole(body), false)
+            PreparedBody::of(whole(body), false)
         }
         // The path names the model.
-        Operation::OfGemini(_) => Outgoing::of(whole(call.body.clone()), false),
-        _ => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), call.envelope.stream),
+        Operation::OfGemini(_) => PreparedBody::of(whole(call.body.clone()), false),
+        _ => PreparedBody::of(splice_model(&call.body, &call.envelope, to.model), call.envelope.stream),
     };
     let target = payload_rules::Target {
         platform: to.platform.id(),
@@ -82,36 +82,36 @@ pub(super) fn prepare(
 }
 
 /// Builds the request that counts the tokens of the call's request.
-fn count(call: &Call, to: Destination<'_>) -> Outgoing {
+fn count(call: &Call, to: Destination<'_>) -> PreparedBody {
     // Gemini's path names the model, and a count accepts everything in its body.
     if to.format == Dialect::Gemini {
         let as_it_came = || whole(call.body.clone());
-        return Outgoing::of(native::gemini_count(call, to).map_or_else(as_it_came, whole), false);
+        return PreparedBody::of(native::gemini_count(call, to).map_or_else(as_it_came, whole), false);
     }
     if to.format == Dialect::Responses {
         let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COMPACTED).into_owned();
-        return Outgoing::of(whole(body), false);
+        return PreparedBody::of(whole(body), false);
     }
     let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COUNTED).into_owned();
-    Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) }
+    PreparedBody { betas: Some(betas(text(call))), ..PreparedBody::of(whole(body), false) }
 }
 
-fn compaction(call: &Call, to: Destination<'_>) -> Outgoing {
+fn compaction(call: &Call, to: Destination<'_>) -> PreparedBody {
     let store = to.platform.profile().streams_responses_only.then_some("store");
     let removed: Vec<&str> = NOT_COMPACTED.into_iter().chain(store).collect();
     let body = edit(text(call), &[("model", &quoted(to.model))], &removed).into_owned();
-    Outgoing::of(whole(body), false)
+    PreparedBody::of(whole(body), false)
 }
 
 /// Builds the body of a form, which stays a form.
-fn form(call: &Call, to: Destination<'_>) -> Outgoing {
+fn form(call: &Call, to: Destination<'_>) -> PreparedBody {
     let pieces = splice_model(&call.body, &call.envelope, to.model);
     let content_type = form_body::form_type(&call.headers).cloned();
-    Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) }
+    PreparedBody { content_type, ..PreparedBody::of(pieces, call.envelope.stream) }
 }
 
 /// Converts a body to another dialect than the client's.
-fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
+fn converted(call: &Call, to: Destination<'_>) -> Result<PreparedBody, ConversionError> {
     let stream = call.envelope.stream || always_streams(to.platform, to.format) || streams_only(to);
     let target = Target { model: to.model, stream, vendor: to.platform.profile().vendor };
     // Only Gemini wants signatures of calls back, and only its own clients and some of chat bring them.
@@ -144,7 +144,7 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
         None => whole(written),
         Some(body) => whole(body),
     };
-    Ok(Outgoing { reply_context: Some(Box::new(context)), ..Outgoing::of(pieces, stream) })
+    Ok(PreparedBody { reply_context: Some(Box::new(context)), ..PreparedBody::of(pieces, stream) })
 }
 
 /// Adds a `prompt_cache_key` to the body, unless its client gave one.

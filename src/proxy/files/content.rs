@@ -13,7 +13,7 @@ use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
-use crate::proxy::download::never_shown;
+use crate::proxy::download::force_download;
 use crate::store::{self, Store, files};
 
 use super::lookup::{find, shape};
@@ -39,7 +39,7 @@ pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, calle
     headers.insert(CONTENT_TYPE, HeaderValue::from_str(&file.mime_type).unwrap_or(octets));
     let name = utf8_percent_encode(&file.filename, ENCODED).to_string();
     let disposition = format!("attachment; filename=\"{name}\"; filename*=UTF-8''{name}");
-    never_shown(headers);
+    force_download(headers);
     if let Ok(named) = HeaderValue::from_str(&disposition) {
         headers.insert(CONTENT_DISPOSITION, named);
     }

@@ -61,7 +61,7 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
 }
 
 async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> Result<Value, FileRefusal> {
-    let asked = Asked::read(shape, query)?;
+    let asked = PageQuery::read(shape, query)?;
     let place = match &asked.place {
         None => None,
         Some((param, id)) => match files::find(&core.store, owner, id).await? {
@@ -86,7 +86,7 @@ async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> R
 }
 
 /// The page that a request asks for.
-struct Asked {
+struct PageQuery {
     limit: i64,
     newest_first: bool,
     /// The parameter that names the file next to the page, and the file's id.
@@ -95,7 +95,7 @@ struct Asked {
 
 const BEFORE: &str = "before_id";
 
-impl Asked {
+impl PageQuery {
     fn read(shape: ErrorShape, query: &Query) -> Result<Self, FileRefusal> {
         let (default, max, places) = match shown::is_anthropic(shape) {
             true => (ANTHROPIC_PAGE, ANTHROPIC_MAX_PAGE, &["after_id", BEFORE][..]),

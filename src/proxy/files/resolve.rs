@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::dialect::Dialect;
 use crate::dialect::envelope;
-use crate::dialect::stored_files::{self, Content, NotTaken, StoredFile, StoredFiles};
+use crate::dialect::stored_files::{self, Content, StoredFile, StoredFiles, UnacceptedType};
 use crate::dialect::tree::Node;
 use crate::http::{BodyError, Response};
 use crate::limits::FREE_BODY;
@@ -59,7 +59,7 @@ fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, FileRefusal> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let Ok(body) = Node::parse(text) else { return Ok(None) };
     let body = stored_files::with_media_blocks(call.shape.dialect, &body, mime::inline_type);
-    body.map(|body| body.map(Bytes::from)).map_err(|NotTaken(said)| {
+    body.map(|body| body.map(Bytes::from)).map_err(|UnacceptedType(said)| {
         let said: String = said.chars().take(100).collect();
         let what = if said.is_empty() { "of unknown type".to_owned() } else { format!("of type {said}") };
         let message = format!("Unsupported file {what}: send PDF, JSON, text, Markdown, an image or audio");

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::core::Core;
 use crate::ids::KeyId;
-use crate::keys::{Budget, BudgetMask, Key, KeyLimits, KeyLive, KeyRejection, NotTaken, OverLimit};
+use crate::keys::{Budget, BudgetMask, BudgetRefusal, Key, KeyLimits, KeyLive, KeyRejection, OverLimit};
 use crate::limits::Lease;
 use crate::store::{self, budgets, quota};
 use crate::time::{Millis, monotonic_ms, now_ms};
@@ -27,7 +27,7 @@ use crate::time::{Millis, monotonic_ms, now_ms};
 const TRIES: usize = 64;
 
 /// Why a call is not let in.
-pub(in crate::proxy) enum NotAdmitted {
+pub(in crate::proxy) enum AdmissionRefusal {
     /// The key's total limit is used up.
     OverTotal(KeyRejection),
     Over(OverLimit),
@@ -55,11 +55,11 @@ pub(in crate::proxy) async fn admit(
     core: &Arc<Core>,
     key: &Arc<Key>,
     model: &str,
-) -> Result<Admission, NotAdmitted> {
+) -> Result<Admission, AdmissionRefusal> {
     // Boxed, because it is rare and large.
     if core.store.database().is_shared() && key.is_charged_later() {
-        Box::pin(core.hear_of_spending(key)).await;
-        key.check_totals().map_err(NotAdmitted::OverTotal)?;
+        Box::pin(core.refresh_spending(key)).await;
+        key.check_totals().map_err(AdmissionRefusal::OverTotal)?;
     }
     match &key.limits {
         None => count(core, key).await.map(|()| Admission::default()),
@@ -73,23 +73,23 @@ async fn admit_limited(
     key: &Arc<Key>,
     limits: &KeyLimits,
     model: &str,
-) -> Result<Admission, NotAdmitted> {
+) -> Result<Admission, AdmissionRefusal> {
     let slot = match limits.max_concurrency {
         Some(most) => {
-            let slot = key.live.enter().ok_or(NotAdmitted::Over(OverLimit::Concurrency(most)))?;
+            let slot = key.live.enter().ok_or(AdmissionRefusal::Over(OverLimit::Concurrency(most)))?;
             Some(Arc::new(slot))
         }
         None => None,
     };
-    limits.check_minute(&key.live, monotonic_ms()).map_err(NotAdmitted::Over)?;
+    limits.check_minute(&key.live, monotonic_ms()).map_err(AdmissionRefusal::Over)?;
     let taken = take_from_budgets(core, key, limits, model).await?;
-    limits.count_in_minute(&key.live, monotonic_ms()).map_err(NotAdmitted::Over)?;
+    limits.count_in_minute(&key.live, monotonic_ms()).map_err(AdmissionRefusal::Over)?;
     count(core, key).await?;
     Ok(Admission { slot, budgets: taken.keep() })
 }
 
 /// Counts one request of the key.
-async fn count(core: &Arc<Core>, key: &Key) -> Result<(), NotAdmitted> {
+async fn count(core: &Arc<Core>, key: &Key) -> Result<(), AdmissionRefusal> {
     match key.max_requests {
         None => key.live.count(),
         Some(max) if key.live.requests.take() => top_up(core, &key.live, max),
@@ -112,7 +112,7 @@ fn top_up(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) {
 }
 
 /// Waits until a request can be spent; fails when none is left.
-async fn take(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotAdmitted> {
+async fn take(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) -> Result<(), AdmissionRefusal> {
     loop {
         let turn = live.turn.clone().lock_owned().await;
         // The holder of the turn before may have reserved enough for two.
@@ -122,7 +122,7 @@ async fn take(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) -> Result<(), Not
         match prepared(live.id, reserve(core, live, max, turn)).await? {
             true if live.requests.take() => return Ok(()),
             true => {}
-            false => return Err(NotAdmitted::OverTotal(KeyRejection::OverRequests)),
+            false => return Err(AdmissionRefusal::OverTotal(KeyRejection::OverRequests)),
         }
     }
 }
@@ -133,7 +133,7 @@ async fn take_from_budgets<'a>(
     key: &Arc<Key>,
     limits: &'a KeyLimits,
     model: &str,
-) -> Result<TakenFromBudgets<'a>, NotAdmitted> {
+) -> Result<TakenFromBudgets<'a>, AdmissionRefusal> {
     let mut turn = None;
     for _ in 0..TRIES {
         let at = now_ms();
@@ -143,8 +143,8 @@ async fn take_from_budgets<'a>(
                 top_up_budgets(core, key, limits, mask);
                 return Ok(TakenFromBudgets { limits, mask, at });
             }
-            Err(NotTaken::Over(limit)) => return Err(NotAdmitted::Over(limit)),
-            Err(NotTaken::NotReady(place)) => place,
+            Err(BudgetRefusal::Over(limit)) => return Err(AdmissionRefusal::Over(limit)),
+            Err(BudgetRefusal::NotReady(place)) => place,
         };
         // Calls that found nothing ready take turns, and each keeps its turn until it has its request:
         // otherwise another call would always take what was reserved for it.
@@ -154,7 +154,7 @@ async fn take_from_budgets<'a>(
         });
     }
     log::error!("the budgets of downstream key {} could not be prepared for a request", key.id);
-    Err(NotAdmitted::Unavailable)
+    Err(AdmissionRefusal::Unavailable)
 }
 
 /// Reserves the next block of the first of these budgets that runs low, before a call has to wait for it.
@@ -173,14 +173,17 @@ fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: Bu
 }
 
 /// Waits for the outcome of a background reservation; logs a failure.
-async fn prepared<T>(key: KeyId, outcome: oneshot::Receiver<store::Result<T>>) -> Result<T, NotAdmitted> {
+async fn prepared<T>(
+    key: KeyId,
+    outcome: oneshot::Receiver<store::Result<T>>,
+) -> Result<T, AdmissionRefusal> {
     match outcome.await {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(error)) => {
             log::error!("requests for downstream key {key} could not be reserved: {error}");
-            Err(NotAdmitted::Unavailable)
+            Err(AdmissionRefusal::Unavailable)
         }
-        Err(_stopping) => Err(NotAdmitted::Unavailable),
+        Err(_stopping) => Err(AdmissionRefusal::Unavailable),
     }
 }
 

@@ -17,16 +17,16 @@ use crate::time::now_ms;
 use crate::upstream::{self, RequestBody, UpstreamSocket};
 
 use super::session::{self, Session};
-use crate::proxy::answered::Answered;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
 use crate::proxy::call::Call;
 use crate::proxy::channel_addresses::{ChannelAddresses, usable_credential};
+use crate::proxy::client_answer::ClientAnswer;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::key::quota::Admission;
 use crate::proxy::resource_upstream::in_path;
 use crate::proxy::retry::token_renewal;
-use crate::proxy::socket_opener::Opener;
+use crate::proxy::socket_opener::SocketOpener;
 
 const PATH: &str = "/v1/realtime";
 /// The client's headers that are forwarded to the upstream, beside those that always are.
@@ -36,7 +36,7 @@ const FORWARDED: [HeaderName; 2] =
 /// A client that waits for its socket.
 pub(in crate::proxy) struct Opening {
     pub(in crate::proxy) call: Arc<Call>,
-    opener: Arc<Opener>,
+    opener: Arc<SocketOpener>,
     /// What was counted for the opening, until the attempt takes it over.
     admission: Mutex<Admission>,
     /// The client's handshake, until it is granted.
@@ -44,7 +44,7 @@ pub(in crate::proxy) struct Opening {
 }
 
 impl Opening {
-    pub(in crate::proxy) fn new(mut call: Box<Call>, opener: Opener, handshake: Handshake) -> Self {
+    pub(in crate::proxy) fn new(mut call: Box<Call>, opener: SocketOpener, handshake: Handshake) -> Self {
         let admission = mem::take(&mut call.admission);
         Self {
             call: Arc::from(call),
@@ -61,7 +61,7 @@ impl Opening {
         choice: &Choice,
         number: u32,
         slots: Slots,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<ClientAnswer, Failure> {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, Slots::default());
         attempt.hold(lock(&self.admission).clone());
         attempt.via(PATH);

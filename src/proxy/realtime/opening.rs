@@ -16,7 +16,7 @@ use crate::proxy::call::Head;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
 use crate::proxy::reply::{ErrorShape, closing};
-use crate::proxy::socket_opener::Opener;
+use crate::proxy::socket_opener::SocketOpener;
 
 /// The surface whose headers and errors it shares.
 const SURFACE: Dialect = Dialect::Audio;
@@ -28,7 +28,7 @@ const KEY_PROTOCOL: &str = "openai-insecure-api-key.";
 pub(in crate::proxy) async fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     take_key(&mut request.headers);
     let shape = ErrorShape::of(&request.headers, Some(SURFACE), request.id);
-    let opener = match Opener::let_in(&proxy.core, &request) {
+    let opener = match SocketOpener::let_in(&proxy.core, &request) {
         Ok(opener) => opener,
         Err(refused) => {
             proxy.core.note_auth_failure(request.client_ip, &refused.message());
@@ -53,7 +53,7 @@ pub(in crate::proxy) async fn open(proxy: Arc<Proxy>, mut request: Request) -> R
 async fn begin(
     proxy: Arc<Proxy>,
     mut request: Request,
-    opener: Opener,
+    opener: SocketOpener,
     shape: ErrorShape,
 ) -> Result<Response, Box<Response>> {
     let refuse = |message: &str, field| Box::new(shape.refuse(400, message, None, field));

@@ -29,11 +29,11 @@ use crate::time::now_ms;
 use crate::upstream::{FromUpstream, SocketReceiver, SocketSender, UpstreamSocket};
 
 use crate::proxy::attempt::{Attempt, Choice, Slots};
-use crate::proxy::auth::Refused;
+use crate::proxy::auth::AuthRefusal;
 use crate::proxy::call::Call;
 use crate::proxy::key::over_limit::refused_by;
-use crate::proxy::key::quota::{self, NotAdmitted};
-use crate::proxy::socket_opener::Opener;
+use crate::proxy::key::quota::{self, AdmissionRefusal};
+use crate::proxy::socket_opener::SocketOpener;
 use crate::proxy::trace::redact;
 
 /// How often a client is pinged, and how long it may answer nothing.
@@ -63,7 +63,7 @@ const BYTES_PER_TOKEN_OF_SPEECH: u64 = 3200;
 pub(in crate::proxy) struct Session {
     pub(in crate::proxy) proxy: Arc<Proxy>,
     pub(in crate::proxy) call: Arc<Call>,
-    pub(in crate::proxy) opener: Arc<Opener>,
+    pub(in crate::proxy) opener: Arc<SocketOpener>,
     pub(in crate::proxy) choice: Choice,
     /// The slots at the site and the channel, held to the end.
     pub(in crate::proxy) slots: Slots,
@@ -98,7 +98,7 @@ pub(in crate::proxy) async fn serve(
     client: WebSocket,
 ) {
     let _open = session.proxy.core.metrics.sockets.enter();
-    if let Err(panic) = background::contain(converse(session, opening, upstream, client)).await {
+    if let Err(panic) = background::catch_panic(converse(session, opening, upstream, client)).await {
         log::error!("a realtime WebSocket panicked: {panic}");
     }
 }
@@ -343,21 +343,21 @@ impl Turn {
 }
 
 impl Refusal {
-    fn of(refused: NotAdmitted) -> Self {
+    fn of(refused: AdmissionRefusal) -> Self {
         match refused {
-            NotAdmitted::Over(limit) => {
+            AdmissionRefusal::Over(limit) => {
                 let words = refused_by(limit, now_ms());
                 Self { status: 429, code: words.code, message: words.message }
             }
-            NotAdmitted::OverTotal(why) => Self::rejected(&Refused::Rejected(why)),
-            NotAdmitted::Unavailable => {
+            AdmissionRefusal::OverTotal(why) => Self::rejected(&AuthRefusal::Rejected(why)),
+            AdmissionRefusal::Unavailable => {
                 let message = "The request could not be counted".to_owned();
                 Self { status: 503, code: "unavailable", message }
             }
         }
     }
 
-    fn rejected(refused: &Refused) -> Self {
+    fn rejected(refused: &AuthRefusal) -> Self {
         Self { status: refused.status(), code: refused.code(), message: refused.message().into_owned() }
     }
 

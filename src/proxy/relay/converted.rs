@@ -5,30 +5,30 @@ use bytes::Bytes;
 use crate::dialect::Dialect;
 use crate::dialect::convert::{CallSignature, StreamConverter};
 use crate::dialect::errors::UpstreamError;
-use crate::dialect::observe::{Phase, Progress};
+use crate::dialect::observe::{Phase, StreamProgress};
 
-use super::{ToldError, Transit};
+use super::{InStreamError, Transit};
 
 /// The transit of a stream that is converted.
-pub(super) struct Converted(pub(super) StreamConverter);
+pub(super) struct ConvertingTransit(pub(super) StreamConverter);
 
-impl Converted {
+impl ConvertingTransit {
     /// Returns what has been written, or the error that ends it if the upstream has sent one.
-    fn written(&self, out: String) -> Result<Bytes, Box<ToldError>> {
+    fn written(&self, out: String) -> Result<Bytes, Box<InStreamError>> {
         let before = Bytes::from(out);
         match self.0.failure().cloned() {
-            Some(error) => Err(Box::new(ToldError { error, before, is_told: false })),
+            Some(error) => Err(Box::new(InStreamError { error, before, is_told: false })),
             None => Ok(before),
         }
     }
 }
 
-impl Transit for Converted {
-    fn progress(&self) -> &Progress {
+impl Transit for ConvertingTransit {
+    fn progress(&self) -> &StreamProgress {
         self.0.progress()
     }
 
-    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<ToldError>> {
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<InStreamError>> {
         // Events are longer in some dialects than in others, by about this factor.
         let mut out = String::with_capacity(2 * chunk.len());
         self.0.feed(&chunk, &mut out);
@@ -39,7 +39,7 @@ impl Transit for Converted {
         self.0.take_signatures()
     }
 
-    fn finish(&mut self) -> Result<Bytes, Box<ToldError>> {
+    fn finish(&mut self) -> Result<Bytes, Box<InStreamError>> {
         let mut out = String::new();
         self.0.finish(&mut out);
         self.written(out)

@@ -11,9 +11,9 @@
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
-//! A stream of the client's own dialect is [`Passed`]; any other, and one that lacks its opening events, is
-//! [`Converted`]. Either reads each event once, from the first one on, while the stream is still [held](HeldStream). How
-//! a stream ends is decided here for both.
+//! A stream of the client's own dialect is [`PassthroughTransit`]; any other, and one that lacks its opening events, is
+//! [`ConvertingTransit`]. Either reads each event once, from the first one on, while the stream is still [held](HeldStream).
+//! How a stream ends is decided here for both.
 //!
 //! Beside them: a stream that takes long to begin ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
 //! bytes that nobody reads ([`unread`]), answers rewritten as they pass ([`rewritten`]), under another name
@@ -41,7 +41,7 @@ use tokio::time::Instant;
 use crate::dialect::Dialect;
 use crate::dialect::convert::{CallSignature, StreamConverter};
 use crate::dialect::errors::{self, UpstreamError};
-use crate::dialect::observe::{Phase, Progress};
+use crate::dialect::observe::{Phase, StreamProgress};
 use crate::http::ResponseBody;
 use crate::http::body::Truncated;
 use crate::http::timer::ReusableTimer;
@@ -50,8 +50,8 @@ use crate::settings::Heartbeats;
 use crate::upstream::UpstreamBody;
 
 use super::attempt::Attempt;
-use converted::Converted;
-use passed::Passed;
+use converted::ConvertingTransit;
+use passed::PassthroughTransit;
 
 /// How long an upstream may take after the last event to end its body, so that its connection can be
 /// used again; then the connection is closed.
@@ -69,7 +69,7 @@ pub(super) struct HeldStream {
     transit: Box<dyn Transit>,
     /// The part of the answer that is ready for the client.
     pub(super) ready: Bytes,
-    told: Option<Box<ToldError>>,
+    told: Option<Box<InStreamError>>,
     /// The number of bytes that have been read.
     pub(super) length: usize,
     /// When the last bytes came.
@@ -77,7 +77,7 @@ pub(super) struct HeldStream {
 }
 
 /// The rest of a held stream.
-pub(super) struct Rest {
+pub(super) struct HeldStreamRest {
     pub(super) upstream: UpstreamBody,
     /// The longest silence of the upstream.
     pub(super) idle: Duration,
@@ -86,20 +86,25 @@ pub(super) struct Rest {
 }
 
 /// Builds the body of a streamed answer whose first output has been seen. `dialect` is the client's.
-pub(super) fn body(dialect: Dialect, held: HeldStream, rest: Rest, attempt: Box<Attempt>) -> ResponseBody {
+pub(super) fn body(
+    dialect: Dialect,
+    held: HeldStream,
+    rest: HeldStreamRest,
+    attempt: Box<Attempt>,
+) -> ResponseBody {
     ResponseBody::stream(Relay::new(dialect, held, rest, attempt))
 }
 
 /// The translation of a stream's chunks to what the client gets.
 trait Transit: Send {
     /// Returns what the events have said about the answer.
-    fn progress(&self) -> &Progress;
+    fn progress(&self) -> &StreamProgress;
 
     /// Returns the part of a chunk that the client can have.
     ///
     /// # Errors
     /// Fails when the upstream has sent an error: nothing follows it.
-    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<ToldError>>;
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<InStreamError>>;
 
     /// Takes the signatures of calls that have come since, for which the client has no place.
     fn take_signatures(&mut self) -> Vec<CallSignature>;
@@ -108,7 +113,7 @@ trait Transit: Send {
     ///
     /// # Errors
     /// Fails when that event is an error.
-    fn finish(&mut self) -> Result<Bytes, Box<ToldError>>;
+    fn finish(&mut self) -> Result<Bytes, Box<InStreamError>>;
 
     /// Returns the rest of a complete answer, after which nothing more comes.
     ///
@@ -132,7 +137,7 @@ trait Transit: Send {
 }
 
 /// An error that the upstream sent in its stream.
-struct ToldError {
+struct InStreamError {
     error: UpstreamError,
     /// The bytes that go to the client before the error.
     before: Bytes,
@@ -143,18 +148,18 @@ struct ToldError {
 impl HeldStream {
     /// Holds a stream of the client's own dialect.
     pub(super) fn passed(dialect: Dialect) -> Self {
-        Self::new(Box::new(Passed::new(dialect)))
+        Self::new(Box::new(PassthroughTransit::new(dialect)))
     }
 
     /// Holds a stream that is converted.
     pub(super) fn converted(converter: StreamConverter) -> Self {
-        Self::new(Box::new(Converted(converter)))
+        Self::new(Box::new(ConvertingTransit(converter)))
     }
 
     /// Converts a held stream of the client's own dialect all the same, including all that has been read.
     pub(super) fn rewritten(mut self, converter: StreamConverter) -> Self {
         let read = joined(std::mem::take(&mut self.ready), self.transit.held_back());
-        self.transit = Box::new(Converted(converter));
+        self.transit = Box::new(ConvertingTransit(converter));
         let taken = self.transit.take(read);
         self.hold(taken);
         self
@@ -178,7 +183,7 @@ impl HeldStream {
         self.hold(last);
     }
 
-    fn hold(&mut self, taken: Result<Bytes, Box<ToldError>>) {
+    fn hold(&mut self, taken: Result<Bytes, Box<InStreamError>>) {
         match taken {
             Ok(bytes) => self.ready = joined(std::mem::take(&mut self.ready), bytes),
             Err(told) => self.told = Some(told),
@@ -186,7 +191,7 @@ impl HeldStream {
     }
 
     /// Returns what the events have said about the answer.
-    pub(super) fn progress(&self) -> &Progress {
+    pub(super) fn progress(&self) -> &StreamProgress {
         self.transit.progress()
     }
 
@@ -237,9 +242,9 @@ struct Relay {
 }
 
 impl Relay {
-    fn new(dialect: Dialect, held: HeldStream, rest: Rest, attempt: Box<Attempt>) -> Self {
+    fn new(dialect: Dialect, held: HeldStream, rest: HeldStreamRest, attempt: Box<Attempt>) -> Self {
         let HeldStream { transit, ready, told, length, last_data } = held;
-        let Rest { upstream, idle, timer } = rest;
+        let HeldStreamRest { upstream, idle, timer } = rest;
         let heartbeats = attempt.settings().heartbeats;
         let open = attempt.proxy().core.metrics.streams.enter();
         let mut relay = Self {
@@ -261,7 +266,7 @@ impl Relay {
         };
         let taken = match told {
             None => Ok(ready),
-            Some(told) => Err(Box::new(ToldError { before: joined(ready, told.before), ..*told })),
+            Some(told) => Err(Box::new(InStreamError { before: joined(ready, told.before), ..*told })),
         };
         relay.hand_on(taken);
         relay
@@ -282,7 +287,7 @@ impl Relay {
     }
 
     /// Sends on the result of a chunk.
-    fn hand_on(&mut self, taken: Result<Bytes, Box<ToldError>>) {
+    fn hand_on(&mut self, taken: Result<Bytes, Box<InStreamError>>) {
         self.attempt.store_signatures(self.transit.take_signatures());
         match taken {
             Ok(bytes) => self.send(bytes),
@@ -291,7 +296,7 @@ impl Relay {
     }
 
     /// Ends with the error that the upstream sent. Some upstreams repeat secrets of the request in it.
-    fn fail(&mut self, ToldError { mut error, before, is_told }: ToldError) {
+    fn fail(&mut self, InStreamError { mut error, before, is_told }: InStreamError) {
         let secrets = self.attempt.secrets();
         error.hide(|text| secrets.hide(text));
         self.end_with(before, (!is_told).then_some(&error));

@@ -5,29 +5,29 @@ use bytes::Bytes;
 use crate::dialect::Dialect;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
-use crate::dialect::observe::{Phase, Progress, StreamObserver};
+use crate::dialect::observe::{Phase, StreamObserver, StreamProgress};
 use crate::dialect::sse;
 
-use super::{ToldError, Transit};
+use super::{InStreamError, Transit};
 
 /// The maximum length of an event's beginning that is held back, in bytes.
 const MAX_PARTIAL: usize = 64 * 1024;
 
 /// The transit of such a stream. It holds back an event whose end has not come: if the stream broke, a client could
 /// not cope with half an event.
-pub(super) struct Passed {
+pub(super) struct PassthroughTransit {
     observer: StreamObserver,
     held: Bytes,
     /// Whether the event's beginning grew so long that it was sent to the client.
     relayed: bool,
 }
 
-impl Transit for Passed {
-    fn progress(&self) -> &Progress {
+impl Transit for PassthroughTransit {
+    fn progress(&self) -> &StreamProgress {
         &self.observer
     }
 
-    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<ToldError>> {
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<InStreamError>> {
         self.observer.feed(&chunk);
         let Some(error) = self.observer.failure().cloned() else {
             let is_whole = self.observer.between_events() || self.observer.is_finished();
@@ -42,20 +42,20 @@ impl Transit for Passed {
             true => (Bytes::new(), false),
             false => (self.behind_held(kept), false),
         };
-        Err(Box::new(ToldError { error, before, is_told }))
+        Err(Box::new(InStreamError { error, before, is_told }))
     }
 
     fn take_signatures(&mut self) -> Vec<CallSignature> {
         Vec::new()
     }
 
-    fn finish(&mut self) -> Result<Bytes, Box<ToldError>> {
+    fn finish(&mut self) -> Result<Bytes, Box<InStreamError>> {
         self.observer.close();
         match self.observer.failure().cloned() {
             // The event is complete except for the blank line that ends it.
             Some(error) => {
                 let before = self.separator();
-                Err(Box::new(ToldError { error, before, is_told: self.relayed }))
+                Err(Box::new(InStreamError { error, before, is_told: self.relayed }))
             }
             None => Ok(Bytes::new()),
         }
@@ -95,7 +95,7 @@ fn ended(event: Bytes) -> Bytes {
     }
 }
 
-impl Passed {
+impl PassthroughTransit {
     pub(super) fn new(dialect: Dialect) -> Self {
         Self { observer: StreamObserver::new(dialect), held: Bytes::new(), relayed: false }
     }

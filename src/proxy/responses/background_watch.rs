@@ -15,7 +15,7 @@ use crate::time::{Millis, millis, now_ms};
 use crate::upstream::UpstreamBody;
 
 use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, settle};
-use super::holders::StoredAt;
+use super::id_owners::StoredAt;
 use super::pending::{MAX_PENDING, Name, Pending};
 use crate::proxy::key::quota::Admission;
 use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
@@ -32,7 +32,7 @@ const MAX_HELD: usize = 256 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why an answer cannot be asked for.
-enum NotAsked {
+enum PollError {
     ForNow,
     ForGood,
 }
@@ -92,12 +92,12 @@ async fn look(proxy: &Proxy, name: &Name, at: &StoredAt, began: Millis) {
     let age = now_ms() - began;
     match ask(proxy, (Method::GET, ""), &name.1, at, age).await {
         Ok(Some(outcome)) => settle(proxy, name, outcome).await,
-        Err(NotAsked::ForGood) => settle(proxy, name, Outcome::Untold).await,
-        Ok(None) | Err(NotAsked::ForNow) if age >= LONGEST_WORK => {
+        Err(PollError::ForGood) => settle(proxy, name, Outcome::Untold).await,
+        Ok(None) | Err(PollError::ForNow) if age >= LONGEST_WORK => {
             log::warn!("a background response has not ended after a day: its usage stays unknown");
             settle(proxy, name, Outcome::Untold).await;
         }
-        Ok(None) | Err(NotAsked::ForNow) => {}
+        Ok(None) | Err(PollError::ForNow) => {}
     }
     pending.look_at(name, now_ms() + (age / 2).clamp(FIRST_LOOK, LONGEST_PAUSE));
 }
@@ -109,13 +109,13 @@ async fn ask(
     response_id: &str,
     at: &StoredAt,
     age: Millis,
-) -> Result<Option<Outcome>, NotAsked> {
+) -> Result<Option<Outcome>, PollError> {
     let upstream =
         ResourceUpstream::of(&proxy.core, at.account, at.token).await.map_err(|error| match error {
-            Unreachable::Gone(_) => NotAsked::ForGood,
-            Unreachable::Misconfigured(_) | Unreachable::Store(_) => NotAsked::ForNow,
+            Unreachable::Gone(_) => PollError::ForGood,
+            Unreachable::Misconfigured(_) | Unreachable::Store(_) => PollError::ForNow,
         })?;
-    let _slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| NotAsked::ForNow)?;
+    let _slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| PollError::ForNow)?;
     let asked = ResourceRequest {
         method,
         dialect: Dialect::Responses,
@@ -130,11 +130,11 @@ async fn ask(
     let answer = upstream.send(proxy, &asked).await.map_err(|failure| {
         log::debug!("the state of a background response could not be read: {}", failure.text);
         match failure.upstream_status() {
-            Some(404 | 410) if age >= UNKNOWN_AFTER => NotAsked::ForGood,
-            _ => NotAsked::ForNow,
+            Some(404 | 410) if age >= UNKNOWN_AFTER => PollError::ForGood,
+            _ => PollError::ForNow,
         }
     })?;
-    timeout(BODY_TIMEOUT, read(answer.body)).await.map_err(|_| NotAsked::ForNow)
+    timeout(BODY_TIMEOUT, read(answer.body)).await.map_err(|_| PollError::ForNow)
 }
 
 async fn read(mut body: UpstreamBody) -> Option<Outcome> {

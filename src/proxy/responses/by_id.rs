@@ -32,7 +32,7 @@ use crate::time::{now_ms, now_secs};
 
 use super::background::{self, Outcome};
 use super::background_watch;
-use super::holders::StoredAt;
+use super::id_owners::StoredAt;
 use super::turns::StoredTurn;
 use crate::proxy::auth::Caller;
 use crate::proxy::download::Download;
@@ -41,7 +41,7 @@ use crate::proxy::headers;
 use crate::proxy::media_type::is_event_stream;
 use crate::proxy::relay::renamed;
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
-use crate::proxy::reply::{ErrorShape, either};
+use crate::proxy::reply::{ErrorShape, response_of};
 use crate::proxy::resource_upstream::{
     ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
 };
@@ -65,7 +65,7 @@ const CANCEL: Part = Part { suffix: "/cancel", label: "/v1/responses/{id}/cancel
 const INPUT: Part = Part { suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
 
 /// Where a response is kept.
-enum Kept {
+enum ResponseLocation {
     Here(Arc<StoredTurn>),
     At(StoredAt),
 }
@@ -73,8 +73,8 @@ enum Kept {
 /// Serves `GET /v1/responses/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_streamed = request.query.is_on("stream");
-    either(match find(&proxy, &request, &caller).await {
-        Ok(Kept::Here(turn)) => {
+    response_of(match find(&proxy, &request, &caller).await {
+        Ok(ResponseLocation::Here(turn)) => {
             let model = std::str::from_utf8(&turn.request).ok().and_then(|text| scan::member(text, "model"));
             let model = model.and_then(scan::string).map(Arc::from);
             let told = match is_streamed {
@@ -83,47 +83,51 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
             };
             Ok(under_its_name(&proxy, model, told))
         }
-        Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::GET, WHOLE).await,
+        Ok(ResponseLocation::At(at)) => {
+            told_by_upstream(&proxy, (&request, &caller), at, Method::GET, WHOLE).await
+        }
         Err(refusal) => Err(refusal),
     })
 }
 
 /// Serves `GET /v1/responses/{id}/input_items`.
 pub(in crate::proxy) async fn input_items(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(match find(&proxy, &request, &caller).await {
-        Ok(Kept::Here(turn)) => Ok(items_page(&turn, &request)),
-        Ok(Kept::At(at)) => passed(&proxy, &request, at, Method::GET, INPUT).await,
+    response_of(match find(&proxy, &request, &caller).await {
+        Ok(ResponseLocation::Here(turn)) => Ok(items_page(&turn, &request)),
+        Ok(ResponseLocation::At(at)) => passed(&proxy, &request, at, Method::GET, INPUT).await,
         Err(refusal) => Err(refusal),
     })
 }
 
 /// Serves `POST /v1/responses/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(match find(&proxy, &request, &caller).await {
-        Ok(Kept::Here(_)) => {
+    response_of(match find(&proxy, &request, &caller).await {
+        Ok(ResponseLocation::Here(_)) => {
             let message =
                 "This response is complete: only a background response in progress can be cancelled";
             Err(shape(&request).refuse(400, message, None, None))
         }
-        Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::POST, CANCEL).await,
+        Ok(ResponseLocation::At(at)) => {
+            told_by_upstream(&proxy, (&request, &caller), at, Method::POST, CANCEL).await
+        }
         Err(refusal) => Err(refusal),
     })
 }
 
 /// Serves `DELETE /v1/responses/{id}`.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(remove(&proxy, &request, &caller).await)
+    response_of(remove(&proxy, &request, &caller).await)
 }
 
 async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let id = request.params.get("id");
     let at = match find(proxy, request, caller).await? {
-        Kept::Here(_) => {
+        ResponseLocation::Here(_) => {
             proxy.stored_responses.remove(&(caller.key_id(), id.to_owned()));
             let deleted = json!({ "id": id, "object": "response", "deleted": true });
             return Ok(http::json(StatusCode::OK, &deleted));
         }
-        Kept::At(at) => at,
+        ResponseLocation::At(at) => at,
     };
     let name = (caller.key_id(), id.to_owned());
     let is_unbooked = background::is_unbooked(proxy, &name).await;
@@ -147,14 +151,14 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
 }
 
 /// Finds the response that the path names, if it is the caller's.
-async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept, Response> {
+async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<ResponseLocation, Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let key_id = caller.key_id();
     if let Some(turn) = proxy.stored_responses.find(&(key_id, id.to_owned()), now_ms()) {
-        return Ok(Kept::Here(turn));
+        return Ok(ResponseLocation::Here(turn));
     }
     if let Some(at) = proxy.response_owners.place(id, key_id) {
-        return Ok(Kept::At(at));
+        return Ok(ResponseLocation::At(at));
     }
     if id.len() > MAX_ID {
         return Err(unknown(shape, id));
@@ -175,7 +179,7 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept,
         token: found.token_id,
         model: found.model_requested.map(Arc::from),
     };
-    found.map(|found| Kept::At(at(found))).ok_or_else(|| unknown(shape, id))
+    found.map(|found| ResponseLocation::At(at(found))).ok_or_else(|| unknown(shape, id))
 }
 
 /// Asks the account that has the response.
@@ -265,10 +269,10 @@ async fn told_by_upstream(
     }
     slot.keep_alive();
     let told = match is_stream {
-        true => Told::Events(Box::new(StreamObserver::new(Dialect::Responses))),
-        false => Told::Tail(Tail::default()),
+        true => UsageReader::Events(Box::new(StreamObserver::new(Dialect::Responses))),
+        false => UsageReader::Tail(Tail::default()),
     };
-    let watched = Watched { told: Some(told), name, proxy: proxy.clone() };
+    let watched = UsageWatch { told: Some(told), name, proxy: proxy.clone() };
     let download = ResponseBody::stream(Download::new(proxy, held.freeze(), answer, slot));
     *response.body_mut() = rewritten(download, watched);
     Ok(under_its_name(proxy, model, response))
@@ -285,20 +289,20 @@ fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) ->
 }
 
 /// Observes a response on its way to the client for its usage. Changes nothing.
-struct Watched {
+struct UsageWatch {
     /// What has been observed; `None` once the usage was booked.
-    told: Option<Told>,
+    told: Option<UsageReader>,
     name: (Option<KeyId>, String),
     proxy: Arc<Proxy>,
 }
 
-enum Told {
+enum UsageReader {
     Events(Box<StreamObserver>),
     /// The end of an object.
     Tail(Tail),
 }
 
-impl Told {
+impl UsageReader {
     fn feed(&mut self, bytes: &[u8]) {
         match self {
             Self::Events(observer) => drop(observer.feed(bytes)),
@@ -320,7 +324,7 @@ impl Told {
     }
 }
 
-impl Watched {
+impl UsageWatch {
     fn settle(&mut self) {
         if let Some(outcome) = self.told.take().and_then(|told| told.outcome()) {
             let (settling, name) = (self.proxy.clone(), self.name.clone());
@@ -331,12 +335,12 @@ impl Watched {
     }
 }
 
-impl Rewrite for Watched {
+impl Rewrite for UsageWatch {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
         out.extend_from_slice(bytes);
         let Some(told) = &mut self.told else { return Ok(()) };
         told.feed(bytes);
-        if let Told::Events(observer) = told
+        if let UsageReader::Events(observer) = told
             && observer.is_finished()
         {
             self.settle();

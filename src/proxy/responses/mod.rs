@@ -1,7 +1,7 @@
 //! Answers of the responses dialect after they were given: whose they are, where they are, and their usage.
 //!
 //! ```text
-//! an upstream stores it    owners ─ holders (their memory)      no key goes on from an answer of another's
+//! an upstream stores it    owners ─ id_owners (their memory)    no key goes on from an answer of another's
 //! nobody stores it         previous ─ turns (their memory)      its next request is merged into a complete one
 //! in the background        background ─ pending ─ background_watch      what it has used is booked once, at its end
 //! asked for once more      by_id
@@ -10,7 +10,7 @@
 pub(super) mod background;
 pub(super) mod background_watch;
 pub(super) mod by_id;
-pub(super) mod holders;
+pub(super) mod id_owners;
 pub(super) mod owners;
 pub(super) mod pending;
 pub(super) mod previous;

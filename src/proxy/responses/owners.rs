@@ -19,7 +19,7 @@ use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID, StoredResponse};
 use crate::time::now_ms;
 
-use super::holders::{Holder, StoredAt};
+use super::id_owners::{IdOwner, StoredAt};
 use crate::proxy::call::Call;
 
 const PREVIOUS: &str = "previous_response_id";
@@ -36,7 +36,7 @@ pub(in crate::proxy) fn bind(
 ) {
     let model = call.model.clone();
     let at = StoredAt { account: channel.account.id, token: channel.token_id, model: Some(model.clone()) };
-    proxy.response_owners.give(id, Holder::Key(call.key_id), Some(at));
+    proxy.response_owners.give(id, IdOwner::Key(call.key_id), Some(at));
     if id.len() <= MAX_ID {
         proxy.core.store.telemetry().stored_response(StoredResponse {
             response_id: id.to_owned(),
@@ -111,7 +111,7 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
         None => stored_holder(proxy, call, &id).await?,
     };
     match holder {
-        Some(holder) if holder == Holder::Key(call.key_id) => Ok(()),
+        Some(holder) if holder == IdOwner::Key(call.key_id) => Ok(()),
         Some(_) => {
             let shown: String = id.chars().take(MAX_ID).collect();
             let (what, code) = match member {
@@ -128,7 +128,7 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
     }
 }
 
-async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Holder>, Response> {
+async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<IdOwner>, Response> {
     let owners = responses::owners(&proxy.core.store, id).await.map_err(|error| {
         log::error!("the owner of a response could not be looked up: {error}");
         call.shape.refuse(503, "The previous response could not be looked up", None, None)
@@ -136,11 +136,11 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Ho
     let own = Owner::of_key(call.key_id);
     let holder = match owners.as_slice() {
         [] => return Ok(None),
-        [only] if *only == own => Holder::Key(call.key_id),
+        [only] if *only == own => IdOwner::Key(call.key_id),
         // It does not matter which other keys share it.
-        _ => Holder::Several,
+        _ => IdOwner::Several,
     };
-    if holder != Holder::Several {
+    if holder != IdOwner::Several {
         proxy.response_owners.give(id, holder, None);
     }
     Ok(Some(holder))

@@ -9,7 +9,7 @@ use crate::ids::KeyId;
 use crate::sync::lock;
 use crate::time::Millis;
 
-use super::holders::StoredAt;
+use super::id_owners::StoredAt;
 use crate::proxy::key::quota::Admission;
 
 /// The maximum number of such answers in memory.

@@ -36,8 +36,8 @@ use crate::time::now_ms;
 use crate::uuid;
 
 use super::turns::{Key, MAX_TURN, ResponseStore, StoredTurn};
-use crate::proxy::answered::Answered;
 use crate::proxy::call::Call;
+use crate::proxy::client_answer::ClientAnswer;
 use crate::proxy::operation::Operation;
 use crate::proxy::relay::renamed;
 
@@ -165,8 +165,8 @@ fn has_id(item: &str, id: &str) -> bool {
 }
 
 /// Stores a response that its upstream does not store, under an id of ours, when the client may refer to it.
-pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: Answered) -> Response {
-    let Answered { response: mut answer, not_stored } = answered;
+pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: ClientAnswer) -> Response {
+    let ClientAnswer { response: mut answer, not_stored } = answered;
     let may_go_on = call.shape.dialect == Dialect::Responses && call.operation == Operation::Answer;
     let Some(not_stored) = not_stored.filter(|_| may_go_on) else {
         return answer;

@@ -33,7 +33,7 @@ use crate::http::websocket::{
     self, ClientGone, CloseReason, Received, Receiver, Sender, Stopping, WebSocket,
 };
 use crate::ids::KeyId;
-use crate::limits::{BodyOwner, FREE_BODY, HeldMemory, Loan, NoRoom};
+use crate::limits::{BodyOwner, FREE_BODY, HeldMemory, Loan, OutOfBodyMemory};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
@@ -45,12 +45,12 @@ use super::super::call::{Call, Head};
 use super::super::operation::{CallKind, Operation};
 use super::super::pipeline;
 use super::super::reply::ErrorShape;
-use super::super::socket_opener::Opener;
+use super::super::socket_opener::SocketOpener;
 use super::events::Events;
 use super::frame;
 use super::history::{Elsewhere, History};
 use super::refusal::{self, FrameRefusal};
-use crate::proxy::responses::holders::Holder;
+use crate::proxy::responses::id_owners::IdOwner;
 use crate::proxy::responses::previous;
 
 /// How often a socket is pinged, so that a lost client is noticed and no intermediary drops the socket.
@@ -84,7 +84,7 @@ struct Inbox {
 /// The half that serves the turns and writes to the socket.
 struct TurnRunner<'a> {
     proxy: &'a Arc<Proxy>,
-    opener: &'a Opener,
+    opener: &'a SocketOpener,
     sender: &'a mut Sender,
     inbox: &'a Inbox,
     frames: mpsc::Receiver<HeldFrame>,
@@ -98,14 +98,14 @@ struct TurnRunner<'a> {
 }
 
 /// Serves one socket to its end.
-pub(super) async fn serve(proxy: Arc<Proxy>, opener: Opener, socket: WebSocket) {
+pub(super) async fn serve(proxy: Arc<Proxy>, opener: SocketOpener, socket: WebSocket) {
     let _open = proxy.core.metrics.sockets.enter();
-    if let Err(panic) = background::contain(serve_socket(&proxy, &opener, socket)).await {
+    if let Err(panic) = background::catch_panic(serve_socket(&proxy, &opener, socket)).await {
         log::error!("the WebSocket {} panicked: {panic}", opener.session);
     }
 }
 
-async fn serve_socket(proxy: &Arc<Proxy>, opener: &Opener, socket: WebSocket) {
+async fn serve_socket(proxy: &Arc<Proxy>, opener: &SocketOpener, socket: WebSocket) {
     let (mut sender, mut receiver, mut stopping) = socket.split();
     let (inbox, frames, cancelled) = Inbox::new(proxy.core.config.request_body_limit);
     let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
@@ -182,7 +182,7 @@ fn final_error(reason: CloseReason) -> Option<String> {
 /// Builds the error frame for lack of memory.
 fn no_room() -> String {
     let shape = ErrorShape::new(Dialect::Responses, RequestId::next());
-    refusal::of_response(shape.body_error(&NoRoom.into()))
+    refusal::of_response(shape.body_error(&OutOfBodyMemory.into()))
 }
 
 // === impl Inbox ===
@@ -423,7 +423,7 @@ fn stored_elsewhere(proxy: &Proxy, key_id: Option<KeyId>, id: &str) -> Option<El
         let output = turn.items.iter().map(|item| item.to_string()).collect();
         return Some(Elsewhere::Stored { request: turn.request.clone(), output });
     }
-    (proxy.response_owners.holder(id) == Some(Holder::Key(key_id))).then_some(Elsewhere::Upstream)
+    (proxy.response_owners.holder(id) == Some(IdOwner::Key(key_id))).then_some(Elsewhere::Upstream)
 }
 
 /// Waits until the client cancels this turn.

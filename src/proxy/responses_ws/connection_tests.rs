@@ -42,7 +42,7 @@ async fn served() -> Served {
         values.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let core = Core::start(config::read(&values).unwrap().0).await.unwrap();
     let proxy = Proxy::new(&core, &Jobs::new(&core), Vec::new());
-    let opener = Opener {
+    let opener = SocketOpener {
         headers: HeaderMap::new(),
         query: Query::default(),
         local: true,

@@ -32,7 +32,7 @@ use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
 use super::reply::{ErrorShape, closing};
-use super::socket_opener::Opener;
+use super::socket_opener::SocketOpener;
 
 /// The header in which Codex keeps its turn's state at an upstream, and which it wants back.
 const TURN_STATE: HeaderName = HeaderName::from_static("x-codex-turn-state");
@@ -43,7 +43,7 @@ const SOCKET_BETA: &str = "responses_websockets=";
 /// Serves `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     let shape = ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id);
-    let mut opener = match Opener::let_in(&proxy.core, &request) {
+    let mut opener = match SocketOpener::let_in(&proxy.core, &request) {
         Ok(opener) => opener,
         Err(refused) => {
             proxy.core.note_auth_failure(request.client_ip, &refused.message());

@@ -2,16 +2,16 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `formats` | the dialects to ask in, and which of them an upstream has refused |
+//! | `dialect_order` | the dialects to ask in, and which of them an upstream has refused |
 //! | `downgrade` | what a refusal says about the dialects |
 //! | `recovery` | a refused request rewritten in other words |
-//! | `left_out` | members that models have refused by name, and that are left out for a while |
+//! | `member_refusals` | members that models have refused by name, and that are left out for a while |
 //! | `site_refusals` | which sites have refused a cache key or a WebSocket |
 //! | `token_refusal`, `token_renewal` | whether a token was refused; renewing it and sending the request once more |
 
+pub(super) mod dialect_order;
 pub(super) mod downgrade;
-pub(super) mod formats;
-pub mod left_out;
+pub mod member_refusals;
 pub(super) mod recovery;
 pub(super) mod site_refusals;
 pub(super) mod token_refusal;

@@ -30,7 +30,7 @@ use crate::error_words::requests;
 use crate::platform::Platform;
 
 use crate::proxy::call::Call;
-use crate::proxy::compose::outgoing::Outgoing;
+use crate::proxy::compose::outgoing::PreparedBody;
 use crate::proxy::failure::Failure;
 use crate::proxy::operation::Operation;
 
@@ -79,7 +79,7 @@ const OF_SESSION: [&str; 6] =
 
 /// A way to rewrite a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum RequestRewrite {
     /// Asks for thinking in the other form.
     OtherThinking,
     /// Leaves out unsigned thinking from the conversation; all of it where that is not enough.
@@ -113,16 +113,16 @@ pub(in crate::proxy) struct Recovery {
     sends: usize,
     /// How many of the sends did something other than leave out a named member.
     guesses: usize,
-    tried: Vec<Way>,
+    tried: Vec<RequestRewrite>,
     /// The members that the model said it never accepts, and that are left out.
     unknown: Vec<&'static str>,
     /// The request sent last, when it was a rewritten one; only set after a refusal.
-    last: Option<Box<Sent>>,
+    last: Option<Box<SentBody>>,
     /// The bodies and headers still to be tried at a responses upstream, made from the first request refused that way.
-    shortened: Option<Vec<Sent>>,
+    shortened: Option<Vec<SentBody>>,
 }
 
-struct Sent {
+struct SentBody {
     body: Bytes,
     bare: bool,
 }
@@ -134,56 +134,59 @@ impl Recovery {
         call: &Call,
         (platform, format): (Platform, Dialect),
         failure: &Failure,
-        prepare: impl Fn() -> Option<Outgoing>,
-    ) -> Option<Outgoing> {
+        prepare: impl Fn() -> Option<PreparedBody>,
+    ) -> Option<PreparedBody> {
         if self.sends == MAX_SENDS || !format.is_convertible() {
             return None;
         }
         let mut way = self.way(call, format, failure)?;
         let first = prepare()?;
         let sent = match &self.last {
-            Some(last) => Sent { body: last.body.clone(), bare: last.bare },
-            None => Sent { body: Bytes::from(first.pieces.concat()), bare: first.bare },
+            Some(last) => SentBody { body: last.body.clone(), bare: last.bare },
+            None => SentBody { body: Bytes::from(first.pieces.concat()), bare: first.bare },
         };
         let next = loop {
             self.tried.push(way);
-            let sent = Sent { body: sent.body.clone(), bare: sent.bare };
+            let sent = SentBody { body: sent.body.clone(), bare: sent.bare };
             match self.reworded(way, sent, (call, platform, format), first.stream) {
                 Some(next) => break next,
                 // The refusal may have several causes, and this one does not apply to the request. Each is tried once.
-                None if way != Way::Shorter => way = self.way(call, format, failure)?,
+                None if way != RequestRewrite::Shorter => way = self.way(call, format, failure)?,
                 None => return None,
             }
         };
-        let outgoing =
-            Outgoing { pieces: [next.body.clone(), Bytes::new(), Bytes::new()], bare: next.bare, ..first };
+        let outgoing = PreparedBody {
+            pieces: [next.body.clone(), Bytes::new(), Bytes::new()],
+            bare: next.bare,
+            ..first
+        };
         self.note(way, failure);
         self.last = Some(Box::new(next));
         self.sends += 1;
-        self.guesses += usize::from(!matches!(way, Way::Without(_)));
+        self.guesses += usize::from(!matches!(way, RequestRewrite::Without(_)));
         Some(outgoing)
     }
 
     /// Records what the model says that it never accepts.
-    fn note(&mut self, way: Way, failure: &Failure) {
+    fn note(&mut self, way: RequestRewrite, failure: &Failure) {
         match way {
-            Way::Without(member)
+            RequestRewrite::Without(member)
                 if requests::never_takes_member(&failure.words().as_str().to_ascii_lowercase()) =>
             {
                 self.unknown.push(member);
             }
-            Way::SchemaClosed if !self.tried.contains(&Way::SchemaInWords) => {
+            RequestRewrite::SchemaClosed if !self.tried.contains(&RequestRewrite::SchemaInWords) => {
                 self.unknown.push(optional::OPEN_OBJECTS);
             }
             // Closing the objects was not enough.
-            Way::SchemaInWords => self.unknown.retain(|member| *member != optional::OPEN_OBJECTS),
+            RequestRewrite::SchemaInWords => self.unknown.retain(|member| *member != optional::OPEN_OBJECTS),
             _ => {}
         }
     }
 
     /// Whether the request now goes without a member of that name.
     pub(in crate::proxy) fn leaves_out(&self, member: &'static str) -> bool {
-        self.tried.contains(&Way::Without(member))
+        self.tried.contains(&RequestRewrite::Without(member))
     }
 
     /// Returns the members that the model says it never accepts, and that the request now leaves out.
@@ -192,53 +195,69 @@ impl Recovery {
     }
 
     /// Returns the way that would help against a refusal and has not been tried.
-    fn way(&self, call: &Call, format: Dialect, failure: &Failure) -> Option<Way> {
+    fn way(&self, call: &Call, format: Dialect, failure: &Failure) -> Option<RequestRewrite> {
         let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
         let words = failure.words().as_str();
-        let is_new = |way: Way| !self.tried.contains(&way);
+        let is_new = |way: RequestRewrite| !self.tried.contains(&way);
         let own = format == call.shape.dialect;
-        let without =
-            failure.refused_members(format, own).into_iter().map(Way::Without).find(|way| is_new(*way));
+        let without = failure
+            .refused_members(format, own)
+            .into_iter()
+            .map(RequestRewrite::Without)
+            .find(|way| is_new(*way));
         if self.guesses == MAX_GUESSES {
             return without;
         }
-        let lower = failure.named_limit().map(Way::LowerLimit).filter(|way| is_new(*way));
+        let lower = failure.named_limit().map(RequestRewrite::LowerLimit).filter(|way| is_new(*way));
         let way = match format {
-            Dialect::Messages if is_new(Way::OtherThinking) && failure.refuses_thinking_form() => {
-                Way::OtherThinking
+            Dialect::Messages if is_new(RequestRewrite::OtherThinking) && failure.refuses_thinking_form() => {
+                RequestRewrite::OtherThinking
             }
-            Dialect::Messages if is_new(Way::WithoutThoughts) && failure.refuses_thoughts() => {
-                Way::WithoutThoughts
+            Dialect::Messages if is_new(RequestRewrite::WithoutThoughts) && failure.refuses_thoughts() => {
+                RequestRewrite::WithoutThoughts
             }
-            Dialect::Messages if !own && is_new(Way::SchemaInWords) && failure.refuses_schema() => {
-                if is_new(Way::SchemaClosed) { Way::SchemaClosed } else { Way::SchemaInWords }
+            Dialect::Messages
+                if !own && is_new(RequestRewrite::SchemaInWords) && failure.refuses_schema() =>
+            {
+                if is_new(RequestRewrite::SchemaClosed) {
+                    RequestRewrite::SchemaClosed
+                } else {
+                    RequestRewrite::SchemaInWords
+                }
             }
             Dialect::Messages
                 if own
-                    && is_new(Way::Anew)
+                    && is_new(RequestRewrite::Anew)
                     && call.operation == Operation::Answer
                     && requests::misses_messages(words) =>
             {
-                Way::Anew
+                RequestRewrite::Anew
             }
             Dialect::Gemini | Dialect::Chat
-                if is_new(Way::Signed) && requests::misses_call_signature(words) =>
+                if is_new(RequestRewrite::Signed) && requests::misses_call_signature(words) =>
             {
-                Way::Signed
+                RequestRewrite::Signed
             }
-            Dialect::Responses if is_new(Way::WithoutPrevious) && failure.has_forgotten() => {
-                Way::WithoutPrevious
+            Dialect::Responses if is_new(RequestRewrite::WithoutPrevious) && failure.has_forgotten() => {
+                RequestRewrite::WithoutPrevious
             }
             Dialect::Responses
-                if status == 400 && is_new(Way::WithoutReasoning) && requests::cannot_decrypt(words) =>
+                if status == 400
+                    && is_new(RequestRewrite::WithoutReasoning)
+                    && requests::cannot_decrypt(words) =>
             {
-                Way::WithoutReasoning
+                RequestRewrite::WithoutReasoning
             }
             _ if !own && lower.is_some() => return lower,
             Dialect::Responses if without.is_some() => return without,
-            Dialect::Responses if status == 400 && says_unknown(call, failure, words) => Way::Shorter,
-            _ if matches!(status, 400 | 415) && is_new(Way::Bare) && requests::is_of_content_type(words) => {
-                Way::Bare
+            Dialect::Responses if status == 400 && says_unknown(call, failure, words) => {
+                RequestRewrite::Shorter
+            }
+            _ if matches!(status, 400 | 415)
+                && is_new(RequestRewrite::Bare)
+                && requests::is_of_content_type(words) =>
+            {
+                RequestRewrite::Bare
             }
             _ => return without,
         };
@@ -248,14 +267,14 @@ impl Recovery {
     /// Rewrites the request that was sent; `None` where that would change nothing.
     fn reworded(
         &mut self,
-        way: Way,
-        sent: Sent,
+        way: RequestRewrite,
+        sent: SentBody,
         (call, platform, format): (&Call, Platform, Dialect),
         stream: bool,
-    ) -> Option<Sent> {
+    ) -> Option<SentBody> {
         match way {
-            Way::Bare => return Some(Sent { bare: true, ..sent }),
-            Way::Shorter => {
+            RequestRewrite::Bare => return Some(SentBody { bare: true, ..sent }),
+            RequestRewrite::Shorter => {
                 let left = self.shortened.get_or_insert_with(|| shortened(platform, &sent));
                 return (!left.is_empty()).then(|| left.remove(0));
             }
@@ -263,28 +282,30 @@ impl Recovery {
         }
         let body = Node::parse(std::str::from_utf8(&sent.body).ok()?).ok()?;
         let body = match way {
-            Way::OtherThinking => messages::in_other_thinking_form(&body, asked_effort(call, format)),
-            Way::WithoutThoughts => messages::without_thoughts(&body),
-            Way::SchemaClosed => messages::with_schema_closed(&body).or_else(|| {
-                self.tried.push(Way::SchemaInWords);
+            RequestRewrite::OtherThinking => {
+                messages::in_other_thinking_form(&body, asked_effort(call, format))
+            }
+            RequestRewrite::WithoutThoughts => messages::without_thoughts(&body),
+            RequestRewrite::SchemaClosed => messages::with_schema_closed(&body).or_else(|| {
+                self.tried.push(RequestRewrite::SchemaInWords);
                 messages::with_schema_in_words(&body)
             }),
-            Way::SchemaInWords => messages::with_schema_in_words(&body),
-            Way::Anew => written_anew(&body, stream),
+            RequestRewrite::SchemaInWords => messages::with_schema_in_words(&body),
+            RequestRewrite::Anew => written_anew(&body, stream),
             // Gemini bodies have no `messages`, chat bodies no `contents`.
-            Way::Signed => {
+            RequestRewrite::Signed => {
                 gemini::with_placeholders(&body).map(Bytes::from).or_else(|| chat::with_placeholders(&body))
             }
-            Way::WithoutPrevious => without_previous(&body),
-            Way::WithoutReasoning => responses::without_reasoning(&body),
-            Way::Without(member) => optional::without(format, &body, member),
-            Way::LowerLimit(bound) => output_limit::lowered(format, &body, bound),
-            Way::Shorter | Way::Bare => None,
+            RequestRewrite::WithoutPrevious => without_previous(&body),
+            RequestRewrite::WithoutReasoning => responses::without_reasoning(&body),
+            RequestRewrite::Without(member) => optional::without(format, &body, member),
+            RequestRewrite::LowerLimit(bound) => output_limit::lowered(format, &body, bound),
+            RequestRewrite::Shorter | RequestRewrite::Bare => None,
         };
         let body = body?;
         // The remaining shorter bodies would undo this rewrite.
         self.shortened = None;
-        Some(Sent { body, bare: sent.bare })
+        Some(SentBody { body, bare: sent.bare })
     }
 }
 
@@ -306,7 +327,7 @@ fn says_unknown(call: &Call, failure: &Failure, words: &str) -> bool {
 
 /// Builds the requests that are sent one after the other until one is accepted: fewer and fewer members, then the same
 /// with fewer headers.
-fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
+fn shortened(platform: Platform, sent: &SentBody) -> Vec<SentBody> {
     let body = String::from_utf8_lossy(&sent.body);
     let profile = platform.profile();
     let has_own_fields = OF_RESPONSES.iter().any(|field| json::member(&body, field).is_some());
@@ -318,7 +339,7 @@ fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
         bodies.push(only(&[&STRICT[..], store].concat()));
     }
     bodies.dedup();
-    let with = |bare: bool| bodies.iter().map(move |body| Sent { body: body.clone(), bare });
+    let with = |bare: bool| bodies.iter().map(move |body| SentBody { body: body.clone(), bare });
     let all = with(sent.bare).chain(with(true).filter(|_| !sent.bare));
     all.filter(|next| next.bare != sent.bare || next.body != sent.body).collect()
 }

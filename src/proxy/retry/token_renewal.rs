@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::jobs::oauth::renewal::{renew, renew_doubted};
 use crate::proxy::Proxy;
 use crate::routing::Channel;
-use crate::upstream::Repeat;
+use crate::upstream::RetryScope;
 
 use super::token_refusal::TokenRefusal;
 use crate::proxy::attempt::{Attempt, Choice};
@@ -39,7 +39,7 @@ pub(in crate::proxy) async fn renewed(
 ) -> Option<Arc<Channel>> {
     let refusal = failure.token_refusal().filter(|_| channel.account.oauth)?;
     let stale = channel.credential.as_ref()?.secret();
-    if failure.may_repeat(call.work()) != Repeat::Here || call.has_renewed.swap(true, Relaxed) {
+    if failure.retry_scope(call.work()) != RetryScope::Here || call.has_renewed.swap(true, Relaxed) {
         return None;
     }
     let id = channel.account.id;

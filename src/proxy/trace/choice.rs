@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::core::Core;
 use crate::dialect::Dialect;
-use crate::ids::{ChannelId, ServedBy};
+use crate::ids::{ChannelId, ChannelOrMember};
 use crate::routing::Channel;
 use crate::store::debug_traces::DebugTrace;
 use crate::time::now_ms;
@@ -70,8 +70,8 @@ fn asked_path(call: &Call) -> String {
 /// Returns the channel that served the conversation last; for a member of a route unit, the channel that stands for the unit.
 fn sticky_hit(core: &Core, call: &Call) -> Option<ChannelId> {
     match call.session.as_ref()?.channel(core)? {
-        ServedBy::Channel(id) => Some(id),
-        ServedBy::Member(account) => {
+        ChannelOrMember::Channel(id) => Some(id),
+        ChannelOrMember::Member(account) => {
             let snapshot = core.snapshot.load();
             let found = snapshot.lookup(&call.envelope.model, call.caller.policy())?;
             let has_it =

@@ -11,9 +11,9 @@ use hyper::header::{
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
-use crate::proxy::download::{Download, never_shown};
+use crate::proxy::download::{Download, force_download};
 use crate::proxy::headers;
-use crate::proxy::reply::either;
+use crate::proxy::reply::response_of;
 
 use super::lookup::{find, refused, shape};
 use super::upstream::{self, Resource};
@@ -23,7 +23,7 @@ const FORWARDED: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_RANGE, ACCEPT_RANGES, 
 
 /// Serves `GET /v1/videos/{id}/content`. The answer is a download, never shown: a page would run as one of ours.
 pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(download(&proxy, &request, &caller).await)
+    response_of(download(&proxy, &request, &caller).await)
 }
 
 async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
@@ -50,7 +50,7 @@ async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Res
     }
     let octets = HeaderValue::from_static("application/octet-stream");
     response.headers_mut().entry(CONTENT_TYPE).or_insert(octets);
-    never_shown(response.headers_mut());
+    force_download(response.headers_mut());
     *response.body_mut() = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
     Ok(response)
 }

@@ -41,7 +41,7 @@ pub(in crate::proxy) async fn store_mapping(
     let failed = |why: &dyn std::fmt::Display| {
         // The upstream renders the video all the same: an operator may find it there.
         log::error!("video {:?} of site {} could not be stored: {why}", created.upstream_id, site.name);
-        call.shape.made_and_lost("The video was created, but its id could not be stored")
+        call.shape.creation_lost("The video was created, but its id could not be stored")
     };
     let endpoint = site.endpoints.iter().find(|endpoint| endpoint.id == created.endpoint);
     let Some((endpoint, public_id)) = endpoint.zip(new_id(now_ms())) else {

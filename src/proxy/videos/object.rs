@@ -16,7 +16,7 @@ use crate::proxy::forms;
 use crate::proxy::headers;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::relay::renamed;
-use crate::proxy::reply::either;
+use crate::proxy::reply::response_of;
 use crate::proxy::resource_upstream::{ResourceUpstream, Unreachable};
 use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::store::{self, Store};
@@ -38,12 +38,12 @@ pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller
 
 /// Serves `GET /v1/videos/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(retrieve(&proxy, &request, &caller).await)
+    response_of(retrieve(&proxy, &request, &caller).await)
 }
 
 /// Serves `DELETE /v1/videos/{id}`.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(remove(&proxy, &request, &caller).await)
+    response_of(remove(&proxy, &request, &caller).await)
 }
 
 async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {

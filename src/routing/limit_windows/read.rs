@@ -13,7 +13,7 @@ const PLANS: [&str; 2] = [FIVE_HOURS, SEVEN_DAYS];
 
 /// The values of one window's headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Told {
+struct WindowHeaders {
     percent: Option<f64>,
     limit: Option<f64>,
     remaining: Option<f64>,
@@ -23,13 +23,13 @@ struct Told {
 
 /// The limit headers of an answer, sorted by window.
 #[derive(Default)]
-struct Gathered {
+struct LimitHeaders {
     /// Codex's primary and secondary window.
-    codex: [Told; 2],
+    codex: [WindowHeaders; 2],
     /// The windows of a plan, in the order of [`PLANS`].
-    plans: [Told; 2],
+    plans: [WindowHeaders; 2],
     /// The windows of counted limits, in the order of [`COUNTED`].
-    counted: [Told; 4],
+    counted: [WindowHeaders; 4],
 }
 
 /// Returns the windows in the headers of an answer that are still in force. Most answers have none, which shows by the
@@ -46,7 +46,7 @@ pub fn told<'h>(
     source: WindowSource,
     now: Millis,
 ) -> Vec<LimitWindow> {
-    let mut gathered: Option<Box<Gathered>> = None;
+    let mut gathered: Option<Box<LimitHeaders>> = None;
     for (name, value) in headers {
         let Some((family, rest)) = Family::of(name) else { continue };
         let text = std::str::from_utf8(value).ok().map(str::trim).filter(|text| text.len() <= MAX_LENGTH);
@@ -78,7 +78,7 @@ impl Family {
     }
 }
 
-impl Gathered {
+impl LimitHeaders {
     fn put(&mut self, family: Family, name: &str, value: &str, now: Millis) {
         let number = || value.parse::<f64>().ok().filter(|number| number.is_finite());
         match family {
@@ -145,7 +145,7 @@ impl Gathered {
 }
 
 /// Names the two windows of Codex: the shorter one is the five-hour window.
-fn codex_names([primary, secondary]: [Told; 2]) -> [&'static str; 2] {
+fn codex_names([primary, secondary]: [WindowHeaders; 2]) -> [&'static str; 2] {
     let [short, long] = PLANS;
     let primary_is_short = match (primary.minutes, secondary.minutes) {
         (Some(one), Some(other)) => one <= other,
@@ -156,7 +156,7 @@ fn codex_names([primary, secondary]: [Told; 2]) -> [&'static str; 2] {
     if primary_is_short { [short, long] } else { [long, short] }
 }
 
-impl Told {
+impl WindowHeaders {
     fn window(self, name: &str, source: WindowSource, now: Millis) -> Option<LimitWindow> {
         let counted = || {
             let (limit, remaining) = (self.limit.filter(|limit| *limit > 0.0)?, self.remaining?);

@@ -46,7 +46,7 @@ pub(super) struct Words {
     pub dialect: SqlDialect,
     pub begin: &'static str,
     /// Statements after which everything is read as of one moment.
-    pub stand_still: &'static [&'static str],
+    pub begin_snapshot: &'static [&'static str],
     /// The query for the names of the existing tables.
     pub tables: &'static str,
     /// The query for the names of a table's columns, in order.
@@ -56,10 +56,10 @@ pub(super) struct Words {
     /// The start of a statement that drops a temporary table if it exists.
     pub drop_temporary: &'static str,
     /// The query for the highest id ever given to a row of a table, even if deleted.
-    pub last_number: &'static str,
+    pub highest_id: &'static str,
     /// The statement that makes the ids of `{table}` continue after the highest one, on databases where rows inserted with
     /// an id do not move the counter.
-    pub count_on: Option<&'static str>,
+    pub advance_ids: Option<&'static str>,
     /// Whether a transaction can roll back schema changes.
     pub undoes_schema: bool,
 }

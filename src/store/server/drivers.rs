@@ -11,11 +11,11 @@ use super::postgres;
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::store::connection::Connection;
 use crate::store::error::OpenError;
-use crate::store::opened::Opened;
+use crate::store::opened::OpenedDatabase;
 use crate::store::options::StoreOptions;
 
 /// Opens a database on a server, and waits for a server that is not reachable yet.
-pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError> {
+pub(in crate::store) fn open(options: &StoreOptions) -> Result<OpenedDatabase, OpenError> {
     match options.kind {
         #[cfg(feature = "postgres")]
         DatabaseKind::Postgres => {

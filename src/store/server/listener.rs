@@ -13,9 +13,9 @@ use tokio_postgres::AsyncMessage;
 use super::address::ServerAddress;
 use super::postgres::{self, PostgresAddress};
 use super::session::DIALLING;
+use crate::store::change_signals::ChangeSignals;
 use crate::store::connection::Listen;
 use crate::store::error::{OpenError, Result};
-use crate::store::news::News;
 
 /// The time from a lost connection to the next attempt. The instance also looks for changes by itself.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
     }))
 }
 
-fn listen(address: &PostgresAddress, news: &Arc<News>) {
+fn listen(address: &PostgresAddress, news: &Arc<ChangeSignals>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -62,7 +62,7 @@ fn listen(address: &PostgresAddress, news: &Arc<News>) {
 }
 
 /// Passes notifications on until the connection is lost.
-async fn hear(address: &PostgresAddress, news: &News) -> Result<()> {
+async fn hear(address: &PostgresAddress, news: &ChangeSignals) -> Result<()> {
     let dialled = timeout(DIALLING, postgres::dial_any(address)).await;
     let (client, mut connection) =
         dialled.map_err(|_| super::session::unreachable("it does not answer"))??;

@@ -26,40 +26,40 @@ pub(super) enum Series {
 }
 
 /// The identity of a writer, and the number of changes it has made.
-pub(super) struct Marks {
+pub(super) struct CommitMarks {
     writer: String,
     changes: u64,
 }
 
 /// The mark of one transaction.
 #[derive(Debug, Clone)]
-pub(super) struct Mark {
+pub(super) struct CommitMark {
     writer: String,
     number: i64,
 }
 
-// === impl Marks ===
+// === impl CommitMarks ===
 
-impl Marks {
+impl CommitMarks {
     /// Inserts the marks of a new writer.
     pub(super) async fn begin<C: Client>(client: &mut C) -> Result<Self> {
         let marks = Self { writer: crate::uuid::v4(), changes: 0 };
         let forget = [Arg::Int(now_ms() - FORGOTTEN_AFTER)];
         client.execute("DELETE FROM writer_marks WHERE written_at < ?", &forget).await?;
         for series in [Series::Changes, Series::Groups] {
-            Mark { writer: marks.named(series), number: 0 }.insert(client).await?;
+            CommitMark { writer: marks.named(series), number: 0 }.insert(client).await?;
         }
         Ok(marks)
     }
 
     /// Returns the mark of the next change.
-    pub(super) fn next_change(&mut self) -> Mark {
+    pub(super) fn next_change(&mut self) -> CommitMark {
         self.changes += 1;
         self.mark(Series::Changes, self.changes)
     }
 
     /// Returns the mark of a group, which keeps its number however often it is tried.
-    pub(super) fn group(&self, number: u64) -> Mark {
+    pub(super) fn group(&self, number: u64) -> CommitMark {
         self.mark(Series::Groups, number)
     }
 
@@ -72,8 +72,8 @@ impl Marks {
         Ok(())
     }
 
-    fn mark(&self, series: Series, number: u64) -> Mark {
-        Mark { writer: self.named(series), number: i64::try_from(number).unwrap_or(i64::MAX) }
+    fn mark(&self, series: Series, number: u64) -> CommitMark {
+        CommitMark { writer: self.named(series), number: i64::try_from(number).unwrap_or(i64::MAX) }
     }
 
     fn named(&self, series: Series) -> String {
@@ -85,9 +85,9 @@ impl Marks {
     }
 }
 
-// === impl Mark ===
+// === impl CommitMark ===
 
-impl Mark {
+impl CommitMark {
     /// Sets the mark in the transaction that has begun; returns false when the database already has that
     /// transaction.
     pub(super) async fn set<C: Client>(&self, client: &mut C) -> Result<bool> {

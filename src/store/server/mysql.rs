@@ -82,7 +82,7 @@ impl Client for MysqlClient {
     const WORDS: Words = Words {
         dialect: SqlDialect::Mysql,
         begin: "START TRANSACTION",
-        stand_still: &[
+        begin_snapshot: &[
             "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
             "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         ],
@@ -90,9 +90,9 @@ impl Client for MysqlClient {
         columns: "SELECT column_name FROM information_schema.columns \
                   WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position",
         drop_temporary: "DROP TEMPORARY TABLE IF EXISTS",
-        last_number: "SELECT CAST(auto_increment AS SIGNED) - 1 FROM information_schema.tables \
+        highest_id: "SELECT CAST(auto_increment AS SIGNED) - 1 FROM information_schema.tables \
                       WHERE table_schema = DATABASE() AND table_name = ?",
-        count_on: None,
+        advance_ids: None,
         undoes_schema: false,
         tell: None,
     };

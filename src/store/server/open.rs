@@ -8,7 +8,7 @@ use crate::config::{DatabaseKind, DatabaseTls};
 use crate::store::connection::{Connection, Listen, Opener};
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::migrate;
-use crate::store::opened::Opened;
+use crate::store::opened::OpenedDatabase;
 use crate::store::options::StoreOptions;
 use crate::store::seal::Sealer;
 use crate::store::seal::keyring::Derivation;
@@ -32,7 +32,7 @@ pub(super) fn open(
     options: &StoreOptions,
     dialler: Dialler,
     listener: Listener,
-) -> Result<Opened, OpenError> {
+) -> Result<OpenedDatabase, OpenError> {
     thread::scope(|scope| {
         let opening = scope.spawn(|| open_here(options, dialler, listener));
         opening
@@ -54,7 +54,11 @@ pub(super) fn connect(
         .map_err(|error| OpenError::Unusable(format!("cannot open the database {shown}: {error}")))
 }
 
-fn open_here(options: &StoreOptions, dialler: Dialler, listener: Listener) -> Result<Opened, OpenError> {
+fn open_here(
+    options: &StoreOptions,
+    dialler: Dialler,
+    listener: Listener,
+) -> Result<OpenedDatabase, OpenError> {
     let address = ServerAddress::read(options.kind, &options.db_url, &options.tls)?;
     let shown = address.to_string();
     let listen = listener(&address)?;
@@ -68,7 +72,7 @@ fn open_here(options: &StoreOptions, dialler: Dialler, listener: Listener) -> Re
     connection.select(unlock, &[]).map_err(unusable)?;
     let sealer = sealer?;
     connection.mark_changes().map_err(unusable)?;
-    Ok(Opened { connection, opener: Some(dial), listen, sealer, first_keys: None, lock: None })
+    Ok(OpenedDatabase { connection, opener: Some(dial), listen, sealer, first_keys: None, lock: None })
 }
 
 /// Returns the statements that take and release the lock by which instances take turns. Its name is used by no

@@ -80,14 +80,14 @@ impl Client for PostgresClient {
     const WORDS: Words = Words {
         dialect: SqlDialect::Postgres,
         begin: "BEGIN",
-        stand_still: &["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM settings"],
+        begin_snapshot: &["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM settings"],
         tables: "SELECT CAST(table_name AS TEXT) FROM information_schema.tables \
                  WHERE table_schema = current_schema()",
         columns: "SELECT CAST(column_name AS TEXT) FROM information_schema.columns \
                   WHERE table_schema = current_schema() AND CAST(table_name AS TEXT) = ? ORDER BY ordinal_position",
         drop_temporary: "DROP TABLE IF EXISTS",
-        last_number: "SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence(?, 'id') AS regclass))",
-        count_on: Some(
+        highest_id: "SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence(?, 'id') AS regclass))",
+        advance_ids: Some(
             "SELECT setval(s, n) FROM (SELECT CAST(pg_get_serial_sequence('{table}', 'id') AS regclass) AS s, \
              GREATEST(MAX(id), pg_sequence_last_value(CAST(pg_get_serial_sequence('{table}', 'id') AS regclass))) AS n \
              FROM {table}) numbers WHERE n > 0",
@@ -168,7 +168,7 @@ impl PostgresClient {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
         }
-        let spelled = SqlDialect::Postgres.spell(sql);
+        let spelled = SqlDialect::Postgres.translate(sql);
         let statement = self.client.prepare(&spelled).await.map_err(failed)?;
         if self.prepared.len() >= MOST_PREPARED {
             self.prepared.clear();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::client::Client;
-use super::marks::{Mark, Marks};
+use super::marks::{CommitMark, CommitMarks};
 use super::session::{Session, pause};
 use super::staged;
 use crate::store::connection::{Applied, Connection, MigrateError, Script};
@@ -29,7 +29,7 @@ const TRIES: u32 = 5;
 pub(super) struct Remote<C: Client> {
     session: Session<C>,
     /// Set on the connection that makes every change.
-    marks: Option<Marks>,
+    marks: Option<CommitMarks>,
 }
 
 // === impl Remote ===
@@ -60,7 +60,7 @@ impl<C: Client> Remote<C> {
     fn transaction<T: Default>(
         &mut self,
         most: Duration,
-        mark: Option<Mark>,
+        mark: Option<CommitMark>,
         work: impl AsyncFn(&mut C) -> Result<T>,
     ) -> Result<T> {
         let (mut tries, mut was_lost) = (0, false);
@@ -84,7 +84,7 @@ impl<C: Client> Remote<C> {
 /// Runs one attempt of a transaction that has begun: everything is committed, or nothing.
 async fn attempt<C: Client, T>(
     client: &mut C,
-    mark: Option<&Mark>,
+    mark: Option<&CommitMark>,
     work: &impl AsyncFn(&mut C) -> Result<T>,
     given: &mut Option<T>,
 ) -> Result<()> {
@@ -143,8 +143,8 @@ async fn announce<C: Client>(client: &mut C, changed: &[Scope]) -> Result<Vec<Ve
 }
 
 /// Makes the ids of new rows continue after those of rows inserted with an id.
-async fn count_on<C: Client>(client: &mut C) -> Result<()> {
-    let Some(sql) = C::WORDS.count_on else { return Ok(()) };
+async fn advance_ids<C: Client>(client: &mut C) -> Result<()> {
+    let Some(sql) = C::WORDS.advance_ids else { return Ok(()) };
     for table in migrate::tables().iter().filter(|table| table.is_numbered) {
         client.script(&sql.replace("{table}", table.name)).await?;
     }
@@ -178,7 +178,7 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn mark_changes(&mut self) -> Result<()> {
-        self.marks = Some(self.session.run_again(QUESTION, async |client| Marks::begin(client).await)?);
+        self.marks = Some(self.session.run_again(QUESTION, async |client| CommitMarks::begin(client).await)?);
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn apply(&mut self, statements: &[Statement], changed: &[Scope]) -> Result<Applied> {
-        let mark = self.marks.as_mut().map(Marks::next_change);
+        let mark = self.marks.as_mut().map(CommitMarks::next_change);
         self.transaction(CHANGE, mark, async |client| {
             let outcomes = run(client, statements).await?;
             // Comes last, so that others who change the same scope only wait from here on.
@@ -256,9 +256,9 @@ impl<C: Client> Connection for Remote<C> {
         }
     }
 
-    fn stand_still(&mut self) -> Result<()> {
+    fn begin_snapshot(&mut self) -> Result<()> {
         self.session.run_again(QUESTION, async |client| {
-            for sql in C::WORDS.stand_still {
+            for sql in C::WORDS.begin_snapshot {
                 client.script(sql).await?;
             }
             Ok(())
@@ -268,24 +268,24 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied> {
-        let mark = self.marks.as_mut().map(Marks::next_change);
+        let mark = self.marks.as_mut().map(CommitMarks::next_change);
         self.transaction(LONG, mark, async |client| {
             staged::fill(client, file).await?;
             let outcomes = run(client, statements).await?;
             staged::clear(client).await?;
-            count_on(client).await?;
+            advance_ids(client).await?;
             let versions = announce(client, &SCOPES).await?;
             Ok(Applied { outcomes, versions })
         })
     }
 
-    fn last_number(&mut self, table: &str) -> Result<i64> {
-        let rows = self.select(C::WORDS.last_number, &[table.into()])?;
+    fn highest_id(&mut self, table: &str) -> Result<i64> {
+        let rows = self.select(C::WORDS.highest_id, &[table.into()])?;
         Ok(rows.first().map_or(Ok(None), |row| row.fields().opt_int())?.unwrap_or(0))
     }
 
-    fn count_on(&mut self) -> Result<()> {
-        self.session.run(LONG, async |client| count_on(client).await)
+    fn advance_ids(&mut self) -> Result<()> {
+        self.session.run(LONG, async |client| advance_ids(client).await)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::client::Client;
 use crate::store::error::Result;
 use crate::store::migrate::expand;
-use crate::store::sql::{Arg, Value, marks};
+use crate::store::sql::{Arg, Value, placeholders};
 use crate::store::sqlite::connection::owned;
 use crate::store::staging::tables::{Kind, TABLES, Table};
 
@@ -108,7 +108,7 @@ async fn copy<C: Client>(
     let mut query = staged.prepare(&format!("SELECT {names} FROM {name} {condition}"))?;
     let mut rows = query.query([])?;
     let into = |rows: usize| {
-        let row = format!("({})", marks(columns.len()));
+        let row = format!("({})", placeholders(columns.len()));
         format!("INSERT INTO staged_{name} ({names}) VALUES {}", vec![row; rows].join(", "))
     };
     let (many, one) = (into(TOGETHER), into(1));

@@ -45,14 +45,14 @@ pub struct Source {
     system_proxy_url: Option<String>,
     /// The route of each channel.
     owners: FastMap<ChannelId, RouteId>,
-    accounts: FastMap<AccountId, Known>,
+    accounts: FastMap<AccountId, KnownAccount>,
     /// The route units that accounts are in. Any change of a unit causes a full load.
     units: FastMap<AccountId, UnitId>,
     /// The endpoint ids of each site's pool, including those that are switched off.
     endpoints: FastMap<SiteId, Vec<EndpointId>>,
 }
 
-struct Known {
+struct KnownAccount {
     site_id: SiteId,
     /// `None` until a channel uses it: accounts that serve nothing can be very many.
     account: Option<Arc<Account>>,
@@ -139,7 +139,9 @@ impl Source {
                 own_credentials.extend(builder.own_credential(&row).map(|own| (row.id, own)));
                 Arc::new(builder.account(&row, site, Some(site_row)))
             });
-            source.accounts.insert(row.id, Known { site_id: row.site_id, account, channels: Vec::new() });
+            source
+                .accounts
+                .insert(row.id, KnownAccount { site_id: row.site_id, account, channels: Vec::new() });
             None
         })
         .await?;
@@ -219,7 +221,7 @@ impl Source {
         let mut account_ids = touched.accounts.clone();
         if !sites.is_empty() {
             // An account that serves nothing does not depend on its site, but is deleted with it.
-            let is_on_them = |known: &Known| {
+            let is_on_them = |known: &KnownAccount| {
                 let site = sites.get(&known.site_id);
                 site.is_some_and(|site| site.is_none() || known.account.is_some())
             };
@@ -266,7 +268,7 @@ impl Source {
         let mut other_sites = BTreeMap::new();
         for row in accounts.values().chain(other_accounts.values().filter(|row| !self.serves(row.id))) {
             let is_known = sites.contains_key(&row.site_id) || other_sites.contains_key(&row.site_id);
-            if !is_known && (row.goes_its_own_way() || self.snapshot.site(row.site_id).is_none()) {
+            if !is_known && (row.has_own_proxy() || self.snapshot.site(row.site_id).is_none()) {
                 other_sites.extend(sites::get(store, row.site_id).await?.map(|site| (row.site_id, site)));
             }
         }
@@ -359,7 +361,7 @@ impl Source {
             live.forget_account(*id);
         }
         for row in rows.accounts.values().chain(rows.other_accounts.values()) {
-            let unknown = || Known { site_id: row.site_id, account: None, channels: Vec::new() };
+            let unknown = || KnownAccount { site_id: row.site_id, account: None, channels: Vec::new() };
             self.accounts.entry(row.id).or_insert_with(unknown).site_id = row.site_id;
         }
         for (id, account) in new {

@@ -181,12 +181,12 @@ impl connection::Connection for Sqlite {
         transaction.commit().map_err(failed("commit"))
     }
 
-    fn stand_still(&mut self) -> Result<()> {
+    fn begin_snapshot(&mut self) -> Result<()> {
         // SQLite fixes the visible state with the first read.
         Ok(self.connection.execute_batch("BEGIN; SELECT count(*) FROM settings;")?)
     }
 
-    fn last_number(&mut self, table: &str) -> Result<i64> {
+    fn highest_id(&mut self, table: &str) -> Result<i64> {
         let rows = self.select("SELECT seq FROM sqlite_sequence WHERE name = ?", &[table.into()])?;
         rows.first().map_or(Ok(0), |row| row.fields().int())
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::aside::give_way;
+use crate::idle_thread::yield_thread;
 use crate::store::error::{OpenError, Result};
 
 /// The number of steps of SQLite's virtual machine after which a statement gives way: some tens of
@@ -66,7 +66,7 @@ pub(in crate::store) fn give_way_within(connection: &mut Connection) -> rusqlite
     connection.progress_handler(
         TURN,
         Some(|| {
-            give_way();
+            yield_thread();
             false
         }),
     )

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use super::connection::Sqlite;
+use super::file_state;
 use super::location::{self, Location};
-use super::traces;
 use crate::config::Synchronous;
 use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError};
 use crate::store::migrate;
-use crate::store::opened::Opened;
+use crate::store::opened::OpenedDatabase;
 use crate::store::options::StoreOptions;
 use crate::store::seal::keyring::Derivation;
 
-pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError> {
+pub(in crate::store) fn open(options: &StoreOptions) -> Result<OpenedDatabase, OpenError> {
     let location = Location::parse(&options.db_url, &options.data_dir);
     let lock = location::lock(&location)?;
     location::keep_temporary_files_in(&options.data_dir);
-    let trace = traces::find(&location, lock.as_ref())?;
+    let trace = file_state::find(&location, lock.as_ref())?;
     // A new database has nothing sealed: its opening only waits for the disk, while the key derivation runs in
     // parallel.
     let is_new = location.is_empty();
@@ -36,7 +36,7 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError
     } else {
         (derivation.finish(&mut connection, options)?, None)
     };
-    traces::leave(lock.as_ref())
+    file_state::leave(lock.as_ref())
         .map_err(|error| OpenError::Unusable(format!("cannot write the lock of {location}: {error}")))?;
     if options.synchronous == Synchronous::Full && location != Location::Memory {
         connection
@@ -49,5 +49,5 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError
             Err(error) => Err(Error::from(error)),
         })
     });
-    Ok(Opened { connection: Box::new(connection), opener, listen: None, sealer, first_keys, lock })
+    Ok(OpenedDatabase { connection: Box::new(connection), opener, listen: None, sealer, first_keys, lock })
 }

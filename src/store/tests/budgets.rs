@@ -6,7 +6,7 @@ use super::super::keys::{BudgetSettings, KeySettings};
 use super::super::{budgets, keys, quota};
 use super::*;
 use crate::ids::KeyId;
-use crate::keys::{Bounds, Budget, BudgetLive, KeyLimits, KeyLive, KeyTable, NotTaken, Period, Used};
+use crate::keys::{Bounds, Budget, BudgetLive, BudgetRefusal, KeyLimits, KeyLive, KeyTable, Period, Used};
 use crate::money::Usd;
 use crate::time::{Millis, now_ms, parse};
 
@@ -28,8 +28,8 @@ async fn passes(store: &Store, live: &Arc<BudgetLive>, period: Period, most: i64
     for _ in 0..4 {
         match limits.take("model", now) {
             Ok(mask) => return mask == 1,
-            Err(NotTaken::Over(_)) => return false,
-            Err(NotTaken::NotReady(_)) => {
+            Err(BudgetRefusal::Over(_)) => return false,
+            Err(BudgetRefusal::NotReady(_)) => {
                 budgets::open(store, KEY, (live, period), now).await.unwrap();
                 quota::reserve_in_window(store, KEY, live, most).await.unwrap();
             }

@@ -1,6 +1,6 @@
 //! Coordination of several instances on one database.
 
-use super::super::leases::{self, Taken};
+use super::super::leases::{self, LeaseOutcome};
 use super::super::{instances, job_runs, settings};
 use super::*;
 use crate::fence::Fence;
@@ -12,9 +12,9 @@ async fn put(store: &Store, name: &str) -> Result<()> {
 }
 
 #[track_caller]
-fn ours(taken: Taken) -> Fence {
+fn ours(taken: LeaseOutcome) -> Fence {
     match taken {
-        Taken::Ours(fence) => fence,
+        LeaseOutcome::Ours(fence) => fence,
         other => panic!("{other:?}"),
     }
 }
@@ -25,12 +25,12 @@ async fn a_change_under_a_lease_that_another_instance_has_taken_is_refused() {
     let one = dir.open();
     if !database::is_on_server() {
         let taken = leases::take(&one, "job", "one", LONG).await.unwrap();
-        assert!(matches!(taken, Taken::Alone), "SQLite serves one process");
+        assert!(matches!(taken, LeaseOutcome::Alone), "SQLite serves one process");
         return;
     }
     let other = dir.open();
     let mine = ours(leases::take(&one, "job", "one", LONG).await.unwrap());
-    assert!(matches!(leases::take(&other, "job", "other", LONG).await, Ok(Taken::Elsewhere)));
+    assert!(matches!(leases::take(&other, "job", "other", LONG).await, Ok(LeaseOutcome::Elsewhere)));
     assert_eq!(ours(leases::take(&one, "job", "one", LONG).await.unwrap()).token(), mine.token());
     assert_eq!(mine.guard(put(&one, "first")).await, Some(Ok(())));
     assert_eq!(mine.guard(async { one.batch(Vec::new()).await }).await, Some(Ok(Vec::new())));
@@ -85,7 +85,7 @@ async fn instances_are_listed_while_they_say_that_they_are_there() {
         last_seen_at: 0,
     };
     let listed = async |of: &str, at| {
-        let all = instances::show_up(&store, &instance(of, at)).await.unwrap();
+        let all = instances::report_alive(&store, &instance(of, at)).await.unwrap();
         all.into_iter().map(|one| one.id).collect::<Vec<_>>()
     };
     assert_eq!(listed("b", 2).await, ["b"]);

@@ -392,7 +392,7 @@ async fn a_model_that_is_found_as_it_was_is_not_written() {
         let changed = store.batch(batch).await.unwrap();
         changed.iter().map(|outcome| outcome.rows).sum::<u64>()
     };
-    let check = |available| availability::Checked { available, latency_ms: Some(40), at: 1 };
+    let check = |available| availability::ProbeRecord { available, latency_ms: Some(40), at: 1 };
     assert_eq!(replace(&found(&["a", "b", "c"], 40)).await, 3);
     // MySQL counts a row that an upsert changes twice.
     let is_written = |counted: u64, rows: u64| match dialect {

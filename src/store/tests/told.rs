@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
-use crate::store::others;
+use crate::store::instance_changes;
 use crate::store::versions::Scope;
 
 /// Only limits how long a failing test takes.
@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(15);
 
 async fn changed(store: &Store) -> Vec<Scope> {
     let versions = store.database().versions();
-    let found = others::look(store).await.expect("a look");
+    let found = instance_changes::look(store).await.expect("a look");
     found.iter().for_each(|version| versions.taken_over(*version));
     found.into_iter().map(|version| version.scope).collect()
 }
@@ -50,8 +50,8 @@ async fn postgresql_tells_of_a_change_by_itself() {
         _ => return,
     };
     // The first notification only says that it is now listening.
-    timeout(SOON, other.database().news()).await.expect("it listens");
+    timeout(SOON, other.database().changes_signalled()).await.expect("it listens");
     sites::insert(&one, site("blue")).await.expect("a site");
-    timeout(SOON, other.database().news()).await.expect("it is told");
+    timeout(SOON, other.database().changes_signalled()).await.expect("it is told");
     assert_eq!(changed(&other).await, [Scope::Routing]);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::aside::step_back;
+use crate::idle_thread::lower_priority_slightly;
 use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, Result};
 use crate::store::sql::{Row, Value};
@@ -94,9 +94,9 @@ impl Readers {
     }
 
     /// Opens a separate connection that keeps seeing what is committed now for as long as it lives.
-    pub(in crate::store) fn moment(&self) -> Result<Box<dyn Connection>> {
+    pub(in crate::store) fn read_view(&self) -> Result<Box<dyn Connection>> {
         let mut connection = (self.open)()?;
-        connection.stand_still()?;
+        connection.begin_snapshot()?;
         Ok(connection)
     }
 
@@ -107,7 +107,7 @@ impl Readers {
     }
 
     fn serve(&self) {
-        step_back();
+        lower_priority_slightly();
         let mut connection: Option<Box<dyn Connection>> = None;
         while let Some(request) = self.next() {
             let answer = match &mut connection {

@@ -29,15 +29,15 @@ const FREE_TIERS: [&str; 2] = ["free", "legacy"];
 
 /// How often to ask whether something is done, and how long to rest in between.
 #[derive(Clone, Copy)]
-struct Patience {
+struct PollSchedule {
     asks: u32,
     rest: Duration,
 }
 
-const WITH_PROJECT: Patience = Patience { asks: 6, rest: Duration::from_secs(5) };
-const WITHOUT_PROJECT: Patience = Patience { asks: 15, rest: Duration::from_secs(2) };
-const OF_ANTIGRAVITY: Patience = Patience { asks: 5, rest: Duration::from_secs(2) };
-const WHILE_ENABLING: Patience = Patience { asks: 10, rest: Duration::from_secs(1) };
+const WITH_PROJECT: PollSchedule = PollSchedule { asks: 6, rest: Duration::from_secs(5) };
+const WITHOUT_PROJECT: PollSchedule = PollSchedule { asks: 15, rest: Duration::from_secs(2) };
+const OF_ANTIGRAVITY: PollSchedule = PollSchedule { asks: 5, rest: Duration::from_secs(2) };
+const WHILE_ENABLING: PollSchedule = PollSchedule { asks: 10, rest: Duration::from_secs(1) };
 
 /// Returns the e-mail address of the account that a token is for.
 pub(super) async fn email_of(provider: &ProviderClient<'_>, token: &Secret) -> Result<String, TokenError> {
@@ -195,7 +195,7 @@ async fn onboard(
     tier: &str,
     metadata: &Value,
     project: Option<&str>,
-    patience: Patience,
+    patience: PollSchedule,
 ) -> Result<Option<Value>, TokenError> {
     let mut body = json!({"tierId": tier, "metadata": metadata});
     if let Some(project) = project {

@@ -47,7 +47,7 @@ const ANTIGRAVITY_ADDRESSES: [&str; 3] = [
 ];
 
 /// The credentials and the address that models are asked for with.
-pub struct Reach<'a> {
+pub struct ModelsAccess<'a> {
     pub access_token: &'a Secret,
     pub account_key: Option<&'a str>,
     pub project_id: Option<&'a str>,
@@ -63,7 +63,7 @@ pub struct Reach<'a> {
 /// When there is none, with the cause.
 pub async fn list_models(
     provider: &ProviderClient<'_>,
-    reach: &Reach<'_>,
+    reach: &ModelsAccess<'_>,
 ) -> Result<Vec<String>, DiscoveryError> {
     let asking = async {
         let mut failure = None;
@@ -86,7 +86,7 @@ pub async fn list_models(
 }
 
 /// Returns the addresses to ask. Where an operator names an address other than the vendor's, no other is asked.
-fn addresses<'a>(provider: OAuthProvider, reach: &'a Reach<'_>) -> Vec<&'a str> {
+fn addresses<'a>(provider: OAuthProvider, reach: &'a ModelsAccess<'_>) -> Vec<&'a str> {
     let own: Vec<&str> = reach.addresses.iter().map(String::as_str).collect();
     let is_vendor = |address: &&str| ANTIGRAVITY_ADDRESSES.contains(&address.trim_end_matches('/'));
     if provider != OAuthProvider::Antigravity || own.len() != 1 || !own.iter().all(is_vendor) {
@@ -98,7 +98,7 @@ fn addresses<'a>(provider: OAuthProvider, reach: &'a Reach<'_>) -> Vec<&'a str> 
 
 async fn at(
     provider: &ProviderClient<'_>,
-    reach: &Reach<'_>,
+    reach: &ModelsAccess<'_>,
     address: &str,
 ) -> Result<Vec<String>, DiscoveryError> {
     match provider.provider {
@@ -139,7 +139,7 @@ async fn at(
 
 async fn pages(
     provider: &ProviderClient<'_>,
-    reach: &Reach<'_>,
+    reach: &ModelsAccess<'_>,
     address: &str,
 ) -> Result<Vec<String>, DiscoveryError> {
     let headers = [("anthropic-version", "2023-06-01"), ("anthropic-beta", "oauth-2025-04-20")]
@@ -160,7 +160,7 @@ async fn pages(
 
 async fn ask(
     provider: &ProviderClient<'_>,
-    reach: &Reach<'_>,
+    reach: &ModelsAccess<'_>,
     url: &str,
     payload: Payload<'_>,
     own_headers: Vec<(HeaderName, HeaderValue)>,
@@ -231,7 +231,7 @@ mod tests {
     fn the_vendors_other_addresses_are_asked_only_beside_its_own() {
         let token = Secret::from("t");
         let asked = |provider, own: &[&str]| {
-            let reach = Reach {
+            let reach = ModelsAccess {
                 access_token: &token,
                 account_key: None,
                 project_id: None,

@@ -114,7 +114,7 @@ impl ProviderClient<'_> {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
             *request.body_mut() = body.into();
         }
-        let answer = self.client.fetch_here(&base, request, LIMITS).await;
+        let answer = self.client.fetch_without_redirects(&base, request, LIMITS).await;
         let answer = answer.map_err(|error| self.failure(format!("did not answer: {error}")))?;
         let (body, sentence) = match serde_json::from_slice(answer.body()) {
             Ok(body) => (body, None),

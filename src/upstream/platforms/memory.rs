@@ -21,12 +21,12 @@ pub struct SiteMemory {
     /// By site: how many of its units make a dollar, and when that was learnt.
     units: Mutex<HashMap<String, (f64, Instant)>>,
     /// By session at a site: how it was last accepted.
-    sessions: Mutex<HashMap<u64, Known>>,
+    sessions: Mutex<HashMap<u64, SessionAuth>>,
 }
 
 /// How a session was last accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct SessionAuth {
     pub by_cookie: bool,
     /// The user's number, where it had to be found out.
     pub user_id: Option<i64>,
@@ -56,11 +56,11 @@ impl SiteMemory {
         insert(&mut lock(&self.units), site_name(base), (unit, Instant::now()));
     }
 
-    pub(super) fn session(&self, base: &BaseUrl, session: &str) -> Option<Known> {
+    pub(super) fn session(&self, base: &BaseUrl, session: &str) -> Option<SessionAuth> {
         lock(&self.sessions).get(&session_name(base, session)).copied()
     }
 
-    pub(super) fn learn_session(&self, base: &BaseUrl, session: &str, known: Known) {
+    pub(super) fn learn_session(&self, base: &BaseUrl, session: &str, known: SessionAuth) {
         insert(&mut lock(&self.sessions), session_name(base, session), known);
     }
 }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
-use crate::aside::aside;
 use crate::error_words::sites;
+use crate::idle_thread::run_on_idle_thread;
 use crate::one_line::short_line;
 
 /// The longest body, in bytes, that is read on the spot: it takes less than a millisecond.
@@ -30,7 +30,9 @@ pub(super) async fn read<T: Send + 'static>(
     if body.len() <= SHORT {
         return reader(&body);
     }
-    aside(move || reader(&body)).await.unwrap_or_else(|_| Err("the answer could not be read".to_owned()))
+    run_on_idle_thread(move || reader(&body))
+        .await
+        .unwrap_or_else(|_| Err("the answer could not be read".to_owned()))
 }
 
 /// The message of a failure that came without one.

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::credential::{bare_credential, is_cookie};
 use super::error::{SiteError, SiteErrorKind};
-use super::memory::{Known, SiteMemory};
+use super::memory::{SessionAuth, SiteMemory};
 use super::{reply, user_ids};
 use crate::mask::Mask;
 use crate::platform::Platform;
@@ -194,7 +194,7 @@ impl SiteClient {
         let refusal = match self.ask(client, call, scheme, user_id).await {
             Ok(answer) => {
                 if known.by_cookie != by_cookie {
-                    self.memory.learn_session(&self.base, session, Known { by_cookie, ..known });
+                    self.memory.learn_session(&self.base, session, SessionAuth { by_cookie, ..known });
                 }
                 return Ok(answer);
             }
@@ -205,7 +205,7 @@ impl SiteClient {
             let own = Call::get("/api/user/self");
             let Ok(answer) = self.ask(client, own, scheme, Some(id)).await else { continue };
             if answer.pointer("/data/id").and_then(reply::whole) == Some(id) {
-                let known = Known { by_cookie, user_id: Some(id) };
+                let known = SessionAuth { by_cookie, user_id: Some(id) };
                 self.memory.learn_session(&self.base, session, known);
                 return self.ask(client, call, scheme, Some(id)).await;
             }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn the_way_that_worked_goes_first_the_next_time() {
         let site_client = site_client(Platform::NewApi, "raw");
-        let known = Known { by_cookie: true, user_id: None };
+        let known = SessionAuth { by_cookie: true, user_id: None };
         site_client.memory.learn_session(&site_client.base, "raw", known);
         assert_eq!(site_client.auth_schemes()[0], AuthScheme::Cookie("session=raw".into()));
     }

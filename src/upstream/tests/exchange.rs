@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc};
 use super::{Upstream, client, get, post, read_request, send, sockets_are_seen, text, within};
 use crate::routing::{BaseUrl, Origin};
 use crate::upstream::{
-    self, Answer, Came, Client, ErrorKind, Progress, RequestBody, SendError, Work, Written,
+    self, Answer, Client, ErrorKind, ExchangeProgress, ReplyKind, RequestBody, SendError, SentPart, WorkKind,
 };
 
 #[tokio::test]
@@ -163,25 +163,25 @@ async fn a_lookup_whose_rested_connection_dies_is_sent_again() {
 }
 
 /// Builds a request for this kind of work.
-fn asks_for(work: Work, body: Bytes) -> Box<upstream::Request> {
+fn asks_for(work: WorkKind, body: Bytes) -> Box<upstream::Request> {
     let mut request = Box::new(upstream::Request::from(post(body)));
     request.work = work;
     request
 }
 
-fn again(work: Work) -> Box<upstream::Request> {
+fn again(work: WorkKind) -> Box<upstream::Request> {
     asks_for(work, Bytes::from_static(b"again"))
 }
 
 /// Sends a request for this kind of work.
-async fn send_work(client: &Client, upstream: &Upstream, work: Work) -> Result<Answer, SendError> {
+async fn send_work(client: &Client, upstream: &Upstream, work: WorkKind) -> Result<Answer, SendError> {
     within(client.send_boxed(&upstream.base.origin, again(work))).await
 }
 
 #[tokio::test]
 async fn what_an_upstream_has_read_is_not_sent_to_it_again() {
     for (rests, kind) in [(false, ErrorKind::Closed), (true, ErrorKind::Expired)] {
-        for work in [Work::Text, Work::Creation] {
+        for work in [WorkKind::Text, WorkKind::Creation] {
             let ((upstream, _requests), client) = (hangs_up_on_the_second_request().await, client());
             let response = send_work(&client, &upstream, work).await.expect("a response");
             text(response.body).await.expect("a body");
@@ -190,7 +190,10 @@ async fn what_an_upstream_has_read_is_not_sent_to_it_again() {
             }
             let error = send_work(&client, &upstream, work).await.expect_err("no answer");
             assert_eq!((error.kind(), upstream.connections()), (kind, 1), "{work:?}");
-            assert_eq!(error.progress(), Progress { written: Written::Whole, came: Came::Nothing });
+            assert_eq!(
+                error.progress(),
+                ExchangeProgress { written: SentPart::Whole, came: ReplyKind::Nothing }
+            );
         }
     }
 }
@@ -200,9 +203,11 @@ const GOODBYE: &str = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncont
 
 #[tokio::test]
 async fn a_goodbye_to_an_idle_connection_answers_no_request() {
-    for (work, last) in
-        [(Work::Lookup, Ok("ok")), (Work::Text, Ok("ok")), (Work::Creation, Err(ErrorKind::Expired))]
-    {
+    for (work, last) in [
+        (WorkKind::Lookup, Ok("ok")),
+        (WorkKind::Text, Ok("ok")),
+        (WorkKind::Creation, Err(ErrorKind::Expired)),
+    ] {
         let upstream = Upstream::start(|mut stream, _| async move {
             for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", GOODBYE] {
                 read_request(&mut stream).await;
@@ -224,12 +229,12 @@ async fn a_goodbye_to_an_idle_connection_answers_no_request() {
 #[tokio::test]
 async fn a_408_is_an_answer_on_a_new_connection_and_where_the_connection_stays() {
     let upstream = Upstream::once(GOODBYE).await;
-    let response = send_work(&client(), &upstream, Work::Text).await.expect("a response");
+    let response = send_work(&client(), &upstream, WorkKind::Text).await.expect("a response");
     assert_eq!(response.head.status, StatusCode::REQUEST_TIMEOUT);
     let upstream = Upstream::always("HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n").await;
     let client = client();
     for _ in 0..2 {
-        let response = send_work(&client, &upstream, Work::Text).await.expect("a response");
+        let response = send_work(&client, &upstream, WorkKind::Text).await.expect("a response");
         assert_eq!(response.head.status, StatusCode::REQUEST_TIMEOUT);
     }
     assert_eq!(upstream.connections(), 1);
@@ -237,7 +242,7 @@ async fn a_408_is_an_answer_on_a_new_connection_and_where_the_connection_stays()
 
 /// Sends requests for this kind of work one after the other; after each the upstream says `end` and closes the
 /// connection.
-async fn every_request_finds_its_connection_ended(work: Work, end: &'static str) {
+async fn every_request_finds_its_connection_ended(work: WorkKind, end: &'static str) {
     // In a thread, so that it hangs up while the runtime is held up and does not notice.
     let (listener, origin) = listener();
     let (answered, connections) = std::sync::mpsc::channel();
@@ -272,13 +277,13 @@ async fn every_request_finds_its_connection_ended(work: Work, end: &'static str)
 #[tokio::test]
 async fn what_came_before_a_creation_was_sent_costs_it_nothing() {
     for end in ["", GOODBYE] {
-        every_request_finds_its_connection_ended(Work::Creation, end).await;
+        every_request_finds_its_connection_ended(WorkKind::Creation, end).await;
     }
 }
 
 #[tokio::test]
 async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
-    every_request_finds_its_connection_ended(Work::Text, "").await;
+    every_request_finds_its_connection_ended(WorkKind::Text, "").await;
 }
 
 #[tokio::test]
@@ -307,7 +312,7 @@ async fn a_request_that_is_cut_short_on_its_way_is_sent_again() {
     let client = client();
     for body in [Bytes::from_static(b"short"), Bytes::from(vec![b'x'; 32 << 20])] {
         let response =
-            within(client.send_boxed(&origin, asks_for(Work::Text, body))).await.expect("a response");
+            within(client.send_boxed(&origin, asks_for(WorkKind::Text, body))).await.expect("a response");
         assert_eq!(text(response.body).await.expect("a body"), "ok");
     }
     assert_eq!(connections.try_iter().count(), 2);

@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::{Upstream, client, read_request, text, within};
-use crate::upstream::{Client, Request, Work};
+use crate::upstream::{Client, Request, WorkKind};
 
 /// What an upstream does with a request that it has read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ async fn perform(mut stream: TcpStream, play: Arc<Mutex<Play>>) {
     }
 }
 
-fn request(work: Work, id: &str) -> Box<Request> {
+fn request(work: WorkKind, id: &str) -> Box<Request> {
     let body = bytes::Bytes::copy_from_slice(id.as_bytes());
     let mut request = Request::new(Method::POST, PathAndQuery::from_static("/v1/x"), body.into());
     request.work = work;
@@ -109,14 +109,14 @@ fn request(work: Work, id: &str) -> Box<Request> {
 }
 
 /// Whether a request got a whole answer.
-async fn exchange(client: &Client, upstream: &Upstream, work: Work, id: &str) -> bool {
+async fn exchange(client: &Client, upstream: &Upstream, work: WorkKind, id: &str) -> bool {
     match within(client.send_boxed(&upstream.base.origin, request(work, id))).await {
         Ok(answer) => text(answer.body).await.is_ok(),
         Err(_) => false,
     }
 }
 
-async fn play(script: [Deed; 3], work: Work) {
+async fn play(script: [Deed; 3], work: WorkKind) {
     let shared = Arc::new(Mutex::new(Play { script: script.into(), done: Vec::new() }));
     let stage = Arc::clone(&shared);
     let upstream = Upstream::start(move |stream, _| perform(stream, Arc::clone(&stage))).await;
@@ -134,9 +134,9 @@ async fn play(script: [Deed; 3], work: Work) {
             // A lookup may be sent again when not a byte came; a goodbye belongs to the idle connection and answers
             // nothing.
             let may_repeat = match work {
-                Work::Lookup => matches!(deed, Deed::HangsUp | Deed::Resets | Deed::SaysGoodbye),
-                Work::Text => *deed == Deed::SaysGoodbye,
-                Work::Creation => false,
+                WorkKind::Lookup => matches!(deed, Deed::HangsUp | Deed::Resets | Deed::SaysGoodbye),
+                WorkKind::Text => *deed == Deed::SaysGoodbye,
+                WorkKind::Creation => false,
             };
             assert!(may_repeat, "{told}");
         }
@@ -152,7 +152,7 @@ async fn play(script: [Deed; 3], work: Work) {
 
 #[tokio::test]
 async fn in_whatever_order_things_go_wrong_nothing_is_read_twice_that_may_stay() {
-    for work in [Work::Lookup, Work::Text, Work::Creation] {
+    for work in [WorkKind::Lookup, WorkKind::Text, WorkKind::Creation] {
         for first in DEEDS {
             for second in DEEDS {
                 for third in DEEDS {

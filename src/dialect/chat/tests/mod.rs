@@ -67,7 +67,7 @@ fn short(event: &Event<'_>) -> String {
         Event::PartStart { key, part } => format!("+{key} {part:?}"),
         Event::Delta { key, text } => format!("{key} {}", text.decode()),
         Event::Logprobs { key, tokens } => format!("{key} {tokens:?}"),
-        Event::Found { key, found } => format!("{key} {found:?}"),
+        Event::SearchOutcome { key, found } => format!("{key} {found:?}"),
         Event::Cite { key, citation } => format!("{key} {citation:?}"),
         Event::Signature { key, signature } => format!("{key} {signature:?}"),
         Event::PartStop { key } => format!("-{key}"),

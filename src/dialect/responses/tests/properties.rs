@@ -101,7 +101,7 @@ proptest! {
                     Event::Delta { key, .. }
                     | Event::Signature { key, .. }
                     | Event::Cite { key, .. }
-                    | Event::Found { key, .. }
+                    | Event::SearchOutcome { key, .. }
                     | Event::Logprobs { key, .. } => wrong |= !open.contains(key),
                     Event::PartStop { key } => {
                         wrong |= !open.contains(key);

@@ -8,22 +8,22 @@ use crate::sync::lock;
 
 /// The batches being booked, by their rows.
 #[derive(Clone, Default)]
-pub struct BatchTurns(Arc<Mutex<HashSet<BatchId>>>);
+pub struct BatchLocks(Arc<Mutex<HashSet<BatchId>>>);
 
 /// The turn to book one batch; given back when dropped.
-pub(in crate::proxy) struct BatchTurn {
-    turns: BatchTurns,
+pub(in crate::proxy) struct BatchLock {
+    turns: BatchLocks,
     batch: BatchId,
 }
 
-impl BatchTurns {
+impl BatchLocks {
     /// Takes the turn; `None` while another task has it.
-    pub(in crate::proxy) fn begin(&self, batch: BatchId) -> Option<BatchTurn> {
-        lock(&self.0).insert(batch).then(|| BatchTurn { turns: self.clone(), batch })
+    pub(in crate::proxy) fn begin(&self, batch: BatchId) -> Option<BatchLock> {
+        lock(&self.0).insert(batch).then(|| BatchLock { turns: self.clone(), batch })
     }
 }
 
-impl Drop for BatchTurn {
+impl Drop for BatchLock {
     fn drop(&mut self) {
         lock(&self.turns.0).remove(&self.batch);
     }
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_booked_by_one_at_a_time() {
-        let turns = BatchTurns::default();
+        let turns = BatchLocks::default();
         let one = turns.begin(BatchId::new(1));
         assert!(
             one.is_some() && turns.begin(BatchId::new(1)).is_none() && turns.begin(BatchId::new(2)).is_some()

@@ -5,7 +5,7 @@
 //! thread takes turns with them all the same: a thread that wakes for a request may wait milliseconds for a turn to
 //! end, whatever the priorities are. With the policy `SCHED_IDLE` of Linux (sched(7)) the computation makes room at
 //! once for any thread that wakes, and loses nothing while none does. Where this policy is not available, the
-//! computation has the lowest priority (`nice` 19), and ends its turns early by [`give_way`]. A thread cannot raise its
+//! computation has the lowest priority (`nice` 19), and ends its turns early by [`yield_thread`]. A thread cannot raise its
 //! priority again without privileges, so these threads are not the runtime's own.
 //!
 //! Work here must not hold a lock that a request waits for: while requests keep every processor busy, it hardly
@@ -26,22 +26,24 @@ type Panic = Box<dyn Any + Send>;
 
 /// The error of a system that gave no thread: nothing was done, and the work may be tried later.
 #[derive(Debug)]
-pub struct NoThread(io::Error);
+pub struct ThreadSpawnError(io::Error);
 
-impl fmt::Display for NoThread {
+impl fmt::Display for ThreadSpawnError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "cannot start a background thread: {}", self.0)
     }
 }
 
-impl std::error::Error for NoThread {}
+impl std::error::Error for ThreadSpawnError {}
 
 /// Runs `work` within the caller's runtime and returns its result. It runs to its end even if the caller stops waiting,
 /// as work on a runtime's own blocking threads does; a panic in it is resumed in the caller.
 ///
 /// # Errors
 /// Fails if the system gives no thread.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NoThread> {
+pub async fn run_on_idle_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ThreadSpawnError> {
     let runtime = Handle::current();
     let (done, ended) = oneshot::channel::<Result<T, Panic>>();
     let spawned = thread::Builder::new().name("aside".to_owned()).spawn(move || {
@@ -50,25 +52,25 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
         // Nothing that the work has left half done is used again. The caller may be gone.
         drop(done.send(catch_unwind(AssertUnwindSafe(work))));
     });
-    spawned.map_err(NoThread)?;
+    spawned.map_err(ThreadSpawnError)?;
     match ended.await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(panic)) => resume_unwind(panic),
-        Err(_gone) => Err(NoThread(io::Error::other("it ended early"))),
+        Err(_gone) => Err(ThreadSpawnError(io::Error::other("it ended early"))),
     }
 }
 
 /// Lowers this thread's priority a little below that of threads that serve requests: a request's thread that wakes runs
 /// at once, and when all are busy this one still gets half of the time of each. For threads that much work waits for,
 /// but no request.
-pub fn step_back() {
+pub fn lower_priority_slightly() {
     lower_priority(3);
 }
 
 /// Lets waiting threads run on this processor first; returns at once if there are none. The scheduler of Linux since
 /// 6.6 lets a thread finish a turn of some milliseconds that it has begun, even a thread of the lowest priority: a
 /// computation beside requests calls this between two small pieces of work, so that its turn may end here.
-pub fn give_way() {
+pub fn yield_thread() {
     thread::yield_now();
 }
 
@@ -131,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn work_is_done_when_the_system_is_idle_and_that_of_others_as_before() {
         assert_eq!(policy(), ORDINARY);
-        assert_eq!(aside(policy).await.unwrap(), IDLE);
+        assert_eq!(run_on_idle_thread(policy).await.unwrap(), IDLE);
         assert_eq!(policy(), ORDINARY);
     }
 
@@ -139,7 +141,7 @@ mod tests {
     fn a_thread_that_steps_back_is_a_little_behind() {
         let (before, behind) = thread::spawn(|| {
             let before = nice();
-            step_back();
+            lower_priority_slightly();
             (before, nice())
         })
         .join()
@@ -150,6 +152,6 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "lost 3")]
     async fn a_panic_is_the_callers() {
-        aside(|| panic!("lost {}", 3)).await.unwrap();
+        run_on_idle_thread(|| panic!("lost {}", 3)).await.unwrap();
     }
 }

@@ -48,7 +48,7 @@ type LookUp = dyn Fn(String) -> Found + Send + Sync;
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// The questions that wait for their answers, and the names that are known to be slow.
-pub(super) struct Names {
+pub(super) struct Resolver {
     questions: Mutex<HashMap<String, watch::Receiver<Answer>>>,
     /// Names whose last question was slow, and when that was noticed.
     slow_names: Mutex<HashMap<String, Instant>>,
@@ -58,7 +58,7 @@ pub(super) struct Names {
     look_up: Box<LookUp>,
 }
 
-impl Default for Names {
+impl Default for Resolver {
     fn default() -> Self {
         Self::new(|host| Box::pin(on_a_thread(host)))
     }
@@ -74,7 +74,7 @@ async fn on_a_thread(host: String) -> io::Result<Vec<SocketAddr>> {
     told.await.unwrap_or_else(|_| Err(io::Error::other("the resolver ended without an answer")))
 }
 
-impl Names {
+impl Resolver {
     fn new(look_up: impl Fn(String) -> Found + Send + Sync + 'static) -> Self {
         Self {
             questions: Mutex::default(),
@@ -164,7 +164,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A question under way. Dropping it, however it ends, makes the next caller ask anew.
 struct Question {
-    names: Arc<Names>,
+    names: Arc<Resolver>,
     host: String,
 }
 
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
 
     /// Builds a resolver that gets its addresses from `answer`.
-    fn names(answer: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Arc<Names> {
-        Arc::new(Names::new(move |host| Box::pin(async move { answer(&host) })))
+    fn names(answer: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Arc<Resolver> {
+        Arc::new(Resolver::new(move |host| Box::pin(async move { answer(&host) })))
     }
 
     #[tokio::test]
@@ -233,7 +233,7 @@ mod tests {
     async fn dead_names_hold_up_each_other_and_no_other() {
         let at_once = Arc::new(AtomicUsize::new(0));
         let asked = Arc::clone(&at_once);
-        let names = Arc::new(Names::new(move |host| {
+        let names = Arc::new(Resolver::new(move |host| {
             let asked = Arc::clone(&asked);
             Box::pin(async move {
                 if !host.starts_with("dead") {
@@ -264,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_system_is_asked() {
-        let found = Arc::new(Names::default()).resolve("127.0.0.1", 80).await.expect("an address");
+        let found = Arc::new(Resolver::default()).resolve("127.0.0.1", 80).await.expect("an address");
         assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], 80))]);
     }
 }

@@ -14,7 +14,7 @@ const BEGIN: &str = "![image](data:image/";
 const BASE64: &str = ";base64,";
 
 /// Returns the text that stands for a picture; `None` for a picture that cannot be written as text.
-pub fn picture_as_text(image: &Image<'_>) -> Option<Text<'static>> {
+pub fn image_as_text(image: &Image<'_>) -> Option<Text<'static>> {
     let (mime, data) = match &image.source {
         Source::Inline { mime, data } => (mime, data),
         Source::Url(url) => {
@@ -33,10 +33,10 @@ pub fn picture_as_text(image: &Image<'_>) -> Option<Text<'static>> {
 }
 
 /// Replaces the pictures of an answer by texts.
-pub fn tell_pictures(reply: &mut Reply<'_>) {
+pub fn images_to_text(reply: &mut Reply<'_>) {
     for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
         if let Part::Image(image) = part
-            && let Some(text) = picture_as_text(image)
+            && let Some(text) = image_as_text(image)
         {
             *part = Part::Text(text);
         }
@@ -48,12 +48,12 @@ pub(super) fn put_said(o: &mut Writer, said: &Text<'_>) {
     let inner = said.literal().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(')'));
     let picture = inner.and_then(|inner| inner.split_once(BASE64));
     match picture.filter(|(kind, data)| !kind.contains('\\') && !data.contains([')', '!'])) {
-        Some((kind, data)) => put_picture(o, kind, data),
+        Some((kind, data)) => put_image(o, kind, data),
         None => o.field("text", said),
     }
 }
 
-fn put_picture(o: &mut Writer, kind: &str, data: &str) {
+fn put_image(o: &mut Writer, kind: &str, data: &str) {
     o.object_at("inlineData", |o| {
         o.joined("mimeType", &["image/", kind]);
         o.field("data", Text::inside(data));
@@ -82,7 +82,7 @@ pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
             continue;
         };
         put_text(list, &rest[..begin]);
-        list.object(|o| put_picture(o, kind, data));
+        list.object(|o| put_image(o, kind, data));
         (rest, from) = (&rest[end..], 0);
     }
     put_text(list, rest);
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_picture_becomes_text_and_a_picture_again() {
         let source = Source::Inline { mime: Text::plain("image/webp"), data: Text::plain("QUJD") };
-        let text = picture_as_text(&Image { source, detail: None }).unwrap();
+        let text = image_as_text(&Image { source, detail: None }).unwrap();
         assert_eq!(text.decode(), "![image](data:image/webp;base64,QUJD)");
         let said = |text: &str| {
             let mut json = Writer::new();

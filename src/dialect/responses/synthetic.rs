@@ -13,7 +13,7 @@ use super::status::Status;
 /// Returns the events that answer a request which is only kept for the next one (`generate: false`): the beginning
 /// and the end of an answer without output. `now` is in seconds since 1970.
 pub fn warm_up(request: &Node<'_>, id: &str, now: u64) -> [String; 2] {
-    let of = Unspoken { request, id, now };
+    let of = SyntheticAnswer { request, id, now };
     let usage = Usage::default();
     [
         of.event("response.created", 0, Status::InProgress, &[], None),
@@ -24,18 +24,18 @@ pub fn warm_up(request: &Node<'_>, id: &str, now: u64) -> [String; 2] {
 /// Returns the event that ends an answer which the client has cancelled: incomplete, with the items (JSON objects)
 /// that were done by then.
 pub fn cancelled_turn(request: &Node<'_>, id: &str, items: &[&str], sequence: u64, now: u64) -> String {
-    let of = Unspoken { request, id, now };
+    let of = SyntheticAnswer { request, id, now };
     of.event("response.incomplete", sequence, Status::Incomplete("cancelled"), items, None)
 }
 
 /// The answer that the events belong to.
-struct Unspoken<'r, 'a> {
+struct SyntheticAnswer<'r, 'a> {
     request: &'r Node<'a>,
     id: &'r str,
     now: u64,
 }
 
-impl Unspoken<'_, '_> {
+impl SyntheticAnswer<'_, '_> {
     fn event(
         &self,
         kind: &str,

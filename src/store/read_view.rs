@@ -10,21 +10,21 @@ use super::{Result, Store};
 use crate::sync::lock;
 
 /// A view of what was committed when it was taken. Reading blocks: not for threads that serve requests.
-pub struct Moment {
+pub struct ReadView {
     store: Store,
     /// `None` for a database in memory: there, each page is read as it is at that time.
     connection: Option<Mutex<Box<dyn Connection>>>,
 }
 
-impl Moment {
+impl ReadView {
     pub fn of(store: &Store) -> Result<Self> {
-        Ok(Self { store: store.clone(), connection: store.database().moment()?.map(Mutex::new) })
+        Ok(Self { store: store.clone(), connection: store.database().read_view()?.map(Mutex::new) })
     }
 
     /// Returns the highest id ever given to a row of this table, even if deleted.
-    pub fn last_number(&self, table: &str) -> Result<i64> {
+    pub fn highest_id(&self, table: &str) -> Result<i64> {
         match &self.connection {
-            Some(connection) => lock(connection).last_number(table),
+            Some(connection) => lock(connection).highest_id(table),
             None => {
                 let rows =
                     self.query("SELECT seq FROM sqlite_sequence WHERE name = ?", vec![table.into()])?;

@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(30 * 60);
 ///
 /// # Errors
 /// When the account is another one now, the store has closed, or the last try has failed.
-pub(super) async fn store<F>(id: AccountId, store: impl Fn() -> F) -> store::Result<()>
+pub(super) async fn store_with_retries<F>(id: AccountId, store: impl Fn() -> F) -> store::Result<()>
 where
     F: Future<Output = store::Result<()>>,
 {

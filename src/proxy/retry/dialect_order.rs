@@ -3,8 +3,8 @@
 //! The client's own dialect comes first wherever the platform accepts it: only then nothing has to be converted. That
 //! holds for legacy completions, too, which no upstream is asked for on behalf of a client of another dialect. The others
 //! follow in the platform's order. A refusal that is about the dialect moves on to the next one and is remembered
-//! ([`Memory`]); any other failure is the channel's. So is a 5xx that does not mention the dialect: the same site would
-//! be asked three times for what another channel can do at once.
+//! ([`DialectMemory`]); any other failure is the channel's. So is a 5xx that does not mention the dialect: the same site
+//! would be asked three times for what another channel can do at once.
 //!
 //! A refusal is remembered once another dialect has answered the same request: until then the request itself may
 //! be wrong, and no client's mistake decides how the others are served. When the remaining dialects are refused in
@@ -38,12 +38,12 @@ const MAX_MODEL: usize = 256;
 
 /// The dialects to try, in order. At most as many as can be converted between, so that no request allocates for them.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::proxy) struct Formats {
+pub(in crate::proxy) struct DialectOrder {
     room: [Dialect; Dialect::CONVERTIBLE.len()],
     count: usize,
 }
 
-impl Formats {
+impl DialectOrder {
     pub(in crate::proxy) fn pop_first(&mut self) -> Option<Dialect> {
         let first = *self.first()?;
         self.keep(|at, _| at > 0);
@@ -68,7 +68,7 @@ impl Formats {
     }
 }
 
-impl Deref for Formats {
+impl Deref for DialectOrder {
     type Target = [Dialect];
 
     fn deref(&self) -> &[Dialect] {
@@ -76,7 +76,7 @@ impl Deref for Formats {
     }
 }
 
-impl FromIterator<Dialect> for Formats {
+impl FromIterator<Dialect> for DialectOrder {
     fn from_iter<I: IntoIterator<Item = Dialect>>(dialects: I) -> Self {
         let mut formats = Self { room: Dialect::CONVERTIBLE, count: 0 };
         for (room, dialect) in formats.room.iter_mut().zip(dialects) {
@@ -88,7 +88,7 @@ impl FromIterator<Dialect> for Formats {
 }
 
 /// Returns the dialects in which a platform is asked for a client of a dialect, when nothing is known about the site yet.
-pub(in crate::proxy) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
+pub(in crate::proxy) fn order(platform: Platform, client: Dialect, model: &str) -> DialectOrder {
     let profile = platform.profile();
     let passed_on = profile.unconverted.contains(&client).then_some(client);
     if !client.is_answerable() {
@@ -112,7 +112,7 @@ pub(in crate::proxy) fn order_of_others(
     platform: Platform,
     client: Dialect,
     operation: Operation,
-) -> Formats {
+) -> DialectOrder {
     let own = order(platform, client, "").iter().copied().find(|dialect| *dialect == client);
     let has_openai = operation.is_embedding()
         && !makes_embeddings(platform)
@@ -123,7 +123,7 @@ pub(in crate::proxy) fn order_of_others(
 /// Moves the dialects that are likely to accept a document before the others, after the client's own. A dialect that
 /// cannot carry it at all drops out when the body is written.
 pub(in crate::proxy) fn order_for_document(
-    formats: &mut Formats,
+    formats: &mut DialectOrder,
     platform: Platform,
     client: Dialect,
     model: &str,
@@ -139,7 +139,7 @@ pub(in crate::proxy) fn order_for_document(
 /// Moves the first dialect that a site's price list names for a model to the front, unless the list names the client's
 /// own too. A list that names nothing known changes nothing, and no list mentions legacy completions.
 pub(in crate::proxy) fn prefer_listed(
-    formats: &mut Formats,
+    formats: &mut DialectOrder,
     platform: Platform,
     client: Dialect,
     models: [&str; 2],
@@ -158,7 +158,7 @@ pub(in crate::proxy) fn prefer_listed(
 }
 
 /// Moves a dialect to the front, if it is among them.
-pub(in crate::proxy) fn prefer(formats: &mut Formats, dialect: Dialect) {
+pub(in crate::proxy) fn prefer(formats: &mut DialectOrder, dialect: Dialect) {
     if let Some(at) = formats.iter().position(|own| *own == dialect) {
         formats.prefer(at);
     }
@@ -167,7 +167,7 @@ pub(in crate::proxy) fn prefer(formats: &mut Formats, dialect: Dialect) {
 /// Keeps only the responses dialect for a responses request with a document given by its address: an upstream of that
 /// dialect fetches it, hardly any other does. Changes nothing if the platform does not have that dialect.
 pub(in crate::proxy) fn keep_address(
-    formats: &mut Formats,
+    formats: &mut DialectOrder,
     platform: Platform,
     client: Dialect,
     (marks, body): (Marks, &[u8]),
@@ -226,9 +226,9 @@ pub(in crate::proxy) fn is_served(platform: Platform, client: Dialect, operation
 
 /// Whether, as far as is known, a site accepts the client's own dialect.
 pub(in crate::proxy) fn is_native(
-    memory: &Memory,
+    memory: &DialectMemory,
     platform: Platform,
-    key: MemoryKey<'_>,
+    key: DialectMemoryKey<'_>,
     now: Millis,
 ) -> bool {
     order(platform, key.client, key.model).contains(&key.client) && !memory.refuses(key, now)
@@ -240,14 +240,14 @@ pub(in crate::proxy) fn is_native(
 ///
 /// Mostly it is empty, and then a request only reads a counter.
 #[derive(Default)]
-pub struct Memory {
+pub struct DialectMemory {
     entries: Mutex<HashMap<Key, Entry>>,
     count: AtomicUsize,
 }
 
 /// The key of an entry: a site that is asked for a model on behalf of a client of a dialect.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::proxy) struct MemoryKey<'a> {
+pub(in crate::proxy) struct DialectMemoryKey<'a> {
     pub(in crate::proxy) site: SiteId,
     pub(in crate::proxy) client: Dialect,
     pub(in crate::proxy) model: &'a str,
@@ -263,13 +263,13 @@ struct Entry {
     touched: Millis,
 }
 
-impl Memory {
+impl DialectMemory {
     /// Reorders `formats` by what is remembered. A request with an attachment keeps its order: what was learnt from
     /// requests without one does not hold for it.
     pub(in crate::proxy) fn apply(
         &self,
-        formats: &mut Formats,
-        key: MemoryKey<'_>,
+        formats: &mut DialectOrder,
+        key: DialectMemoryKey<'_>,
         body: &[u8],
         now: Millis,
     ) {
@@ -293,7 +293,7 @@ impl Memory {
     }
 
     /// Whether the site has refused the client's own dialect.
-    fn refuses(&self, key: MemoryKey<'_>, now: Millis) -> bool {
+    fn refuses(&self, key: DialectMemoryKey<'_>, now: Millis) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -303,7 +303,7 @@ impl Memory {
     }
 
     /// Records that the dialect answered after others had been refused.
-    pub(in crate::proxy) fn succeeded(&self, key: MemoryKey<'_>, dialect: Dialect, now: Millis) {
+    pub(in crate::proxy) fn succeeded(&self, key: DialectMemoryKey<'_>, dialect: Dialect, now: Millis) {
         // The conversion from responses loses something, so no other dialect is preferred for it.
         if key.client == Dialect::Responses && dialect != Dialect::Responses {
             return;
@@ -317,7 +317,7 @@ impl Memory {
     /// Records that the dialect was refused, perhaps in favour of another.
     pub(in crate::proxy) fn refused(
         &self,
-        key: MemoryKey<'_>,
+        key: DialectMemoryKey<'_>,
         (dialect, instead): (Dialect, Option<Dialect>),
         now: Millis,
     ) {
@@ -331,7 +331,7 @@ impl Memory {
     }
 
     /// Forgets a site that now refuses the remaining dialects too: it may accept again what it refused before.
-    pub(in crate::proxy) fn forget(&self, key: MemoryKey<'_>) {
+    pub(in crate::proxy) fn forget(&self, key: DialectMemoryKey<'_>) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -346,7 +346,7 @@ impl Memory {
         self.count.store(0, Ordering::Relaxed);
     }
 
-    fn change(&self, key: MemoryKey<'_>, now: Millis, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, key: DialectMemoryKey<'_>, now: Millis, change: impl FnOnce(&mut Entry)) {
         let mut entries = lock(&self.entries);
         let key = key.kept();
         make_room(&mut entries, &key, MAX_ENTRIES, |entry| entry.touched);
@@ -357,7 +357,7 @@ impl Memory {
     }
 }
 
-impl MemoryKey<'_> {
+impl DialectMemoryKey<'_> {
     fn kept(self) -> Key {
         (self.site, self.client, self.model.chars().take(MAX_MODEL).collect::<String>().to_lowercase())
     }
@@ -401,5 +401,5 @@ fn is_a_value(body: &[u8], word: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "formats_tests.rs"]
+#[path = "dialect_order_tests.rs"]
 mod tests;

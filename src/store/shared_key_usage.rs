@@ -21,7 +21,7 @@ pub async fn follow(store: &Store, keys: &KeyTable, everything: bool) -> Result<
 /// Whether the result of a query made at `then` is the newest that is known of the key: the holder of the key's
 /// turn may have queried it since.
 fn is_newest(key: &Key, then: Millis) -> bool {
-    !key.live.looks.looked_since(then)
+    !key.live.spend_checks.looked_since(then)
 }
 
 /// Takes over what all instances have spent of one key that is charged when an answer ends. The caller must

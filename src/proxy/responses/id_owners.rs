@@ -15,7 +15,7 @@ const MAX_KEPT: usize = 32_768;
 
 /// Who holds an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::proxy) enum Holder {
+pub(in crate::proxy) enum IdOwner {
     /// A managed key; `None` is the proxy token.
     Key(Option<KeyId>),
     Several,
@@ -30,28 +30,28 @@ pub(in crate::proxy) struct StoredAt {
     pub(in crate::proxy) model: Option<Arc<str>>,
 }
 
-struct Known {
-    holder: Holder,
+struct IdRecord {
+    holder: IdOwner,
     /// Where the answer is; `None` where only the database knows.
     at: Option<StoredAt>,
 }
 
 /// The holders of the latest ids, by keyed hashes of the ids.
 #[derive(Default)]
-pub struct ResponseOwners {
+pub struct IdOwners {
     keys: RandomState,
-    kept: Mutex<Kept>,
+    kept: Mutex<IdTable>,
 }
 
 #[derive(Default)]
-struct Kept {
-    holders: FastMap<u64, Known>,
+struct IdTable {
+    holders: FastMap<u64, IdRecord>,
     /// The hashes, oldest first.
     order: VecDeque<u64>,
 }
 
-impl ResponseOwners {
-    pub(in crate::proxy) fn holder(&self, id: &str) -> Option<Holder> {
+impl IdOwners {
+    pub(in crate::proxy) fn holder(&self, id: &str) -> Option<IdOwner> {
         lock(&self.kept).holders.get(&self.keys.hash_one(id)).map(|known| known.holder)
     }
 
@@ -59,7 +59,7 @@ impl ResponseOwners {
     pub(in crate::proxy) fn place(&self, id: &str, key_id: Option<KeyId>) -> Option<StoredAt> {
         let kept = lock(&self.kept);
         let known = kept.holders.get(&self.keys.hash_one(id))?;
-        known.at.clone().filter(|_| known.holder == Holder::Key(key_id))
+        known.at.clone().filter(|_| known.holder == IdOwner::Key(key_id))
     }
 
     /// Forgets an answer that is gone.
@@ -72,11 +72,11 @@ impl ResponseOwners {
     }
 
     /// Records that a key was given this id, or is the first to use it.
-    pub(in crate::proxy) fn give(&self, id: &str, holder: Holder, at: Option<StoredAt>) {
+    pub(in crate::proxy) fn give(&self, id: &str, holder: IdOwner, at: Option<StoredAt>) {
         let hash = self.keys.hash_one(id);
         let mut kept = lock(&self.kept);
         if let Some(known) = kept.holders.get_mut(&hash) {
-            known.holder = if known.holder == holder { holder } else { Holder::Several };
+            known.holder = if known.holder == holder { holder } else { IdOwner::Several };
             known.at = at.or(known.at.take());
             return;
         }
@@ -85,7 +85,7 @@ impl ResponseOwners {
         {
             kept.holders.remove(&oldest);
         }
-        kept.holders.insert(hash, Known { holder, at });
+        kept.holders.insert(hash, IdRecord { holder, at });
         kept.order.push_back(hash);
     }
 }
@@ -96,20 +96,20 @@ mod tests {
 
     #[test]
     fn an_id_that_several_were_given_is_nobodys_and_only_so_many_are_kept() {
-        let owners = ResponseOwners::default();
+        let owners = IdOwners::default();
         assert_eq!(owners.holder("r"), None);
-        owners.give("r", Holder::Key(Some(KeyId::new(1))), None);
-        owners.give("r", Holder::Key(Some(KeyId::new(1))), None);
-        assert_eq!(owners.holder("r"), Some(Holder::Key(Some(KeyId::new(1)))));
-        owners.give("r", Holder::Key(None), None);
-        owners.give("r", Holder::Key(Some(KeyId::new(1))), None);
-        assert_eq!(owners.holder("r"), Some(Holder::Several));
+        owners.give("r", IdOwner::Key(Some(KeyId::new(1))), None);
+        owners.give("r", IdOwner::Key(Some(KeyId::new(1))), None);
+        assert_eq!(owners.holder("r"), Some(IdOwner::Key(Some(KeyId::new(1)))));
+        owners.give("r", IdOwner::Key(None), None);
+        owners.give("r", IdOwner::Key(Some(KeyId::new(1))), None);
+        assert_eq!(owners.holder("r"), Some(IdOwner::Several));
         for number in 0..MAX_KEPT {
-            owners.give(&number.to_string(), Holder::Key(None), None);
+            owners.give(&number.to_string(), IdOwner::Key(None), None);
         }
         let kept = lock(&owners.kept);
         assert_eq!((kept.holders.len(), kept.order.len()), (MAX_KEPT, MAX_KEPT));
         drop(kept);
-        assert_eq!((owners.holder("r"), owners.holder("0")), (None, Some(Holder::Key(None))));
+        assert_eq!((owners.holder("r"), owners.holder("0")), (None, Some(IdOwner::Key(None))));
     }
 }

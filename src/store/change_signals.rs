@@ -4,12 +4,12 @@ use tokio::sync::Notify;
 
 /// The signals between the listening thread and the open database: notifications, and the end of listening.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct ChangeSignals {
     told: Notify,
     over: Notify,
 }
 
-impl News {
+impl ChangeSignals {
     /// Signals that other instances may have changed something.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "no database of this build tells"))]
     pub(super) fn tell(&self) {

@@ -21,7 +21,7 @@ const IN_USE: &[u8] = b"in use\n";
 const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x83]];
 
 /// What the files of a database show before it is opened.
-pub(in crate::store) struct Trace {
+pub(in crate::store) struct FileState {
     path: PathBuf,
     /// The reason why the database cannot be new.
     why: Option<String>,
@@ -30,9 +30,9 @@ pub(in crate::store) struct Trace {
 }
 
 /// Examines the files of a database. Refuses an empty one that has been in use.
-pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result<Trace, OpenError> {
+pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result<FileState, OpenError> {
     let (Location::File(path), Some(lock)) = (location, lock) else {
-        return Ok(Trace { path: PathBuf::new(), why: None, damaged: None });
+        return Ok(FileState { path: PathBuf::new(), why: None, damaged: None });
     };
     let unusable =
         |error: std::io::Error| OpenError::Unusable(format!("cannot read {}: {error}", path.display()));
@@ -51,7 +51,7 @@ pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result
             Some(format!("there is {state} write-ahead log beside it, {}", wal.display()))
         }
     };
-    let trace = Trace { path: path.clone(), why, damaged: is_damaged.then_some(wal) };
+    let trace = FileState { path: path.clone(), why, damaged: is_damaged.then_some(wal) };
     if location.is_empty() {
         trace.refuse_if_any()?;
     }
@@ -67,7 +67,7 @@ pub(in crate::store) fn leave(lock: Option<&File>) -> std::io::Result<()> {
     Ok(())
 }
 
-impl Trace {
+impl FileState {
     /// Refuses a database without any table that has been in use.
     pub fn check(&self, connection: &Connection) -> Result<(), OpenError> {
         let unusable = |error: rusqlite::Error| {

@@ -11,12 +11,12 @@ use crate::dialect::literal::Text;
 
 /// Joins the halves in one stream.
 #[derive(Debug, Default)]
-pub(super) struct Halves {
+pub(super) struct SurrogateJoiner {
     /// The first half at the end of each part's text so far.
     held: BTreeMap<u32, Text<'static>>,
 }
 
-impl Halves {
+impl SurrogateJoiner {
     pub(super) fn event(&mut self, event: Event<'_>, each: &mut dyn FnMut(Event<'_>)) {
         match event {
             Event::Delta { key, text } => {
@@ -49,7 +49,7 @@ mod tests {
     use crate::dialect::tree::Node;
 
     fn passed(pieces: &[&str]) -> Vec<String> {
-        let mut halves = Halves::default();
+        let mut halves = SurrogateJoiner::default();
         let mut passed = Vec::new();
         let mut take = |event: Event<'_>| {
             if let Event::Delta { text, .. } = event {

@@ -26,15 +26,15 @@ pub(super) fn may_be_spent(used: i64, most: i64, recent: i64, others: i64) -> bo
 
 /// The looks at the spending of one key.
 #[derive(Debug, Default)]
-pub struct Looks {
+pub struct SpendChecks {
     begun: AtomicU64,
     fresh_until: AtomicI64,
     blind_until: AtomicI64,
 }
 
-// === impl Looks ===
+// === impl SpendChecks ===
 
-impl Looks {
+impl SpendChecks {
     /// Whether a request must be preceded by a look. `now` comes from a clock that never steps back.
     pub fn is_due(&self, now: Millis, is_near_limit: bool) -> bool {
         now >= self.blind_until.load(Acquire) && (now >= self.fresh_until.load(Acquire) || is_near_limit)
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_look_holds_for_a_while_near_a_limit_for_nobody_and_one_without_an_answer_for_five_seconds() {
-        let looks = Looks::default();
+        let looks = SpendChecks::default();
         assert!(looks.is_due(1_000, false));
         looks.begin();
         looks.answered(1_000);

@@ -11,12 +11,12 @@ pub(super) const MAX_WAITING: usize = 512;
 pub(super) const PARALLEL: usize = 4;
 
 /// The lookups under way; [`Jobs`](super::Jobs) holds one.
-pub struct UsageLookup {
+pub struct LookupQueue {
     pub(super) waiting: Arc<Semaphore>,
     pub(super) slots: Semaphore,
 }
 
-impl Default for UsageLookup {
+impl Default for LookupQueue {
     fn default() -> Self {
         Self { waiting: Arc::new(Semaphore::new(MAX_WAITING)), slots: Semaphore::new(PARALLEL) }
     }

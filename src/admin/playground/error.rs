@@ -9,13 +9,13 @@ pub(super) const SERVER_ERROR: &str = "server_error";
 
 /// A playground request that was not sent, or that failed.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refused {
+pub(super) struct PlaygroundError {
     pub(super) status: StatusCode,
     pub(super) kind: &'static str,
     pub(super) message: String,
 }
 
-impl Refused {
+impl PlaygroundError {
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, kind: "validation_error", message: message.into() }
     }

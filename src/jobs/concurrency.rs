@@ -24,7 +24,11 @@ const APART: Duration = Duration::from_millis(10);
 
 /// Does `work` for every item, at each site in the given order. Returns the results in the order in which the pieces
 /// end; a piece that panics has none. Dropping the future drops the running pieces.
-pub async fn spread<T, R, F>(items: Vec<(SiteId, T)>, at_once: Concurrency, work: impl Fn(T) -> F) -> Vec<R>
+pub async fn run_concurrently<T, R, F>(
+    items: Vec<(SiteId, T)>,
+    at_once: Concurrency,
+    work: impl Fn(T) -> F,
+) -> Vec<R>
 where
     R: Send + 'static,
     F: Future<Output = R> + Send + 'static,
@@ -89,7 +93,7 @@ mod tests {
         let most = Arc::new(AtomicUsize::new(0));
         let at_site: Arc<Vec<AtomicUsize>> = Arc::new((0..100).map(|_| AtomicUsize::new(0)).collect());
         let items = (0..1000).map(|account| at(account / 10, account)).collect();
-        let done = spread(items, CONCURRENCY, |account: i64| {
+        let done = run_concurrently(items, CONCURRENCY, |account: i64| {
             let (now, most, at_site) = (now.clone(), most.clone(), at_site.clone());
             async move {
                 let site = &at_site[usize::try_from(account / 10).expect("small")];
@@ -119,7 +123,7 @@ mod tests {
                 order.lock().expect("no panic").push(account);
             }
         };
-        spread(items, Concurrency { total: 2, per_site: 1 }, work).await;
+        run_concurrently(items, Concurrency { total: 2, per_site: 1 }, work).await;
         assert_eq!(*order.lock().expect("no panic"), [3, 4, 5, 1, 2]);
         assert_eq!(began.elapsed().as_secs(), 101);
     }
@@ -128,8 +132,12 @@ mod tests {
     async fn sites_that_answer_at_once_are_asked_at_a_measured_pace() {
         let began = Instant::now();
         let items = (0..1000).map(|account| at(account / 10, account)).collect();
-        let done =
-            spread(items, Concurrency { total: 8, per_site: 2 }, |account: i64| async move { account }).await;
+        let done = run_concurrently(
+            items,
+            Concurrency { total: 8, per_site: 2 },
+            |account: i64| async move { account },
+        )
+        .await;
         assert_eq!(done.len(), 1000);
         assert_eq!(began.elapsed(), APART * 999);
     }
@@ -141,7 +149,8 @@ mod tests {
             account
         };
         let done =
-            spread(vec![at(1, 1), at(1, 2), at(1, 3)], Concurrency { total: 1, per_site: 1 }, work).await;
+            run_concurrently(vec![at(1, 1), at(1, 2), at(1, 3)], Concurrency { total: 1, per_site: 1 }, work)
+                .await;
         assert_eq!(done, [1, 3]);
     }
 }

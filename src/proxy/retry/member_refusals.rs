@@ -16,22 +16,22 @@ const KEPT_MS: Millis = 60 * 60 * 1000;
 const MAX_MODELS: usize = 512;
 
 /// A model at a site, asked in a dialect.
-type Asked = (SiteId, Dialect, String);
+type ModelInDialect = (SiteId, Dialect, String);
 
 /// The members that are left out, by the model that refused them.
 #[derive(Default)]
-pub struct LeftOut {
-    refused: Mutex<HashMap<Asked, Refused>>,
+pub struct MemberRefusals {
+    refused: Mutex<HashMap<ModelInDialect, Entry>>,
     /// The number of entries; mostly zero, and then a request takes no lock.
     count: AtomicUsize,
 }
 
-struct Refused {
+struct Entry {
     members: Vec<&'static str>,
     until: Millis,
 }
 
-impl LeftOut {
+impl MemberRefusals {
     /// Records that the model accepted a request only without these members.
     pub(in crate::proxy) fn refused(
         &self,
@@ -42,9 +42,9 @@ impl LeftOut {
         let asked = (site, format, model.to_owned());
         let mut refused = lock(&self.refused);
         make_room(&mut refused, &asked, MAX_MODELS, |refused| refused.until);
-        let entry = refused.entry(asked).or_insert(Refused { members: Vec::new(), until: 0 });
+        let entry = refused.entry(asked).or_insert(Entry { members: Vec::new(), until: 0 });
         if entry.until <= now {
-            *entry = Refused { members: Vec::new(), until: now + KEPT_MS };
+            *entry = Entry { members: Vec::new(), until: now + KEPT_MS };
         }
         for member in members {
             if !entry.members.contains(member) {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_a_model_refused_is_left_out_for_an_hour_there_and_nowhere_else() {
-        let memory = LeftOut::default();
+        let memory = MemberRefusals::default();
         let asked = |site, model| (SiteId::new(site), Dialect::Chat, model);
         assert!(memory.members(asked(1, "a"), 0).is_empty());
         memory.refused(asked(1, "a"), &["temperature"], 0);

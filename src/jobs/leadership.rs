@@ -18,7 +18,7 @@ use super::schedule::Pass;
 use crate::core::Core;
 use crate::fence::Fence;
 use crate::ids::AccountId;
-use crate::store::leases::{self, Taken};
+use crate::store::leases::{self, LeaseOutcome};
 use crate::store::{self, job_runs};
 use crate::time::{Millis, now_ms};
 
@@ -36,28 +36,35 @@ const LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(75);
 
 /// Runs a pass of a job at an interval, unless another instance does that job.
-pub async fn lead(core: &Core, job: &str, interval: Duration, pass: impl Future<Output = Pass>) -> Pass {
+pub async fn run_as_leader(
+    core: &Core,
+    job: &str,
+    interval: Duration,
+    pass: impl Future<Output = Pass>,
+) -> Pass {
     let lasts = (interval * 3 / 2).max(SHORTEST);
     let since = Instant::now();
     match leases::take(&core.store, job, &core.instance, millis(lasts)).await {
-        Ok(Taken::Alone) => pass.await,
-        Ok(Taken::Ours(fence)) => under(core, &fence, lasts, since, pass).await.unwrap_or_else(taken_over),
-        Ok(Taken::Elsewhere) => Ok(None),
+        Ok(LeaseOutcome::Alone) => pass.await,
+        Ok(LeaseOutcome::Ours(fence)) => {
+            run_under_lease(core, &fence, lasts, since, pass).await.unwrap_or_else(taken_over)
+        }
+        Ok(LeaseOutcome::Elsewhere) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }
 
 /// Runs the pass of a job for a time of its schedule, unless that time was served: by another instance, or before the
 /// clock was set back.
-pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Output = Pass>) -> Pass {
+pub async fn run_scheduled(core: &Core, job: &str, time: Millis, pass: impl Future<Output = Pass>) -> Pass {
     let latest = Instant::now() + LATEST;
     let mut is_again = false;
     loop {
         let since = Instant::now();
         match begin(core, job, time, is_again).await {
-            Ok(Begun::Alone) => return pass.await,
-            Ok(Begun::Ours(fence)) => {
-                let outcome = under(core, &fence, SHORTEST, since, pass).await;
+            Ok(PassStart::Alone) => return pass.await,
+            Ok(PassStart::Ours(fence)) => {
+                let outcome = run_under_lease(core, &fence, SHORTEST, since, pass).await;
                 if outcome.is_some()
                     && let Err(error) = leases::release(&core.store, &fence).await
                 {
@@ -68,8 +75,8 @@ pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Outpu
                 }
                 return outcome.unwrap_or_else(taken_over);
             }
-            Ok(Begun::Served) => return Ok(None),
-            Ok(Begun::Elsewhere) => {}
+            Ok(PassStart::Served) => return Ok(None),
+            Ok(PassStart::Elsewhere) => {}
             Err(store::Error::Unreachable(_)) if since < latest => is_again = true,
             Err(error) => return Err(error.to_string()),
         }
@@ -80,7 +87,7 @@ pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Outpu
     }
 }
 
-enum Begun {
+enum PassStart {
     Alone,
     Ours(Fence),
     Served,
@@ -88,23 +95,23 @@ enum Begun {
 }
 
 /// Takes the lease, then records the time as served. `is_again` says that an earlier try may have recorded it.
-async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::Result<Begun> {
+async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::Result<PassStart> {
     let (store, instance) = (&core.store, &core.instance);
     let taken = leases::take(store, job, instance, millis(SHORTEST)).await?;
-    if matches!(taken, Taken::Elsewhere) {
+    if matches!(taken, LeaseOutcome::Elsewhere) {
         let is_served = job_runs::is_begun(store, job, time).await?;
-        return Ok(if is_served { Begun::Served } else { Begun::Elsewhere });
+        return Ok(if is_served { PassStart::Served } else { PassStart::Elsewhere });
     }
     let is_ours = job_runs::claim(store, job, time, now_ms(), instance).await?
         || (is_again && job_runs::is_begun_by(store, job, time, instance).await?);
     Ok(match taken {
-        Taken::Alone if is_ours => Begun::Alone,
-        Taken::Ours(fence) if is_ours => Begun::Ours(fence),
-        Taken::Ours(fence) => {
+        LeaseOutcome::Alone if is_ours => PassStart::Alone,
+        LeaseOutcome::Ours(fence) if is_ours => PassStart::Ours(fence),
+        LeaseOutcome::Ours(fence) => {
             leases::release(store, &fence).await?;
-            Begun::Served
+            PassStart::Served
         }
-        _ => Begun::Served,
+        _ => PassStart::Served,
     })
 }
 
@@ -114,7 +121,7 @@ async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::R
 ///
 /// # Errors
 /// When the database does not answer, or another instance is at work for longer than it may be.
-pub async fn alone_with_account<T>(
+pub async fn with_account_lease<T>(
     core: &Core,
     account: AccountId,
     work: impl Future<Output = T>,
@@ -124,8 +131,8 @@ pub async fn alone_with_account<T>(
     loop {
         let since = Instant::now();
         match leases::take(&core.store, &job, &core.instance, millis(SHORTEST)).await? {
-            Taken::Alone => return Ok(work.await),
-            Taken::Ours(fence) => {
+            LeaseOutcome::Alone => return Ok(work.await),
+            LeaseOutcome::Ours(fence) => {
                 let done = tokio::select! {
                     biased;
                     done = work => done,
@@ -138,14 +145,14 @@ pub async fn alone_with_account<T>(
                 }
                 return Ok(done);
             }
-            Taken::Elsewhere if since >= latest => return Err(store::Error::Busy),
-            Taken::Elsewhere => sleep(LOOK).await,
+            LeaseOutcome::Elsewhere if since >= latest => return Err(store::Error::Busy),
+            LeaseOutcome::Elsewhere => sleep(LOOK).await,
         }
     }
 }
 
 /// Does `work` under a lease that is extended meanwhile; `None` when the lease was lost.
-async fn under<T>(
+async fn run_under_lease<T>(
     core: &Core,
     fence: &Fence,
     lasts: Duration,

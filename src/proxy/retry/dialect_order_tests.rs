@@ -41,8 +41,8 @@ fn the_own_dialect_comes_first_where_it_can() {
     }
 }
 
-fn of(client: Dialect, model: &str) -> MemoryKey<'_> {
-    MemoryKey { site: SiteId::new(1), client, model }
+fn of(client: Dialect, model: &str) -> DialectMemoryKey<'_> {
+    DialectMemoryKey { site: SiteId::new(1), client, model }
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn what_is_more_than_an_answer_needs_the_own_dialect_but_for_embeddings() {
 
 #[test]
 fn who_has_refused_completions_is_no_native_any_more() {
-    let memory = Memory::default();
+    let memory = DialectMemory::default();
     let native = |platform, now| is_native(&memory, platform, of(Completions, "M"), now);
     assert!(native(Platform::NewApi, 0) && !native(Platform::Claude, 0) && !native(Platform::Gemini, 0));
     memory.refused(of(Completions, "m"), (Completions, Some(Chat)), 0);
@@ -74,9 +74,9 @@ fn who_has_refused_completions_is_no_native_any_more() {
 #[test]
 fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     const HOUR: Millis = 3_600_000;
-    let memory = Memory::default();
+    let memory = DialectMemory::default();
     let at = |now: Millis, body: &[u8]| {
-        let mut formats: Formats = [Messages, Chat, Responses].into_iter().collect();
+        let mut formats: DialectOrder = [Messages, Chat, Responses].into_iter().collect();
         memory.apply(&mut formats, of(Messages, "M"), body, now);
         formats.to_vec()
     };
@@ -148,12 +148,12 @@ fn a_document_goes_where_most_of_it_is_taken() {
 
 #[test]
 fn the_memory_is_bounded() {
-    let memory = Memory::default();
+    let memory = DialectMemory::default();
     for number in 0..2 * MAX_ENTRIES {
         memory.refused(of(Chat, &format!("m{number}")), (Chat, None), number as Millis);
     }
     assert_eq!(memory.count.load(Ordering::Relaxed), MAX_ENTRIES);
-    let mut formats: Formats = [Chat, Messages].into_iter().collect();
+    let mut formats: DialectOrder = [Chat, Messages].into_iter().collect();
     memory.apply(&mut formats, of(Chat, "m0"), b"", 2);
     assert_eq!(*formats, [Chat, Messages], "the oldest went first");
 }

@@ -7,15 +7,15 @@ use crate::store::{self, route_units, routes};
 
 /// Ends the cooldowns and limits of an account's own channels, and of the account within its route unit: the former
 /// credential caused them. Call it when an operator has given another credential, or a login has proved one.
-pub async fn end_rests(core: &Core, id: AccountId) {
-    if let Err(error) = try_end_rests(core, id).await {
+pub async fn clear_cooldowns(core: &Core, id: AccountId) {
+    if let Err(error) = try_clear_cooldowns(core, id).await {
         log::warn!(
             "the cooldowns of account {id} could not be cleared after its credential was changed: {error}"
         );
     }
 }
 
-async fn try_end_rests(core: &Core, id: AccountId) -> store::Result<()> {
+async fn try_clear_cooldowns(core: &Core, id: AccountId) -> store::Result<()> {
     // Failures that are still on their way to the store must not arrive there after this.
     core.store.flush().await;
     let snapshot = core.snapshot.load_full();

@@ -11,13 +11,13 @@ use crate::store;
 /// The interval at which this instance looks for changes of others.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 /// The interval at which this instance reports its presence.
-pub const SHOW_UP_INTERVAL: Duration = Duration::from_secs(5);
+pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// The number of looks from one reading of everything to the next, which finds changes that nobody has announced.
 const LOOKS: u32 = 300;
 
 /// Reports the presence of this instance, and learns which others there are.
-pub async fn show_up(jobs: Arc<Jobs>) -> Pass {
-    match jobs.core.show_up().await {
+pub async fn report_alive(jobs: Arc<Jobs>) -> Pass {
+    match jobs.core.report_alive().await {
         Ok(()) | Err(store::Error::Unreachable(_)) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -28,8 +28,8 @@ pub async fn show_up(jobs: Arc<Jobs>) -> Pass {
 pub const REST: Duration = Duration::from_millis(100);
 
 /// Takes over what others have changed as soon as the database announces it.
-pub async fn hear(jobs: Arc<Jobs>) -> Pass {
-    jobs.core.store.database().news().await;
+pub async fn follow_signals(jobs: Arc<Jobs>) -> Pass {
+    jobs.core.store.database().changes_signalled().await;
     match jobs.core.follow_others(false).await {
         Ok(_) | Err(store::Error::Unreachable(_)) => Ok(None),
         Err(error) => Err(error.to_string()),

@@ -71,12 +71,18 @@ fn files_of_another_build_are_todays_but_not_kept() {
 fn a_path_that_is_nothings_shows_the_page_to_a_browser_and_is_missing_for_programs() {
     let gateway = Gateway::start();
     let browser = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
-    for headers in [&[browser][..], &[("accept", "*/*")], &[]] {
-        let page = get(&gateway, "/an/old/bookmark?of=mine", headers);
-        assert_eq!(page.status, 200, "{headers:?}");
-        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
-        assert_eq!(page.header("cache-control"), Some("no-cache"));
-        assert!(page.text().contains("<script type=\"module\" src=\"/console/"));
+    let page = get(&gateway, "/an/old/bookmark?of=mine", &[browser]);
+    assert_eq!(page.status, 200);
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(page.header("cache-control"), Some("no-cache"));
+    assert!(page.text().contains("<script type=\"module\" src=\"/console/"));
+    for headers in [&[("accept", "*/*")][..], &[]] {
+        let missing = get(&gateway, "/an/old/bookmark", headers);
+        assert_eq!(
+            (missing.status, &missing.json()["error"]),
+            (404, &serde_json::json!("Not found")),
+            "{headers:?}"
+        );
     }
     for path in [
         "/api/nowhere",

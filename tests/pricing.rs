@@ -18,6 +18,16 @@ fn ratios() -> Value {
         "group_ratio": {"default": 1, "vip": 1.5}, "usable_group": {"vip": "VIP"}})
 }
 
+/// Builds what the hubs publish instead: the same prices by model and by group.
+fn hub_lists() -> [(&'static str, Value); 2] {
+    let models = json!({"success": true, "message": "", "data": {MODEL: {"groups": ["vip"], "owned_by": "acme",
+        "price": {"model": MODEL, "type": "tokens", "channel_type": 1, "input": 1.25, "output": 5,
+            "input_cache_read": 0.3125, "input_cache_write": 1.5625}}}});
+    let groups =
+        json!({"success": true, "data": {"vip": {"id": 2, "symbol": "vip", "name": "VIP", "ratio": 1.5}}});
+    [("/api/available_model", models), ("/api/user_group_map", groups)]
+}
+
 /// Builds a chat answer with the usage of the example.
 fn chat() -> Value {
     json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000, "model": MODEL,
@@ -83,27 +93,32 @@ fn a_request_costs_what_the_sites_price_list_says() {
 
 #[test]
 fn a_request_that_ends_before_the_prices_are_read_is_booked_by_them_all_the_same() {
-    let gateway = Gateway::start();
-    let (upstream, gate) = (Upstream::start(&[MODEL]), Gate::default());
-    upstream.answer("/api/pricing", Reply::json(200, &ratios()).head_waits_for(&gate));
-    upstream.answer_model("/v1/chat/completions", MODEL, Reply::json(200, &chat()));
-    let site = json!({"name": "slow to tell", "platform": "new-api"});
-    gateway.add_as(&site, &upstream);
-    let client = gateway.add_key(&json!({"name": "k", "key": "sk-of-the-tests", "maxCost": 1}));
-    client.chat(MODEL).expect(200);
-    assert_eq!(
-        gateway.wait_for_logs(1)[0]["estimatedCost"],
-        0.0256,
-        "12,800 of 500,000 tokens to the dollar"
-    );
-    gate.open();
-    let row = eventually("the row follows", || {
-        gateway.wait_for_logs(1).into_iter().find(|row| row["estimatedCost"] == 0.035438)
-    });
-    assert_eq!(detail(&gateway, &row)["billingDetails"]["breakdown"]["totalCost"], 0.035438);
-    eventually("the channel follows", || (gateway.channels(MODEL)[0]["totalCost"] == 0.035438).then_some(()));
-    let keys = gateway.admin().get("/api/downstream-keys").expect(200);
-    assert_eq!(keys["items"][0]["usedCost"], 0.035438, "{keys}");
+    for (platform, lists) in [("new-api", &[("/api/pricing", ratios())][..]), ("one-hub", &hub_lists())] {
+        let gateway = Gateway::start();
+        let (upstream, gate) = (Upstream::start(&[MODEL]), Gate::default());
+        for (path, list) in lists {
+            upstream.answer(path, Reply::json(200, list).head_waits_for(&gate));
+        }
+        upstream.answer_model("/v1/chat/completions", MODEL, Reply::json(200, &chat()));
+        gateway.add_as(&json!({"name": "slow to tell", "platform": platform}), &upstream);
+        let client = gateway.add_key(&json!({"name": "k", "key": "sk-of-the-tests", "maxCost": 1}));
+        client.chat(MODEL).expect(200);
+        assert_eq!(
+            gateway.wait_for_logs(1)[0]["estimatedCost"],
+            0.0256,
+            "{platform}: 12,800 of 500,000 tokens to the dollar"
+        );
+        gate.open();
+        let row = eventually("the row follows", || {
+            gateway.wait_for_logs(1).into_iter().find(|row| row["estimatedCost"] == 0.035438)
+        });
+        assert_eq!(detail(&gateway, &row)["billingDetails"]["breakdown"]["totalCost"], 0.035438);
+        eventually("the channel follows", || {
+            (gateway.channels(MODEL)[0]["totalCost"] == 0.035438).then_some(())
+        });
+        let keys = gateway.admin().get("/api/downstream-keys").expect(200);
+        assert_eq!(keys["items"][0]["usedCost"], 0.035438, "{platform}: {keys}");
+    }
 }
 
 #[test]
@@ -136,17 +151,7 @@ fn an_account_put_to_use_by_hand_has_its_prices_at_once() {
 #[test]
 fn the_hubs_are_asked_for_models_and_groups() {
     let gateway = Gateway::start();
-    let models = json!({"success": true, "message": "", "data": {MODEL: {"groups": ["vip"], "owned_by": "acme",
-        "price": {"model": MODEL, "type": "tokens", "channel_type": 1, "input": 1.25, "output": 5,
-            "input_cache_read": 0.3125, "input_cache_write": 1.5625}}}});
-    let groups =
-        json!({"success": true, "data": {"vip": {"id": 2, "symbol": "vip", "name": "VIP", "ratio": 1.5}}});
-    let (upstream, _) = priced(
-        &gateway,
-        "one-hub",
-        &[MODEL],
-        &[("/api/available_model", models), ("/api/user_group_map", groups)],
-    );
+    let (upstream, _) = priced(&gateway, "one-hub", &[MODEL], &hub_lists());
     gateway.wait_for_output("prices of 1 models");
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(gateway.wait_for_logs(1)[0]["estimatedCost"], 0.035438);

@@ -467,6 +467,8 @@ fn a_preset_is_echoed_and_must_fit_its_platform() {
     let site = gateway.create_site(&preset);
     assert_eq!(site["initializationPresetId"], "deepseek-openai");
     assert_eq!(site["platform"], "openai");
+    let listed = &gateway.admin().get("/api/sites").expect(200)[0];
+    assert!(listed.get("initializationPresetId").is_none(), "only the creation tells it: {listed}");
     for (field, value) in [("initializationPresetId", json!("no-such-preset")), ("platform", json!("claude"))]
     {
         let mut wrong = preset.clone();

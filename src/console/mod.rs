@@ -62,10 +62,9 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
 /// and for clients that accept no page.
 pub fn stray(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
     let is_file = path.contains("/.") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
-    let takes_pages = headers.get(header::ACCEPT).is_none_or(|accept| {
-        let accepts = |kind: &str| accept.to_str().is_ok_and(|kinds| kinds.contains(kind));
-        accepts("text/html") || accepts("*/*")
-    });
+    // Browsers name the form of a page; programs, which take anything, learn that there is nothing.
+    let names_pages = |accept: &HeaderValue| accept.to_str().is_ok_and(|kinds| kinds.contains("text/html"));
+    let takes_pages = headers.get(header::ACCEPT).is_some_and(names_pages);
     let is_asked = matches!(*method, Method::GET | Method::HEAD) && !path.starts_with("/console/");
     (is_asked && !is_file && takes_pages).then(|| send(&PAGE, headers, false))
 }

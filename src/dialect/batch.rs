@@ -379,10 +379,10 @@ mod tests {
                 r#"{"requests":[{"params":{"model":"a"},"params":{"model":"b"}}]}"#,
                 "requests.0.params: it is given twice",
             ),
-            (r#"{"requests":[{"params":{"model":"a","Model":"b"}}]}"#, "requests.0.params: it asks"),
+            (r#"{"requests":[{"params":{"model":"a","Model":"b"}}]}"#, "requests.0.params: it names"),
             (
                 r#"{"requests":[{"params":{"model":"a"}},{"params":{"model":"b"}}]}"#,
-                "requests.1.params: it asks",
+                "requests.1.params: it names",
             ),
         ] {
             let flaw = BatchRequests::of_array(text.as_bytes()).unwrap_err();

@@ -19,6 +19,8 @@ pub use apply::{PayloadRules, Target};
 
 /// The largest array index in a path: no array of a request is longer, and a rule may not pad one beyond this.
 const MAX_INDEX: usize = 4095;
+/// The most parts of a path: bodies are not nested deeper than about this.
+const MAX_DEPTH: usize = 100;
 
 /// The sections in the order they apply, each with a second spelling where one is understood.
 const SECTIONS: [(&str, Option<&str>); 5] = [
@@ -133,6 +135,10 @@ fn is_index(segment: &str) -> bool {
 }
 
 fn within_bounds(path: &str) -> Result<(), String> {
+    if segments(path).nth(MAX_DEPTH).is_some() {
+        let start: String = path.chars().take(40).collect();
+        return Err(format!("path {start}…: it is deeper than {MAX_DEPTH}"));
+    }
     let fits = |segment: &str| segment.parse::<usize>().is_ok_and(|index| index <= MAX_INDEX);
     match segments(path).find(|segment| is_index(segment) && !fits(segment)) {
         Some(index) => Err(format!("path {path}: the index {index} is not a number from 0 to {MAX_INDEX}")),
@@ -173,6 +179,7 @@ mod tests {
             (json!({"other": []}), "`other`"),
             (json!({"override-raw": [], "overrideRaw": []}), "both spellings"),
             (json!({"default": {}}), "section default"),
+            (json!({"override": [{"models": models, "params": {"a.".repeat(101): 1}}]}), "deeper than 100"),
             (json!({"default": [good, 1]}), "default, rule 2"),
             (json!({"default": [{"params": {"a": 1}}]}), "`models`"),
             (json!({"default": [{"models": [], "params": {"a": 1}}]}), "`models`"),

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::late_usage::{ExactUsage, book};
+use super::late_usage::{ExactUsage, UsageLookup, book};
 use super::prices;
-use super::usage_lookup::UsageLookup;
 use crate::jobs::Jobs;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill};
@@ -29,33 +28,39 @@ pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
 }
 
 /// Queues a request that was booked by the estimate for booking by the list, and returns at once.
-pub fn enqueue(jobs: &Arc<Jobs>, request: UsageLookup) {
+pub fn enqueue(jobs: &Arc<Jobs>, mut request: UsageLookup) {
     let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
         log::debug!("too many requests are waiting for prices: one keeps its estimated cost");
         return;
     };
     let waiting = jobs.clone();
     jobs.core.background.spawn("booking a request by a price list", async move {
-        settle(&waiting, &request).await;
+        settle(&waiting, &mut request).await;
         drop(place);
     });
 }
 
-async fn settle(jobs: &Arc<Jobs>, request: &UsageLookup) {
+/// Books a request by the price list, once that has been read; `request` then has the new cost.
+pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut UsageLookup) {
     let account = &request.channel.account;
+    if !may_tell(jobs, &request.channel, &request.row.model) {
+        return;
+    }
     prices::refresh_unread(jobs, account.id);
     if timeout(PATIENCE, jobs.prices.until_found(&account.prices)).await.is_err() {
         return;
     }
     let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
     let Some(bill) = bill(request) else { return };
+    let cost = bill.cost;
     let known = ExactUsage { tokens: request.tokens, source: UsageSource::Upstream, bill };
-    if let Err(error) = book(&jobs.core, request.booked(), known).await {
-        log::warn!(
+    match book(&jobs.core, request.booked(), known).await {
+        Ok(()) => (request.cost, request.is_priced) = (cost, true),
+        Err(error) => log::warn!(
             "the log row of {} keeps its estimated usage and cost, the real ones could not be stored: \
              {error}",
             request.row.request_id.as_str()
-        );
+        ),
     }
 }
 

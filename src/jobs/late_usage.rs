@@ -11,7 +11,7 @@ use crate::routing::pricing::{self, Bill, Tokens};
 use crate::store::amend::{Amendment, Claim, Correction, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
-use crate::time::{monotonic_ms, now_ms};
+use crate::time::{Millis, monotonic_ms, now_ms};
 
 /// A settled request, as it was booked.
 pub struct BookedRequest<'a> {
@@ -25,6 +25,37 @@ pub struct BookedRequest<'a> {
     pub cost: Usd,
     /// The claim that is taken in one transaction with the booking, so that the booking happens once.
     pub claim: Option<Claim>,
+}
+
+/// A settled request whose exact usage is to be looked up.
+pub struct UsageLookup {
+    pub row: RowName,
+    pub channel: Arc<Channel>,
+    /// The downstream key that paid for it.
+    pub key: Option<Arc<Key>>,
+    /// The key's budgets that count it.
+    pub budgets: BudgetMask,
+    pub ended: Millis,
+    /// The tokens as the answer reported them; `cost` is what was charged for them.
+    pub tokens: Tokens,
+    pub cost: Usd,
+    /// Whether `cost` was computed from a price list; otherwise it is the flat estimate.
+    pub is_priced: bool,
+}
+
+impl UsageLookup {
+    /// Returns the request as it was booked.
+    pub(super) fn booked(&self) -> BookedRequest<'_> {
+        BookedRequest {
+            row: &self.row,
+            channel: Some(&self.channel),
+            key: self.key.as_ref(),
+            budgets: self.budgets,
+            tokens: self.tokens,
+            cost: self.cost,
+            claim: None,
+        }
+    }
 }
 
 /// What is now known of the request.

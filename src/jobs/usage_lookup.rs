@@ -10,62 +10,36 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::late_usage::{BookedRequest, ExactUsage, book};
+use super::late_prices;
+use super::late_usage::{ExactUsage, UsageLookup, book};
 use super::sessions::site_client::site_client_of;
 use crate::core::Core;
 use crate::jobs::Jobs;
-use crate::keys::{BudgetMask, Key};
 use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
 use crate::store::accounts;
-use crate::store::amend::RowName;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
-use crate::time::Millis;
 use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
 /// The pauses before each look: sites write their log after the answer, some not at once.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
 
-/// A settled request whose exact usage is to be looked up.
-pub struct UsageLookup {
-    pub row: RowName,
-    pub channel: Arc<Channel>,
-    /// The downstream key that paid for it.
-    pub key: Option<Arc<Key>>,
-    /// The key's budgets that count it.
-    pub budgets: BudgetMask,
-    pub ended: Millis,
-    /// The tokens as the answer reported them; `cost` is what was charged for them.
-    pub tokens: Tokens,
-    pub cost: Usd,
-}
-
-impl UsageLookup {
-    /// Returns the request as it was booked.
-    pub(super) fn booked(&self) -> BookedRequest<'_> {
-        BookedRequest {
-            row: &self.row,
-            channel: Some(&self.channel),
-            key: self.key.as_ref(),
-            budgets: self.budgets,
-            tokens: self.tokens,
-            cost: self.cost,
-            claim: None,
-        }
-    }
-}
-
 /// Queues the lookup and returns at once.
-pub fn enqueue(jobs: &Arc<Jobs>, lookup: UsageLookup) {
+pub fn enqueue(jobs: &Arc<Jobs>, mut lookup: UsageLookup) {
     let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
         log::debug!("too many usage lookups are waiting: one request keeps its estimated usage");
         return;
     };
     let looking = jobs.clone();
     jobs.core.background.spawn("a usage lookup", async move {
+        // Many lines tell no cost, and then the price list does. Without usage there is nothing to be priced.
+        let Tokens { prompt, completion, total, .. } = lookup.tokens;
+        if !lookup.is_priced && prompt.max(completion).max(total) > 0 {
+            late_prices::settle(&looking, &mut lookup).await;
+        }
         look_up(&looking, &lookup).await;
         drop(place);
     });

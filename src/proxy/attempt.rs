@@ -345,7 +345,7 @@ impl Attempt {
         let model = row.model_actual.as_deref().unwrap_or_default();
         let awaits_prices = !bill.is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
         let settled = match !is_later && (is_in_log || awaits_prices) {
-            true => cost::settled(&self.channel, paid_by, &row, usage.as_ref()),
+            true => cost::settled(&self.channel, paid_by, &row, usage.as_ref(), bill.is_priced),
             false => None,
         };
         self.proxy.core.store.telemetry().log(row);

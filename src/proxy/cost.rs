@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dialect::usage::Usage;
-use crate::jobs::usage_lookup::UsageLookup;
+use crate::jobs::late_usage::UsageLookup;
 use crate::keys::{BudgetMask, Key};
 use crate::money::Usd;
 use crate::routing::Channel;
@@ -41,6 +41,7 @@ pub(super) fn settled(
     (key, budgets): (Option<&Arc<Key>>, BudgetMask),
     row: &ProxyLogRow,
     usage: Option<&Usage>,
+    is_priced: bool,
 ) -> Option<UsageLookup> {
     Some(UsageLookup {
         row: RowName {
@@ -57,6 +58,7 @@ pub(super) fn settled(
         ended: row.created_at.saturating_add(row.latency_ms.unwrap_or(0)),
         tokens: usage.map(tokens).unwrap_or_default(),
         cost: row.estimated_cost,
+        is_priced,
     })
 }
 

@@ -235,7 +235,7 @@ mod tests {
             }
         };
         assert_eq!(begun.elapsed(), WHOLE_TIMEOUT);
-        assert!(failure.text.contains("not whole within 900 s"), "{}", failure.text);
+        assert!(failure.text.contains("not complete within 900 s"), "{}", failure.text);
         assert_eq!(failure.status, 504);
         let may_retry = failure.may_retry(upstream::WorkKind::Text);
         assert!(!failure.is_channel_fault() && !may_retry, "it was answered, and billed");

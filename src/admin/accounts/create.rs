@@ -16,7 +16,7 @@ use super::created::{CreatedView, guess_user_id};
 use super::handlers::find;
 use super::input::CreateInput;
 use super::schema;
-use super::verify::{CredentialRefusal, models_of_key, verify};
+use super::verify::{CredentialRefusal, models_of_key, platform_of, verify};
 use super::view;
 use super::view::AccountView;
 use crate::admin::Admin;
@@ -146,6 +146,7 @@ async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response
     let Some(credential) = input.credentials.first() else {
         return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
     };
+    platform_of(&site).map_err(|refusal| AdminError::bad_request(refusal.message))?;
     let (user_id, username) = (input.platform_user_id, input.username.as_deref());
     match verify(&jobs.core, &site, credential, input.mode, user_id, username).await? {
         Identity::ApiKey { models } => {

@@ -222,7 +222,7 @@ pub fn refusal_of(error: &SiteError) -> CredentialRefusal {
     CredentialRefusal { message, verdict, unverified, is_late: false }
 }
 
-fn platform_of(site: &SiteRow) -> Result<Platform, CredentialRefusal> {
+pub(super) fn platform_of(site: &SiteRow) -> Result<Platform, CredentialRefusal> {
     let has_credentials = |platform: &Platform| platform.profile().model_list != ModelList::WithSignIn;
     Platform::parse(&site.platform).filter(has_credentials).ok_or_else(|| {
         CredentialRefusal::mismatch(format!("Credentials of platform {} cannot be verified", site.platform))

@@ -15,7 +15,7 @@ use super::presets;
 use super::presets::PRESETS;
 use super::schema;
 use super::subscriptions;
-use super::view::{ListedSite, SiteView};
+use super::view::{CreatedSite, ListedSite, SiteView};
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result, failure};
 use crate::admin::input::{Fields, Invalid};
@@ -163,7 +163,9 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         ));
     }
     admin.core.publish().await?;
-    answer(&admin.core.store, id).await
+    let site = find(&admin.core.store, id).await?;
+    let initialization_preset_id = site.initialization_preset_id.as_deref();
+    Ok(http::json(StatusCode::OK, &CreatedSite { site: SiteView::of(&site), initialization_preset_id }))
 }
 
 /// `PUT /api/sites/{id}`
@@ -185,7 +187,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     if moved.is_some() {
         rebuild_best_effort(&admin.jobs, Scope::of_sites(&admin.core.store, &[id]).await?).await;
     }
-    answer(&admin.core.store, id).await
+    Ok(http::json(StatusCode::OK, &SiteView::of(&find(&admin.core.store, id).await?)))
 }
 
 /// `DELETE /api/sites/{id}`: deletes a site with everything under it; also succeeds if there is no such site.
@@ -222,10 +224,6 @@ pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
         related_id: Some(site.id.get()),
         related_type: Some("site"),
     }
-}
-
-async fn answer(store: &Store, id: SiteId) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &SiteView::of(&find(store, id).await?)))
 }
 
 /// Converts a refusal of the unique index to the message that clients know.

@@ -31,8 +31,7 @@ pub async fn disabled_models(admin: Arc<Admin>, request: Request) -> Result<Resp
 pub async fn set_disabled_models(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::MODELS, request.json_object().await?);
-    let mut names = models(&fields)?;
-    names.sort();
+    let names = models(&fields)?;
     find(&admin.core.store, id).await?;
     availability::set_disabled_models(&admin.core.store, id, &names).await.map_err(|error| match error {
         store::Error::Dangling(_) => AdminError::not_found("Site"),

@@ -375,7 +375,7 @@ fn a_gateway_deploys_through_the_helper_and_streams_each_step_as_it_comes() {
     }
     std::fs::remove_file(helper.home.path().join("slow")).expect("removed");
     let rest = ends(log, "succeeded");
-    assert!(rest.contains("successfully rolled out") && rest.contains("revision 11 runs"), "{rest}");
+    assert!(rest.contains("successfully rolled out") && rest.contains("revision 11 is running"), "{rest}");
     let upgrade =
         helper.calls().into_iter().find(|call| call.starts_with("helm [upgrade]")).expect("an upgrade");
     assert!(upgrade.contains("[image.repository=acme/gateway] [--set] [image.tag=v1.2.3]"), "{upgrade}");

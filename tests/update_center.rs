@@ -218,7 +218,7 @@ fn a_deployment_is_a_task_whose_log_is_streamed_to_its_end() {
     assert_eq!(names, (&json!("update-center.deploy"), &json!("update-center.deploy")));
     let events = log_of(&gateway, &started);
     assert_eq!(events.last().map(String::as_str), Some("event: done\ndata: {\"status\":\"succeeded\"}\n\n"));
-    for line in ["upgrade started", "rolled out", "revision 8 runs"] {
+    for line in ["upgrade started", "rolled out", "revision 8 is running"] {
         assert!(
             events.iter().any(|event| event.contains("event: log\n") && event.contains(line)),
             "{line}: {events:?}"

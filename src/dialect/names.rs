@@ -12,6 +12,9 @@ use super::literal::Text;
 /// The longest name at OpenAI's endpoints, in characters.
 pub const MAX_CHARS: usize = 64;
 
+/// The longest number that is appended to a name, with its `_`: a request has fewer parts than five digits tell.
+const MAX_SUFFIX: usize = 6;
+
 /// The names of one request that had to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolNames {
@@ -27,7 +30,8 @@ impl ToolNames {
         let stays = |name: &&Cow<'t, str>| fits(name) == ***name;
         let mut kept: HashSet<String> = offered.iter().filter(stays).map(|name| name.to_string()).collect();
         let mut taken = kept.clone();
-        // The last number appended to each name that several names become.
+        // The last number appended to the names with each beginning. Names that differ only behind it share their numbers,
+        // so that none walks over those of all others.
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut names = Self::default();
         for name in offered.iter().chain(called) {
@@ -37,11 +41,10 @@ impl ToolNames {
             let short = fits(name);
             let mut free = short.clone();
             while taken.contains(&free) {
-                let number = numbers.entry(short.clone()).or_default();
+                let number = numbers.entry(beginning(&short, MAX_SUFFIX)).or_default();
                 *number += 1;
                 let suffix = format!("_{number}");
-                let room = MAX_CHARS.saturating_sub(suffix.len());
-                free = short.chars().take(room).collect::<String>() + &suffix;
+                free = beginning(&short, suffix.len()) + &suffix;
             }
             taken.insert(free.clone());
             if free == **name {
@@ -67,6 +70,11 @@ impl ToolNames {
     pub fn client<'t>(&self, upstream: &'t Text<'_>) -> Text<'t> {
         find(&self.client, upstream)
     }
+}
+
+/// Returns the beginning of a name that leaves room for so many characters.
+fn beginning(name: &str, room: usize) -> String {
+    name.chars().take(MAX_CHARS - room).collect()
 }
 
 fn find<'t>(names: &HashMap<String, String>, name: &'t Text<'_>) -> Text<'t> {
@@ -150,6 +158,17 @@ mod tests {
         assert_eq!(shorts[0], "z".repeat(64));
         assert_eq!(shorts[1], "z".repeat(62) + "_2");
         assert_eq!(names.client(&Text::of(&shorts[1])).decode(), two);
+    }
+
+    #[test]
+    fn names_that_begin_alike_are_numbered_through() {
+        let all: Vec<_> = (0..10_000)
+            .flat_map(|number| [".x", "_x"].map(|end| format!("{}{number:04}{end}", "p".repeat(58))))
+            .map(Cow::<str>::Owned)
+            .collect();
+        let names = ToolNames::fit(&all, &[], for_openai);
+        assert_eq!(names.upstream(&Text::of(&all[0])).decode(), "p".repeat(58) + "0000_1");
+        assert_eq!(names.upstream(&Text::of(&all[19_998])).decode(), "p".repeat(58) + "_10000");
     }
 
     #[test]

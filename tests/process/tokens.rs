@@ -26,7 +26,7 @@ fn the_commands_of_the_start_work_as_they_are_pasted() {
     assert_eq!(pasted(&gateway, "admin API:", &[])["totalAccounts"], 0);
     assert_eq!(pasted(&gateway, "proxy API:", &[])["object"], "list");
     let next = line(&gateway, "next:");
-    let (_, demo) = next.split_once("at work: ").expect("a command");
+    let (_, demo) = next.split_once("demonstration: ").expect("a command");
     assert!(demo.ends_with("switchyard demo"), "{demo}");
     assert!(std::path::Path::new(demo.trim_end_matches(" demo")).exists(), "{demo}");
 }

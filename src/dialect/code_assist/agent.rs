@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ring::digest::{SHA256, digest};
 
-use super::schema::put_plain;
+use super::schema::{Allowance, put_plain};
 use crate::dialect::edit::edit;
 use crate::dialect::gemini::member;
 use crate::dialect::literal::Json;
@@ -101,13 +101,16 @@ pub fn with_plain_schemas(body: &str) -> Option<String> {
         return Some(edit(body, &[(key, &request)], &[]).into_owned());
     }
     let key = member::key(&node, "tools")?;
+    let all = node.get(key)?;
+    let mut allowance = Allowance::of(all.raw().len());
     let mut tools = Writer::with_capacity(body.len());
     tools.list(|list| {
-        for tool in node.items_at(key) {
+        for tool in all.items() {
             match member::key(tool, "functionDeclarations") {
                 None => list.item(tool.json()),
                 Some(key) => {
-                    list.item(Json::checked(&edit(tool.raw(), &[(key, &declarations(tool, key))], &[])))
+                    let declared = declarations(tool, key, &mut allowance);
+                    list.item(Json::checked(&edit(tool.raw(), &[(key, &declared)], &[])));
                 }
             }
         }
@@ -115,7 +118,7 @@ pub fn with_plain_schemas(body: &str) -> Option<String> {
     Some(edit(body, &[(key, tools.as_str())], &[]).into_owned())
 }
 
-fn declarations(tool: &Node<'_>, key: &str) -> String {
+fn declarations(tool: &Node<'_>, key: &str, allowance: &mut Allowance) -> String {
     let mut declared = Writer::new();
     declared.list(|list| {
         for function in tool.items_at(key) {
@@ -127,7 +130,7 @@ fn declarations(tool: &Node<'_>, key: &str) -> String {
                     if !is_newer {
                         o.field(name, value.json());
                     } else if !has_older {
-                        o.value_at(PARAMETERS, |json| put_plain(json, value));
+                        o.value_at(PARAMETERS, |json| put_plain(json, value, allowance));
                     }
                 }
             });

@@ -11,26 +11,59 @@
 //! | bounds, formats, any other name | nothing: whoever runs the call checks them |
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ptr;
 
 use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// The most schemas that are written, because schemas may refer to others many times over; each one beyond is written
-/// as an object without members.
-const MAX_SCHEMAS: usize = 2_000;
+/// The part of an [`Allowance`] that every request has, in bytes.
+const FREE: usize = 64 * 1024;
+/// The number of times that the text of a request's tools may be repeated.
+const MOST_TIMES: usize = 8;
+/// About what a schema takes in Google's form beside its own text, in bytes.
+const FORM: usize = 32;
+/// The greatest depth of schemas within and behind each other.
+const MAX_DEPTH: usize = 128;
 
-/// Writes a schema in Google's form.
-pub(super) fn put_plain(json: &mut Writer, schema: &Node<'_>) {
-    Plain { root: schema, open: vec![schema], left: MAX_SCHEMAS }.put(json, schema);
+/// The bytes of schemas that one request may still repeat, because schemas may refer to others many times over. A schema
+/// beyond is written as an object without members.
+pub(super) struct Allowance(usize);
+
+impl Allowance {
+    /// Returns the allowance of a request whose tools take this many bytes.
+    pub(super) fn of(tools: usize) -> Self {
+        Self(FREE.saturating_add(tools.saturating_mul(MOST_TIMES)))
+    }
+
+    /// Takes what a schema costs; false if it is more than is left.
+    fn take(&mut self, schema: &Node<'_>) -> bool {
+        let left = self.0.checked_sub(schema.raw().len().saturating_add(FORM));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
 }
 
-struct Plain<'n, 'a> {
+/// Writes a schema in Google's form.
+pub(super) fn put_plain(json: &mut Writer, schema: &Node<'_>, allowance: &mut Allowance) {
+    let open = Open { order: vec![schema], all: HashSet::from([ptr::from_ref(schema)]) };
+    Plain { root: schema, open, members: HashMap::new(), depth: 0, allowance }.put(json, schema);
+}
+
+struct Plain<'n, 'a, 'b> {
     root: &'n Node<'a>,
     /// The schemas referred to around the place that is being written; they are not entered again.
-    open: Vec<&'n Node<'a>>,
-    left: usize,
+    open: Open<'n, 'a>,
+    /// The members of the objects in which references were looked up, by their names.
+    members: HashMap<*const Node<'a>, HashMap<&'n str, &'n Node<'a>>>,
+    depth: usize,
+    allowance: &'b mut Allowance,
+}
+
+struct Open<'n, 'a> {
+    order: Vec<&'n Node<'a>>,
+    all: HashSet<*const Node<'a>>,
 }
 
 /// The schemas that apply together in one place.
@@ -42,14 +75,12 @@ struct Place<'n, 'a> {
 
 // === impl Plain ===
 
-impl<'n, 'a> Plain<'n, 'a> {
+impl<'n, 'a> Plain<'n, 'a, '_> {
     fn put(&mut self, json: &mut Writer, schema: &'n Node<'a>) {
-        let around = self.open.len();
+        let around = self.open.order.len();
+        self.depth += 1;
         let mut place = Place::default();
-        if self.left > 0 {
-            self.left -= 1;
-            self.gather(schema, &mut place);
-        }
+        self.gather(schema, &mut place);
         let kind = place.kind();
         json.object(|o| {
             o.field("type", kind.as_ref());
@@ -62,7 +93,8 @@ impl<'n, 'a> Plain<'n, 'a> {
                 _ => {}
             }
         });
-        self.open.truncate(around);
+        self.depth -= 1;
+        self.open.close(around);
     }
 
     fn put_properties(&mut self, o: &mut Writer, place: &Place<'n, 'a>) {
@@ -104,17 +136,18 @@ impl<'n, 'a> Plain<'n, 'a> {
 
     /// Collects the schemas that apply where this schema stands.
     fn gather(&mut self, schema: &'n Node<'a>, place: &mut Place<'n, 'a>) {
-        if !schema.is_object() {
+        if !schema.is_object() || self.depth > MAX_DEPTH {
             return;
         }
+        self.depth += 1;
         place.parts.push(schema);
         place.nullable |= schema.bool_at("nullable") == Some(true);
         place.nullable |= schema.items_at("type").iter().any(|kind| kind.str().as_deref() == Some("null"));
         let referred = schema.text_at("$ref").and_then(|reference| self.find(&reference.decode()));
-        if let Some(target) =
-            referred.filter(|target| !self.open.iter().any(|open| std::ptr::eq(*open, *target)))
+        if let Some(target) = referred.filter(|target| !self.open.has(target))
+            && self.allowance.take(target)
         {
-            self.open.push(target);
+            self.open.enter(target);
             self.gather(target, place);
         }
         for branch in schema.items_at("allOf") {
@@ -129,13 +162,38 @@ impl<'n, 'a> Plain<'n, 'a> {
                 self.gather(branch, place);
             }
         }
+        self.depth -= 1;
     }
 
     /// Finds the schema that a reference such as `#/$defs/name` names.
-    fn find(&self, reference: &str) -> Option<&'n Node<'a>> {
+    fn find(&mut self, reference: &str) -> Option<&'n Node<'a>> {
         let path = reference.strip_prefix('#')?;
-        let names = path.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
-        names.into_iter().try_fold(self.root, |node, name| node.member(&name))
+        let mut names = path.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
+        names.try_fold(self.root, |node, name| {
+            let by_name = || node.members().iter().map(|(name, member)| (name.as_ref(), member)).collect();
+            let members = self.members.entry(ptr::from_ref(node)).or_insert_with(by_name);
+            members.get(name.as_str()).copied()
+        })
+    }
+}
+
+// === impl Open ===
+
+impl<'n, 'a> Open<'n, 'a> {
+    fn has(&self, schema: &Node<'a>) -> bool {
+        self.all.contains(&ptr::from_ref(schema))
+    }
+
+    fn enter(&mut self, schema: &'n Node<'a>) {
+        self.order.push(schema);
+        self.all.insert(ptr::from_ref(schema));
+    }
+
+    /// Leaves all but the first `count` that were entered.
+    fn close(&mut self, count: usize) {
+        for schema in self.order.drain(count..) {
+            self.all.remove(&ptr::from_ref(schema));
+        }
     }
 }
 
@@ -191,7 +249,7 @@ mod tests {
 
     fn plain(schema: &str) -> String {
         let mut json = Writer::new();
-        put_plain(&mut json, &Node::parse(schema).unwrap());
+        put_plain(&mut json, &Node::parse(schema).unwrap(), &mut Allowance::of(schema.len()));
         json.into_string()
     }
 
@@ -253,6 +311,45 @@ mod tests {
             .map(|n| format!(r##""n{n}":{{"properties":{{"a":{{"$ref":"#/$defs/n{0}"}},"b":{{"$ref":"#/$defs/n{0}"}}}}}}"##, n + 1))
             .collect();
         let schema = format!(r##"{{"$ref":"#/$defs/n0","$defs":{{{}}}}}"##, names.join(","));
-        assert!(plain(&schema).len() < 100 * MAX_SCHEMAS);
+        assert!(plain(&schema).len() < 2 * (FREE + (MOST_TIMES + 1) * schema.len()));
+    }
+
+    #[test]
+    fn a_schema_that_many_refer_to_is_repeated_within_bounds() {
+        let properties = |reference: &str| {
+            let all: Vec<_> =
+                (0..2_000).map(|n| format!(r##""p{n}":{{"$ref":"#/$defs/{reference}"}}"##)).collect();
+            all.join(",")
+        };
+        let text = "x".repeat(100_000);
+        let long = format!(
+            r#"{{"$defs":{{"b":{{"type":"string","description":"{text}"}}}},"properties":{{{}}}}}"#,
+            properties("b")
+        );
+        let plain_long = plain(&long);
+        assert!((MOST_TIMES..2 * MOST_TIMES).contains(&plain_long.matches(&text).count()));
+        assert!(
+            plain_long.contains(r#""p1999":{"type":"object"}"#),
+            "the last one has what is known without it"
+        );
+
+        let parts: Vec<_> = (0..2_000).map(|n| format!(r##"{{"$ref":"#/$defs/s{n}"}}"##)).collect();
+        let small: Vec<_> = (0..2_000).map(|n| format!(r#""s{n}":{{"type":"object"}}"#)).collect();
+        let (parts, small) = (parts.join(","), small.join(","));
+        let many = format!(
+            r#"{{"$defs":{{"all":{{"allOf":[{parts}]}},{small}}},"properties":{{{}}}}}"#,
+            properties("all")
+        );
+        assert!(plain(&many).len() < 2 * many.len(), "2,000 times 2,000 parts are not looked at");
+    }
+
+    #[test]
+    fn a_long_chain_of_references_ends() {
+        let chain: Vec<_> = (0..50_000)
+            .map(|n| format!(r##""n{n}":{{"properties":{{"a":{{"$ref":"#/$defs/n{}"}}}}}}"##, n + 1))
+            .collect();
+        let schema = format!(r##"{{"$ref":"#/$defs/n0","$defs":{{{}}}}}"##, chain.join(","));
+        let depth = plain(&schema).matches("properties").count();
+        assert!((20..=MAX_DEPTH).contains(&depth), "{depth}");
     }
 }

@@ -16,6 +16,12 @@ pub(super) fn is_cookie(credential: &str) -> bool {
         || credential.split_once('=').is_some_and(|(_, rest)| rest.contains(';'))
 }
 
+/// Whether a credential reads as `name=value`. Session cookies are base64, and a value that is pasted without its name may
+/// end in the padding.
+pub(super) fn is_pair(credential: &str) -> bool {
+    credential.trim_end_matches('=').contains('=')
+}
+
 /// Leaves out models whose names contain a credential: every client would be told it.
 pub(super) fn leave_out(names: &mut Vec<String>, mask: &Mask) {
     let listed = names.len();

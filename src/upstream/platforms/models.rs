@@ -3,7 +3,7 @@
 //!
 //! | [`ModelList`] | asked |
 //! |---|---|
-//! | `OpenAi` | `/v1/models`, Bearer |
+//! | `OpenAi` | `/v1/models`, Bearer; a credential that may be a cookie of new-api also as one |
 //! | `PerSurface` | the same, then the surfaces of its other vendors |
 //! | `Anthropic` | `/v1/models`, `x-api-key`; below `/anthropic` then the parent's list, Bearer |
 //! | `Google` | native `/v1beta/models`, `x-goog-api-key`; then, or below `/openai`, the OpenAI form, Bearer |
@@ -13,11 +13,11 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{Request, StatusCode, Uri};
 
-use super::credential::leave_out;
+use super::credential::{is_pair, leave_out};
 use super::reply;
 use crate::error_words::sites;
 use crate::mask::Mask;
@@ -105,7 +105,10 @@ pub async fn list_models(
     let asking = async {
         let mut failure: Option<DiscoveryError> = None;
         for request in model_requests {
-            let request = request.request(credential, custom_headers)?;
+            let mut request = request.request(credential, custom_headers)?;
+            if is_also_a_cookie(platform, credential) {
+                request.headers_mut().insert(COOKIE, header_value(credential.to_owned())?);
+            }
             let error = match ask(client, base, request, credential, limits).await {
                 Ok(names) => return Ok(names),
                 // A key of such a relay is valid on every surface, or on none.
@@ -254,13 +257,23 @@ fn authenticate(headers: &mut HeaderMap, auth: AuthHeader, credential: &str) -> 
         }
         AuthHeader::GoogleKey => (HeaderName::from_static("x-goog-api-key"), credential.to_owned()),
     };
-    let mut value = HeaderValue::try_from(value).map_err(|_| {
+    headers.insert(name, header_value(value)?);
+    Ok(())
+}
+
+/// Whether the site has cookies for sessions, and the credential can be one.
+fn is_also_a_cookie(platform: Platform, credential: &str) -> bool {
+    let has_cookies = platform.profile().new_api_fork().is_some_and(|fork| fork.has_cookie_sessions);
+    has_cookies && !credential.starts_with("sk-") && is_pair(credential)
+}
+
+fn header_value(credential: String) -> Result<HeaderValue, DiscoveryError> {
+    let mut value = HeaderValue::try_from(credential).map_err(|_| {
         let message = "the credential has characters that a header cannot carry";
         DiscoveryError::new(DiscoveryKind::Unauthorized, message)
     })?;
     value.set_sensitive(true);
-    headers.insert(name, value);
-    Ok(())
+    Ok(value)
 }
 
 fn unanswered(error: &FetchError) -> DiscoveryError {

@@ -18,7 +18,7 @@ use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, Header
 use hyper::http::{Method, Request, Response, Uri};
 use serde_json::Value;
 
-use super::credential::{bare_credential, is_cookie};
+use super::credential::{bare_credential, is_cookie, is_pair};
 use super::error::{SiteError, SiteErrorKind};
 use super::memory::{SessionAuth, SiteMemory};
 use super::{reply, user_ids};
@@ -156,9 +156,7 @@ impl SiteClient {
         if !may_be_cookie || credential.starts_with("sk-") {
             return vec![bearer];
         }
-        // Session cookies are base64, and a value that is pasted without its name may end in the padding.
-        let is_pair = credential.trim_end_matches('=').contains('=');
-        let pair = if is_pair { credential.to_owned() } else { format!("session={credential}") };
+        let pair = if is_pair(credential) { credential.to_owned() } else { format!("session={credential}") };
         let cookie = AuthScheme::Cookie(pair);
         let known = self.memory.session(&self.base, credential).unwrap_or_default();
         if known.by_cookie { vec![cookie, bearer] } else { vec![bearer, cookie] }

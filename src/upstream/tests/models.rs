@@ -77,6 +77,25 @@ async fn each_platform_is_asked_in_its_own_way() {
 }
 
 #[tokio::test]
+async fn what_may_be_a_cookie_of_the_new_apis_is_sent_as_one_too() {
+    let list = answer(200, r#"{"data":[{"id":"m-1"}]}"#);
+    let pair = "session=MTc4; acw_tc=1";
+    for (platform, credential, cookie) in [
+        (Platform::NewApi, pair, true),
+        (Platform::AnyRouter, pair, true),
+        (Platform::OpenAi, pair, false),
+        (Platform::NewApi, "sk-a=b", false),
+        (Platform::NewApi, "MTc4MTc4==", false),
+    ] {
+        let (site, mut requests) = site(&[("/v1/models", list.clone())]).await;
+        assert_eq!(discover(&site, "", platform, credential).await, Ok(vec!["m-1".to_owned()]));
+        let request = requests.recv().await.expect("a request");
+        assert!(request.contains(&format!("authorization: Bearer {credential}\r\n")), "{request}");
+        assert_eq!(request.contains(&format!("cookie: {credential}\r\n")), cookie, "{platform:?}: {request}");
+    }
+}
+
+#[tokio::test]
 async fn failures_are_classified() {
     use DiscoveryKind::*;
     for (status, body, kind, message) in [

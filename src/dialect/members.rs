@@ -6,7 +6,7 @@ use super::writer::Writer;
 
 /// The most members that are kept: no object of a dialect has as many, and those that an upstream invents beyond are
 /// left out, since every name is searched for among those before it.
-const MOST: usize = 256;
+pub(super) const MAX_MEMBERS: usize = 256;
 
 /// Names and JSON values, in the order in which they came; each name once.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Members {
     fn entry(&mut self, key: &str) -> Option<&mut String> {
         let known = self.0.iter().position(|(known, _)| known == key);
         let at = known.unwrap_or(self.0.len());
-        if at == self.0.len() && at < MOST {
+        if at == self.0.len() && at < MAX_MEMBERS {
             self.0.push((key.to_owned(), String::new()));
         }
         self.0.get_mut(at).map(|(_, value)| value)
@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn names_without_end_are_left_out() {
         let mut members = Members::default();
-        for number in 0..2 * MOST {
+        for number in 0..2 * MAX_MEMBERS {
             members.set(&number.to_string(), "1");
         }
         members.set("0", "2");
-        assert_eq!(members.iter().count(), MOST);
-        assert_eq!((members.get("0"), members.get(&MOST.to_string())), (Some("2"), None));
+        assert_eq!(members.iter().count(), MAX_MEMBERS);
+        assert_eq!((members.get("0"), members.get(&MAX_MEMBERS.to_string())), (Some("2"), None));
     }
 }

@@ -12,6 +12,9 @@ use super::literal::Text;
 /// The longest name at OpenAI's endpoints, in characters.
 pub const MAX_CHARS: usize = 64;
 
+/// The longest name that is replaced, in bytes: answers repeat the client's name in every call. A longer one stays, and the
+/// upstream refuses it.
+const MAX_REPLACED: usize = 1024;
 /// The longest number that is appended to a name, with its `_`: a request has fewer parts than five digits tell.
 const MAX_SUFFIX: usize = 6;
 
@@ -34,7 +37,7 @@ impl ToolNames {
         // so that none walks over those of all others.
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut names = Self::default();
-        for name in offered.iter().chain(called) {
+        for name in offered.iter().chain(called).filter(|name| name.len() <= MAX_REPLACED) {
             if kept.contains(&**name) || names.upstream.contains_key(&**name) {
                 continue;
             }
@@ -169,6 +172,14 @@ mod tests {
         let names = ToolNames::fit(&all, &[], for_openai);
         assert_eq!(names.upstream(&Text::of(&all[0])).decode(), "p".repeat(58) + "0000_1");
         assert_eq!(names.upstream(&Text::of(&all[19_998])).decode(), "p".repeat(58) + "_10000");
+    }
+
+    #[test]
+    fn a_name_that_nobody_takes_stays_for_the_upstream_to_refuse() {
+        let (long, longer) = ("x".repeat(MAX_REPLACED), "y".repeat(MAX_REPLACED + 1));
+        let names = fit(&[&long, &longer]);
+        assert_eq!(names.upstream(&Text::of(&long)).decode().len(), MAX_CHARS);
+        assert_eq!(names.upstream(&Text::of(&longer)).decode(), longer);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::dialect::canonical::MAX_CHOICES;
 use crate::dialect::literal::Json;
-use crate::dialect::members::{Members, lengthen};
+use crate::dialect::members::{MAX_MEMBERS, Members, lengthen};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -98,17 +98,20 @@ impl ChoiceMembers {
         }
         let Some(delta) = choice.get("delta").or(choice.get("message")) else { return };
         for (key, value) in others(delta, &OF_DELTA) {
-            self.message_member(key).take(value);
+            if let Some(member) = self.message_member(key) {
+                member.take(value);
+            }
         }
     }
 
-    /// Returns the member of the message with that name; adds it if there is none.
-    fn message_member(&mut self, key: &str) -> &mut MessageMember {
-        let at = self.message.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+    /// Returns the member of the message with that name, or adds it; `None` when there is no more room.
+    fn message_member(&mut self, key: &str) -> Option<&mut MessageMember> {
+        let known = self.message.iter().position(|(known, _)| known == key);
+        let at = known.unwrap_or(self.message.len());
+        if at == self.message.len() && at < MAX_MEMBERS {
             self.message.push((key.to_owned(), MessageMember::Json(String::new())));
-            self.message.len() - 1
-        });
-        &mut self.message[at].1
+        }
+        self.message.get_mut(at).map(|(_, member)| member)
     }
 
     pub(super) fn logprobs(&self) -> Option<&Members> {
@@ -161,6 +164,15 @@ mod tests {
     use super::*;
     use crate::dialect::canonical::{Candidate, Reply, ReplyContext};
     use crate::dialect::chat::write_reply_with;
+
+    #[test]
+    fn members_that_an_upstream_invents_are_bounded() {
+        let members: Vec<_> = (0..2 * MAX_MEMBERS).map(|number| format!(r#""u{number}":1"#)).collect();
+        let mut left = UnknownMembers::default();
+        let chunk = format!(r#"{{"choices":[{{"delta":{{{}}}}}]}}"#, members.join(","));
+        left.read(&Node::parse(&chunk).unwrap());
+        assert_eq!(left.choice(0).map(|choice| choice.message.len()), Some(MAX_MEMBERS));
+    }
 
     #[test]
     fn what_comes_in_pieces_is_put_together() {

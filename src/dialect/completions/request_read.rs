@@ -13,6 +13,9 @@ const DEFAULT_LIMIT: u64 = 16;
 /// The form of a prompt that is more than one text, for the error.
 const SEVERAL: &str = "as a list of several texts or of tokens";
 
+/// The longest prompt times the number of answers that repeat it, in bytes.
+const MAX_ECHO: u64 = 4 << 20;
+
 /// Reads a request body.
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let limit = body.u64_at("max_tokens").unwrap_or(DEFAULT_LIMIT);
@@ -28,6 +31,13 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         return Err(ConversionError::unsupported(field));
     }
     let said = prompt(body)?;
+    let echo = (said.literal().len() as u64).saturating_mul(n.unwrap_or(0));
+    if is_echoed(body) && echo > MAX_ECHO {
+        return Err(ConversionError::invalid(
+            "n",
+            "is too large for answers that repeat such a long prompt (echo)",
+        ));
+    }
     let parts = if said.is_empty() { Vec::new() } else { vec![Part::Text(said)] };
     let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
     Ok(Request {

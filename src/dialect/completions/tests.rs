@@ -86,6 +86,10 @@ fn what_only_a_completions_upstream_can_do_is_named() {
         (json!({"model":"m"}), ConversionError::invalid("prompt", "is required")),
         (json!({"prompt":5}), ConversionError::invalid("prompt", "must be a string or a list of one")),
         (
+            json!({"prompt":"x".repeat(1 << 20),"echo":true,"n":5}),
+            ConversionError::invalid("n", "is too large for answers that repeat such a long prompt (echo)"),
+        ),
+        (
             json!({"prompt":"x","stop":1}),
             ConversionError::invalid("stop", "must be a string or a list of strings"),
         ),

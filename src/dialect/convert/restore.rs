@@ -8,6 +8,10 @@ use super::fit::unwrap;
 use crate::dialect::canonical::{CallKind, Event, Part, PartKind, Reply, ReplyContext};
 use crate::dialect::literal::Text;
 
+/// The longest id of an answer and name of a model that are told, in bytes, because each chunk of a stream repeats them.
+/// Longer ones count as missing.
+const MAX_REPEATED: usize = 1024;
+
 /// Restores a complete answer.
 pub(super) fn reply(reply: &mut Reply<'_>, context: &ReplyContext) {
     if reply.model.is_empty() {
@@ -56,14 +60,15 @@ impl Restorer {
     fn uncut(&mut self, event: Event<'_>, context: &ReplyContext, each: &mut dyn FnMut(Event<'_>)) {
         if let Event::Start { id, model, created } = &event {
             // An upstream that names itself only at its end has been given an id and a time already.
+            let (id, model) = (repeatable(id), repeatable(model));
             if std::mem::replace(&mut self.started, true) {
                 if !model.is_empty() {
-                    each(Event::Model(model.borrowed()));
+                    each(Event::Model(model));
                 }
                 return;
             }
-            let model = if model.is_empty() { Text::of(&context.model) } else { model.borrowed() };
-            return each(Event::Start { id: id.borrowed(), model, created: *created });
+            let model = if model.is_empty() { Text::of(&context.model) } else { model };
+            return each(Event::Start { id, model, created: *created });
         }
         if matches!(event, Event::PartStart { .. } | Event::Finish(_))
             && !std::mem::replace(&mut self.started, true)
@@ -97,9 +102,14 @@ impl Restorer {
                 }
                 each(Event::PartStop { key });
             }
+            Event::Model(model) if repeatable(&model).is_empty() => {}
             other => each(other),
         }
     }
+}
+
+fn repeatable<'t>(text: &'t Text<'_>) -> Text<'t> {
+    if text.literal().len() <= MAX_REPEATED { text.borrowed() } else { Text::EMPTY }
 }
 
 /// Returns the id of a call. A call without one gets an id made from the request and the call's place in the answer, so
@@ -213,6 +223,19 @@ mod tests {
         let mut answer = Reply::default();
         reply(&mut answer, &context);
         assert_eq!(answer.model, Text::plain("m"));
+    }
+
+    #[test]
+    fn a_long_id_and_a_long_name_of_a_model_are_not_repeated_in_each_chunk() {
+        let context = ReplyContext { model: "m".to_owned(), ..ReplyContext::default() };
+        let long = Text::of(&"x".repeat(MAX_REPEATED + 1));
+        let start = Event::Start { id: long.borrowed(), model: long.borrowed(), created: None };
+        let (mut restorer, mut events) = (Restorer::default(), Vec::new());
+        for event in [start.clone(), start, Event::Model(long.borrowed())] {
+            restorer.event(event, &context, &mut |event| events.push(format!("{event:?}")));
+        }
+        let wanted = Event::Start { id: Text::EMPTY, model: Text::plain("m"), created: None };
+        assert_eq!(events, [format!("{wanted:?}")]);
     }
 
     #[test]

@@ -160,16 +160,14 @@ fn a_command_moves_everything_while_nobody_serves() {
     assert!(again.stderr.contains("not empty"), "{}", again.stderr);
     // A database without sites may hold what its owner misses, too.
     let of_another = Home::new();
-    let keys_only = Setup::default().start_in(of_another.clone());
+    let file = of_another.data_dir().join("switchyard.db");
+    let path = file.to_str().expect("a path");
+    let keys_only =
+        Setup::default().with("DB_TYPE", "sqlite").with("DB_URL", path).start_in(of_another.clone());
     let key = json!({"name": "k", "key": "sk-of-another-01", "supportedModels": ["*"]});
     keys_only.admin().post("/api/downstream-keys", &key).expect(200);
     drop(keys_only);
-    let file = of_another.data_dir().join("switchyard.db");
-    let kept = support::run(
-        &Setup::default(),
-        &home,
-        &["migrate", "--keep", "--to", file.to_str().expect("a path")],
-    );
+    let kept = support::run(&Setup::default(), &home, &["migrate", "--keep", "--to", path]);
     assert!(kept.stderr.contains("not empty"), "{}", kept.stderr);
     let nowhere = support::run(&Setup::default(), &home, &["migrate"]);
     assert_eq!(nowhere.status.code(), Some(64));

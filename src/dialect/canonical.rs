@@ -22,7 +22,8 @@ use super::search::Search;
 use super::signature::Signature;
 
 pub use reply::{
-    Candidate, Event, MAX_CHOICES, MAX_OPEN_PARTS, PartKind, Reply, ReplyContext, Stop, too_many_parts,
+    Candidate, Event, MAX_CHOICES, MAX_OPEN_PARTS, MAX_REPEATED, PartKind, Reply, ReplyContext, Stop,
+    too_many_parts,
 };
 
 /// A request in the canonical form, which belongs to no dialect.

@@ -67,8 +67,11 @@ impl<'a> Text<'a> {
 
     /// Makes the literal of a plain text.
     pub fn of(plain: &str) -> Text<'static> {
-        let quoted = serde_json::Value::from(plain).to_string();
-        Text(Cow::Owned(quoted[1..quoted.len() - 1].to_owned()))
+        // Writing a string cannot fail.
+        let mut literal = serde_json::to_string(plain).unwrap_or_default();
+        literal.pop();
+        literal.drain(..1);
+        Text(Cow::Owned(literal))
     }
 
     /// Makes a literal of plain letters, none of which needs an escape. For names of our own.

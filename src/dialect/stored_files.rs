@@ -47,6 +47,25 @@ pub enum Content {
     Text(String),
 }
 
+impl Content {
+    /// Returns the bytes that are held while it is written into a body: its own and those in the body; for text also those of
+    /// the literal between.
+    pub fn held_len(&self) -> usize {
+        match self {
+            Self::Base64(data) => 2 * data.len(),
+            Self::Text(text) => text.len() + 2 * text.bytes().map(escaped_len).sum::<usize>(),
+        }
+    }
+}
+
+fn escaped_len(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        ..0x20 => 6,
+        _ => 1,
+    }
+}
+
 /// Files by their ids.
 pub type StoredFiles = HashMap<String, StoredFile>;
 

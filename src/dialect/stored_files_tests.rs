@@ -169,3 +169,10 @@ fn every_occurrence_is_wanted_wherever_it_stands() {
     let wanted = wanted(&Node::parse(&text).unwrap()).expect("some");
     assert_eq!(wanted, ["file-sy-2", "file-metapi-3", "file-metapi-3"]);
 }
+
+#[test]
+fn what_text_takes_in_json_is_known_before_it_is_written() {
+    let text: String = (0..=0x80).map(char::from).chain("é漢".chars()).collect();
+    let literal = Text::of(&text).literal().len();
+    assert_eq!(Content::Text(text.clone()).held_len(), text.len() + 2 * literal);
+}

@@ -14,6 +14,10 @@ use super::{CallKind, Part};
 /// The most answers that OpenAI gives to one request; those that an upstream sends beyond are not read.
 pub const MAX_CHOICES: usize = 128;
 
+/// The longest id of an answer, name of a model or other member that is repeated in each chunk of a stream, in bytes. Longer
+/// ids and names count as missing.
+pub const MAX_REPEATED: usize = 1024;
+
 /// A complete answer.
 #[derive(Clone, Debug, Default)]
 pub struct Reply<'a> {

@@ -3,9 +3,11 @@
 //! Each member is only moved to its place, so that everything that only this dialect has is kept: log probabilities,
 //! annotations, audio, further choices, unknown members.
 
+use std::borrow::Cow;
+
 use super::reply_write::id;
 use super::{calls, stop};
-use crate::dialect::canonical::{MAX_CHOICES, ReplyContext};
+use crate::dialect::canonical::{MAX_CHOICES, MAX_REPEATED, ReplyContext};
 use crate::dialect::literal::{Json, compact};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -18,7 +20,16 @@ const OF_THE_ANSWER: [&str; 6] = ["id", "object", "created", "model", "choices",
 
 /// Appends the chunks of the answer.
 pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
-    let chunks = Chunks { head: head(answer, context), usage_chunk: context.usage_chunk };
+    let mut room = MAX_REPEATED;
+    let (repeated, long): (Vec<_>, Vec<_>) = others(answer).partition(|(key, value)| {
+        let left = room.checked_sub(key.len() + value.raw().len());
+        room = left.unwrap_or(room);
+        left.is_some()
+    });
+    let chunks = Chunks { head: head(answer, &repeated, context), usage_chunk: context.usage_chunk };
+    if !long.is_empty() {
+        out.push_str(&chunks.of_the_answer(&long));
+    }
     for (place, choice) in answer.items_at("choices").iter().enumerate().take(MAX_CHOICES) {
         let index = choice.u64_at("index").unwrap_or(place as u64);
         replay_choice(choice, &|inside| chunks.choice(index, inside), out);
@@ -30,19 +41,27 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     out.push_str("data: [DONE]\n\n");
 }
 
+type Member<'a> = (Cow<'a, str>, Node<'a>);
+
+/// Returns the members of the answer for which chunks have no form of their own.
+fn others<'n, 'a>(answer: &'n Node<'a>) -> impl Iterator<Item = &'n Member<'a>> {
+    answer.members().iter().filter(|(key, _)| !OF_THE_ANSWER.contains(&key.as_ref()))
+}
+
 /// Builds the beginning of every chunk.
-fn head(answer: &Node<'_>, context: &ReplyContext) -> String {
+fn head(answer: &Node<'_>, others: &[&Member<'_>], context: &ReplyContext) -> String {
+    let is_short = |value: &&Node<'_>| value.raw().len() <= MAX_REPEATED;
     let mut json = Writer::new();
     json.object(|o| {
-        o.field("id", id(&answer.text_at("id").unwrap_or_default(), context));
+        let own = answer.get("id").filter(is_short).and_then(Node::text);
+        o.field("id", id(&own.unwrap_or_default(), context));
         o.field("object", "chat.completion.chunk");
         o.field("created", answer.u64_at("created").unwrap_or(context.now));
-        match answer.get("model") {
+        match answer.get("model").filter(is_short) {
             Some(model) => put(o, "model", model),
             None => o.field("model", &context.model),
         }
-        let others = answer.members().iter().filter(|(key, _)| !OF_THE_ANSWER.contains(&key.as_ref()));
-        others.for_each(|(key, value)| put(o, key, value));
+        others.iter().for_each(|(key, value)| put(o, key, value));
     });
     format!("data: {},\"choices\":[", json.as_str().strip_suffix('}').unwrap_or_default())
 }
@@ -60,9 +79,22 @@ impl Chunks {
             o.field("index", index);
             inside(o);
         });
-        // A client that asked for usage gets the member in every chunk, and its value in the last.
-        let tail = if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" };
-        [self.head.as_str(), choice.as_str(), tail].concat()
+        [self.head.as_str(), choice.as_str(), self.tail()].concat()
+    }
+
+    /// Builds the chunk with those members of the answer that are too long to be repeated in each chunk.
+    fn of_the_answer(&self, members: &[&Member<'_>]) -> String {
+        let mut json = Writer::new();
+        json.object(|o| members.iter().for_each(|(key, value)| put(o, key, value)));
+        let inside = json.as_str().strip_prefix('{').unwrap_or_default();
+        let before = self.tail().strip_suffix("}\n\n").unwrap_or_default();
+        [self.head.as_str(), before, ",", inside, "\n\n"].concat()
+    }
+
+    /// Returns the end of every chunk. A client that asked for usage gets the member in every chunk, and its value in the
+    /// last.
+    fn tail(&self) -> &'static str {
+        if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" }
     }
 }
 
@@ -134,6 +166,24 @@ mod tests {
         let mut out = String::new();
         replay(&Node::parse(answer).unwrap(), context, &mut out);
         out.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_long_is_not_repeated_in_each_chunk() {
+        let long = "x".repeat(MAX_REPEATED + 1);
+        let answer = format!(
+            r#"{{"id":"{long}","model":"{long}","citations":["{long}"],"tier":"t","choices":[{{"message":{{"content":"Hi"}}}}]}}"#
+        );
+        let context = ReplyContext { model: "m".to_owned(), ..ReplyContext::default() };
+        let chunks = events_of(&answer, &context);
+        assert!(
+            chunks[0].ends_with(&format!(r#""tier":"t","choices":[],"citations":["{long}"]}}"#)),
+            "{}",
+            chunks[0]
+        );
+        assert!(chunks[1].contains(r#""model":"m","tier":"t","choices":[{"index":0"#), "{}", chunks[1]);
+        assert_eq!(chunks.concat().matches(&long).count(), 1);
+        assert!(chunks.iter().take(chunks.len() - 1).all(|chunk| Node::parse(chunk).is_ok()), "{chunks:?}");
     }
 
     #[test]

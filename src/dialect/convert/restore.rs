@@ -5,15 +5,16 @@ use std::collections::HashMap;
 
 use super::cut::{self, Cutter};
 use super::fit::unwrap;
-use crate::dialect::canonical::{CallKind, Event, Part, PartKind, Reply, ReplyContext};
+use crate::dialect::canonical::{CallKind, Event, MAX_REPEATED, Part, PartKind, Reply, ReplyContext};
 use crate::dialect::literal::Text;
-
-/// The longest id of an answer and name of a model that are told, in bytes, because each chunk of a stream repeats them.
-/// Longer ones count as missing.
-const MAX_REPEATED: usize = 1024;
 
 /// Restores a complete answer.
 pub(super) fn reply(reply: &mut Reply<'_>, context: &ReplyContext) {
+    for repeated in [&mut reply.id, &mut reply.model] {
+        if repeated.literal().len() > MAX_REPEATED {
+            *repeated = Text::EMPTY;
+        }
+    }
     if reply.model.is_empty() {
         reply.model = Text::of(&context.model);
     }

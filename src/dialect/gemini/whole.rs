@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{member, stop};
-use crate::dialect::canonical::{MAX_CHOICES, ReplyContext};
+use crate::dialect::canonical::{MAX_CHOICES, MAX_REPEATED, ReplyContext};
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::members::Members;
@@ -64,7 +64,8 @@ fn chunk(answer: &Node<'_>, part: &Node<'_>) -> String {
             });
         });
         for key in ["modelVersion", "responseId"] {
-            if let Some(value) = answer.get(key) {
+            // The last chunk has all members.
+            if let Some(value) = answer.get(key).filter(|value| value.raw().len() <= MAX_REPEATED) {
                 o.field(key, Json::checked(&compact(value.raw())));
             }
         }

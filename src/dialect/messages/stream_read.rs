@@ -4,7 +4,7 @@
 //! sites interleave the deltas of calls. Blocks of tools that the upstream ran itself, and deltas of unknown kinds,
 //! are skipped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::blocks::read_call;
 use super::reply::read_error;
@@ -31,7 +31,7 @@ pub struct StreamReader {
     /// The key in `blocks` of the open block that is not a call.
     other: Option<u64>,
     /// The searches whose results have not come, with the keys of their parts.
-    searches: Vec<(Text<'static>, u32)>,
+    searches: HashMap<Text<'static>, u32>,
     next_key: u32,
     /// The usage so far, as this dialect counts it; an event may report only a part of it.
     usage: Usage,
@@ -192,14 +192,16 @@ impl StreamReader {
                 let id = block.text_at("id").unwrap_or_default();
                 let input = block.get("input").filter(|input| !input.members().is_empty());
                 let input = input.map(|input| Text::of(input.raw())).unwrap_or_default();
-                self.searches.push((id.clone().into_owned(), self.next_key));
+                let earlier = self.searches.insert(id.clone().into_owned(), self.next_key);
+                if let Some(key) = earlier {
+                    each(Event::PartStop { key });
+                }
                 self.open(index, BlockKind::Search(input), PartKind::Search { id }, None, each);
             }
             "web_search_tool_result" => {
                 self.push(Block { index, key: None, kind: BlockKind::Other });
                 let id = block.text_at("tool_use_id").unwrap_or_default();
-                let Some(at) = self.searches.iter().position(|(own, _)| *own == id) else { return };
-                let (_, key) = self.searches.remove(at);
+                let Some(key) = self.searches.remove(&id.into_owned()) else { return };
                 each(Event::SearchOutcome { key, found: searches::found(block) });
                 each(Event::PartStop { key });
             }
@@ -319,7 +321,9 @@ impl StreamReader {
             std::mem::take(&mut self.blocks).into_values().for_each(|block| close(block, each));
             self.places.clear();
             self.other = None;
-            self.searches.drain(..).for_each(|(_, key)| each(Event::PartStop { key }));
+            let mut keys: Vec<u32> = self.searches.drain().map(|(_, key)| key).collect();
+            keys.sort_unstable();
+            keys.into_iter().for_each(|key| each(Event::PartStop { key }));
             self.phase = Phase::Finished;
             each(Event::Finish(stop));
         }

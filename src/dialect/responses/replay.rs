@@ -3,7 +3,7 @@
 
 use super::answer::lacking;
 use super::stream_write::emit;
-use crate::dialect::canonical::ReplyContext;
+use crate::dialect::canonical::{MAX_REPEATED, ReplyContext};
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::tree::Node;
@@ -28,7 +28,8 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
         events.put(kind, |o| o.field("response", Json::checked(&begun)));
     }
     for (index, item) in answer.items_at("output").iter().enumerate() {
-        Item { index: index as u64, id: item.text_at("id").unwrap_or_default() }.replay(item, &mut events);
+        let id = item.text_at("id").filter(|id| id.literal().len() <= MAX_REPEATED).unwrap_or_default();
+        Item { index: index as u64, id }.replay(item, &mut events);
     }
     let end = match answer.str_at("status").as_ref() {
         "incomplete" => "incomplete",

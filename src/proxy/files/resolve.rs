@@ -78,21 +78,30 @@ async fn inlined(proxy: &Proxy, call: &mut Call) -> Result<Option<Bytes>, FileRe
     let bytes: i64 = rows.values().map(|row| row.byte_size).sum();
     // Each file is held as base64, and again in the body.
     let needed = call.body.len() + 2 * usize::try_from(bytes).unwrap_or(0).div_ceil(3) * 4;
-    if needed > FREE_BODY {
-        let owner = call.caller.body_owner();
-        let memory = call.memory.get_or_insert_with(|| proxy.core.body_memory.body(owner));
-        memory.grow_to(needed).await.map_err(BodyError::from)?;
-    }
+    hold(proxy, call, needed).await?;
     let mut stored = StoredFiles::new();
     for (id, row) in rows {
         let content = read(&proxy.core.store, call, &row).await?;
         stored.insert(id, StoredFile { filename: row.filename, mime_type: row.mime_type, content });
     }
+    // Text may have escapes in the body.
+    let needed = call.body.len() + stored.values().map(|file| file.content.held_len()).sum::<usize>();
+    hold(proxy, call, needed).await?;
     let inlined = || {
         let body = Node::parse(std::str::from_utf8(&call.body).unwrap_or_default()).ok()?;
         Some(Bytes::from(stored_files::inlined(call.shape.dialect, &body, &stored)))
     };
     Ok(proxy.conversions.read_through(needed, inlined).await)
+}
+
+/// Takes memory for so many bytes in all, if the call does not hold it already.
+async fn hold(proxy: &Proxy, call: &mut Call, needed: usize) -> Result<(), FileRefusal> {
+    if needed > FREE_BODY {
+        let owner = call.caller.body_owner();
+        let memory = call.memory.get_or_insert_with(|| proxy.core.body_memory.body(owner));
+        memory.grow_to(needed).await.map_err(BodyError::from)?;
+    }
+    Ok(())
 }
 
 /// Looks up the files in the store, each once.

@@ -14,15 +14,19 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
 
-use super::canonical::ConversionError;
+use super::canonical::{ConversionError, MAX_REPEATED};
 use super::json;
+use super::literal::{Json, Text, compact};
+use super::tree::Node;
+use super::writer::Writer;
 
 /// Google's action for the embedding of one text.
 pub const ONE: &str = "embedContent";
 /// Google's action for the embeddings of several texts.
 pub const SEVERAL: &str = "batchEmbedContents";
+/// The most texts of one request, as OpenAI has it.
+const MAX_TEXTS: usize = 2048;
 
 /// Whether an OpenAI client wants the numbers packed as base64.
 pub fn wants_base64(body: &str) -> bool {
@@ -32,47 +36,63 @@ pub fn wants_base64(body: &str) -> bool {
 /// Converts OpenAI's request to Google's [`SEVERAL`].
 pub fn to_gemini(body: &str, model: &str) -> Result<Bytes, ConversionError> {
     let body = object(body)?;
-    let texts = match &body["input"] {
-        Value::String(text) => vec![text.as_str()],
-        Value::Array(texts) if !texts.is_empty() => {
-            let texts: Option<Vec<&str>> = texts.iter().map(Value::as_str).collect();
+    let invalid = |problem: &'static str| ConversionError::invalid("input", problem);
+    let texts: Vec<Text<'_>> = match body.get("input") {
+        Some(one) if one.is_string() => one.text().into_iter().collect(),
+        Some(several) if !several.items().is_empty() => {
+            let texts: Option<_> = several.items().iter().map(Node::text).collect();
             texts.ok_or_else(|| ConversionError::unsupported("input"))?
         }
-        _ => return Err(ConversionError::invalid("input", "must be a text, or a list of texts")),
+        _ => return Err(invalid("must be a text, or a list of texts")),
     };
-    if !matches!(body["encoding_format"].as_str().unwrap_or("float"), "float" | "base64") {
+    if texts.len() > MAX_TEXTS {
+        return Err(invalid("must not have more than 2048 texts"));
+    }
+    let format = body.get("encoding_format").map_or("\"float\"", Node::raw);
+    if !matches!(format, "\"float\"" | "\"base64\"") {
         return Err(ConversionError::invalid("encoding_format", "must be float or base64"));
     }
-    let dimensions = dimensions(&body["dimensions"], "dimensions")?;
-    let name = if model.starts_with("tunedModels/") { model.to_owned() } else { format!("models/{model}") };
-    let request = |text: &str| {
-        let mut request = json!({ "model": name, "content": { "parts": [{ "text": text }] } });
-        for (member, own) in [("taskType", ["task_type", "taskType"]), ("title", ["title", "title"])] {
-            if let Some(given) = own.iter().find_map(|own| body[*own].as_str()) {
-                request[member] = json!(given);
+    let dimensions = dimensions(body.get("dimensions"), "dimensions")?;
+    let repeated = |names: &[&'static str]| {
+        let given = names.iter().find_map(|name| Some((*name, body.text_at(name)?)));
+        match given {
+            Some((name, text)) if text.literal().len() > MAX_REPEATED => {
+                Err(ConversionError::invalid(name, "is too long: each text would repeat it"))
             }
+            given => Ok(given.map(|(_, text)| text)),
         }
-        if let Some(dimensions) = dimensions {
-            request["outputDimensionality"] = json!(dimensions);
-        }
-        request
     };
-    let requests: Vec<Value> = texts.into_iter().map(request).collect();
-    Ok(Bytes::from(json!({ "requests": requests }).to_string()))
+    let (task, title) = (repeated(&["task_type", "taskType"])?, repeated(&["title"])?);
+    let name = if model.starts_with("tunedModels/") { model.to_owned() } else { format!("models/{model}") };
+    let mut written = Writer::with_capacity(body.raw().len() + 128 * texts.len());
+    written.object(|o| {
+        o.array("requests", |a| {
+            for text in &texts {
+                a.object(|o| {
+                    o.field("model", &name);
+                    o.object_at("content", |o| o.array("parts", |a| a.object(|o| o.field("text", text))));
+                    o.field_if("taskType", task.as_ref());
+                    o.field_if("title", title.as_ref());
+                    o.field_if("outputDimensionality", dimensions);
+                });
+            }
+        });
+    });
+    Ok(written.into_bytes())
 }
 
 /// Converts Google's request for this action to OpenAI's.
 pub fn to_openai(action: &str, body: &str, model: &str) -> Result<Bytes, ConversionError> {
     let body = object(body)?;
-    let mut written = Map::from_iter([("model".to_owned(), json!(model))]);
-    let mut dimensions = None;
+    let (mut texts, mut dimensions) = (Vec::new(), None);
     if action == ONE {
         let (text, own) = asked(&body, "content.parts")?;
-        (written, dimensions) = (with(written, "input", json!(text)), own);
+        (texts, dimensions) = (vec![text], own);
     } else {
-        let requests = body["requests"].as_array().filter(|requests| !requests.is_empty());
-        let requests = requests.ok_or_else(|| ConversionError::invalid("requests", "must not be empty"))?;
-        let mut texts = Vec::with_capacity(requests.len());
+        let requests = body.items_at("requests");
+        if requests.is_empty() {
+            return Err(ConversionError::invalid("requests", "must not be empty"));
+        }
         for (place, request) in requests.iter().enumerate() {
             let (text, own) = asked(request, "requests.content.parts")?;
             if place > 0 && own != dimensions {
@@ -81,101 +101,130 @@ pub fn to_openai(action: &str, body: &str, model: &str) -> Result<Bytes, Convers
             dimensions = own;
             texts.push(text);
         }
-        written = with(written, "input", json!(texts));
     }
-    if let Some(dimensions) = dimensions {
-        written = with(written, "dimensions", json!(dimensions));
-    }
-    written = with(written, "encoding_format", json!("float"));
-    Ok(Bytes::from(Value::Object(written).to_string()))
+    let mut written = Writer::with_capacity(body.raw().len());
+    written.object(|o| {
+        o.field("model", model);
+        match texts.as_slice() {
+            [one] if action == ONE => o.field("input", one),
+            several => o.array("input", |a| several.iter().for_each(|text| a.item(text))),
+        }
+        o.field_if("dimensions", dimensions);
+        o.field("encoding_format", "float");
+    });
+    Ok(written.into_bytes())
 }
 
 /// Converts Google's answer to OpenAI's; `None` where it has no embeddings.
 pub fn answer_to_openai(answer: &[u8], model: &str, base64: bool) -> Option<Bytes> {
-    let answer = json::tree(answer)?;
-    let values = |embedding: &Value| numbers(&embedding["values"]);
-    let embeddings: Option<Vec<Vec<f64>>> = match &answer["embeddings"] {
-        Value::Array(several) => several.iter().map(values).collect(),
-        _ => values(&answer["embedding"]).map(|one| vec![one]),
+    let answer = Node::parse(std::str::from_utf8(answer).ok()?).ok()?;
+    let embeddings = match answer.get("embeddings") {
+        Some(several) if several.is_array() => several.items(),
+        _ => std::slice::from_ref(answer.get("embedding")?),
     };
-    let data: Vec<Value> = embeddings?
-        .into_iter()
-        .enumerate()
-        .map(|(index, numbers)| {
-            let embedding = if base64 { json!(packed(&numbers)) } else { json!(numbers) };
-            json!({ "object": "embedding", "index": index, "embedding": embedding })
-        })
-        .collect();
-    let tokens = answer["usageMetadata"]["promptTokenCount"].as_u64().unwrap_or(0);
-    let usage = json!({ "prompt_tokens": tokens, "total_tokens": tokens });
-    let written = json!({ "object": "list", "data": data, "model": model, "usage": usage });
-    Some(Bytes::from(written.to_string()))
+    let tokens = answer.path(&["usageMetadata", "promptTokenCount"]).and_then(Node::u64).unwrap_or(0);
+    let mut is_whole = true;
+    let mut written = Writer::with_capacity(answer.raw().len());
+    written.object(|o| {
+        o.field("object", "list");
+        o.array("data", |a| {
+            for (index, embedding) in (0u64..).zip(embeddings) {
+                let values = embedding.get("values").and_then(|values| Some((values, numbers(values)?)));
+                let Some((values, numbers)) = values else {
+                    is_whole = false;
+                    return;
+                };
+                a.object(|o| {
+                    o.field("object", "embedding");
+                    o.field("index", index);
+                    match base64 {
+                        true => o.field("embedding", packed(&numbers)),
+                        false => o.field("embedding", Json::checked(&compact(values.raw()))),
+                    }
+                });
+            }
+        });
+        o.field("model", model);
+        o.object_at("usage", |o| {
+            o.field("prompt_tokens", tokens);
+            o.field("total_tokens", tokens);
+        });
+    });
+    is_whole.then(|| written.into_bytes())
 }
 
 /// Converts OpenAI's answer to Google's answer for this action; `None` where it has no embeddings.
 pub fn answer_to_gemini(action: &str, answer: &[u8]) -> Option<Bytes> {
-    let answer = json::tree(answer)?;
-    let mut data: Vec<&Value> = answer["data"].as_array()?.iter().collect();
-    data.sort_by_key(|embedding| embedding["index"].as_u64());
-    let values = |embedding: &&Value| {
-        let numbers = match embedding["embedding"].as_str() {
-            Some(packed) => unpacked(packed),
-            None => numbers(&embedding["embedding"]),
-        };
-        numbers.map(|numbers| json!({ "values": numbers }))
-    };
-    let embeddings: Vec<Value> = data.iter().map(values).collect::<Option<_>>()?;
-    let mut written = match action {
-        ONE => json!({ "embedding": embeddings.first()? }),
-        _ => json!({ "embeddings": embeddings }),
-    };
-    if let Some(tokens) = answer["usage"]["prompt_tokens"].as_u64() {
-        written["usageMetadata"] = json!({ "promptTokenCount": tokens, "totalTokenCount": tokens });
+    let answer = Node::parse(std::str::from_utf8(answer).ok()?).ok()?;
+    let data = answer.get("data").filter(|data| data.is_array())?;
+    let mut data: Vec<&Node<'_>> = data.items().iter().collect();
+    data.sort_by_key(|embedding| embedding.u64_at("index"));
+    let values: Option<Vec<String>> = data.into_iter().map(values).collect();
+    let values = values?;
+    let put = |o: &mut Writer, values: &str| o.field("values", Json::checked(values));
+    if action == ONE && values.is_empty() {
+        return None;
     }
-    Some(Bytes::from(written.to_string()))
+    let mut written = Writer::with_capacity(answer.raw().len());
+    written.object(|o| {
+        match values.as_slice() {
+            [one, ..] if action == ONE => o.object_at("embedding", |o| put(o, one)),
+            several => o.array("embeddings", |a| several.iter().for_each(|one| a.object(|o| put(o, one)))),
+        }
+        if let Some(tokens) = answer.path(&["usage", "prompt_tokens"]).and_then(Node::u64) {
+            o.object_at("usageMetadata", |o| {
+                o.field("promptTokenCount", tokens);
+                o.field("totalTokenCount", tokens);
+            });
+        }
+    });
+    Some(written.into_bytes())
+}
+
+/// Returns the numbers of one of OpenAI's embeddings, packed or not, as a list in JSON.
+fn values(embedding: &Node<'_>) -> Option<String> {
+    let embedding = embedding.get("embedding")?;
+    match embedding.str() {
+        Some(packed) => serde_json::to_string(&unpacked(&packed)?).ok(),
+        None => numbers(embedding).map(|_| compact(embedding.raw()).into_owned()),
+    }
 }
 
 /// Returns the text that one of Google's requests asks for, and the number of dimensions.
-fn asked(request: &Value, place: &'static str) -> Result<(String, Option<u64>), ConversionError> {
-    let parts = request["content"]["parts"].as_array().filter(|parts| !parts.is_empty());
-    let parts = parts.ok_or_else(|| ConversionError::invalid(place, "must not be empty"))?;
-    let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
-    let text = texts.ok_or_else(|| ConversionError::unsupported(place))?.join("\n");
-    let config = &request["embedContentConfig"];
+fn asked(request: &Node<'_>, place: &'static str) -> Result<(Text<'static>, Option<u64>), ConversionError> {
+    let parts = request.path(&["content", "parts"]).map_or(&[][..], Node::items);
+    if parts.is_empty() {
+        return Err(ConversionError::invalid(place, "must not be empty"));
+    }
+    let texts: Option<Vec<Text<'_>>> = parts.iter().map(|part| part.text_at("text")).collect();
+    let mut texts = texts.ok_or_else(|| ConversionError::unsupported(place))?;
     let given = |names: [&str; 2]| {
-        let of =
-            |holder: &Value| names.iter().map(|name| holder[*name].clone()).find(|value| !value.is_null());
-        of(request).or_else(|| of(config)).unwrap_or_default()
+        let holders = [Some(request), request.get("embedContentConfig")];
+        holders.into_iter().flatten().find_map(|holder| names.iter().find_map(|name| holder.get(name)))
     };
-    let title = given(["title", "title"]);
-    let text = match title.as_str().filter(|title| !title.trim().is_empty()) {
-        Some(title) => format!("{title}\n\n{text}"),
-        None => text,
-    };
-    let most = dimensions(&given(["outputDimensionality", "output_dimensionality"]), "outputDimensionality")?;
-    Ok((text, most))
+    if let Some(title) = given(["title"; 2]).and_then(Node::text).filter(|title| !title.is_blank()) {
+        // A blank line between the title and the text.
+        texts.splice(0..0, [title, Text::EMPTY]);
+    }
+    let most = dimensions(given(["outputDimensionality", "output_dimensionality"]), "outputDimensionality")?;
+    Ok((Text::join(&texts, "\\n"), most))
 }
 
-fn dimensions(given: &Value, field: &'static str) -> Result<Option<u64>, ConversionError> {
-    match given.as_u64() {
-        _ if given.is_null() => Ok(None),
-        Some(number @ 1..) => Ok(Some(number)),
-        _ => Err(ConversionError::invalid(field, "must be a positive whole number")),
+fn dimensions(given: Option<&Node<'_>>, field: &'static str) -> Result<Option<u64>, ConversionError> {
+    match given.map(|given| given.raw().parse()) {
+        None => Ok(None),
+        Some(Ok(number @ 1..)) => Ok(Some(number)),
+        Some(_) => Err(ConversionError::invalid(field, "must be a positive whole number")),
     }
 }
 
-fn with(mut members: Map<String, Value>, name: &str, value: Value) -> Map<String, Value> {
-    members.insert(name.to_owned(), value);
-    members
-}
-
-fn object(body: &str) -> Result<Value, ConversionError> {
-    let object = json::tree(body.as_bytes()).filter(Value::is_object);
+fn object(body: &str) -> Result<Node<'_>, ConversionError> {
+    let object = Node::parse(body).ok().filter(Node::is_object);
     object.ok_or_else(|| ConversionError::invalid("body", "is not valid JSON"))
 }
 
-fn numbers(values: &Value) -> Option<Vec<f64>> {
-    values.as_array()?.iter().map(Value::as_f64).collect()
+fn numbers(values: &Node<'_>) -> Option<Vec<f64>> {
+    serde_json::from_str(values.raw()).ok()
 }
 
 /// Packs numbers as OpenAI does: single floats, the lowest byte first.
@@ -192,7 +241,10 @@ fn unpacked(packed: &str) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::dialect::json;
 
     fn tree(written: Result<Bytes, ConversionError>) -> Value {
         json::tree(&written.expect("converted")).expect("JSON")
@@ -229,6 +281,8 @@ mod tests {
             (r#"{}"#, "input"),
             (r#"{"input":"a","dimensions":0}"#, "dimensions"),
             (r#"{"input":"a","encoding_format":"int8"}"#, "encoding_format"),
+            (&format!(r#"{{"input":[{}"a"]}}"#, r#""a","#.repeat(MAX_TEXTS)), "input"),
+            (&format!(r#"{{"input":"a","title":"{}"}}"#, "t".repeat(MAX_REPEATED + 1)), "title"),
         ] {
             assert_eq!(field(to_gemini(body, "m")), wanted, "{body}");
         }
@@ -251,7 +305,7 @@ mod tests {
         let google =
             br#"{"embeddings":[{"values":[0.5,-1]},{"values":[2]}],"usageMetadata":{"promptTokenCount":7}}"#;
         let told = |base64| json::tree(&answer_to_openai(google, "m", base64).expect("told")).expect("JSON");
-        assert_eq!(told(false)["data"][0]["embedding"], json!([0.5, -1.0]));
+        assert_eq!(told(false)["data"][0]["embedding"], json!([0.5, -1]));
         assert_eq!(told(false)["usage"], json!({"prompt_tokens": 7, "total_tokens": 7}));
         let packed = told(true)["data"][0]["embedding"].clone();
         assert_eq!(packed, json!("AAAAPwAAgL8="));
@@ -262,6 +316,12 @@ mod tests {
         let wanted =
             json!({"embeddings": [{"values": [0.5, -1.0]}, {"values": [2.0]}], "usageMetadata": usage});
         assert_eq!(json::tree(&told), Some(wanted));
+        let numbers = vec!["0.012345678901"; 3072].join(",\n ");
+        let google =
+            format!(r#"{{"embeddings":[{}]}}"#, vec![format!(r#"{{"values":[{numbers}]}}"#); 60].join(","));
+        let told = answer_to_openai(google.as_bytes(), "m", false).expect("an answer of more than 2 MB");
+        assert_eq!(String::from_utf8_lossy(&told).matches("0.012345678901").count(), 60 * 3072);
+        assert!(answer_to_gemini(SEVERAL, &told).is_some_and(|back| back.len() > 2 << 20));
         for nothing in ["{}", "[]", r#"{"embeddings":[{}]}"#, r#"{"data":[{"embedding":"!"}]}"#] {
             assert_eq!(answer_to_openai(nothing.as_bytes(), "m", false), None, "{nothing}");
             assert_eq!(answer_to_gemini(ONE, nothing.as_bytes()), None, "{nothing}");

@@ -5,12 +5,11 @@
 //! nothing to look up, which a request sees without a lock. When a signature is forgotten, the
 //! upstream is sent the placeholder for a missing one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ids::KeyId;
-use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -25,8 +24,15 @@ type Key = (Option<KeyId>, String);
 /// The stored signatures of tool calls.
 #[derive(Default)]
 pub struct CallSignatures {
-    kept: Mutex<HashMap<Key, (String, Millis)>>,
+    kept: Mutex<Kept>,
     count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Kept {
+    signatures: HashMap<Key, (String, Millis)>,
+    /// When each was kept until, the earliest first; one that is kept again has a later entry, too.
+    order: VecDeque<(Key, Millis)>,
 }
 
 impl CallSignatures {
@@ -35,19 +41,23 @@ impl CallSignatures {
         if call.len() + signature.len() > MAX_LENGTH {
             return;
         }
+        let (key, until) = ((key, call), now + KEPT_MS);
         let mut kept = lock(&self.kept);
-        let key = (key, call);
-        if kept.len() >= MAX_KEPT {
-            kept.retain(|_, (_, until)| *until > now);
+        kept.order.push_back((key.clone(), until));
+        kept.signatures.insert(key, (signature, until));
+        while kept.order.len() > MAX_KEPT
+            && let Some((oldest, until)) = kept.order.pop_front()
+        {
+            if kept.signatures.get(&oldest).is_some_and(|(_, latest)| *latest == until) {
+                kept.signatures.remove(&oldest);
+            }
         }
-        make_room(&mut kept, &key, MAX_KEPT, |(_, until)| *until);
-        kept.insert(key, (signature, now + KEPT_MS));
-        self.count.store(kept.len(), Ordering::Relaxed);
+        self.count.store(kept.signatures.len(), Ordering::Relaxed);
     }
 
     /// Forgets every signature.
     pub fn clear(&self) {
-        lock(&self.kept).clear();
+        *lock(&self.kept) = Kept::default();
         self.count.store(0, Ordering::Relaxed);
     }
 
@@ -57,7 +67,7 @@ impl CallSignatures {
             return None;
         }
         let kept = lock(&self.kept);
-        let (signature, until) = kept.get(&(key, call.to_owned()))?;
+        let (signature, until) = kept.signatures.get(&(key, call.to_owned()))?;
         (*until > now).then(|| signature.clone())
     }
 }
@@ -88,7 +98,7 @@ mod tests {
         for number in 0..MAX_KEPT as i64 + 10 {
             signatures.keep(None, number.to_string(), "P".to_owned(), number);
         }
-        assert_eq!(signatures.kept.lock().unwrap().len(), MAX_KEPT);
+        assert_eq!(signatures.kept.lock().unwrap().signatures.len(), MAX_KEPT);
         assert!(signatures.find(None, "0", 1).is_none() && signatures.find(None, "4105", 5000).is_some());
         signatures.keep(None, "long".to_owned(), "P".repeat(MAX_LENGTH), 1);
         assert_eq!(signatures.find(None, "long", 1), None);

@@ -112,13 +112,14 @@ fn own_blocks(block: &Node<'_>) -> Option<String> {
         _ => None,
     };
     let pieces = signature::untag(&proof?)?;
+    let alone = pieces.len() == 1;
     let mut json = Writer::new();
     for (said, signature) in pieces {
         if signature.provider() != Some(Provider::Anthropic) {
             continue;
         }
-        // Not every tag repeats the text.
-        let repeats = !said.is_empty() || matches!(signature, Signature::AnthropicRedacted(_));
+        // Not every tag repeats the text; without it, a single piece has the block's text.
+        let repeats = !alone || !said.is_empty() || matches!(signature, Signature::AnthropicRedacted(_));
         let text = if repeats { said } else { shown(block) };
         json.object(|o| put_thinking(o, &Thinking { text, signature: Some(signature) }));
     }

@@ -12,6 +12,7 @@
 //! - [`without_own_ids`] removes from a body that is passed through what our own answers left in it.
 //! - [`without_reasoning`] removes reasoning that an upstream cannot decrypt.
 //! - [`with_items`] puts stored items in place of references.
+//! - [`input_items()`] lists the items of a request.
 //! - [`with_gathered_instructions`] moves instructions to where Codex wants them.
 //! - [`echo()`] collects what an answer repeats of its request.
 //! - [`Accumulator`] makes one answer of a stream, [`replay()`] a stream of an answer, [`as_compaction`] a compaction
@@ -26,6 +27,7 @@ mod calls;
 mod compaction;
 mod content;
 mod echo;
+mod input_items;
 mod instructions;
 mod items;
 mod own_ids;
@@ -54,6 +56,7 @@ use own_ids::is_own_id;
 pub use accumulator::Accumulator;
 pub use compaction::as_compaction;
 pub use echo::echo;
+pub use input_items::input_items;
 pub use instructions::{as_message, with_gathered_instructions};
 pub use own_ids::{answer_of, without_own_ids, without_reasoning};
 pub use references::{ItemReferredTo, items_referred_to, refers_to_items, with_items};

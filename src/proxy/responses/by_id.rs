@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
@@ -33,6 +33,7 @@ use crate::time::{now_ms, now_secs};
 use super::background::{self, Outcome};
 use super::background_watch;
 use super::id_owners::StoredAt;
+use super::input_items;
 use super::turns::StoredTurn;
 use crate::proxy::auth::Caller;
 use crate::proxy::download::Download;
@@ -47,9 +48,6 @@ use crate::proxy::resource_upstream::{
 };
 use crate::proxy::tail::Tail;
 
-/// The number of input items on a page unless the client gives one, and its maximum.
-const USUAL_ITEMS: usize = 20;
-const MAX_ITEMS: usize = 100;
 /// The length up to which an answer is held, in bytes.
 const MAX_HELD: usize = 2 << 20;
 
@@ -93,7 +91,7 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
 /// Serves `GET /v1/responses/{id}/input_items`.
 pub(in crate::proxy) async fn input_items(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     response_of(match find(&proxy, &request, &caller).await {
-        Ok(ResponseLocation::Here(turn)) => Ok(items_page(&turn, &request)),
+        Ok(ResponseLocation::Here(turn)) => Ok(input_items::page(&turn, &request, shape(&request))),
         Ok(ResponseLocation::At(at)) => passed(&proxy, &request, at, Method::GET, INPUT).await,
         Err(refusal) => Err(refusal),
     })
@@ -403,58 +401,6 @@ fn told_again(turn: &StoredTurn, request: &Request) -> Response {
     headers::event_stream(response.headers_mut());
     headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
-}
-
-/// Builds a page of the request's input items.
-fn items_page(turn: &StoredTurn, request: &Request) -> Response {
-    let (query, shape) = (&request.query, shape(request));
-    let limit = match query.get("limit").map(|limit| limit.parse::<usize>()) {
-        None => USUAL_ITEMS,
-        Some(Ok(limit @ 1..=MAX_ITEMS)) => limit,
-        Some(_) => {
-            let message = "limit must be a whole number from 1 to 100";
-            return shape.refuse(400, message, None, Some("limit"));
-        }
-    };
-    let mut items = input_of(turn, request.params.get("id"));
-    match query.get("order").as_deref() {
-        Some("asc") => {}
-        None | Some("desc") => items.reverse(),
-        Some(_) => return shape.refuse(400, "order must be asc or desc", None, Some("order")),
-    }
-    if let Some(after) = query.get("after") {
-        let known = items.iter().position(|item| item["id"] == after.as_str());
-        let Some(at) = known else {
-            return shape.refuse(400, "after must be the id of an item", None, Some("after"));
-        };
-        items.drain(..=at);
-    }
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let id_of = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
-    let page = json!({ "object": "list", "first_id": id_of(items.first()), "last_id": id_of(items.last()),
-                       "has_more": has_more, "data": items });
-    http::json(StatusCode::OK, &page)
-}
-
-/// Returns the input items of the request, each with an id; a text becomes a message of the user.
-fn input_of(turn: &StoredTurn, response_id: &str) -> Vec<Value> {
-    let request = scan::tree(&turn.request).unwrap_or_default();
-    let mut items = match &request["input"] {
-        Value::Array(items) => items.clone(),
-        Value::String(text) => {
-            let content = json!([{ "type": "input_text", "text": text }]);
-            vec![json!({ "type": "message", "role": "user", "content": content })]
-        }
-        _ => Vec::new(),
-    };
-    let name = response_id.strip_prefix("resp_").unwrap_or(response_id);
-    for (place, item) in items.iter_mut().enumerate() {
-        if let Some(members) = item.as_object_mut() {
-            members.entry("id").or_insert_with(|| Value::from(format!("input_{name}_{place}")));
-        }
-    }
-    items
 }
 
 // === what is said ===

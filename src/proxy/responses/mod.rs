@@ -11,6 +11,7 @@ pub(super) mod background;
 pub(super) mod background_watch;
 pub(super) mod by_id;
 pub(super) mod id_owners;
+mod input_items;
 pub(super) mod owners;
 pub(super) mod pending;
 pub(super) mod previous;

@@ -1,7 +1,7 @@
 //! The turns from whose answers conversations may go on, where no upstream stores these, and an index of their items.
 //!
-//! Everything is in memory, for its owner alone, and bounded: the oldest entries go first. If an upstream gives one id
-//! to different items, neither is found by it.
+//! Everything is in memory, for its owner alone, and bounded: the oldest entries of the owner that has most go first. If an
+//! upstream gives one id to different items, neither is found by it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -36,10 +36,17 @@ pub struct ResponseStore(Mutex<Entries>);
 #[derive(Default)]
 struct Entries {
     turns: HashMap<Key, Arc<StoredTurn>>,
-    /// The keys of the turns, oldest first.
-    order: VecDeque<Key>,
+    owners: HashMap<Option<KeyId>, OwnedTurns>,
     /// The items that have an upstream's id.
     items: HashMap<Key, StoredItem>,
+    bytes: usize,
+}
+
+/// The turns of one owner.
+#[derive(Default)]
+struct OwnedTurns {
+    /// The response ids, oldest first.
+    order: VecDeque<String>,
     bytes: usize,
 }
 
@@ -99,32 +106,24 @@ impl ResponseStore {
             return;
         }
         let mut entries = self.entries();
-        entries.bytes += size;
+        entries.take(&key);
         let turn = Arc::new(turn);
         entries.index(key.0, &turn);
-        if let Some(other) = entries.turns.insert(key.clone(), turn) {
-            entries.bytes -= other.size(&key.1);
-            entries.unindex(key.0, &other);
-        } else {
-            entries.order.push_back(key);
-        }
+        entries.bytes += size;
+        let owned = entries.owners.entry(key.0).or_default();
+        owned.bytes += size;
+        owned.order.push_back(key.1.clone());
+        entries.turns.insert(key, turn);
         while entries.bytes > MAX_BYTES
-            && let Some(oldest) = entries.order.pop_front()
+            && let Some(oldest) = entries.oldest_of_largest()
         {
-            let Some(turn) = entries.turns.remove(&oldest) else { continue };
-            entries.bytes -= turn.size(&oldest.1);
-            entries.unindex(oldest.0, &turn);
+            entries.take(&oldest);
         }
     }
 
     /// Forgets an answer; returns false where there is none.
     pub(in crate::proxy) fn remove(&self, key: &Key) -> bool {
-        let mut entries = self.entries();
-        let Some(turn) = entries.turns.remove(key) else { return false };
-        entries.order.retain(|other| other != key);
-        entries.bytes -= turn.size(&key.1);
-        entries.unindex(key.0, &turn);
-        true
+        self.entries().take(key)
     }
 
     /// Returns an item as its upstream gave it, by the upstream's id.
@@ -151,6 +150,31 @@ impl ResponseStore {
 }
 
 impl Entries {
+    /// Removes a turn; returns false where there is none.
+    fn take(&mut self, key: &Key) -> bool {
+        let Some(turn) = self.turns.remove(key) else { return false };
+        let size = turn.size(&key.1);
+        self.bytes -= size;
+        if let Entry::Occupied(mut owned) = self.owners.entry(key.0) {
+            let turns = owned.get_mut();
+            turns.bytes -= size;
+            if let Some(at) = turns.order.iter().position(|id| *id == key.1) {
+                turns.order.remove(at);
+            }
+            if turns.order.is_empty() {
+                owned.remove();
+            }
+        }
+        self.unindex(key.0, &turn);
+        true
+    }
+
+    /// Returns the oldest turn of the owner whose turns take the most bytes.
+    fn oldest_of_largest(&self) -> Option<Key> {
+        let (owner, turns) = self.owners.iter().max_by_key(|(_, turns)| turns.bytes)?;
+        Some((*owner, turns.order.front()?.clone()))
+    }
+
     fn index(&mut self, owner: Option<KeyId>, turn: &Arc<StoredTurn>) {
         for (place, id) in &turn.ids {
             let latest = StoredItem { turn: Arc::downgrade(turn), place: *place, turns: 1, is_one: true };
@@ -228,9 +252,24 @@ mod tests {
         assert_eq!(store.entries().bytes, MAX_BYTES);
         store.insert((None, "39".to_owned()), turn(1, 0));
         assert_eq!(store.entries().bytes, 62 * (1 << 20) + 1 + ENTRY_OVERHEAD + 4);
-        assert_eq!(store.entries().order.len(), 32);
+        assert_eq!(store.entries().turns.len(), 32);
         store.insert((None, "large".to_owned()), turn(MAX_TURN + 1, 0));
         assert!(store.find(&(None, "large".to_owned()), 1).is_none());
+    }
+
+    #[test]
+    fn whoever_keeps_most_loses_the_oldest() {
+        let store = ResponseStore::default();
+        let (much, little) = (Some(KeyId::new(1)), Some(KeyId::new(2)));
+        store.insert((little, "first".to_owned()), turn(1 << 20, 0));
+        for number in 0..100 {
+            store.insert((much, number.to_string()), turn(2 << 20, 0));
+        }
+        assert!(store.find(&(little, "first".to_owned()), 1).is_some());
+        assert!(store.find(&(much, "0".to_owned()), 1).is_none());
+        assert!(store.find(&(much, "99".to_owned()), 1).is_some());
+        assert!(store.remove(&(little, "first".to_owned())) && !store.remove(&(little, "first".to_owned())));
+        assert_eq!(store.entries().owners.len(), 1);
     }
 
     #[test]
@@ -239,13 +278,13 @@ mod tests {
         for number in 0..200 {
             store.insert((None, format!("{number}{}", "x".repeat(1 << 20))), turn(1, 0));
         }
-        assert_eq!(store.entries().order.len(), 31);
+        assert_eq!(store.entries().turns.len(), 31);
         store.clear();
         for number in 0..MAX_BYTES / ENTRY_OVERHEAD {
             store.insert((None, number.to_string()), turn(1, 0));
         }
         assert!(store.entries().bytes <= MAX_BYTES);
-        assert!(store.entries().order.len() < MAX_BYTES / ENTRY_OVERHEAD);
+        assert!(store.entries().turns.len() < MAX_BYTES / ENTRY_OVERHEAD);
     }
 
     #[test]

@@ -254,6 +254,7 @@ fn the_error_about_a_header_names_the_header() {
         ("{\"x-break\":\"a\\r\\nb\"}", "x-break"),
         ("{\"Content-Length\":\"5\"}", "content-length"),
         ("{\"host\":\"other.example\"}", "host"),
+        ("{\"authorization\":\"****\"}", "authorization"),
     ] {
         let mut site = a_site();
         site["customHeaders"] = json!(headers);

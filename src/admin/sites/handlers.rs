@@ -123,6 +123,8 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
     };
     let proxy_url = secrets::sent_proxy(input.proxy_url, None)?.flatten();
+    let custom_headers = input.custom_headers.flatten();
+    let custom_headers = custom_headers.map(|sent| secrets::unmask_headers(&sent, None)).transpose()?;
     let resets = admin.core.resets();
     let (platform, preset) = match (input.platform, input.preset) {
         (Some(platform), Some(preset)) if platform != preset.platform => {
@@ -145,7 +147,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         status: input.status.unwrap_or(SiteStatus::Active),
         proxy_url: proxy_url.map(Secret::from),
         use_system_proxy: input.use_system_proxy.unwrap_or(false),
-        custom_headers: input.custom_headers.flatten().map(Secret::from),
+        custom_headers: custom_headers.map(Secret::from),
         external_checkin_url: input.external_checkin_url.flatten(),
         is_pinned: input.is_pinned.unwrap_or(false),
         sort_order: input.sort_order,

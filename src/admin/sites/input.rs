@@ -195,7 +195,7 @@ fn address(
         return Ok(Some(None));
     }
     let text = text.trim_end_matches('/');
-    if text.len() > MAX_ADDRESS_BYTES {
+    if text.len() > MAX_ADDRESS_BYTES || text.contains(char::is_control) {
         return Err(invalid());
     }
     check(text)?;

@@ -24,8 +24,8 @@ const SERVICE: &str = "cloudaicompanion.googleapis.com";
 const FALLBACK_TIER: &str = "legacy-tier";
 /// The prefix of projects that Google creates for free users.
 const FREE_PROJECT: &str = "gen-lang-client-";
-/// Tiers of free users, whose requests run in a project of Google's.
-const FREE_TIERS: [&str; 2] = ["free", "legacy"];
+/// Tiers of free users, whose requests run in a project of Google's. Users of the fallback tier have projects of their own.
+const FREE_TIERS: [&str; 3] = ["free", "free-tier", "legacy"];
 
 /// How often to ask whether something is done, and how long to rest in between.
 #[derive(Clone, Copy)]
@@ -125,10 +125,8 @@ async fn project_of_gemini(
         });
     };
     // A paying user's own project is used, and it is billed.
-    let is_free = asked_for.starts_with(FREE_PROJECT)
-        || FREE_TIERS.iter().any(|free| {
-            tier.eq_ignore_ascii_case(free) || tier.eq_ignore_ascii_case(&format!("{free}-tier"))
-        });
+    let is_free =
+        asked_for.starts_with(FREE_PROJECT) || FREE_TIERS.iter().any(|free| tier.eq_ignore_ascii_case(free));
     let onboarded = onboard(provider, token, &tier, &metadata, Some(&asked_for), WITH_PROJECT).await;
     let onboarded = match onboarded {
         // Free users get a project of Google's; naming another one may fail the precondition of their tier.

@@ -6,20 +6,21 @@ import { events, get, listen, send } from "./api.js";
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
 // Reads `path` now and every `every` seconds; null reads nothing. With `keeps` the value of the former path stays until the new
-// one has come, so that a list does not jump. `read` replaces GET; then `path` is only a name. `set` stores the answer to a
+// one has come, so that a list does not jump; meanwhile `isOld` is true. `read` replaces GET; then `path` is only a name. `set` stores the answer to a
 // change.
 export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
   const turn = useRef(0);
   const reader = useRef(read);
   reader.current = read;
+  const hold = (value) => setState({ value, of: path, at: Date.now(), failure: null, isLoading: false });
   const reload = useCallback(async () => {
     if (path === null) return;
     const mine = ++turn.current;
     setState((before) => (before.isLoading ? before : { ...before, isLoading: true }));
     try {
       const value = await reader.current(path);
-      if (mine === turn.current) setState({ value, at: Date.now(), failure: null, isLoading: false });
+      if (mine === turn.current) hold(value);
     } catch (failure) {
       if (mine === turn.current) setState((before) => ({ ...before, failure, isLoading: false }));
     }
@@ -34,11 +35,8 @@ export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   // Reads that failed while the server was away are repeated once it is back.
   const waits = !state.isLoading && state.failure?.kind === "offline";
   useEffect(() => (waits ? listen((what) => { if (what === "online") reload(); }) : undefined), [waits, reload]);
-  const set = useCallback((value) => {
-    turn.current += 1;
-    setState({ value, at: Date.now(), failure: null, isLoading: false });
-  }, []);
-  return { ...state, reload, set };
+  const set = (value) => { turn.current += 1; hold(value); };
+  return { ...state, isOld: state.value !== undefined && state.of !== path, reload, set };
 }
 
 // Runs `work` every `seconds` while the tab is visible, and at once when it becomes visible again.

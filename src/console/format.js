@@ -40,7 +40,7 @@ export function moment(text) {
 export const clock = (text) => (text ? format({ timeStyle: "medium" }, "DateTimeFormat").format(new Date(text)) : "–");
 
 export function ago(text) {
-  if (!text) return t("never");
+  if (!text) return t("never", "从未");
   const seconds = Math.round((new Date(text).getTime() - Date.now()) / 1000);
   const form = format({ numeric: "auto" }, "RelativeTimeFormat");
   for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {

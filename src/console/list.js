@@ -1,20 +1,22 @@
 // Long lists: only the visible rows are in the page, so ten thousand scroll like ten.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { useFilter } from "./address.js";
 import { t } from "./words.js";
 
 const ROW = 44;
 const BEYOND = 12;
 
 // A list. `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows have the same height; below the
-// open one, whose key is `opened`, stands `detail(row)`. `empty` is shown if there is no row. `rows` are those of `all` that
-// pass a filter.
-export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
+// open one, whose key is in the address, stands `detail(row)`, if rows have one; `onOpen(row)` hears of it. `empty` is shown if there is no row.
+// `rows` are those of `all` that pass a filter.
+export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id), onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
   const box = useRef(null);
+  const [opened, setOpened] = useFilter("open");
   const [seen, setSeen] = useState({ first: 0, count: 40 });
   const [detailHeight, setDetailHeight] = useState(0);
-  const isOpened = (row) => keyOf(row) === opened;
-  let openIndex = !opened ? -1 : rows.findIndex(isOpened);
+  const isOpened = (row) => detail && keyOf(row) === opened;
+  let openIndex = rows.findIndex(isOpened);
   // A filter does not hide the open row while it has unsaved changes.
   const place = useRef(0);
   const hidden = opened && openIndex < 0 && box.current?.querySelector(".detail .unsaved") && all.find(isOpened);
@@ -63,7 +65,7 @@ export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id
   else if (openIndex >= 0 && openIndex < seen.first) drawn.unshift(openIndex);
   const gap = (many) => many > 0 && html`<div style=${{ height: `${many * ROW}px` }} aria-hidden="true"></div>`;
   let next = 0;
-  const toggle = (row) => onOpen?.(isOpened(row) ? "" : keyOf(row));
+  const toggle = (row) => { setOpened(isOpened(row) ? "" : keyOf(row)); onOpen?.(row); };
 
   if (!rows.length) return html`<div class="empty">${empty}</div>`;
   return html`
@@ -76,10 +78,10 @@ export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id
         const skipped = index - next;
         next = index + 1;
         return html`${gap(skipped)}
-          <div class="row ${isOpen ? "open" : ""} ${onOpen ? "opens" : ""}" role="row" key=${key} aria-rowindex=${index + 2}
-            onClick=${(event) => { if (onOpen && !event.target.closest("button, a, input, select, label")) toggle(row); }}>
+          <div class="row ${isOpen ? "open" : ""} ${detail ? "opens" : ""}" role="row" key=${key} aria-rowindex=${index + 2}
+            onClick=${(event) => { if (detail && !event.target.closest("button, a, input, select, label")) toggle(row); }}>
             ${columns.map(([, cell, kind], at) => html`<div role=${at ? "cell" : "rowheader"} class=${kind} key=${at}>
-              ${at === 0 && onOpen ? html`<button class="link opener" aria-expanded=${isOpen} onClick=${() => toggle(row)}>
+              ${at === 0 && detail ? html`<button class="link opener" aria-expanded=${isOpen} onClick=${() => toggle(row)}>
                 <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${cell(row)}</button>` : cell(row)}</div>`)}
           </div>
           ${isOpen && html`<div class="detail" role="row" ref=${open} key=${`${key}-detail`}><div role="cell">${detail(row)}</div></div>`}`;

@@ -32,10 +32,10 @@ export const Unread = ({ read }) => read.failure && html`<span class="badge warn
 // Shows a value that was read; `children` is a function of it. If a later read fails, the old value stays, marked as stale.
 // `empty` is shown if there are no rows. `also` are further reads whose failures are shown.
 export function Section({ title, read, also = [], actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
-  const { value, failure, isLoading, at, reload } = read ?? {};
+  const { value, failure, isLoading, isOld, at, reload } = read ?? {};
   const has = !read || value !== undefined;
   return html`
-    <section class="section ${kind}" aria-busy=${!!isLoading && !has}>
+    <section class="section ${kind}" aria-busy=${!!isLoading && (!has || isOld)}>
       ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
       ${failure && html`<${Note} kind="bad">
         ${explain(failure)} ${has && html`<span>${t("Last read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
@@ -205,8 +205,8 @@ export function useMarks() {
 const NAMED = 8;
 
 // Actions on all `rows` (`{id, name}`) at once: `path` names the resource, `label` the count. `children` is a function of
-// `send(action, more)` and draws further actions.
-export function Batch({ path, rows, label: labelOf, actions = [], consequence, after, children }) {
+// `send(action, more)` and draws further actions. `onAll`, if given, is called with the rows to mark instead: `all`, or none.
+export function Batch({ path, rows, all = rows, onAll, label: labelOf, actions = [], consequence, after, children }) {
   const [failed, setFailed] = useState([]);
   const label = labelOf(rows.length);
   const send = async (action, more) => {
@@ -214,14 +214,15 @@ export function Batch({ path, rows, label: labelOf, actions = [], consequence, a
     setFailed(failedItems.map(({ id, message }) => ({ message, name: rows.find((row) => row.id === id).name })));
     await after();
   };
-  const asks = `${t("Switch off")}: ${label}\n\n${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
-  const names = html`<ul>${rows.slice(0, NAMED).map(({ id, name }) => html`<li key=${id}><bdi>${name}</bdi></li>`)}</ul> ${rows.length > NAMED && "…"}`;
+  const names = `${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
   return html`
     ${failed.length > 0 && html`<${Note} kind="bad">${t("Some of these failed:", "以下各项操作失败：")}
       <ul>${failed.map(({ name, message }) => html`<li><bdi>${name}</bdi>: <bdi>${message}</bdi></li>`)}</ul>
       <${Link} act=${() => setFailed([])}>${t("Close")}<//><//>`}
     ${rows.length > 0 && html`<div class="note actions" role="group" aria-label=${label}><strong>${label}</strong>
-      ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} asks=${action === "disable" && asks} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
+      ${onAll && (rows.length < all.length ? html`<button class="quiet" onClick=${() => onAll(all)}>${t("Choose all {count}", "全选 {count} 个", { count: all.length })}</button>`
+        : html`<button class="quiet" onClick=${() => onAll([])}>${t("Choose none", "全不选")}</button>`)}
+      ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} asks=${action === "disable" && `${text}: ${label}\n\n${names}`} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
       ${children?.(send)}
       <${Removal} title=${t("Delete all of these?", "删除以下各项？")} name=${names} consequence=${consequence} act=${() => send("delete")} /></div>`}`;
 }
@@ -271,11 +272,11 @@ export function useDraft(read) {
   return { values, changes, shown, set, isSame, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
 }
 
-// A form that Enter submits through the async function `act`. Until then changes count as unsaved, unless the page `keeps`
-// them.
-export function Form({ act, verb = t("Save"), onCancel, children, disabled, keeps }) {
+// A form that Enter submits through the async functions `act` and `after`. Until then changes count as unsaved, unless the page `keeps`
+// them. With a `draft`, only changes can be submitted; they are cleared then, or by Cancel.
+export function Form({ act, after, draft, verb = t("Save"), onCancel = draft?.isSame === false ? draft.clear : undefined, children, disabled, keeps }) {
   const [isChanged, setChanged] = useState(false);
-  const action = useAction(async () => { await act(); setChanged(false); });
+  const action = useAction(async () => { await act(); draft?.clear(); setChanged(false); await after?.(); });
   const send = (event) => { event.preventDefault(); action.run(); };
   const cancel = () => { setChanged(false); onCancel(); };
   return html`<form class=${isChanged && !keeps ? "unsaved" : ""} onSubmit=${send} onInput=${() => setChanged(true)}
@@ -284,7 +285,7 @@ export function Form({ act, verb = t("Save"), onCancel, children, disabled, keep
     <${Failed} of=${action} />
     <footer>
       ${onCancel && html`<button type="button" onClick=${cancel}>${t("Cancel")}</button>`}
-      <button class="first" disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}>${verb}</button>
+      <button class="first" disabled=${disabled || draft?.isSame || action.isRunning} aria-busy=${action.isRunning}>${verb}</button>
     </footer>
   </form>`;
 }

@@ -50,12 +50,12 @@ const FAILURES = {
   409: (why) => t("Conflict with existing data: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 503: (why) => t("Not possible now: {why}", "暂时无法处理：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
 };
 
-// The error types of this server when a model is tried; other types come from the site.
-const OWN = /^(server|validation|invalid_request)_error$|^not_found$/;
+// This server's own errors when a model is tried, by type, or by the words of the type that sites have, too.
+const OWN = /^(validation_error|invalid_request_error|not_found|server_error (No available channels|Channel (\d|busy)|Too many large requests|Internal error|The answer is longer))/;
 
 export function explain(failure) {
-  const { type } = failure?.value?.error ?? {};
-  if (type && !OWN.test(type)) return t("The site failed, HTTP {status}: {why}", "站点出错，HTTP {status}：{why}", { status: failure.status, why: failure.message });
+  const { type, message } = failure?.value?.error ?? {};
+  if (type && !OWN.test(`${type} ${message}`)) return t("The site failed, HTTP {status}: {why}", "站点出错，HTTP {status}：{why}", { status: failure.status, why: failure.message });
   switch (failure?.kind) {
     case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.", "令牌已不被接受，可能已被修改：请重新登录。");
     case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and restart.", "内置令牌仅限本机，请设置 AUTH_TOKEN 后重启。")

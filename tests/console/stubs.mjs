@@ -32,7 +32,8 @@ function read(request) {
   });
 }
 
-// Starts a site; with `fails` it answers 500 to every model call, with `hub` it is of the new-api family.
+// Starts a site; with `fails` it answers 500 to every model call, with the members of `fails` in the error; with `hub` it is of
+// the new-api family.
 export async function site({ models, hub = false, fails = false }) {
   const state = { models, fails, requests: [], checkedIn: 0 };
   const server = http.createServer(async (request, response) => {
@@ -44,7 +45,7 @@ export async function site({ models, hub = false, fails = false }) {
       return reply(response, 200, { object: "list", data: state.models.map((id) => ({ id, object: "model" })) });
     }
     if (path === "/v1/chat/completions") {
-      if (state.fails) return reply(response, 500, { error: { message: "The engine is out of steam" } });
+      if (state.fails) return reply(response, 500, { error: { message: "The engine is out of steam", ...state.fails } });
       return chat(response, body);
     }
     if (hub) {

@@ -1,6 +1,6 @@
 // The page Log: the requests of clients, live and past, and their costs.
 
-import { go, href, useAddress, useFilter } from "../address.js";
+import { go, href, useAddress } from "../address.js";
 import { remove } from "../api.js";
 import { Days, ZONE, dateOf } from "../chart.js";
 import { useRead, useSettled, useStream } from "../data.js";
@@ -101,7 +101,6 @@ function Trace({ id }) {
 
 function Traces() {
   const read = useRead("/api/stats/proxy-debug/traces?limit=100", { every: 15 });
-  const [opened, setOpened] = useFilter("open");
   const columns = [
     [t("Time"), (row) => html`<span class="number">${moment(row.createdAt)}</span>`],
     [t("Model"), (row) => html`<bdi>${row.requestedModel ?? "–"}</bdi>`],
@@ -110,7 +109,7 @@ function Traces() {
     [t("Path", "路径"), (row) => html`<bdi class="mono">${row.downstreamPath}</bdi>`, "less"],
   ];
   return html`<${Section} title=${t("Traces")} read=${read} empty=${NoTrace()}>${({ items }) => html`
-    <${List} label=${t("Traces")} rows=${items} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${({ id }) => html`<${Trace} key=${id} id=${id} />`} />`}<//>`;
+    <${List} label=${t("Traces")} rows=${items} columns=${columns} detail=${({ id }) => html`<${Trace} key=${id} id=${id} />`} />`}<//>`;
 }
 
 function LogDetail({ id }) {
@@ -207,7 +206,7 @@ function Rows() {
         ${sums && html`<p class="quiet" role="status">${t("{total} attempts, {failed} failed; {tokens} tokens, {cost}", "{total} 次尝试，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open", "展开时暂停")}<//>`}</p>`}
-        <${List} label=${t("Requests")} rows=${value.items} columns=${shape} opened=${open} onOpen=${(key) => address({ open: key })}
+        <${List} label=${t("Requests")} rows=${value.items} columns=${shape}
           empty=${value.total > 0 ? t("The list ends before this page.", "列表没有这一页。") : isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} id=${row.id} />`} />
         <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
     <//>`;

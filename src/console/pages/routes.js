@@ -1,12 +1,12 @@
 // The page Models: one row for each model, pattern or group, with its channels.
 
-import { href, useAddress, useFilter } from "../address.js";
+import { href, useAddress } from "../address.js";
 import { get, post, put, remove } from "../api.js";
 import { useRead } from "../data.js";
 import { duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, useDraft,
+  Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, nameOf, useDraft,
   useMemo, useState
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
@@ -126,7 +126,7 @@ async function tryOut(model, forcedChannelId) {
 
 function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
   const { id, site, account, token, routeUnit } = channel;
-  const name = joined(site.name, account.username ?? `#${account.id}`, token?.name);
+  const name = joined(site.name, nameOf(account), token?.name);
   const asks = reachedBy(row, channel, rows);
   const code = channel.enabled ? chance?.reasonCode : "channel_disabled";
   const until = chance ? chance.cooldownUntil ?? chance.limitedUntil : channel.cooldownUntil ?? channel.limitedUntil;
@@ -134,7 +134,7 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
     aria-label=${`${label}: ${name}`} onInput=${(event) => onDraft(id, field, event.target.value.trim())} /></label>`;
   return html`<li class="channel">
     <div><a href=${href("/sites", { q: site.name })}><bdi>${site.name}</bdi></a>
-      <div class="quiet"><bdi>${account.username ?? t("Account {id}", { id: account.id })}</bdi>${token && html` / <bdi>${token.name}</bdi>`}</div>
+      <div class="quiet"><bdi>${nameOf(account)}</bdi>${token && html` / <bdi>${token.name}</bdi>`}</div>
       ${channel.sourceModel && channel.sourceModel !== row.modelPattern && html`<div class="mono"><bdi>${channel.sourceModel}</bdi></div>`}
       ${routeUnit && html`<${Badge}><bdi title=${routeUnit.members.map((one) => one.username ?? `#${one.accountId}`).join(", ")}>${routeUnit.name}</bdi> ${number(routeUnit.memberCount)}<//>`}
       ${channel.manualOverride && html`<${Badge}>${t("by hand")}<//>`}</div>
@@ -165,7 +165,7 @@ function Changes({ drafts, channels, onDone }) {
     for (const { id, weight } of weights) await put(`/api/channels/${id}`, { weight });
     onDone();
   };
-  return all.length > 0 && html`<div class="note changes unsaved"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved", "{count} 处修改未保存")}</span>
+  return all.length > 0 && html`<div class="note actions stays unsaved"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved", "{count} 处修改未保存")}</span>
     <${Action} class="first" act=${save} disabled=${!all.every((one) => one.isValid)}>${t("Save")}<//>
     <button onClick=${onDone}>${t("Discard", "放弃")}</button></div>`;
 }
@@ -183,7 +183,7 @@ function ChannelForm({ row, channel, onDone }) {
   };
   return html`<${Form} act=${act} verb=${channel ? t("Save") : t("Add", "添加")} disabled=${channel ? isSame : !accountId}>
     ${!channel && html`<${Section} read=${accounts} class="plain">${(value) => html`<${Pick} label=${t("Account")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); set("tokenId", ""); }}
-      options=${value.accounts.map((one) => ({ key: one.id, text: joined(one.site.name, one.username ?? `#${one.id}`) }))} />`}<//>`}
+      options=${value.accounts.map((one) => ({ key: one.id, text: joined(one.site.name, nameOf(one)) }))} />`}<//>`}
     <${Failed} of=${tokens} />
     ${tokens.value?.length > 0 && field("tokenId", t("Key"), { choices: [["", t("The default one", "默认密钥")], ...tokens.value.map((one) => [String(one.id), one.name])] })}
     ${field("sourceModel", t("Name at the site", "在站点上的名称"), { hint: t("Optional"), class: "mono" })}<//>`;
@@ -220,7 +220,7 @@ function RouteDetail({ row, rows, after }) {
     <div class="actions">
       <${InDialog} wide label=${t("Edit")} title=${t("Edit the route", "编辑路由")} after=${reload}>${(done) => html`<${RouteForm} route=${row} rows=${rows} onDone=${done} />`}<//>
       <${Switch} isOn=${row.enabled} act=${(enabled) => put(`/api/routes/${row.id}`, { enabled })} after=${reload} />
-      ${row.kind !== "group" && html`<${InDialog} label=${t("Add a channel")} after=${reload}>${(done) => html`<${ChannelForm} row=${row} onDone=${done} />`}<//>`}
+      ${row.kind !== "group" && html`<${InDialog} label=${t("Add a channel", "添加通道")} after=${reload}>${(done) => html`<${ChannelForm} row=${row} onDone=${done} />`}<//>`}
       ${isResting && html`<${Action} act=${clear} title=${t("For all channels of the route; their failures are cleared, too", "解除该路由所有通道的冷却并清除失败记录")}>${t("End cooling")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
@@ -273,7 +273,6 @@ const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRo
 export function Page() {
   const read = useRead("/api/routes/summary", { every: 30 });
   const { q: text = "", kind, state } = useAddress().query;
-  const [open, setOpen] = useFilter("open");
   const rows = useMemo(() => prepared(read.value ?? []), [read.value]);
   const wanted = text.trim().toLowerCase();
   const shown = useMemo(() => rows.filter((row) => (!wanted || row.text.includes(wanted))
@@ -285,7 +284,7 @@ export function Page() {
       actions=${html`
         <${Action} act=${rebuild} done=${said}>${t("Rebuild", "重建路由")}<//>
         <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Refresh models")}<//>
-        <${InDialog} wide class="first" label=${t("New route")} after=${read.reload}>${(done) => html`<${RouteForm} rows=${rows} onDone=${done} />`}<//>`}>
+        <${InDialog} wide class="first" label=${t("New route", "新建路由")} after=${read.reload}>${(done) => html`<${RouteForm} rows=${rows} onDone=${done} />`}<//>`}>
       ${() => html`
         <div class="filters" role="search">
           <${Filter} name="q" kind="search" label=${t("Search")} placeholder=${t("Model or site", "模型或站点")} />
@@ -295,7 +294,7 @@ export function Page() {
         ${(wanted || kind || state) && shown.length > 0 && html`<${Fold} label=${t("With all {count} that are shown", "对显示的全部 {count} 条", { count: shown.length })}>
           <${Batch} path="routes" rows=${shown} after=${read.reload} label=${(many) => count(many, "{count} route", "{count} routes", "{count} 条路由")}
             consequence=${LOST()} /><//>`}
-        <${List} label=${t("Models and routes")} rows=${shown} all=${rows} columns=${columns()} opened=${open} onOpen=${setOpen}
+        <${List} label=${t("Models and routes")} rows=${shown} all=${rows} columns=${columns()}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
     <//>`;
 }

@@ -54,7 +54,8 @@ const merged = (before, typed, now) => [...typed.filter((line) => !before.includ
   ...now.filter((line) => !before.includes(line) && !typed.includes(line))];
 
 function EditSite({ site, reload }) {
-  const { changes, values, shown, field, set, clear, isSame } = useDraft({ ...site, pool: poolOf(site), proxyUrl: "", gone: [], header: "", content: "" });
+  const draft = useDraft({ ...site, pool: poolOf(site), proxyUrl: "", gone: [], header: "", content: "" });
+  const { changes, values, shown, field, set } = draft;
   const { gone } = values;
   const headersOf = (one) => Object.entries(JSON.parse(one.customHeaders || "{}")).filter(([name]) => !gone.includes(name));
   const save = async () => {
@@ -65,10 +66,8 @@ function EditSite({ site, reload }) {
     if (gone.length || header) body.customHeaders = JSON.stringify(Object.fromEntries([...headersOf(now), ...(header ? [[header.trim(), content]] : [])]));
     if (pool !== undefined) body.apiEndpoints = merged(...[shown.pool, pool, poolOf(now)].map((text) => partsOf(text, "\n"))).map((line) => ({ url: line.replace(/^#\s*/, ""), enabled: line[0] !== "#" }));
     await put(`/api/sites/${site.id}`, body);
-    clear();
-    await reload();
   };
-  return html`<${Form} act=${save} disabled=${isSame || !values.header.trim() !== !values.content}>
+  return html`<${Form} draft=${draft} act=${save} after=${reload} disabled=${!values.header.trim() !== !values.content}>
     <div class="columns"><div>
       ${field("name", t("Name"))}
       ${field("url", t("Address"))}
@@ -179,7 +178,8 @@ const LOST = () => t("It is deleted at the site, too.", "站点上的也会删�
 function Tokens({ account, reload }) {
   const read = useRead(`/api/account-tokens?accountId=${account.id}`);
   const groups = useRead(`/api/account-tokens/groups/${account.id}`);
-  const { changes, values, field, clear } = useDraft({});
+  const draft = useDraft({});
+  const { changes, values, field } = draft;
   const { keys, tick } = useMarks();
   const after = async () => { await read.reload(); reload(); };
   const then = (work) => async () => { const done = good(await work()); await after(); return done; };
@@ -188,9 +188,7 @@ function Tokens({ account, reload }) {
     // Limits are sent only for a token that the site makes: the site enforces them.
     const options = { ...(remainQuota && { remainQuota: Number(remainQuota) }), ...(expiredTime && { expiredTime: new Date(expiredTime).toISOString() }),
       ...(allowIps && { allowIps }), ...(modelLimits && { modelLimitsEnabled: true, modelLimits: partsOf(modelLimits).join(",") }) };
-    const done = await post("/api/account-tokens", { accountId: account.id, ...rest, ...(token ? { token } : options) });
-    clear();
-    return done;
+    return post("/api/account-tokens", { accountId: account.id, ...rest, ...(token ? { token } : options) });
   });
   const group = (draw, now = "") => draw("group", t("Group"), { choices: [...new Set(["", now, ...groups.value?.groups ?? []])].map((name) => [name, name || "–"]) });
   const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", "新增 {created}，已有 {updated}", told)}>${t("Sync tokens")}<//>`;
@@ -198,7 +196,7 @@ function Tokens({ account, reload }) {
     <${Batch} path="account-tokens" rows=${rows.filter(({ id }) => keys.has(id))} after=${after} label=${(many) => count(many, "{count} token", "{count} tokens", "{count} 个令牌")}
       consequence=${LOST()} />
     <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} tick=${tick} />`)}</ul>`}<//>
-  <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="columns">
+  <${Form} draft=${draft} act=${add} verb=${t("Add a token", "添加令牌")}><div class="columns">
     ${field("name", t("Name"))}
     ${field("token", t("Token", "令牌"), { kind: "password", hint: t("If empty, the site creates one.", "留空则由站点创建。") })}
     ${group(field)} ${field("isDefault", t("Make it the default"), { kind: "switch" })}</div>
@@ -210,11 +208,11 @@ function Tokens({ account, reload }) {
 }
 
 function Token({ token, then, group, tick }) {
-  const { changes, field, clear, isSame } = useDraft({ name: token.name, group: token.tokenGroup ?? "", token: "" });
+  const draft = useDraft({ name: token.name, group: token.tokenGroup ?? "", token: "" });
+  const { changes, field } = draft;
   const path = `/api/account-tokens/${token.id}`;
   const isReady = token.valueStatus === "ready";
-  const save = then(async () => { const done = await put(path, changes); clear(); return done; });
-  const edit = html`<${Form} act=${save} disabled=${isSame}><div class="columns">${field("name", t("Name"))} ${group(field, token.tokenGroup ?? "")}
+  const edit = html`<${Form} draft=${draft} act=${then(() => put(path, changes))}><div class="columns">${field("name", t("Name"))} ${group(field, token.tokenGroup ?? "")}
     ${field("token", t("The whole token", "完整令牌"), { kind: "password", ...(isReady ? { placeholder: t("unchanged") } : { hint: t("The site shows only a part of it.", "站点只给出其中一部分。") }) })}</div><//>`;
   return html`<li>${tick(token.id, token.name)} <strong><bdi>${token.name}</bdi></strong>${" "}
     ${isReady ? html`<${Reveal} masked=${token.tokenMasked} label=${token.name} read=${async () => (await get(`${path}/value`)).token} />` : html`<code>${token.tokenMasked}</code>`} <bdi class="quiet">${token.tokenGroup}</bdi>
@@ -234,9 +232,9 @@ function Checkins({ account }) {
 }
 
 function EditAccount({ account, reload }) {
-  const { changes, field, values, set, clear, isSame } = useDraft({ ...account, apiToken: "", proxyUrl: "" });
-  const save = async () => { await put(`/api/accounts/${account.id}`, numbered({ ...changes }, ["unitCost", "sortOrder"])); clear(); await reload(); };
-  return html`<${Form} act=${save} disabled=${isSame}>
+  const draft = useDraft({ ...account, apiToken: "", proxyUrl: "" });
+  const { changes, field, values, set } = draft;
+  return html`<${Form} draft=${draft} act=${() => put(`/api/accounts/${account.id}`, numbered({ ...changes }, ["unitCost", "sortOrder"]))} after=${reload}>
     ${field("username", t("Name"))}
     ${!account.oauthProvider && field("apiToken", t("API key"), { kind: "password", placeholder: t("unchanged") })}
     ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in automatically", "自动签到"), { kind: "switch" })}
@@ -273,15 +271,17 @@ const accountsOf = ({ account, accounts }) => (account ? [account] : accounts.ma
 export function Page() {
   const read = useRead("/api/accounts", { every: 15 });
   const { q: text = "", show } = useAddress().query;
-  const [opened, setOpened] = useFilter("open");
   const [adding, setAdding] = useFilter("add");
   const { keys: folded, flip: fold } = useMarks();
-  const { keys, tick } = useMarks();
+  const { keys, setKeys, tick } = useMarks();
   const [login, setLogin] = useState(null);
   const tree = useMemo(() => (read.value ? treeOf(read.value) : []), [read.value]);
   const rows = useMemo(() => rowsOf(tree, text, show, folded), [tree, text, show, folded]);
-  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && keys.has(key)).map(({ site, account }) => ({ id: (account ?? site).id, name: account ? joined(site.name, nameOf(account)) : site.name }));
-  const [sites, accounts] = [ticked("s"), ticked("a")];
+  // Rows whose keys begin with `kind`: those that are ticked, all, and how to tick others of the kind.
+  const marked = (kind) => {
+    const all = rows.filter(({ key }) => key[0] === kind).map(({ key, site, account }) => ({ key, id: (account ?? site).id, name: account ? joined(site.name, nameOf(account)) : site.name }));
+    return { all, rows: all.filter(({ key }) => keys.has(key)), onAll: (some) => setKeys(new Set([...[...keys].filter((key) => key[0] !== kind), ...some.map(({ key }) => key)])) };
+  };
   const columns = [
     [t("Site"), ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
       : html`<bdi>${site.name}</bdi> <span class="quiet less">${site.platform}</span>`)],
@@ -308,12 +308,12 @@ export function Page() {
       <button onClick=${() => setAdding("import")}>${t("Import connections")}</button>
     </div>
     <${Section} read=${read}>${() => html`
-      <${Batch} path="sites" rows=${sites} after=${read.reload} label=${(many) => count(many, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels are deleted, too.")}
+      <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} all=${tree.flatMap((node) => [node, ...node.accounts])} columns=${columns} keyOf=${(row) => row.key} detail=${detail}
+        empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is a vendor's API, or a hub of the new-api family.", "还没有站点。站点是厂商接口，或 new-api 系列的中转站。")} /></div>
+      <div class="stays"><${Batch} path="sites" ...${marked("s")} after=${read.reload} label=${(many) => count(many, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels are deleted, too.")}
         actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
-      <${Batch} path="accounts" rows=${accounts} after=${read.reload} label=${(many) => count(many, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels are deleted, too.")}
-        actions=${[["refreshBalance", t("Read balances")]]} />
-      <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} all=${tree.flatMap((node) => [node, ...node.accounts])} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
-        empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is a vendor's API, or a hub of the new-api family.", "还没有站点。站点是厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>
+      <${Batch} path="accounts" ...${marked("a")} after=${read.reload} label=${(many) => count(many, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels are deleted, too.")}
+        actions=${[["refreshBalance", t("Read balances")]]} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites", "所有站点")}>
       <div class="actions">${EVERYWHERE.map((kind) => html`<${StartTask} key=${kind} kind=${kind} accounts=${read.value?.accounts} after=${read.reload} />`)}</div>

@@ -35,8 +35,8 @@ export default {
     for (const width of [1280, 375]) {
       const one = await world.open({ width });
       await one.goto(`/keys?open=${id}`);
-      await one.page.getByText("2 in all").waitFor();
-      await one.page.getByText(`${totalTokens} in all`).waitFor();
+      await one.page.getByText("2 in total").waitFor();
+      await one.page.getByText(`${totalTokens} in total`).waitFor();
       assert.equal(await one.page.locator(".detail svg.bars").count(), 3);
       await one.isAccessible("a key with its days");
     }
@@ -77,7 +77,6 @@ export default {
     await one.page.getByRole("button", { name: "New key" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByLabel("Name", { exact: true }).fill("Own");
-    await dialog.getByLabel("Value").selectOption("own");
     await dialog.getByLabel("Own value").fill("no-key");
     await dialog.getByRole("button", { name: "Create" }).click();
     await dialog.getByRole("alert").waitFor();
@@ -136,7 +135,7 @@ export default {
     await fetch(`${world.gateway.url}/v1/chat/completions`, { method: "POST", headers: { authorization: "Bearer sk-children-key-1", "content-type": "application/json" },
       body: JSON.stringify({ model: "gpt-4o", messages: [{ role: "user", content: "Which way?" }] }) });
     await one.page.reload();
-    await one.page.getByRole("img", { name: "In all, Requests: 1 of 4" }).waitFor();
+    await one.page.getByRole("img", { name: "Total, Requests: 1 of 4" }).waitFor();
     await one.isAccessible("budgets shown");
     await one.page.getByRole("button", { name: "Edit" }).click();
     await dialog.getByRole("button", { name: "Budgets, pace, addresses" }).click();
@@ -254,7 +253,7 @@ export default {
     for (const name of ["One", "Two", "Three"]) keys.push(await makeKey(world, name));
     const one = await world.open();
     await one.goto("/keys");
-    await one.page.getByLabel("Tick One").check();
+    await one.page.getByLabel("Select One").check();
     await one.page.getByRole("button", { name: "Choose all 3" }).click();
     const bar = one.page.getByRole("group", { name: /keys? chosen/ });
     await bar.getByRole("button", { name: "Group and tags" }).click();
@@ -265,7 +264,7 @@ export default {
     await dialog.getByRole("button", { name: "Save" }).click();
     await dialog.waitFor({ state: "hidden" });
     for (const item of await keysOf(world)) assert.deepEqual([item.groupName, item.tags], ["family", ["new", "blue"]]);
-    await one.page.getByLabel("Tick Three").uncheck();
+    await one.page.getByLabel("Select Three").uncheck();
     // One key is deleted elsewhere: the batch reports it.
     await world.gateway.api("DELETE", `/api/downstream-keys/${keys[0].id}`);
     // A batch leaves out rows that a filter hides.

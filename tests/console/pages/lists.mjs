@@ -24,6 +24,23 @@ async function isSteady(one, label, text, filter = "q") {
 }
 
 export default {
+  async "no cell of a list is cut on a small tablet"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o", "gpt-4o-mini"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await gateway.api("POST", "/api/downstream-keys", { name: "Family", key: "sk-family-1234567890", groupName: "private", maxCost: "5" });
+    for (const model of ["gpt-4o", "gpt-4o-mini"]) await (await gateway.chat(model)).text();
+    for (const locale of ["en", "zh-CN"]) {
+      const one = await world.open({ width: 768, locale });
+      for (const path of ["/sites", "/routes", "/log", "/keys", "/settings?tab=tasks"]) {
+        await one.goto(path);
+        await one.page.locator(".list").waitFor();
+        const cut = await one.page.locator(".list .row > div").evaluateAll((cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.innerText));
+        assert.deepEqual(cut, [], path);
+      }
+    }
+  },
+
   async "ten thousand routes scroll and filter without holding up the page"(world) {
     await world.start();
     const one = await world.open();

@@ -28,6 +28,15 @@ export default {
     await rows(one).nth(1).waitFor({ state: "hidden" });
     await one.page.getByText("o4-mini", { exact: true }).waitFor();
     assert.equal(new URL(one.page.url()).searchParams.get("search"), "MINI");
+    // Rows of the former filter are marked until the answer comes.
+    let answer;
+    await one.page.route("**/api/stats/proxy-logs?*search=4o*", (route) => { answer ??= () => route.continue(); });
+    await one.page.getByLabel("Search").fill("4o");
+    await one.page.locator("[aria-busy='true'] > .list").waitFor();
+    answer();
+    await one.page.unroute("**/api/stats/proxy-logs?*search=4o*");
+    await one.page.getByLabel("Search").fill("MINI");
+    await one.settle();
     await one.page.getByLabel("Site").selectOption({ label: "Branch line" });
     await one.page.getByText("Nothing matches the filter.").waitFor();
     await one.isAccessible("a filtered log");
@@ -154,7 +163,7 @@ export default {
     await one.goto("/log");
     await one.page.getByRole("button", { name: "Clear the log" }).click();
     const dialog = one.page.getByRole("dialog");
-    await dialog.getByLabel("Type clear to go on").fill("clear");
+    await dialog.getByLabel("Type clear to continue").fill("clear");
     await one.isAccessible("the question whether the log goes");
     await dialog.getByRole("button", { name: "Clear the log" }).click();
     await one.page.getByText("No requests yet.").waitFor();
@@ -177,12 +186,12 @@ export default {
     await by("By model").getByText("lost").waitFor({ state: "hidden" });
     await one.isAccessible("sums");
     await one.page.getByLabel("Site", { exact: true }).selectOption("");
-    await one.page.getByText("5 in all").waitFor();
+    await one.page.getByText("5 in total").waitFor();
     await by("By model").getByRole("link", { name: "o4-mini: 1" }).click();
-    await one.page.getByText("1 in all").waitFor();
+    await one.page.getByText("1 in total").waitFor();
     assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "o4-mini");
     await one.page.getByLabel("Key", { exact: true }).selectOption({ label: "Family" });
-    await one.page.getByText("2 in all").waitFor();
+    await one.page.getByText("2 in total").waitFor();
     assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "");
     await by("By site").getByRole("link", { name: "Main line", exact: true }).click();
     await one.page.getByText("4 attempts, 0 failed").waitFor();

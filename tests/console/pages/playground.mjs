@@ -5,7 +5,7 @@ import http from "node:http";
 
 async function start(world) {
   const gateway = await world.start();
-  const [good, broken] = [await world.site({ models: ["gpt-4o"] }), await world.site({ models: ["gpt-4o"], fails: true })];
+  const [good, broken] = [await world.site({ models: ["gpt-4o"] }), await world.site({ models: ["gpt-4o"], fails: { type: "server_error" } })];
   await gateway.addSite("Main line", good.url, "sk-one");
   await gateway.addSite("Branch line", broken.url, "sk-two");
   const channels = (await gateway.api("GET", "/api/routes/1/channels")).map(({ id, site }) => [site.name, id]);
@@ -96,6 +96,10 @@ export default {
     await turns(one).getByText("An answer of gpt-4o.").waitFor();
     await one.page.getByLabel("Model", { exact: true }).fill("nobody-has-it");
     await one.page.getByText("No enabled route matches.").waitFor();
+    // That no channel can be used is told as this server's own.
+    one.expected.push("503");
+    await ask(one, "Which way?");
+    await one.page.getByRole("alert").getByText("Not possible now: No available channels for this model").waitFor();
   },
 
   async "an answer is stopped, and the site hears of it"(world) {

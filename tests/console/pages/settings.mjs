@@ -75,6 +75,10 @@ export default {
       { routingWeights: { costWeight: 0.9 } }]);
     const values = await runtime(world);
     assert.deepEqual([values.tokenRouterFailureCooldownMaxSec, values.routingWeights.costWeight, values.routingWeights.usageWeight], [600, 0.9, 0.3]);
+    await failures.getByLabel("Longest cooldown").fill("9999999");
+    await save(one, "Failures and cooldowns");
+    await failures.getByText("Longest cooldown of a channel, seconds (at most 30 days): 2592000 was saved instead").waitFor();
+    assert.equal(await failures.getByLabel("Longest cooldown").inputValue(), "2592000");
     // When the page opens, it shows changes that were made elsewhere.
     await world.gateway.api("PUT", "/api/settings/runtime", { tokenRouterFailureCooldownMaxSec: 700 });
     await one.goto("/settings");
@@ -457,9 +461,9 @@ export default {
     const dialog = one.page.getByRole("dialog");
     const verb = dialog.getByRole("button", { name: "Factory reset" });
     assert.equal(await verb.isDisabled(), true);
-    await dialog.getByLabel("Type RESET to go on").fill("reset");
+    await dialog.getByLabel("Type RESET to continue").fill("reset");
     assert.equal(await verb.isDisabled(), true);
-    await dialog.getByLabel("Type RESET to go on").fill("RESET");
+    await dialog.getByLabel("Type RESET to continue").fill("RESET");
     await verb.click();
     await one.page.getByLabel("Admin token").waitFor();
   },

@@ -33,7 +33,7 @@ export default {
     const accounts = async () => (await gateway.api("GET", "/api/accounts")).accounts.filter((row) => row.siteId === site.id);
     assert.equal((await accounts()).length, 0, "verifying stores nothing");
     await dialog.getByRole("button", { name: "Add 3 accounts" }).click();
-    await dialog.getByText(/2 models, \d+ new routes/).first().waitFor();
+    await dialog.getByText("2 models", { exact: true }).first().waitFor();
     assert.equal(await dialog.locator("li .bad-text").count(), 1);
     assert.equal((await accounts()).length, 2);
     assert.ok((await gateway.api("GET", "/api/routes/lite")).some((route) => route.modelPattern === "o4-mini"));
@@ -60,7 +60,7 @@ export default {
     await dialog.getByRole("alert").waitFor();
     await dialog.getByLabel("Password").fill("a-password");
     await dialog.getByRole("button", { name: "Log in" }).click();
-    await dialog.getByText("Stored.").waitFor();
+    await dialog.getByText("1 model", { exact: true }).waitFor();
     await dialog.getByRole("button", { name: "Close" }).click();
     const account = (await gateway.api("GET", "/api/accounts")).accounts.find((row) => row.username === "ann");
     assert.equal(account.balance, 10);
@@ -102,7 +102,7 @@ export default {
     const { body: wanted } = await gateway.eventually("the site is asked for a token", () => hub.state.requests.find(({ path, body }) => path.startsWith("/api/token") && body.name === "limited"));
     assert.deepEqual([wanted.remain_quota, wanted.unlimited_quota, wanted.expired_time, wanted.model_limits_enabled, wanted.model_limits, wanted.allow_ips],
       [500000, false, Date.parse("2030-01-02T03:04Z") / 1000, true, "gpt-4o,o4-mini", "192.0.2.7"]);
-    await one.page.getByLabel("Tick renamed").check();
+    await one.page.getByLabel("Select renamed").check();
     one.answer = true;
     await one.page.getByRole("group", { name: "1 token" }).getByRole("button", { name: "Switch off" }).click();
     await list.filter({ hasText: "renamed" }).getByText("off", { exact: true }).waitFor();
@@ -138,6 +138,32 @@ export default {
     await dialogOf(one).getByRole("button", { name: "Delete all" }).click();
     await one.page.getByText("Nothing is announced.").waitFor();
     assert.deepEqual(await gateway.api("GET", "/api/site-announcements"), []);
+  },
+
+  async "an account whose models cannot be read is told as such, with what to do"(world) {
+    const gateway = await world.start();
+    const hub = await world.site({ models: [], hub: true });
+    const { id } = await gateway.api("POST", "/api/sites", { name: "Hub", url: hub.url, platform: "new-api" });
+    const one = await world.open();
+    const dialog = dialogOf(one);
+    const ways = { "Session token": async () => {
+      await dialog.getByLabel("Session token or cookie").fill("session-token-of-the-hub");
+      await dialog.getByLabel("User id").fill("7");
+      await dialog.getByRole("button", { name: "Add the account" }).click();
+    }, "Log in": async () => {
+      await dialog.getByLabel("Name or e-mail at the site").fill("ann");
+      await dialog.getByLabel("Password").fill("a-password");
+      await dialog.getByRole("button", { name: "Log in" }).click();
+    } };
+    for (const [tab, add] of Object.entries(ways)) {
+      await one.goto(`/sites?add=${id}`);
+      await dialog.getByRole("tab", { name: tab }).click();
+      await add();
+      await dialog.getByText("Stored, but its models could not be read").waitFor();
+      await one.isAccessible(tab);
+    }
+    await dialog.getByRole("link", { name: "Open" }).click();
+    await one.page.locator(".row.open").getByText("ann").waitFor();
   },
 
   async "only what was changed is sent, and what others changed is shown"(world) {
@@ -217,7 +243,20 @@ export default {
     await one.goto("/sites?q=main");
     await one.page.getByRole("row").filter({ hasText: "Main line" }).waitFor();
     assert.equal(await one.page.getByRole("row").filter({ hasText: "Branch line" }).count(), 0);
-    await one.page.getByLabel("Tick Account 1").check();
+    // What can be done with the chosen rows stands below them, so that no row moves.
+    const place = () => one.page.getByLabel("Select Account 1").boundingBox();
+    const before = await place();
+    await one.page.getByLabel("Select Account 1").check();
+    await one.page.getByRole("group", { name: "1 account" }).waitFor();
+    assert.deepEqual(await place(), before);
+    await one.page.getByRole("button", { name: "Choose none" }).click();
+    await one.page.getByLabel("Search", { exact: true }).fill("");
+    await one.page.getByLabel("Select Main line").check();
+    await one.page.getByRole("button", { name: "Choose all 2" }).click();
+    assert.ok(await one.page.getByLabel("Select Branch line").isChecked());
+    await one.page.getByRole("button", { name: "Choose none" }).click();
+    await one.page.getByLabel("Search", { exact: true }).fill("main");
+    await one.page.getByLabel("Select Account 1").check();
     one.answer = true;
     await one.page.getByRole("group", { name: "1 account" }).getByRole("button", { name: "Switch off" }).click();
     assert.deepEqual(one.asked, ["Switch off: 1 account\n\nMain line / Account 1"]);
@@ -296,7 +335,7 @@ export default {
       if (request.method() !== "GET") asked.push([request.method(), path, request.postDataJSON()]);
       if (path.endsWith("/connections")) {
         const items = ["ann@example.com", "bob@example.com"].map((email, at) => ({ ...CONNECTION, email, accountId: account.id + at, useSystemProxy: false,
-          proxyUrl: null, routeUnit: isUnited ? routeUnit : null }));
+          proxyUrl: null, routeUnit: isUnited ? routeUnit : null, ...(asked.length && { quota: { lastError: "The provider is out" } }) }));
         return route.fulfill({ json: { items, total: 2, limit: 200, offset: 0 } });
       }
       if (path.endsWith("/import")) return route.fulfill({ json: { success: false, imported: 1, failed: 1, skipped: 0,
@@ -311,7 +350,8 @@ export default {
     await one.page.route("**/api/accounts", (route) => route.fulfill({ json: listed }));
     await one.goto("/sites");
     await one.page.getByRole("button", { name: "Read all limits" }).click();
-    await one.page.getByText("1 failed").waitFor();
+    await one.page.getByRole("alert").getByText("1 failed").waitFor();
+    await one.page.getByText("The provider is out").first().waitFor();
     await one.page.getByRole("button", { name: "Several accounts as one" }).click();
     await one.page.getByRole("button", { name: "+ codex / ann@example.com" }).click();
     await one.page.getByRole("button", { name: "+ codex / bob@example.com" }).click();

@@ -94,14 +94,14 @@ function WebDav() {
 }
 
 function WebDavForm({ value: { config, state }, read, setReport }) {
-  const { changes, values, field, set, clear, isSame: isSaved } = useDraft({ ...config, password: "" });
+  const draft = useDraft({ ...config, password: "" });
+  const { changes, values, field, set, isSame } = draft;
   const [passphrase, setPassphrase] = useState("");
   const { password, ...rest } = changes;
   const body = { ...rest, ...(password === null ? { clearPassword: true } : password && { password }) };
-  const save = async () => { read.set(await put(`${BACKUP}/webdav`, body)); clear(); };
   const run = (what) => async () => { const answer = await post(`${BACKUP}/webdav/${what}`, {}, { timeoutMs: 0, headers: withPassphrase(passphrase) }); if (what === "import") setReport(answer); await read.reload(); };
   return html`
-    <${Form} act=${save} disabled=${isSaved} onCancel=${isSaved ? undefined : clear}>
+    <${Form} draft=${draft} act=${async () => read.set(await put(`${BACKUP}/webdav`, body))}>
       ${field("enabled", t("Use it", "启用"), { kind: "switch" })}
       ${field("fileUrl", t("Address of the file", "文件地址"), { kind: "url", placeholder: "https://dav.example.com/backups/switchyard.json" })}
       ${field("username", t("User"))}
@@ -113,7 +113,7 @@ function WebDavForm({ value: { config, state }, read, setReport }) {
     <p class="quiet">${state.lastSyncAt ? html`${t("Last export or import", "上次导出或导入")}: <${Time} at=${state.lastSyncAt} />` : t("Not used yet.", "尚未使用。")}</p>
     ${state.lastError && html`<${Note} kind="bad"><bdi>${state.lastError}</bdi><//>`}
     ${state.lastWarning && html`<${Note} kind="warn"><bdi>${state.lastWarning}</bdi><//>`}
-    ${config.enabled && isSaved && html`<${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase} hint=${t("To import a file that is sealed.", "用于导入已加密的文件。")} />
+    ${config.enabled && isSame && html`<${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase} hint=${t("To import a file that is sealed.", "用于导入已加密的文件。")} />
       <p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now", "立即导出")}<//>
       <${Removal} label=${t("Import now", "立即导入")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}
         consequence=${LOST()} /></p>`}`;
@@ -211,10 +211,10 @@ function Found({ status, reload }) {
 }
 
 function Config({ read }) {
-  const { changes, field, clear, isSame } = useDraft(read.value.config);
-  const save = async () => { await put(`${UPDATES}/config`, changes); clear(); await read.reload(); };
+  const draft = useDraft(read.value.config);
+  const { changes, field } = draft;
   return html`<${Section} title=${t("Where updates come from", "更新来源")}>
-    <${Form} act=${save} disabled=${isSame || read.failure !== null} onCancel=${isSame ? undefined : clear}>
+    <${Form} draft=${draft} act=${() => put(`${UPDATES}/config`, changes)} after=${read.reload} disabled=${read.failure !== null}>
       ${field("enabled", t("Allow deployments", "允许部署"), { kind: "switch" })}
       ${field("githubReleasesEnabled", t("Check releases", "查询发布版"), { kind: "switch" })}
       ${field("dockerHubTagsEnabled", t("Check images", "查询镜像"), { kind: "switch" })}
@@ -243,7 +243,6 @@ const TASK = () => ({ pending: ["", t("waiting", "等待中")], running: ["warn"
 
 export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
-  const [opened, setOpened] = useFilter("open");
   const columns = [
     [t("Task", "任务"), (task) => html`<bdi>${taskTitle(task)}</bdi>`],
     [t("State"), (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>`],
@@ -254,20 +253,15 @@ export function Tasks() {
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
     <${Table} label=${t("Log")} rows=${task.logs.map((line) => [clock(line.createdAt), line.message])} />`;
   return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.", "服务器启动以来没有任务。")}>
-    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${detail} />`}<//>
+    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} detail=${detail} />`}<//>
     ${read.value && html`<${Section} title=${instances}><${Table} label=${instances} head=${[t("Name"), t("Version", "版本"), t("Started"), t("Last seen", "最近在线")]}
       rows=${read.value.instances.map((one) => [html`${one.name} ${one.isThis && html`<${Badge} kind="good">${t("this one", "当前")}<//>`}`, one.version, html`<${Time} at=${one.startedAt} />`, html`<${Time} at=${one.lastSeenAt} />`])} /><//>`}`;
 }
 
 export function Events() {
   const [unread, setUnread] = useFilter("unread");
-  const [opened, setOpened] = useFilter("open");
   const read = useRead(`/api/events?limit=500${unread && "&read=false"}`, { every: 15 });
-  const open = async (id) => {
-    setOpened(id);
-    const event = read.value.find((one) => String(one.id) === id);
-    if (event && !event.read) { await post(`/api/events/${id}/read`).catch(() => {}); read.reload(); }
-  };
+  const open = async (event) => { if (!event.read) { await post(`/api/events/${event.id}/read`).catch(() => {}); read.reload(); } };
   const columns = [
     [t("Event", "事件"), (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</bdi>`],
     [t("Level", "级别"), (event) => html`<${Level} of=${event.level} /> ${!event.read && html`<span class="quiet">${t("new")}</span>`}`],
@@ -279,7 +273,7 @@ export function Events() {
       <${Action} act=${() => post("/api/events/read-all")} after=${read.reload}>${t("Mark all as read")}<//>
       <${Removal} label=${t("Delete all")} title=${t("Delete all events?", "删除全部事件？")} name=${t("Every event, read and unread", "所有事件，无论是否已读")} act=${() => remove("/api/events")} after=${read.reload} />`}>
     ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only", "仅未读")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
-      <${List} label=${t("Events")} rows=${events} columns=${columns} opened=${opened} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />`}<//>`;
+      <${List} label=${t("Events")} rows=${events} columns=${columns} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />`}<//>`;
 }
 
 const WORK = () => [

@@ -57,7 +57,7 @@ export function AddAccount({ site, preset, account, reload }) {
       <${Way} key=${way} site=${site} preset=${preset} account=${account} onMade=${(items) => { setMade(items); reload(); }} />`;
   }
   return html`<ul class="plain">${made.map((item, index) => html`<li key=${index}><bdi>${item.label}</bdi> ${item.status === "failed"
-    ? html`<${Mark}>${item.message}<//>` : html`<${Progress} jobId=${item.jobId} onEnd=${reload} />`}</li>`)}</ul>
+    ? html`<${Mark}>${item.message}<//>` : html`<${Progress} ...${item} onEnd=${reload} />`}</li>`)}</ul>
     <footer>${!account && html`<button onClick=${() => setMade(null)}>${t("Add accounts")}</button>`}
       <a class="button" href="/routes">${t("Models")}</a><a class="button first" href="/playground">${t("Try a model")}</a></footer>`;
 }
@@ -108,12 +108,18 @@ function Verdict({ answer: { success, tokenType, modelCount, models = [], userIn
       : invalidUserId ? t("This user id does not belong to this credential.", "该用户编号与此凭据不符。") : shieldBlocked ? SHIELD() : message}<//>`;
 }
 
+// A login, and the renewal of a session, read the models before they answer.
+async function readOf({ id, username }) {
+  const { length: modelCount } = (await get(`/api/accounts/${id}/models`)).models;
+  return { id, label: username, read: modelCount ? { modelCount, status: "success" } : { errorCode: "empty_models", errorMessage: "the site gave no models" } };
+}
+
 function PasswordLogin({ site, account, onMade }) {
   const { values, field } = useDraft({ username: account?.username ?? "", password: "" });
   const login = async () => {
     const answer = await post("/api/accounts/login", { siteId: site.id, ...values }, { timeoutMs: 120_000 });
     if (answer.shieldBlocked) throw new Failure("refused", SHIELD());
-    onMade([{ label: good(answer).account.username }]);
+    onMade([await readOf(good(answer).account)]);
   };
   return html`<${Form} act=${login} verb=${t("Log in")} disabled=${!values.username.trim() || !values.password}>
     ${field("username", t("Name or e-mail at the site", "站点用户名或邮箱"))}
@@ -127,7 +133,7 @@ function Session({ site, account, onMade }) {
   const asked = { ...body, siteId: site.id, credentialMode: "session" };
   const save = async () => {
     const answer = good(account ? await post(`/api/accounts/${account.id}/rebind-session`, body) : await post("/api/accounts", asked));
-    onMade([{ label: (answer.account ?? answer).username, jobId: answer.jobId }]);
+    onMade([account ? await readOf(answer.account) : { ...answer, label: answer.username }]);
   };
   return html`<${Form} act=${save} verb=${account ? t("Renew the session", "更新会话") : t("Add the account")} disabled=${!body.accessToken}>
     ${field("accessToken", t("Session token or cookie", "会话令牌或 Cookie"), { kind: "password" })}
@@ -137,7 +143,7 @@ function Session({ site, account, onMade }) {
     ${verdict && html`<p><${Verdict} answer=${verdict} /></p>`}<//>`;
 }
 
-function Progress({ jobId, onEnd }) {
+function Progress({ id, jobId, read, onEnd }) {
   const [state, setState] = useState(jobId ? null : { status: "succeeded" });
   const [failure, setFailure] = useState(null);
   useEffect(() => {
@@ -146,11 +152,14 @@ function Progress({ jobId, onEnd }) {
     task(jobId, setState, stop.signal).then(onEnd, (error) => { if (!stop.signal.aborted) setFailure(error); });
     return () => stop.abort();
   }, [jobId]);
-  const { refresh, rebuild } = state?.result ?? {};
-  const why = failure ? explain(failure) : state?.status === "failed" ? state.error ?? state.message : refresh?.status === "failed" && coded(refresh.errorCode, refresh.errorMessage, refresh.errorMessage);
-  if (why) return html`<${Mark}>${t("Stored, but its models could not be read:", "已保存，但无法读取模型：")} ${why}<//>`;
+  const { coverage, refresh = coverage?.refresh[0] ?? read } = state?.result ?? {};
+  const why = failure ? explain(failure) : state?.status === "failed" ? state.error ?? state.message : refresh && refresh.status !== "success" && coded(refresh.errorCode, refresh.errorMessage, refresh.errorMessage);
+  if (why) {
+    return html`<${Mark}>${t("Stored, but its models could not be read:", "已保存，但无法读取模型：")} ${why}<//>
+      <p class="hint">${t("Log in again, or read them again or add them by hand:", "请重新登录、重新读取或手动添加：")} <a href=${`/sites?open=a${id}`}>${t("Open")}</a></p>`;
+  }
   if (state?.status !== "succeeded") return html`<span role="status">${t("Stored. Its models are being read …", "已保存，正在读取模型…")}</span>`;
-  return html`<${Mark} good>${refresh ? t("{models} models, {routes} new routes", "{models} 个模型，新增 {routes} 条路由", { models: refresh.modelCount, routes: rebuild?.createdRoutes ?? 0 }) : t("Stored.", "已保存。")}<//>`;
+  return html`<${Mark} good>${refresh ? count(refresh.modelCount, "{count} model", "{count} models") : t("Stored.", "已保存。")}<//>`;
 }
 
 // === connections by login ===
@@ -170,21 +179,22 @@ function windowsOf(quota, account) {
 export function Connections({ accounts, reload, onLogin }) {
   const read = useRead("/api/oauth/connections?limit=200", { every: 30 });
   const after = () => { read.reload(); reload(); };
-  const all = async () => {
-    const { items } = await post("/api/oauth/connections/quota/refresh-batch", { accountIds: read.value.items.map((one) => one.accountId) }, { timeoutMs: 300_000 });
+  // Why a reading failed stands at the connection.
+  const limits = (accounts, label) => html`<${Action} done=${t("Done")} act=${async () => {
+    const { failed } = await post("/api/oauth/connections/quota/refresh-batch", { accountIds: accounts.map((one) => one.accountId) }, { timeoutMs: 300_000 });
     after();
-    return items.filter((one) => !one.success).length;
-  };
-  const actions = html`<${Action} act=${all} done=${(failed) => (failed > 0 ? count(failed, "{count} failed", "{count} failed") : t("Done"))}>${t("Read all limits", "读取全部限额")}<//>`;
+    if (failed) throw new Failure("refused", count(failed, "{count} failed", "{count} failed"));
+  }}>${label}<//>`;
+  const actions = limits(read.value?.items, t("Read all limits", "读取全部限额"));
   return html`<${Section} title=${t("Connected by login", "通过登录连接的账号")} read=${read} actions=${actions}>${({ items }) => html`<div class="columns">${items.map((one) => {
     const name = html`<bdi>${titleOf(one)}</bdi>`;
     const path = `/api/oauth/connections/${one.accountId}`;
     return html`<article key=${one.accountId}>
       <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Healthy} is=${one.status === "healthy"} /></h3>
-      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} ${one.lastModelSyncAt && html`<${Time} at=${one.lastModelSyncAt} />`} ${one.routeUnit && html`<${Badge}><bdi>${one.routeUnit.name}</bdi><//>`} <bdi class="bad-text">${one.lastModelSyncError}</bdi></p>
+      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} ${one.lastModelSyncAt && html`<${Time} at=${one.lastModelSyncAt} />`} ${one.routeUnit && html`<${Badge}><bdi>${one.routeUnit.name}</bdi><//>`} <bdi class="bad-text">${one.lastModelSyncError} ${one.quota?.lastError}</bdi></p>
       <${Windows} windows=${windowsOf(one.quota, accounts.find(({ id }) => id === one.accountId))} />
       <div class="actions">
-        <${Action} act=${async () => { good(await post(`${path}/quota/refresh`)); after(); }}>${t("Read the limits", "读取限额")}<//>
+        ${limits([one], t("Read the limits", "读取限额"))}
         <button onClick=${() => onLogin(one)}>${t("Log in again")}</button>
         <${Removal} label=${t("Disconnect", "断开")} title=${t("Disconnect this account?", "断开此账号？")} name=${name} consequence=${t("Their tokens and channels are deleted, too.")} act=${() => remove(path)} after=${after} />
       </div>
@@ -196,26 +206,26 @@ export const ProxyField = ({ stored, values, set }) => html`<${Kept} label=${t("
   value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />`;
 
 function OwnProxy({ connection, path, after }) {
-  const { changes, values, field, set, clear, isSame } = useDraft({ proxyUrl: "", useSystemProxy: connection.useSystemProxy });
-  const save = async () => { await send("PATCH", `${path}/proxy`, { body: changes }); clear(); after(); };
-  return html`<${Form} act=${save} disabled=${isSame}>
+  const draft = useDraft({ proxyUrl: "", useSystemProxy: connection.useSystemProxy });
+  const { changes, values, field, set } = draft;
+  return html`<${Form} draft=${draft} act=${() => send("PATCH", `${path}/proxy`, { body: changes })} after=${after}>
     <${ProxyField} stored=${connection.proxyUrl} values=${values} set=${set} />
     ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}<//>`;
 }
 
 // Route units: accounts of one provider that share one channel in each route, and how the next account is chosen.
 function Units({ items, after }) {
-  const { values, field, set, clear } = useDraft({ accountIds: [], name: "", strategy: "round_robin" });
+  const draft = useDraft({ accountIds: [], name: "", strategy: "round_robin" });
+  const { values, field, set } = draft;
   const units = [...new Map(items.filter((one) => one.routeUnit).map((one) => [one.routeUnit.id, { ...one.routeUnit, provider: one.provider }])).values()];
   const ways = [["round_robin", t("In turn", "轮流")], ["stick_until_unavailable", t("One until it fails", "用到失效为止")]];
-  const make = async () => { await post("/api/oauth/route-units", values); clear(); after(); };
   const change = async (id, strategy) => { await send("PATCH", `/api/oauth/route-units/${id}`, { body: { strategy } }); after(); };
   return html`<p class="hint">${t("A model then has one channel for all of them, with one probability.", "模型对它们只有一个通道，概率合一。")}</p>
     <ul class="plain">${units.map((unit) => html`<li key=${unit.id}><strong><bdi>${unit.name}</bdi></strong> <span class="quiet">${unit.provider} · ${count(unit.memberCount, "{count} account", "{count} accounts")}</span>
       <div class="actions">${ways.map(([way, label]) => html`<${Action} key=${way} class=${way === unit.strategy ? "first" : "quiet"} disabled=${way === unit.strategy} act=${() => change(unit.id, way)}>${label}<//>`)}
         <${Removal} label=${t("Separate them", "拆开")} title=${t("Separate these accounts?", "拆开这些账号？")} name=${unit.name}
           consequence=${t("Each gets channels of its own again.", "各自重新有自己的通道。")} act=${() => remove(`/api/oauth/route-units/${unit.id}`)} after=${after} /></div></li>`)}</ul>
-    <${Form} act=${make} verb=${t("Create")} disabled=${values.accountIds.length < 2 || !values.name.trim()}>
+    <${Form} draft=${draft} act=${() => post("/api/oauth/route-units", values)} after=${after} verb=${t("Create")} disabled=${values.accountIds.length < 2 || !values.name.trim()}>
       <${Pick} label=${t("Accounts")} chosen=${values.accountIds} onChange=${(ids) => set("accountIds", ids)}
         options=${items.filter((one) => !one.routeUnit).map((one) => ({ key: one.accountId, text: `${one.provider} / ${titleOf(one)}` }))} />
       ${field("name", t("Name"))} ${field("strategy", t("Strategy"), { choices: ways })}<//>`;

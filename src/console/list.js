@@ -7,8 +7,8 @@ import { t } from "./words.js";
 const ROW = 44;
 const BEYOND = 12;
 
-// A list. `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows have the same height; below the
-// open one, whose key is in the address, stands `detail(row)`, if rows have one; `onOpen(row)` hears of it. `empty` is shown if there is no row.
+// A list. `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows have the same height. If there
+// is a `detail(row)`, it stands below the row whose key is in the address; `onOpen(row)` is told. `empty` is shown if there is no row.
 // `rows` are those of `all` that pass a filter.
 export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id), onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
   const box = useRef(null);
@@ -82,7 +82,7 @@ export function List({ rows, all = rows, columns, keyOf = (row) => String(row.id
             onClick=${(event) => { if (detail && !event.target.closest("button, a, input, select, label")) toggle(row); }}>
             ${columns.map(([, cell, kind], at) => html`<div role=${at ? "cell" : "rowheader"} class=${kind} key=${at}>
               ${at === 0 && detail ? html`<button class="link opener" aria-expanded=${isOpen} onClick=${() => toggle(row)}>
-                <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${cell(row)}</button>` : cell(row)}</div>`)}
+                <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span><bdi>${cell(row)}</bdi></button>` : cell(row)}</div>`)}
           </div>
           ${isOpen && html`<div class="detail" role="row" ref=${open} key=${`${key}-detail`}><div role="cell">${detail(row)}</div></div>`}`;
       })}

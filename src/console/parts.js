@@ -273,15 +273,16 @@ export function useDraft(read) {
 }
 
 // A form that Enter submits through the async functions `act` and `after`. Until then changes count as unsaved, unless the page `keeps`
-// them. With a `draft`, only changes can be submitted; they are cleared then, or by Cancel.
-export function Form({ act, after, draft, verb = t("Save"), onCancel = draft?.isSame === false ? draft.clear : undefined, children, disabled, keeps }) {
-  const [isChanged, setChanged] = useState(false);
-  const action = useAction(async () => { await act(); draft?.clear(); setChanged(false); await after?.(); });
+// them. With a `draft`, only changes can be submitted; they are cleared then, which is told by `done`, or by Cancel.
+export function Form({ act, after, draft, verb = t("Save"), done = t("Saved"), onCancel = draft?.isSame === false ? draft.clear : undefined, children, disabled, keeps }) {
+  const [state, setState] = useState("");
+  const action = useAction(async () => { await act(); draft?.clear(); setState("saved"); await after?.(); });
   const send = (event) => { event.preventDefault(); action.run(); };
-  const cancel = () => { setChanged(false); onCancel(); };
-  return html`<form class=${isChanged && !keeps ? "unsaved" : ""} onSubmit=${send} onInput=${() => setChanged(true)}
-    onClick=${({ target }) => target.closest("fieldset button, .link:not([aria-expanded])") && setChanged(true)}>
+  const cancel = () => { setState(""); onCancel(); };
+  return html`<form class=${state === "changed" && !keeps ? "unsaved" : ""} onSubmit=${send} onInput=${() => setState("changed")}
+    onClick=${({ target }) => target.closest("fieldset button, .link:not([aria-expanded])") && setState("changed")}>
     ${children}
+    ${draft?.isSame && state === "saved" && html`<p class="said good" role="status">${done}</p>`}
     <${Failed} of=${action} />
     <footer>
       ${onCancel && html`<button type="button" onClick=${cancel}>${t("Cancel")}</button>`}

@@ -271,7 +271,7 @@ export function Page() {
   const any = [["", t("All")]];
   const groups = [...new Set(keys.map((key) => key.groupName).filter(Boolean))].sort();
   const columns = [
-    [t("Name"), (key) => html`<bdi>${key.name}</bdi>`],
+    [t("Name"), (key) => key.name],
     [t("State"), (key) => {
       const [kind, words] = stateOf(key);
       return html`${tick(key.id, key.name)} <${Badge} kind=${kind}>${words}<//>`;

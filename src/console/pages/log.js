@@ -73,6 +73,9 @@ function Status({ row }) {
   return html`<${Badge} kind=${kind}>${word}${row.status !== "success" && row.httpStatus ? ` ${row.httpStatus}` : ""}<//>`;
 }
 
+// The name of the request's key, or its number once it is deleted; nothing for the global token.
+const keyOf = (row) => row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : null);
+
 function pretty(text) {
   try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
 }
@@ -103,10 +106,10 @@ function Traces() {
   const read = useRead("/api/stats/proxy-debug/traces?limit=100", { every: 15 });
   const columns = [
     [t("Time"), (row) => html`<span class="number">${moment(row.createdAt)}</span>`],
-    [t("Model"), (row) => html`<bdi>${row.requestedModel ?? "–"}</bdi>`],
+    [t("Model"), (row) => row.requestedModel ?? "–"],
     [t("Status"), (row) => html`<${Badge} kind=${row.finalStatus === "success" ? "good" : "bad"}>${row.finalHttpStatus ?? row.finalStatus ?? "–"}<//>`],
-    [t("Client"), (row) => html`<bdi>${row.clientKind ?? "–"}</bdi>`, "less"],
-    [t("Path", "路径"), (row) => html`<bdi class="mono">${row.downstreamPath}</bdi>`, "less"],
+    [t("Client"), (row) => row.clientKind ?? "–", "less"],
+    [t("Path", "路径"), (row) => html`<span class="mono">${row.downstreamPath}</span>`, "less"],
   ];
   return html`<${Section} title=${t("Traces")} read=${read} empty=${NoTrace()}>${({ items }) => html`
     <${List} label=${t("Traces")} rows=${items} columns=${columns} detail=${({ id }) => html`<${Trace} key=${id} id=${id} />`} />`}<//>`;
@@ -123,7 +126,7 @@ function LogDetail({ id }) {
         [t("Model"), html`<a href=${href("/routes", { q: row.modelRequested, open: row.routeId })}>${row.modelRequested}</a>${row.modelActual !== row.modelRequested && ` → ${row.modelActual ?? "–"}`}`],
         [t("Site"), html`<a href=${href("/sites", { q: row.siteName })}>${site(row)}</a>${row.channelId && ` (${t("channel {id}", { id: row.channelId })})`}`],
         [t("Reason", "原因"), row.decisionReason],
-        [t("Key"), row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : t("the global token", "全局令牌"))],
+        [t("Key"), keyOf(row) ?? t("the global token", "全局令牌")],
         [t("Client"), row.clientAppName ?? row.clientFamily],
       ]} />
       <${Pairs} of=${[
@@ -151,10 +154,10 @@ const instant = (local) => { const at = new Date(local); return local && !Number
 const columns = (newest) => [
   [t("Time"), (row) => html`<span title=${moment(row.createdAt)} class="number">${new Date(row.createdAt).toDateString() === new Date().toDateString()
     ? clock(row.createdAt) : moment(row.createdAt)}</span>${row.id > newest && html` <${Badge} kind="good">${t("new")}<//>`}`],
-  [t("Model"), (row) => html`<bdi>${row.modelRequested ?? "–"}</bdi>`],
+  [t("Model"), (row) => row.modelRequested ?? "–"],
   [t("Status"), (row) => html`<${Status} row=${row} />`],
   [t("Site"), (row) => html`<bdi>${row.siteName ?? "–"}</bdi>${row.username && html` <bdi class="quiet">${row.username}</bdi>`}`, "less"],
-  [t("Key"), (row) => html`<bdi>${row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : "–")}</bdi>`, "less"],
+  [t("Key"), (row) => keyOf(row) ?? "–", "less"],
   [t("Tokens in / out"), (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}`, "less end"],
   [t("Took"), (row) => duration(row.latencyMs), "less end"],
   [t("Cost"), (row) => money(row.estimatedCost), "less end"],

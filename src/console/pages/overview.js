@@ -145,7 +145,7 @@ function Hours({ day }) {
     label: `${clock(hour.startUtc)}: ${hour.successCount} / ${hour.totalRequests}`,
   });
   const columns = [
-    [t("Site"), (row) => html`<a href=${`/sites?open=s${row.siteId}`}><bdi>${row.siteName}</bdi></a>`],
+    [t("Site"), (row) => html`<a href=${`/sites?open=s${row.siteId}`}>${row.siteName}</a>`],
     [t("The last 24 hours", "最近 24 小时"), (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />`],
     [t("Answered", "成功率"), (row) => percent(row.availabilityPercent, 1), "end"],
     [t("Latency", "延迟"), (row) => duration(row.averageLatencyMs), "end less"],

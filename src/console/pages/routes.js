@@ -258,14 +258,14 @@ const STATES = { on: ["good", "In use"], off: ["", "Off"], empty: ["bad", "No ch
 const KINDS = { model: "Model", pattern: "Pattern", group: "Group" };
 
 const columns = () => [
-  [t("Model"), (row) => html`<bdi>${row.name}</bdi>`],
+  [t("Model"), (row) => row.name],
   [t("Kind"), (row) => html`${t(KINDS[row.kind])}${row.name !== row.modelPattern
     && html` <bdi class="quiet mono">${row.modelPattern}</bdi>`}`, "less"],
   [t("Channels", "通道"), (row) => row.enabledChannelCount === row.channelCount
     ? number(row.channelCount) : t("{on} of {all}", "{on} / {all}", { on: row.enabledChannelCount, all: row.channelCount }), "number"],
   [t("State"), (row) => html`<${Badge} kind=${STATES[row.state][0]}>${t(STATES[row.state][1])}<//>`],
   [t("Strategy"), (row) => strategies().find(([key]) => key === row.routingStrategy)?.[1] ?? row.routingStrategy, "less"],
-  [t("Sites"), (row) => html`<bdi class="quiet">${row.siteNames.join(", ")}</bdi>`, "less"],
+  [t("Sites"), (row) => html`<span class="quiet">${row.siteNames.join(", ")}</span>`, "less"],
 ];
 
 const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRoutes}, channels +{createdChannels} −{removedChannels}.", "{models} 个模型；路由 +{createdRoutes} −{removedRoutes}，通道 +{createdChannels} −{removedChannels}。", made);

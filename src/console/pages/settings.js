@@ -100,16 +100,15 @@ function Setting({ row, held, edit, onEdit, zone }) {
 // `edits` are the changes of the whole page by field, kept when the tab changes; `beside` draws parts under fields:
 // `{field: (typed, held) => part}`.
 function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits, beside = {} }) {
-  const [saved, setSaved] = useState(null);
+  const [limited, setLimited] = useState([]);
   const heldOf = ([field]) => read.value[`${field}Masked`] ?? valueAt(read.value, field);
   const known = rows.filter((row) => heldOf(row) !== undefined);
   const changed = known.filter(([field]) => edits[field] !== undefined);
   const edit = (row) => (value) => {
     const isSame = JSON.stringify(value) === JSON.stringify(shown(kindOf(row), heldOf(row)));
-    setSaved(null);
     setEdits(({ [row[0]]: _, ...rest }) => (isSame || value === undefined ? rest : { ...rest, [row[0]]: value }));
   };
-  const drop = () => changed.forEach((row) => edit(row)());
+  const draft = { isSame: !changed.length, clear: () => changed.forEach((row) => edit(row)()) };
   const save = async () => {
     const body = {};
     for (const row of changed) {
@@ -123,15 +122,13 @@ function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits
     }
     const stored = await put("/api/settings/runtime", body);
     read.set(stored);
-    drop();
-    setSaved(changed.filter((row) => kindOf(row) === "number" && valueAt(stored, row[0]) !== valueAt(body, row[0])).map(([field, , english, chinese]) => [t(english, chinese), valueAt(stored, field)]));
+    setLimited(changed.filter((row) => kindOf(row) === "number" && valueAt(stored, row[0]) !== valueAt(body, row[0])).map(([field, , english, chinese]) => [t(english, chinese), valueAt(stored, field)]));
   };
   return html`<${Section} title=${t(title, chineseTitle)}>
-    <${Form} keeps act=${save} disabled=${!changed.length || read.failure !== null} onCancel=${changed.length ? drop : undefined}>
+    <${Form} keeps draft=${draft} act=${save} disabled=${read.failure !== null}>
       ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row)} zone=${read.value.serverTimeZone} />
         ${beside[row[0]]?.(edits[row[0]], heldOf(row), edit(row))}`)}
-      ${saved && html`<p class="said good" role="status">${t("Saved")}</p>`}
-      ${saved?.map(([name, value]) => html`<${Note} kind="warn">${t("{name}: {value} was saved instead, the nearest allowed.", "{name}：已改存最接近的允许值 {value}。", { name, value })}<//>`)}
+      ${limited.map(([name, value]) => html`<${Note} kind="warn">${t("{name}: {value} was saved instead, the nearest allowed.", "{name}：已改存最接近的允许值 {value}。", { name, value })}<//>`)}
     <//><//>`;
 }
 
@@ -142,22 +139,19 @@ const BUILT_IN = () => t("The built-in token is in use. It works on this machine
 function AdminToken({ value }) {
   const draft = useDraft({});
   const { values: { old, fresh = "", again }, field } = draft;
-  const [isDone, setDone] = useState(false);
   const change = async () => {
     if (fresh !== again) throw new Failure("refused", t("The two new tokens differ.", "两次输入的新令牌不同。"));
     await post("/api/settings/auth/change", { oldToken: old, newToken: fresh });
     token.set(fresh, token.isKept());
-    setDone(true);
   };
   const secret = (name, label, hint) => field(name, label, { kind: "password", hint });
   return html`<${Section} title=${t("Admin token")}>
     ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${BUILT_IN()}<//>`}
     ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.", "用于加密凭据的 ACCOUNT_CREDENTIAL_SECRET 过弱或未设置。")}<//>`}
-    <${Form} draft=${draft} act=${change} verb=${t("Change the token", "修改令牌")} disabled=${!old || !fresh}>
+    <${Form} draft=${draft} act=${change} verb=${t("Change the token", "修改令牌")} done=${t("The new token is in use.", "新令牌已生效。")} disabled=${!old || !fresh}>
       ${secret("old", t("Current token", "当前令牌"))}
       ${secret("fresh", t("New token"), t("6 to 512 ASCII characters, blanks only inside. It applies at once, everywhere.", "6 至 512 个 ASCII 字符，首尾不含空格，立即在各处生效。"))}
       ${secret("again", t("New token again", "再次输入新令牌"))}
-      ${isDone && !fresh && html`<p class="said good" role="status">${t("The new token is in use.", "新令牌已生效。")}</p>`}
     <//><//>`;
 }
 

@@ -283,7 +283,7 @@ export function Page() {
     return { all, rows: all.filter(({ key }) => keys.has(key)), onAll: (some) => setKeys(new Set([...[...keys].filter((key) => key[0] !== kind), ...some.map(({ key }) => key)])) };
   };
   const columns = [
-    [t("Site"), ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
+    [t("Site"), ({ site, account }) => (account ? html`<span class="child">${nameOf(account)}</span>`
       : html`<bdi>${site.name}</bdi> <span class="quiet less">${site.platform}</span>`)],
     [t("State"), ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
       : site.status === "active" ? html`<${Badge} kind="good">${t("on")}<//>` : html`<${Badge}>${t("off")}<//>`)],

@@ -209,7 +209,7 @@ export default {
     one.answer = true;
     await link("Models").click();
     await one.page.getByRole("button", { name: "gpt-4o" }).click();
-    await one.page.getByLabel("Weight: Main line / #1").fill("25");
+    await one.page.getByLabel("Weight: Main line / Account 1").fill("25");
     await one.page.getByRole("button", { name: "gpt-4o" }).click();
     await one.page.locator(".detail").waitFor({ state: "hidden" });
     await asks(12);

@@ -182,6 +182,7 @@ export default {
     await form.getByLabel("Its value").fill("main");
     await form.getByRole("button", { name: "Save" }).click();
     await form.getByText("x-line: main").waitFor();
+    await form.getByText("Saved", { exact: true }).waitFor();
     assert.deepEqual(sent, [{ globalWeight: 2.5, customHeaders: "{\"X-Line\":\"main\"}" }]);
     const stored = async () => (await gateway.api("GET", "/api/sites")).find((row) => row.id === site.id);
     assert.equal((await stored()).globalWeight, 2.5);

@@ -244,9 +244,9 @@ const TASK = () => ({ pending: ["", t("waiting", "等待中")], running: ["warn"
 export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
   const columns = [
-    [t("Task", "任务"), (task) => html`<bdi>${taskTitle(task)}</bdi>`],
+    [t("Task", "任务"), (task) => taskTitle(task)],
     [t("State"), (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>`],
-    [t("Progress", "进度"), (task) => html`<bdi>${task.error ?? task.message}</bdi>`],
+    [t("Progress", "进度"), (task) => task.error ?? task.message],
     [t("Started"), (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />`, "less"],
   ];
   const instances = t("Instances on this database", "共用此数据库的实例");
@@ -263,9 +263,9 @@ export function Events() {
   const read = useRead(`/api/events?limit=500${unread && "&read=false"}`, { every: 15 });
   const open = async (event) => { if (!event.read) { await post(`/api/events/${event.id}/read`).catch(() => {}); read.reload(); } };
   const columns = [
-    [t("Event", "事件"), (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</bdi>`],
+    [t("Event", "事件"), (event) => html`<span style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</span>`],
     [t("Level", "级别"), (event) => html`<${Level} of=${event.level} /> ${!event.read && html`<span class="quiet">${t("new")}</span>`}`],
-    [t("Message", "内容"), (event) => html`<bdi>${event.message}</bdi>`, "less"],
+    [t("Message", "内容"), (event) => event.message, "less"],
     [t("Time"), (event) => html`<${Time} at=${event.createdAt} />`],
   ];
   const detail = (event) => html`<p><bdi>${eventTitle(event)}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;

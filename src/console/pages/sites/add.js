@@ -164,6 +164,9 @@ function Progress({ id, jobId, read, onEnd }) {
 
 // === connections by login ===
 
+// The number of accounts in one request; the server refuses more.
+const ASKED = 100;
+
 const titleOf = (one) => one.email ?? one.username ?? String(one.accountId);
 
 export const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, resetAt }) => [name,
@@ -181,9 +184,12 @@ export function Connections({ accounts, reload, onLogin }) {
   const after = () => { read.reload(); reload(); };
   // Why a reading failed stands at the connection.
   const limits = (accounts, label) => html`<${Action} done=${t("Done")} act=${async () => {
-    const { failed } = await post("/api/oauth/connections/quota/refresh-batch", { accountIds: accounts.map((one) => one.accountId) }, { timeoutMs: 300_000 });
+    let failed = 0;
+    for (let at = 0; at < accounts.length; at += ASKED) {
+      failed += (await post("/api/oauth/connections/quota/refresh-batch", { accountIds: accounts.slice(at, at + ASKED).map((one) => one.accountId) }, { timeoutMs: 300_000 })).failed;
+    }
     after();
-    if (failed) throw new Failure("refused", count(failed, "{count} failed", "{count} failed"));
+    if (failed) throw new Failure("refused", t("{count} failed", { count: failed }));
   }}>${label}<//>`;
   const actions = limits(read.value?.items, t("Read all limits", "读取全部限额"));
   return html`<${Section} title=${t("Connected by login", "通过登录连接的账号")} read=${read} actions=${actions}>${({ items }) => html`<div class="columns">${items.map((one) => {

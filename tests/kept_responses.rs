@@ -126,6 +126,12 @@ fn what_we_keep_ourselves_is_told_from_memory() {
         assert_eq!(split_events(rest.as_bytes()), split_events(told.as_bytes())[2..]);
         client.post(&format!("{one}/cancel"), &json!({})).expect(400);
         client.get(&format!("{one}/input_items?limit=0")).expect(400);
+        other.get(&one).expect(404);
+        other.delete(&one).expect(404);
+        let deleted = json!({"id": id, "object": "response", "deleted": true});
+        assert_eq!(client.delete(&one).expect(200), deleted);
+        client.get(&one).expect(404);
+        assert_eq!(upstream.asked_for("/v1/chat/completions").len(), asked, "no request was sent");
         let long = json!({"model": MODEL, "input": [{"role": "user", "content": "x".repeat(1_200_000)}], "background": true});
         let long = client.post(RESPONSES, &long).expect(200);
         let items = format!("{RESPONSES}/{}/input_items", long["id"].as_str().expect("an id"));
@@ -135,12 +141,6 @@ fn what_we_keep_ourselves_is_told_from_memory() {
             items["data"][0]["id"].as_str().is_some_and(|id| id.starts_with("input_")),
             "as the text has"
         );
-        other.get(&one).expect(404);
-        other.delete(&one).expect(404);
-        let deleted = json!({"id": id, "object": "response", "deleted": true});
-        assert_eq!(client.delete(&one).expect(200), deleted);
-        client.get(&one).expect(404);
-        assert_eq!(upstream.asked_for("/v1/chat/completions").len(), asked, "no request was sent");
     }
 }
 

@@ -73,7 +73,6 @@ function Status({ row }) {
   return html`<${Badge} kind=${kind}>${word}${row.status !== "success" && row.httpStatus ? ` ${row.httpStatus}` : ""}<//>`;
 }
 
-// The name of the request's key, or its number once it is deleted; nothing for the global token.
 const keyOf = (row) => row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : null);
 
 function pretty(text) {

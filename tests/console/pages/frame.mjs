@@ -171,7 +171,7 @@ export default {
     await one.page.getByRole("button", { name: "Sign out" }).click();
     await one.page.evaluate(() => history.back());
     await gateway.eventually("the way back is asked about", () => one.asked.length === 5);
-    assert.equal(one.page.url(), `${gateway.url}/sites?open=s${site.id}`);
+    await one.page.waitForURL(`${gateway.url}/sites?open=s${site.id}`);
     assert.equal(await weight.inputValue(), "2.5");
     const mayClose = () => one.page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
     assert.equal(await mayClose(), false);

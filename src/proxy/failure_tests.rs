@@ -1,4 +1,5 @@
 use super::*;
+use crate::upstream::WorkKind;
 
 #[test]
 fn only_what_happened_up_there_is_the_fault_of_the_channel() {

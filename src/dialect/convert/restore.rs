@@ -11,7 +11,7 @@ use crate::dialect::literal::Text;
 /// Restores a complete answer.
 pub(super) fn reply(reply: &mut Reply<'_>, context: &ReplyContext) {
     for repeated in [&mut reply.id, &mut reply.model] {
-        if repeated.literal().len() > MAX_REPEATED {
+        if repeatable(repeated).is_empty() {
             *repeated = Text::EMPTY;
         }
     }

@@ -9,7 +9,8 @@
 //! container in it is only taken apart when it is looked into: schemas and arguments of tools, which are most of the
 //! values of many requests, are passed on as they are, and the tree takes no memory for their contents. A short text,
 //! such as an event of a stream, is taken apart entirely in one walk: another one through a container in a container
-//! would cost more than it saves.
+//! would cost more than it saves. So is what is looked into at every level ([`Node::unfolded`]): level by level, the
+//! innermost text would be walked through as often as it is deep.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -48,6 +49,11 @@ impl<'a> Node<'a> {
         let depth = if text.len() <= SHORT { Depth::All } else { Depth::Outermost };
         let node = read(&mut scan, 0, depth).and_then(|node| scan.end().map(|()| node));
         node.map_err(|Stopped| scan.error())
+    }
+
+    /// Returns the value with the containers of all its levels taken apart, for who walks through them all.
+    pub fn unfolded(&self) -> Self {
+        read(&mut Scan::new(self.raw), 0, Depth::All).unwrap_or_else(|_| self.clone())
     }
 
     /// Returns the value as written.
@@ -321,6 +327,7 @@ mod tests {
         let long = format!("{text}{}", " ".repeat(SHORT));
         let [at_once, by_and_by] = [text, &long].map(|text| found(&Node::parse(text).unwrap()));
         assert_eq!(at_once, by_and_by);
+        assert_eq!(found(&Node::parse(&long).unwrap().unfolded()), at_once);
         assert!(Node::parse(&"[".repeat(SHORT)).is_err());
     }
 

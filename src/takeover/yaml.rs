@@ -1,7 +1,8 @@
 //! Reads YAML 1.2 as a JSON value, as far as configuration files need it.
 //!
-//! The parser emits events; the tree is built here, where its depth and size are limited. An alias counts as
-//! much as the value it stands for, so that a few lines cannot become a billion values. If a file has several
+//! The parser emits events; the tree is built here, where its depth and size are limited. An alias and the
+//! value that it may stand for later count as much as the value itself, so that a few lines cannot become a
+//! billion values. If a file has several
 //! documents, the first is read.
 
 use std::collections::HashMap;
@@ -30,7 +31,8 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| format!("it is not valid YAML: {error}"))?;
         let line = span.start.line();
-        let (value, anchor, size) = match event {
+        // The size of the whole value, and that of what is new with it: a list's members are counted already.
+        let (value, anchor, size, added) = match event {
             Event::SequenceStart(anchor, _) => {
                 open.push(Open::List { items: Vec::new(), anchor, size: VALUE });
                 if open.len() > MAX_DEPTH {
@@ -46,9 +48,9 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => match open.pop() {
-                Some(Open::List { items, anchor, size }) => (Value::Array(items), anchor, size),
+                Some(Open::List { items, anchor, size }) => (Value::Array(items), anchor, size, VALUE),
                 Some(Open::Map { members, anchor, size, .. }) => {
-                    (Value::Object(merged(members)), anchor, size)
+                    (Value::Object(merged(members)), anchor, size, VALUE)
                 }
                 None => return Err(format!("line {line}: an end without a start")),
             },
@@ -57,23 +59,25 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
                     || tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
                 let size = text.len() + VALUE;
                 let value = if is_text { Value::String(text.into_owned()) } else { plain(&text) };
-                (value, anchor, size)
+                (value, anchor, size, size)
             }
             Event::Alias(anchor) => {
                 let named = anchors.get(&anchor);
                 let (value, size) =
                     named.cloned().ok_or_else(|| format!("line {line}: an alias inside its own value"))?;
-                (value, 0, size)
+                (value, 0, size, size)
             }
             Event::DocumentEnd => break,
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => continue,
         };
-        total += size;
+        total += added + if anchor == 0 { 0 } else { size };
         if total > MAX_SIZE {
-            return Err("it is too large once its aliases are expanded".to_owned());
+            return Err(format!(
+                "line {line}: its values take more than {} MiB, those that aliases stand for included",
+                MAX_SIZE >> 20
+            ));
         }
         if anchor != 0 {
-            total += size;
             anchors.insert(anchor, (value.clone(), size));
         }
         match open.last_mut() {
@@ -175,13 +179,19 @@ mod tests {
     }
 
     #[test]
+    fn a_long_list_counts_once_however_deep_it_stands() {
+        let text = format!("{}{}{}", "[".repeat(40), "x, ".repeat(20_000), "]".repeat(40));
+        assert!(read(&text).is_ok());
+    }
+
+    #[test]
     fn aliases_of_aliases_do_not_grow_without_bound() {
         let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
             let inner = format!("*a{}, ", level - 1).repeat(10);
             text += &format!("a{level}: &a{level} [{}]\n", inner.trim_end_matches(", "));
         }
-        assert!(read(&text).unwrap_err().contains("too large"));
+        assert!(read(&text).unwrap_err().contains("those that aliases stand for included"));
         let deep: String = (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
         assert!(read(&deep).unwrap_err().contains("nested deeper"));
         assert!(read(&"[".repeat(10_000)).is_err());

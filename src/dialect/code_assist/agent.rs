@@ -130,7 +130,7 @@ fn declarations(tool: &Node<'_>, key: &str, allowance: &mut Allowance) -> String
                     if !is_newer {
                         o.field(name, value.json());
                     } else if !has_older {
-                        o.value_at(PARAMETERS, |json| put_plain(json, value, allowance));
+                        o.value_at(PARAMETERS, |json| put_plain(json, &value.unfolded(), allowance));
                     }
                 }
             });

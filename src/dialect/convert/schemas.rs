@@ -31,7 +31,9 @@ pub(super) fn fit(request: &mut Request<'_>, from: Dialect, to: Dialect) {
     if by_other_rules || to == Dialect::Messages {
         for tool in &mut request.tools {
             let Tool::Function { parameters: Some(parameters), strict, .. } = tool else { continue };
-            let Ok(schema) = Node::parse(parameters.as_str()) else { continue };
+            let Ok(schema) = Node::parse(parameters.as_str()).map(|schema| schema.unfolded()) else {
+                continue;
+            };
             if by_other_rules && *strict == Some(true) && !is_strict(&schema) {
                 *strict = None;
             }

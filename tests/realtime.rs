@@ -12,10 +12,14 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::{Value, json};
 use support::{BINARY, Caller, Gateway, Incoming, Reply, Request, Socket, eventually};
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocket};
 
 const MODEL: &str = "model-speech";
 const PATH: &str = "/v1/realtime?model=model-speech";
+
+/// Stands for an upstream that opens the socket, and says in it that the key is wrong.
+const REFUSES_IN_THE_SOCKET: u16 = 101;
 
 /// A realtime upstream, or one that answers the upgrade with a status.
 struct Voice {
@@ -75,7 +79,7 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
         return write(&mut stream, answer);
     }
     asked.lock().expect("no panic there").push(head.clone());
-    if let Some(status) = refusal {
+    if let Some(status) = refusal.filter(|status| *status != REFUSES_IN_THE_SOCKET) {
         return write(
             &mut stream,
             format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
@@ -94,6 +98,10 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
     let say = |socket: &mut WebSocket<TcpStream>, event: Value| {
         let _ = socket.send(Message::text(event.to_string()));
     };
+    if refusal.is_some() {
+        say(&mut socket, json!({"type": "error", "error": {"code": "invalid_api_key"}}));
+        return drop(socket.close(None));
+    }
     say(&mut socket, json!({"type": "session.created"}));
     while let Ok(message) = socket.read() {
         if let Message::Binary(bytes) = &message {
@@ -124,6 +132,22 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
                 say(&mut socket, json!({"type": "error", "error": {"message": message}}));
             }
             "goodbye" => drop(socket.close(None)),
+            "break off" => {
+                say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
+                drop(socket.close(None));
+            }
+            "confess" => {
+                say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
+                let reason = "no sk-upstream-key".into();
+                drop(socket.close(Some(CloseFrame { code: CloseCode::Error, reason })));
+            }
+            "complain in bytes" => {
+                let error = json!({"type": "error", "error": {"message": "Bad key: sk-upstream-key"}});
+                let _ = socket.send(Message::binary(error.to_string()));
+            }
+            "go on" => {
+                say(&mut socket, json!({"type": "response.done", "response": {"status": "completed"}}))
+            }
             "trip" => {
                 say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
                 return drop(socket.get_ref().shutdown(std::net::Shutdown::Both));
@@ -368,6 +392,67 @@ fn an_upstreams_error_tells_no_key() {
     assert_eq!(error["error"]["message"], "Incorrect API key provided: [redacted]", "{error}");
 }
 
+#[track_caller]
+fn has_failed(gateway: &Gateway, cause: &str) {
+    let row = &gateway.wait_for_logs(1)[0];
+    assert_eq!(row["status"], "failed");
+    assert!(row["errorMessage"].as_str().is_some_and(|message| message.ends_with(cause)), "{row}");
+}
+
+#[test]
+fn an_error_in_a_binary_frame_tells_no_key() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "complain in bytes"}));
+    let Incoming::Binary(bytes) = socket.next() else { panic!("no bytes") };
+    assert!(String::from_utf8(bytes).unwrap().contains("Bad key: [redacted]"));
+}
+
+/// Whether the close is in order or not; its reason goes into the log without the key.
+#[test]
+fn an_upstream_that_leaves_in_a_response_has_failed() {
+    for (kind, cause) in [
+        ("break off", "the upstream closed its WebSocket"),
+        ("confess", "the upstream closed its WebSocket (1011 no [redacted])"),
+    ] {
+        let voice = Voice::start();
+        let gateway = gateway(&[], &[("site", &voice)]);
+        let mut socket = opened(&gateway.client());
+        socket.send(&json!({"type": kind}));
+        assert_eq!(socket.event()["type"], "response.created");
+        assert_eq!(socket.event()["error"]["code"], "upstream_closed");
+        assert_eq!(socket.closed_with(), 1011);
+        has_failed(&gateway, cause);
+    }
+}
+
+#[test]
+fn an_upstream_that_falls_silent_in_a_response_has_failed() {
+    let voice = Voice::start();
+    let gateway = gateway(&[("PROXY_STREAM_IDLE_TIMEOUT_SEC", "1")], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "ramble"}));
+    for expected in ["response.created", "response.output_audio.delta"] {
+        assert_eq!(socket.event()["type"], expected);
+    }
+    assert_eq!(socket.event()["error"]["code"], "upstream_timeout");
+    assert_eq!(socket.closed_with(), 1011);
+    has_failed(&gateway, "the upstream has fallen silent");
+}
+
+#[test]
+fn an_upstream_that_says_nothing_but_an_error_has_failed() {
+    let voice = Voice::with(Some(REFUSES_IN_THE_SOCKET));
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = gateway.client().try_socket(ask()).unwrap();
+    assert_eq!(socket.event()["error"]["code"], "invalid_api_key");
+    assert_eq!(socket.event()["error"]["code"], "upstream_closed");
+    assert_eq!(socket.closed_with(), 1011);
+    assert_eq!(gateway.wait_for_logs(1)[0]["status"], "failed");
+    assert!(gateway.channels(MODEL)[0]["cooldownUntil"].is_string());
+}
+
 #[test]
 fn both_sockets_end_together() {
     let voice = Voice::start();
@@ -399,5 +484,22 @@ fn a_service_that_stops_says_so() {
         }
     };
     assert_eq!(end, Incoming::Close(1001));
+    gateway.wait_for_exit();
+}
+
+#[test]
+fn a_response_under_way_is_still_sent_when_the_service_stops() {
+    let voice = Voice::start();
+    let mut gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "ramble"}));
+    for expected in ["response.created", "response.output_audio.delta"] {
+        assert_eq!(socket.event()["type"], expected);
+    }
+    gateway.signal("TERM");
+    eventually("no new connection is taken", || TcpStream::connect(gateway.address()).is_err().then_some(()));
+    socket.send(&json!({"type": "go on"}));
+    assert_eq!(socket.event()["type"], "response.done");
+    assert_eq!(socket.closed_with(), 1001);
     gateway.wait_for_exit();
 }

@@ -294,6 +294,17 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
 }
 
 #[test]
+fn pings_of_a_client_that_takes_no_pongs_fill_no_memory() {
+    let (gateway, _upstream) = serving(&[]);
+    let mut socket = gateway.client().socket();
+    let before = gateway.resident_kib();
+    socket.flood(PING, &[b'x'; 125], 160 << 20);
+    let grown = gateway.resident_kib().saturating_sub(before);
+    assert!(grown < 8 << 10, "{grown} KiB");
+    assert_eq!(socket.next(), Incoming::Pong(vec![b'x'; 125]), "a reader that wakes up is answered");
+}
+
+#[test]
 fn a_reader_that_stops_for_good_is_let_go() {
     let (gateway, upstream) = serving(&[("CLIENT_IDLE_TIMEOUT_SEC", "1")]);
     let mut events = wire::response_events(MODEL);

@@ -6,8 +6,9 @@
 //!
 //! The code shared with the upstream side is in [`crate::websocket`]. Pings are answered and close frames echoed only while
 //! the receiver is being read, so it should always be read. A long message reserves memory out of what all bodies share
-//! while it comes, and is not read further before. A writer that is faster than the client waits for it; a client that
-//! stops reading for good is cut off by the connection's own guard (`stream`).
+//! while it comes, and is not read further before. A writer that is faster than the client waits for it, and nothing is read
+//! from a client that does not take its pongs; one that stops reading for good is cut off by the connection's own guard
+//! (`stream`).
 
 use std::future::poll_fn;
 use std::io;
@@ -40,7 +41,7 @@ use super::upgrade::{Upgrade, stopped};
 use super::{Request, Response, ResponseBody};
 use crate::limits::{FREE_BODY, HeldMemory, OutOfBodyMemory};
 use crate::sync::lock;
-use crate::websocket::{self, BUFFER, VERSION, accept};
+use crate::websocket::{self, BUFFER, PongFirst, Pongs, VERSION, accept};
 
 /// A long message reserves this many times the bytes that have come so far.
 const STEP: usize = 4;
@@ -75,7 +76,7 @@ type Stream = WebSocketStream<Metered>;
 
 /// A transport that reads only as long as there is room.
 struct Metered {
-    transport: Box<dyn Transport>,
+    transport: PongFirst<Box<dyn Transport>>,
     meter: Arc<Meter>,
 }
 
@@ -99,6 +100,7 @@ struct MeterState {
 pub struct WebSocket {
     stream: Stream,
     meter: Arc<Meter>,
+    pongs: Arc<Pongs>,
     stop: watch::Receiver<bool>,
 }
 
@@ -109,6 +111,7 @@ pub struct Sender(SplitSink<Stream, Message>);
 pub struct Receiver {
     stream: SplitStream<Stream>,
     meter: Arc<Meter>,
+    pongs: Arc<Pongs>,
 }
 
 /// The stop signal of the service.
@@ -255,9 +258,11 @@ impl WebSocket {
     ) -> Self {
         let config = websocket::config(max_message, max_sent);
         let meter = Arc::new(Meter::new(max_message));
+        let transport = PongFirst::new(transport);
+        let pongs = transport.pongs().clone();
         let transport = Metered { transport, meter: meter.clone() };
         let stream = WebSocketStream::from_raw_socket(transport, Role::Server, Some(config)).await;
-        Self { stream, meter, stop }
+        Self { stream, meter, pongs, stop }
     }
 
     /// Creates the gateway's end of a pipe.
@@ -268,7 +273,7 @@ impl WebSocket {
 
     pub fn split(self) -> (Sender, Receiver, Stopping) {
         let (sink, stream) = self.stream.split();
-        (Sender(sink), Receiver { stream, meter: self.meter }, Stopping(self.stop))
+        (Sender(sink), Receiver { stream, meter: self.meter, pongs: self.pongs }, Stopping(self.stop))
     }
 }
 
@@ -397,10 +402,13 @@ impl Receiver {
     /// space in `memory` while it comes.
     pub async fn next(&mut self, memory: &mut HeldMemory) -> Result<Received, CloseReason> {
         loop {
-            let Self { stream, meter } = self;
+            let Self { stream, meter, pongs } = self;
             select! {
                 biased;
                 message = stream.next() => {
+                    if matches!(message, Some(Ok(Message::Ping(_)))) {
+                        pongs.owe();
+                    }
                     match &message {
                         // It may have come within a long message.
                         Some(Ok(Message::Ping(said) | Message::Pong(said))) => meter.pass(said.len() + CONTROL_HEAD),

@@ -1,5 +1,6 @@
 //! An open WebSocket to an upstream over which both ends send whole messages.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,13 +13,14 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::stream::Stream;
+use crate::websocket::{PongFirst, Pongs};
 
 /// The longest message that is accepted from an upstream, in bytes.
 pub const LONGEST_MESSAGE: usize = 16 << 20;
 /// The longest time for sending a close frame.
 const CLOSING: Duration = Duration::from_secs(2);
 
-type Socket = WebSocketStream<Stream>;
+type Socket = WebSocketStream<PongFirst<Stream>>;
 
 /// An open WebSocket to an upstream.
 pub struct UpstreamSocket(Socket);
@@ -27,7 +29,10 @@ pub struct UpstreamSocket(Socket);
 pub struct SocketSender(SplitSink<Socket, Message>);
 
 /// The receiving half of a socket. Pings are answered while it is read.
-pub struct SocketReceiver(SplitStream<Socket>);
+pub struct SocketReceiver {
+    stream: SplitStream<Socket>,
+    pongs: Arc<Pongs>,
+}
 
 /// A message from an upstream, or the end of its messages.
 #[derive(Debug)]
@@ -52,8 +57,9 @@ impl UpstreamSocket {
     }
 
     pub fn split(self) -> (SocketSender, SocketReceiver) {
+        let pongs = self.0.get_ref().pongs().clone();
         let (sink, stream) = self.0.split();
-        (SocketSender(sink), SocketReceiver(stream))
+        (SocketSender(sink), SocketReceiver { stream, pongs })
     }
 }
 
@@ -84,9 +90,13 @@ impl SocketReceiver {
     /// Returns the next message, or the end.
     pub async fn next(&mut self) -> FromUpstream {
         loop {
-            return match self.0.next().await {
+            return match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => FromUpstream::Text(text.as_str().to_owned()),
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+                Some(Ok(Message::Ping(_))) => {
+                    self.pongs.owe();
+                    continue;
+                }
+                Some(Ok(Message::Pong(_) | Message::Frame(_))) => continue,
                 Some(Ok(Message::Binary(bytes))) => FromUpstream::Binary(bytes),
                 Some(Ok(Message::Close(frame))) => match frame {
                     Some(frame) if frame.code != CloseCode::Normal && frame.code != CloseCode::Away => {

@@ -42,7 +42,7 @@ use super::wire::DIES_WITHIN;
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::responses::socket::{self, Refusal};
 use crate::routing::Origin;
-use crate::websocket;
+use crate::websocket::{self, PongFirst};
 
 /// The time limit for the answer to the upgrade.
 const HANDSHAKE: Duration = Duration::from_secs(15);
@@ -117,8 +117,8 @@ impl Client {
         };
         // Text to be sent is in memory already, so its length is bounded elsewhere.
         let config = websocket::config(MAX_EVENT, usize::MAX);
-        let stream =
-            WebSocketStream::from_partially_read(stream, rest.to_vec(), Role::Client, Some(config)).await;
+        let (stream, rest) = (PongFirst::new(stream), rest.to_vec());
+        let stream = WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(config)).await;
         let told = head.headers.iter().filter_map(socket::header).collect();
         let turn = Turn { home: home(Instant::now()), told, is_first: true };
         turn.go(Box::new(stream), text).await.map(Conversation::Answer)
@@ -146,7 +146,7 @@ impl Client {
             Err(_late) => return Ok(Err(None)),
         };
         let config = websocket::config(LONGEST_MESSAGE, longest);
-        let rest = rest.to_vec();
+        let (stream, rest) = (PongFirst::new(stream), rest.to_vec());
         let stream = WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(config)).await;
         Ok(Ok(UpstreamSocket::new(stream)))
     }

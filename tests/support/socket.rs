@@ -103,6 +103,17 @@ impl Socket {
         let _ = self.reader.get_mut().write_all(bytes);
     }
 
+    /// Sends whole frames of this kind until they are `most` bytes, or the gateway takes no more for a second.
+    pub fn flood(&mut self, kind: u8, payload: &[u8], most: usize) {
+        let frames = masked(true, kind, payload).repeat(512);
+        let stream = self.reader.get_mut();
+        stream.set_write_timeout(Some(Duration::from_secs(1))).expect("a time-out");
+        let mut sent = 0;
+        while sent < most && stream.write_all(&frames).is_ok() {
+            sent += frames.len();
+        }
+    }
+
     /// Ends the connection without a close frame.
     pub fn hang_up(self) {
         let _ = self.reader.get_ref().shutdown(Shutdown::Both);

@@ -92,6 +92,7 @@ impl Opening {
             choice,
             slots,
             beginning: tokio::sync::Mutex::default(),
+            done: tokio::sync::Notify::new(),
         };
         let longest = proxy.core.config.request_body_limit;
         let serve = move |client| session::serve(session, attempt, socket, client);

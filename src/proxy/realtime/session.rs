@@ -8,7 +8,7 @@
 //! Each direction holds one frame, and reads the next one when that is sent: a slow reader slows the other end down. A
 //! response is an attempt of its own, with a row in the log and its cost; the first one uses the attempt of the opening.
 //! A response that the upstream began by itself, because somebody spoke, is counted when it begins. When either direction
-//! ends, both sockets are closed.
+//! ends, both sockets are closed; when the service stops, the response under way is still sent.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::select;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 
 use crate::background;
 use crate::dialect::errors;
@@ -41,7 +42,11 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long a conversation may go on: twice as long as at OpenAI.
 const LIFETIME: Duration = Duration::from_secs(7200);
+/// How long an upstream may take to accept a frame.
+const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 const GONE: &str = "the upstream closed its WebSocket";
+const DEAF: &str = "the upstream does not read its WebSocket";
+const SILENT: &str = "the upstream has fallen silent";
 /// How long sending the last frame may take.
 const LAST_FRAME: Duration = Duration::from_secs(2);
 
@@ -69,6 +74,8 @@ pub(in crate::proxy) struct Session {
     pub(in crate::proxy) slots: Slots,
     /// Held while a response is admitted, because both sides may begin the same one.
     pub(in crate::proxy) beginning: tokio::sync::Mutex<()>,
+    /// Told when a response is done.
+    pub(in crate::proxy) done: Notify,
 }
 
 /// The response under way.
@@ -76,8 +83,8 @@ pub(in crate::proxy) struct Session {
 struct Turn {
     /// The attempt of the response; `None` between two responses.
     attempt: Option<Box<Attempt>>,
-    /// Whether the response has been requested or has begun.
-    has_begun: bool,
+    /// When the response was requested or began, or the upstream's last frame in it came; `None` before.
+    last_sign: Option<Instant>,
     /// The estimated number of its tokens that the client has received.
     heard: u64,
 }
@@ -108,27 +115,30 @@ async fn converse(mut session: Session, opening: Box<Attempt>, upstream: Upstrea
     let turn = Mutex::new(Turn { attempt: Some(opening), ..Turn::default() });
     let (mut sender, mut receiver, mut stopping) = client.split();
     let (mut to_upstream, mut from_upstream) = upstream.split();
-    let said = Mutex::new(None);
     let reason = {
         let (refused, mut refusals) = tokio::sync::mpsc::channel(1);
         select! {
             reason = session.pass_up(&turn, &mut receiver, &mut to_upstream, &refused) => reason,
-            reason = session.pass_down(&turn, &mut from_upstream, &mut sender, &mut refusals, &said) => reason,
-            reason = stop(&mut stopping) => reason,
+            reason = session.pass_down(&turn, &mut from_upstream, &mut sender, &mut refusals) => reason,
+            reason = session.stop(&turn, &mut stopping) => reason,
         }
     };
     to_upstream.close().await;
-    std::mem::take(&mut *lock(&turn)).settle(reason, lock(&said).as_deref());
+    std::mem::take(&mut *lock(&turn)).settle(reason);
     drop(session);
     websocket::close(sender, receiver, reason).await;
 }
 
-async fn stop(stopping: &mut Stopping) -> CloseReason {
-    stopping.requested().await;
-    CloseReason::GoingAway
-}
-
 impl Session {
+    /// Waits until the service stops and no response is under way.
+    async fn stop(&self, turn: &Mutex<Turn>, stopping: &mut Stopping) -> CloseReason {
+        stopping.requested().await;
+        while lock(turn).is_under_way() {
+            self.done.notified().await;
+        }
+        CloseReason::GoingAway
+    }
+
     /// Passes the client's frames up until none come any more. An error event for the client goes through `refused`.
     async fn pass_up(
         &self,
@@ -157,26 +167,37 @@ impl Session {
                 memory.shrink_to(0);
                 continue;
             }
-            let sent = if is_text { upstream.send(frame).await } else { upstream.send_binary(frame).await };
-            if sent.is_err() {
-                return CloseReason::Failed(GONE);
+            let send = async {
+                if is_text { upstream.send(frame).await } else { upstream.send_binary(frame).await }
+            };
+            match timeout(TAKEN_WITHIN, send).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_gone)) => {
+                    // Its last words, which `pass_down` reads, say more.
+                    sleep(LAST_FRAME).await;
+                    return CloseReason::Failed(GONE);
+                }
+                Err(_late) => return CloseReason::Failed(DEAF),
             }
             memory.shrink_to(0);
         }
     }
 
-    /// Passes the upstream's frames down until none come any more. The cause of a broken connection is left in `said`.
+    /// Passes the upstream's frames down until none come any more.
     async fn pass_down(
         &self,
         turn: &Mutex<Turn>,
         upstream: &mut SocketReceiver,
         sender: &mut Sender,
         refusals: &mut tokio::sync::mpsc::Receiver<String>,
-        said: &Mutex<Option<String>>,
     ) -> CloseReason {
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut over = pin!(sleep(LIFETIME));
+        let longest_silence = self.proxy.core.config.proxy.stream_idle_timeout;
+        let mut silence = pin!(sleep(longest_silence));
+        // Whether anything but errors has come: an upstream that refuses its client tells it in the open socket.
+        let mut has_served = false;
         loop {
             let came = select! {
                 biased;
@@ -194,6 +215,18 @@ impl Session {
                     let _ = timeout(LAST_FRAME, sender.texts([event])).await;
                     return CloseReason::Done;
                 }
+                () = &mut silence => {
+                    let last_sign = lock(turn).under_way_since();
+                    if last_sign.is_some_and(|last_sign| last_sign.elapsed() >= longest_silence) {
+                        let message =
+                            format!("The upstream has sent nothing for {} s", longest_silence.as_secs());
+                        let event = event("server_error", "upstream_timeout", &message);
+                        let _ = timeout(LAST_FRAME, sender.texts([event])).await;
+                        return CloseReason::Failed(SILENT);
+                    }
+                    silence.set(sleep_until(last_sign.unwrap_or_else(Instant::now) + longest_silence));
+                    continue;
+                }
                 _ = heartbeat.tick() => {
                     if sender.ping().await.is_err() {
                         return CloseReason::Theirs;
@@ -201,32 +234,36 @@ impl Session {
                     continue;
                 }
             };
-            let mut text = match came {
-                FromUpstream::Text(text) => text,
-                FromUpstream::Binary(bytes) => {
-                    self.proxy.core.metrics.sent_bytes.add(bytes.len() as u64);
-                    if sender.binary(bytes).await.is_err() {
-                        return CloseReason::Theirs;
+            let (mut text, is_text) = match came {
+                FromUpstream::Text(text) => (text, true),
+                FromUpstream::Binary(bytes) => match String::from_utf8(bytes.into()) {
+                    // Some clients read binary frames as they do text frames.
+                    Ok(text) => (text, false),
+                    Err(sound) => {
+                        has_served = true;
+                        self.proxy.core.metrics.sent_bytes.add(sound.as_bytes().len() as u64);
+                        if sender.binary(sound.into_bytes().into()).await.is_err() {
+                            return CloseReason::Theirs;
+                        }
+                        continue;
                     }
-                    continue;
-                }
-                FromUpstream::Closed => return CloseReason::Done,
+                },
+                FromUpstream::Closed => return self.upstream_ended(turn, sender, None, has_served).await,
                 FromUpstream::Broken(why) => {
-                    let event = event("server_error", "upstream_closed", "The upstream closed its WebSocket");
-                    let _ = timeout(LAST_FRAME, sender.texts([event])).await;
-                    *lock(said) = Some(why);
-                    return CloseReason::Failed(GONE);
+                    return self.upstream_ended(turn, sender, Some(why), has_served).await;
                 }
             };
             self.proxy.core.metrics.sent_bytes.add(text.len() as u64);
             let kind = kind_among(text.as_bytes(), &LOOKED_AT);
+            has_served |= kind != Some("error");
             if matches!(kind, Some("response.done" | "error")) {
-                redact::sent(&self.choice.channel, None).hide(&mut text);
+                self.hide_secrets(&mut text);
             }
+            lock(turn).sign();
             let refused = match kind {
                 Some("response.created") => self.begun(turn).await.err(),
                 Some("response.done") => {
-                    self.done(turn, &text);
+                    self.end_response(turn, &text);
                     None
                 }
                 Some(part) if part.ends_with(".delta") => {
@@ -235,14 +272,48 @@ impl Session {
                 }
                 _ => None,
             };
-            if sender.texts([text]).await.is_err() {
+            let sent = if is_text { sender.texts([text]).await } else { sender.binary(text.into()).await };
+            if sent.is_err() {
                 return CloseReason::Theirs;
+            }
+            if kind == Some("response.done") {
+                self.done.notify_one();
             }
             if let Some(refusal) = refused {
                 let _ = timeout(LAST_FRAME, sender.texts([refusal.event()])).await;
                 return CloseReason::Policy("a limit of the API key is reached");
             }
         }
+    }
+
+    /// Tells the client that the upstream has closed its socket. The channel has failed if a response is cut short, or if
+    /// nothing but errors came. `why` is the cause where the close was not in order.
+    async fn upstream_ended(
+        &self,
+        turn: &Mutex<Turn>,
+        sender: &mut Sender,
+        why: Option<String>,
+        has_served: bool,
+    ) -> CloseReason {
+        let is_cut_short = lock(turn).is_under_way();
+        if why.is_none() && has_served && !is_cut_short {
+            return CloseReason::Done;
+        }
+        if is_cut_short || !has_served {
+            let mut why = why.unwrap_or_else(|| GONE.to_owned());
+            self.hide_secrets(&mut why);
+            if let Some(mut attempt) = std::mem::take(&mut *lock(turn)).attempt {
+                attempt.break_off(&why, None, None);
+            }
+        }
+        let event = event("server_error", "upstream_closed", "The upstream closed its WebSocket");
+        let _ = timeout(LAST_FRAME, sender.texts([event])).await;
+        CloseReason::Failed(GONE)
+    }
+
+    /// Hides the credentials of the channel in an upstream's words.
+    fn hide_secrets(&self, text: &mut String) {
+        redact::sent(&self.choice.channel, None).hide(text);
     }
 
     /// Admits a response that the client asks for.
@@ -269,7 +340,7 @@ impl Session {
         self.check_key()?;
         {
             let mut turn = lock(turn);
-            turn.has_begun = true;
+            turn.last_sign = Some(Instant::now());
             if let Some(attempt) = &mut turn.attempt {
                 // Until now nobody spoke, and that time is not the upstream's.
                 attempt.restart_clock();
@@ -283,12 +354,12 @@ impl Session {
         let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
         attempt.hold(admission);
         attempt.via("/v1/realtime");
-        *lock(turn) = Turn { attempt: Some(attempt), has_begun: true, heard: 0 };
+        *lock(turn) = Turn { attempt: Some(attempt), last_sign: Some(Instant::now()), heard: 0 };
         Ok(())
     }
 
     /// Settles a response that is done, with the usage in its event.
-    fn done(&self, turn: &Mutex<Turn>, text: &str) {
+    fn end_response(&self, turn: &Mutex<Turn>, text: &str) {
         let event = Node::parse(text).ok();
         let used = event.as_ref().and_then(|event| usage::of_event(Dialect::Responses, event));
         let of_response = |path: &[&str]| event.as_ref()?.get("response")?.path(path);
@@ -319,12 +390,13 @@ impl Session {
 }
 
 impl Turn {
-    /// Settles the response under way when the sockets are closed. `said` is the cause that the upstream gave.
-    fn settle(self, reason: CloseReason, said: Option<&str>) {
+    /// Settles the response under way when the sockets are closed.
+    fn settle(self, reason: CloseReason) {
+        let is_under_way = self.is_under_way();
         let Some(mut attempt) = self.attempt else { return };
-        match (self.has_begun, reason) {
+        match (is_under_way, reason) {
             (false, _) => attempt.succeed(None),
-            (true, CloseReason::Failed(why)) => attempt.break_off(said.unwrap_or(why), None, None),
+            (true, CloseReason::Failed(why)) => attempt.break_off(why, None, None),
             // Dropped, like any call whose client has gone: its key pays for what the client has received.
             (true, _) => attempt.presume_output(self.heard),
         }
@@ -338,7 +410,17 @@ impl Turn {
 
     /// Whether a response has been requested or has begun, and is not done.
     fn is_under_way(&self) -> bool {
-        self.attempt.is_some() && self.has_begun
+        self.under_way_since().is_some()
+    }
+
+    /// Returns when the response under way was asked for, or gave its last sign.
+    fn under_way_since(&self) -> Option<Instant> {
+        self.last_sign.filter(|_| self.attempt.is_some())
+    }
+
+    /// Records a frame of the upstream in the response under way.
+    fn sign(&mut self) {
+        self.last_sign = self.last_sign.map(|_| Instant::now());
     }
 }
 

@@ -7,6 +7,7 @@
 //! stored yet. Work that a job has spawned is also dropped once another instance has the job ([`fence`]).
 
 use std::any::Any;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -25,6 +26,24 @@ pub struct Background {
     running: Mutex<Option<JoinSet<()>>>,
     /// The number of pieces of work that are carried through for a caller.
     carried: Arc<watch::Sender<usize>>,
+}
+
+/// Why a piece of work gave no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incomplete {
+    /// It panicked, with this message.
+    Panicked(String),
+    /// The service is stopping.
+    Stopping,
+}
+
+impl fmt::Display for Incomplete {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => out.write_str(message),
+            Self::Stopping => out.write_str("the service is stopping"),
+        }
+    }
 }
 
 /// A guard that counts a piece of carried-through work until it has ended or is dropped.
@@ -60,13 +79,15 @@ impl Background {
         true
     }
 
-    /// Runs `work` to its end, even if its caller goes away. The error is the message of its panic, or says that the
-    /// service is stopping.
+    /// Runs `work` to its end, even if its caller goes away.
+    ///
+    /// # Errors
+    /// When it panics, or the service stops before its end.
     pub async fn run_to_completion<T: Send + 'static>(
         &self,
         name: &'static str,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, Incomplete> {
         let (done, ended) = oneshot::channel();
         let carried = CompletionGuard::begin(&self.carried);
         self.spawn(name, async move {
@@ -74,7 +95,7 @@ impl Background {
             drop(done.send(catch_panic(work).await));
             drop(carried);
         });
-        ended.await.unwrap_or_else(|_| Err("the service is stopping".to_owned()))
+        ended.await.map_err(|_| Incomplete::Stopping)?.map_err(Incomplete::Panicked)
     }
 
     /// Waits until no work is being carried through for a caller.
@@ -156,7 +177,7 @@ mod tests {
         assert_eq!(background.run_to_completion("seven", async { 7 }).await, Ok(7));
         assert_eq!(
             background.run_to_completion("lost", async { panic!("lost") }).await,
-            Err::<(), _>("lost".to_owned())
+            Err::<(), _>(Incomplete::Panicked("lost".to_owned()))
         );
         let (go, wait) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
@@ -170,7 +191,7 @@ mod tests {
         assert_eq!(ended.await, Ok(8));
         background.all_completed().await;
         background.stop().await;
-        assert!(background.run_to_completion("late", async {}).await.is_err());
+        assert_eq!(background.run_to_completion("late", async {}).await, Err(Incomplete::Stopping));
     }
 
     #[tokio::test]

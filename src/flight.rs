@@ -22,7 +22,8 @@ pub struct SingleFlight<T> {
     current: Arc<Mutex<Option<watch::Receiver<Option<T>>>>>,
 }
 
-/// The error of a run that ended without a result: it panicked, or the service is stopping.
+/// The error of a run that ended without a result: it panicked, the lease that it was done under is lost, or the service
+/// is stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -33,7 +34,8 @@ impl<T> Default for SingleFlight<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
-    /// Returns the result of the run in progress, or of a new one started by `work`.
+    /// Returns the result of the run in progress, or of a new one started by `work`. A run that others began may end
+    /// without a result for a reason of theirs, such as a lost lease: then a new one is started.
     pub async fn run<F>(
         &self,
         background: &Background,
@@ -43,6 +45,9 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
+        if let Some(value) = self.join().await {
+            return Ok(value);
+        }
         arrival(self.join_or_start(background, name, work)).await
     }
 
@@ -85,7 +90,7 @@ async fn arrival<T: Clone>(mut run: watch::Receiver<Option<T>>) -> Result<T, Int
     value.clone().ok_or(Interrupted)
 }
 
-/// One run at a time for each key.
+/// One run at a time for each key. A key whose callers all left during its run is kept until it is asked for again.
 pub struct KeyedFlight<K, T> {
     flights: Mutex<HashMap<K, Arc<SingleFlight<T>>>>,
 }
@@ -158,6 +163,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::fence::Fence;
 
     #[tokio::test]
     async fn concurrent_callers_share_one_flight() {
@@ -174,6 +180,21 @@ mod tests {
         assert_eq!((first, second, third), (Ok(0), Ok(0), Ok(0)));
         assert_eq!(ask().await, Ok(1));
         assert_eq!(flight.join().await, None);
+    }
+
+    #[tokio::test]
+    async fn who_joined_a_run_that_lost_its_lease_starts_another() {
+        let background = Background::default();
+        let flight = SingleFlight::default();
+        let fence = Fence::new("job", "other", 1);
+        let of_a_job = fence.guard(flight.run(&background, "a job's", std::future::pending::<u8>));
+        let joined = flight.run(&background, "an operator's", || async { 2 });
+        let lose = async {
+            tokio::task::yield_now().await;
+            fence.lose();
+        };
+        let (of_a_job, joined, ()) = tokio::join!(of_a_job, joined, lose);
+        assert_eq!((of_a_job, joined), (None, Ok(2)));
     }
 
     #[tokio::test]

@@ -196,6 +196,7 @@ impl Running {
             () = self.app.core.restart_requested() => None,
         };
         self.app.core.begin_stop();
+        self.scheduler.begin_stop();
         self.stop.send_replace(true);
         self.app.core.confirm_restart();
         let Some(signal) = cause else {

@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use crate::admin::{self, Admin, Caller};
-use crate::background;
+use crate::background::{self, Incomplete};
 use crate::console;
 use crate::core::Core;
 use crate::http::body::RequestBody;
@@ -99,12 +99,20 @@ impl Service {
                         true => {
                             Box::pin(self.core.background.run_to_completion("an admin change", answer)).await
                         }
-                        false => background::catch_panic(answer).await,
+                        false => background::catch_panic(answer).await.map_err(Incomplete::Panicked),
                     };
-                    answered.unwrap_or_else(|panic| {
-                        log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
-                        let status = StatusCode::INTERNAL_SERVER_ERROR;
-                        refuse(&HeaderMap::new(), path, id, status, "Internal error")
+                    answered.unwrap_or_else(|incomplete| {
+                        let (status, message) = match incomplete {
+                            Incomplete::Panicked(panic) => {
+                                log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
+                                (StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
+                            }
+                            Incomplete::Stopping => (
+                                StatusCode::SERVICE_UNAVAILABLE,
+                                "The service is stopping: check whether the change was made, and send it again",
+                            ),
+                        };
+                        refuse(&HeaderMap::new(), path, id, status, message)
                     })
                 }
             };

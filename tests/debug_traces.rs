@@ -270,6 +270,20 @@ fn a_client_that_hangs_up_is_no_success() {
 }
 
 #[test]
+fn a_stream_that_breaks_is_no_success() {
+    let (gateway, upstream) = one_site();
+    switch(&gateway, &json!({}));
+    upstream.answer(CHAT, Reply::events(&wire::chat_events("alpha")).cut_after(2));
+    gateway.client().chat_streamed("alpha");
+    let found = newest(&gateway, 1);
+    assert_eq!(
+        (&found["trace"]["finalStatus"], &found["trace"]["finalHttpStatus"]),
+        (&json!("failed"), &json!(200))
+    );
+    assert!(found["attempts"][0]["rawErrorText"].is_string(), "{found}");
+}
+
+#[test]
 fn a_long_body_is_cut_and_says_how_long_it_was() {
     let (gateway, _upstream) = one_site();
     switch(&gateway, &json!({"proxyDebugCaptureBodies": true, "proxyDebugMaxBodyBytes": 1024}));

@@ -123,6 +123,18 @@ fn a_model_list_permits_what_its_patterns_match() {
     }
 }
 
+/// A `*` also stands for a `/`, and what is before the last one is the client's choice.
+#[test]
+fn no_other_model_comes_in_behind_the_name_of_one_that_is_allowed() {
+    let World { gateway, upstream, .. } = world();
+    gateway.admin().post("/api/routes", &json!({"modelPattern": "*"})).expect(200);
+    create(&gateway, &json!({"supportedModels": ["cheap*"]}));
+    let behind = format!("cheap/{MODEL}");
+    gateway.with_token(KEY).chat(&behind).expect(503);
+    assert!(upstream.asked_for("/v1/chat/completions").is_empty());
+    gateway.client().chat(&behind).expect(200);
+}
+
 #[test]
 fn no_other_model_comes_in_beside_the_one_that_is_allowed() {
     let World { gateway, upstream, .. } = world();

@@ -185,6 +185,14 @@ fn a_long_answer_passes_with_its_usage_and_a_long_page_does_not() {
     let row = &gateway.wait_for_logs(1)[0];
     assert_eq!(row["status"], "success", "{row}");
     assert_eq!(row["promptTokens"], wire::PROMPT_TOKENS, "{row}");
+    // Some relays put the usage first.
+    let usage = long.as_object_mut().and_then(|answer| answer.remove("usage")).expect("a usage");
+    let rest = long.to_string();
+    let usage_first = format!(r#"{{"usage":{usage},{}"#, &rest[1..]);
+    upstream.answer(CHAT, Reply::bytes(200, "application/json", usage_first));
+    gateway.client().chat(MODEL).expect(200);
+    let row = &gateway.wait_for_logs(2)[1];
+    assert_eq!(row["promptTokens"], wire::PROMPT_TOKENS, "{row}");
     let page = format!("<html><title>Sign in</title>{}</html>", " ".repeat(3 << 20));
     upstream.answer(CHAT, Reply::html(200, &page));
     let error = gateway.client().chat(MODEL).expect(502);

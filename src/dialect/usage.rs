@@ -100,6 +100,22 @@ pub(super) fn read(dialect: Dialect, scan: &mut Scan<'_>, depth: usize) -> Resul
     Ok(tally.settle(dialect))
 }
 
+/// Reads the usage of an answer of which only the beginning is at hand: some relays put it first.
+pub fn of_head(dialect: Dialect, head: &[u8]) -> Option<Usage> {
+    let whole = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(cut) => std::str::from_utf8(&head[..cut.valid_up_to()]).unwrap_or_default(),
+    };
+    let mut found = None;
+    // Where the text is cut off, the members before are known.
+    let _ = json::members(whole, |member| {
+        if member.key == member_of(dialect) {
+            found = of_text(dialect, member.value);
+        }
+    });
+    found
+}
+
 /// Reads the usage of an answer, or event, of which only the end is at hand: dialects put it last or nearly so.
 pub fn of_tail(dialect: Dialect, tail: &[u8]) -> Option<Usage> {
     let key = format!("\"{}\"", member_of(dialect));

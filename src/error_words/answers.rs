@@ -185,6 +185,10 @@ const BUSY: &[&str] = &["429", "timed out", "first byte timeout"];
 const USED_UP: &[&str] =
     &["usage_limit_reached", "quota exceeded", "insufficient_quota", "exceeded your current quota"];
 
+/// Phrases of a 429 that refuses what one request asks for beyond the usual, and says nothing of other requests: a context of
+/// a million tokens at Anthropic, OpenAI's flex processing (its code).
+const OPTION: &[&str] = &["extra usage is required for long context", "resource_unavailable"];
+
 /// The words of a failure, ready to be classified.
 #[derive(Debug, Default)]
 pub struct ErrorText {
@@ -343,6 +347,11 @@ impl ErrorText {
     /// Returns whether there were too many requests or tokens, now or over a longer time.
     pub fn is_about_limit(&self) -> bool {
         self.says(TOO_MUCH) || self.says(LIMIT)
+    }
+
+    /// Returns whether a 429 refuses an option that the client chose, even in words of the client.
+    pub fn is_about_option(&self) -> bool {
+        has(&self.text, OPTION)
     }
 
     /// Returns whether a 429 says that something is used up, not that requests come too fast.

@@ -112,7 +112,7 @@ where
     let mut connections = tokio::task::JoinSet::new();
     let (mut full, mut refused) = (ThrottledWarning::default(), ThrottledWarning::default());
     loop {
-        while connections.try_join_next().is_some() {}
+        reap(&mut connections);
         if slots.available_permits() == 0 {
             full.warn(|| {
                 let most = options.max_connections;
@@ -159,11 +159,22 @@ where
     if drained.is_ok() {
         return 0;
     }
-    while connections.try_join_next().is_some() {}
+    reap(&mut connections);
     let left = connections.len();
     before_cut();
     connections.shutdown().await;
     left
+}
+
+/// Takes note of connections that have ended. What panics after the head of a response ends its connection.
+fn reap(connections: &mut tokio::task::JoinSet<()>) {
+    while let Some(ended) = connections.try_join_next() {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            log::error!("a connection ended by a panic: {error}");
+        }
+    }
 }
 
 async fn connection<H, F>(

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use crate::fence;
 use crate::idle_thread::{run_on_idle_thread, yield_thread};
 use crate::store;
 
@@ -86,13 +87,17 @@ impl Pace {
 }
 
 /// Runs work that computes for long at a stretch, now and then waiting for the store, on a thread where no request
-/// waits behind it.
+/// waits behind it. The work is done under the caller's lease, if it holds one.
+///
+/// # Errors
+/// Those of the work; `Superseded` if the lease is lost before its end.
 pub async fn run_off_workers<T: Send + 'static>(
     work: impl Future<Output = store::Result<T>> + Send + 'static,
 ) -> store::Result<T> {
     let runtime = Handle::current();
+    let work = fence::inherited(work);
     match run_on_idle_thread(move || runtime.block_on(work)).await {
-        Ok(result) => result,
+        Ok(result) => result.unwrap_or(Err(store::Error::Superseded)),
         Err(error) => Err(store::Error::Database(error.to_string())),
     }
 }
@@ -102,6 +107,24 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
+    use crate::fence::Fence;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn work_on_another_thread_is_under_the_lease_and_ends_with_it() {
+        let fence = Fence::new("job", "me", 7);
+        let token = fence.guard(run_off_workers(async { Ok(fence::current().map(|fence| fence.token())) }));
+        assert_eq!(token.await, Some(Ok(Some(7))));
+        let lost = fence.clone();
+        let endless = run_off_workers(async move {
+            lost.lose();
+            std::future::pending::<()>().await;
+            Ok(())
+        });
+        // As of a caller that does not look at the lease itself.
+        let work = fence.guard(async { tokio::spawn(fence::inherited(endless)) }).await;
+        assert_eq!(work.expect("the lease was held").await.expect("no panic"), None);
+        assert_eq!(run_off_workers(async { Ok(1) }).await, Ok(1));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_piece_waits_until_the_one_before_is_done_and_rested_from() {

@@ -14,6 +14,7 @@ use super::models::outcome::RebuildCounts;
 use super::pace::{ComputePauses, Pace, run_off_workers};
 use super::rebuild_scope::Scope;
 use crate::core::Core;
+use crate::fence;
 use crate::ids::{AccountId, ChannelId, Id, RouteId, SiteId, TokenId, UnitId};
 use crate::jobs::Jobs;
 use crate::routing::rebuild::{
@@ -50,7 +51,14 @@ pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<Rebuild
     }
     let rebuilds = &jobs.model_refresh.rebuilds;
     lock(&rebuilds.pending).add(scope);
-    rebuilds.runs.run(|| run_off_workers(run(jobs.clone()))).await
+    // A run ends although its caller leaves, so it must keep the turn, and belongs to no job's lease: others wait for it.
+    let runs = jobs.clone();
+    let run = async move {
+        let rebuilds = &runs.model_refresh.rebuilds;
+        rebuilds.runs.run(|| run_off_workers(run(runs.clone()))).await
+    };
+    let counts = fence::outside(jobs.core.background.run_to_completion("a rebuild", run)).await;
+    counts.unwrap_or_else(|incomplete| Err(store::Error::Database(incomplete.to_string())))
 }
 
 async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {

@@ -78,7 +78,17 @@ pub struct Clock {
 /// The running jobs. Dropping it drops passes under way; [`Scheduler::stop`] waits for that.
 pub struct Scheduler {
     loops: JoinSet<()>,
-    stopping: watch::Sender<bool>,
+    stopping: watch::Sender<Stop>,
+}
+
+/// How far the scheduler is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    No,
+    /// No further pass begins.
+    NoMore,
+    /// Those under way are dropped, too.
+    Now,
 }
 
 /// The time of the next pass.
@@ -106,7 +116,7 @@ struct Since {
 impl Scheduler {
     /// Starts a loop for each job.
     pub fn start(jobs: Vec<Job>, clock: &Clock) -> Self {
-        let (stopping, stop) = watch::channel(false);
+        let (stopping, stop) = watch::channel(Stop::No);
         let mut loops = JoinSet::new();
         for job in jobs {
             loops.spawn(job.repeat(clock.clone(), stop.clone()));
@@ -114,9 +124,14 @@ impl Scheduler {
         Self { loops, stopping }
     }
 
+    /// Begins no further pass; those under way go on.
+    pub fn begin_stop(&self) {
+        self.stopping.send_replace(Stop::NoMore);
+    }
+
     /// Begins no further pass and drops those under way at their next await.
     pub async fn stop(self) {
-        self.stopping.send_replace(true);
+        self.stopping.send_replace(Stop::Now);
         self.loops.join_all().await;
     }
 }
@@ -124,7 +139,7 @@ impl Scheduler {
 // === impl Job ===
 
 impl Job {
-    async fn repeat(self, mut clock: Clock, mut stop: watch::Receiver<bool>) {
+    async fn repeat(self, mut clock: Clock, mut stop: watch::Receiver<Stop>) {
         if matches!(self.when, When::AtStart | When::AtStartAndEvery(_))
             && !self.pass_unless_stopped(None, &mut stop).await
         {
@@ -153,8 +168,8 @@ impl Job {
     }
 
     /// Runs a pass. Returns false when the stop came first or cut the pass short.
-    async fn pass_unless_stopped(&self, scheduled: Option<Millis>, stop: &mut watch::Receiver<bool>) -> bool {
-        if *stop.borrow() {
+    async fn pass_unless_stopped(&self, scheduled: Option<Millis>, stop: &mut watch::Receiver<Stop>) -> bool {
+        if *stop.borrow() != Stop::No {
             return false;
         }
         tokio::select! {
@@ -255,8 +270,8 @@ async fn change(changed: &mut watch::Receiver<()>) {
 }
 
 /// Returns when the scheduler stops or is gone.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    stop.wait_for(|stopping| *stopping).await.ok();
+async fn stopped(stop: &mut watch::Receiver<Stop>) {
+    stop.wait_for(|stop| *stop == Stop::Now).await.ok();
 }
 
 /// Returns a random number from 0 to `most`; 0 where the system gives no random bytes.

@@ -12,7 +12,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::money::Usd;
-use crate::routing::ModelPattern;
+use crate::routing::{ModelPattern, bare_name};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -115,9 +115,11 @@ struct Unsaved {
 // === impl Budget ===
 
 impl Budget {
-    /// Whether it counts requests of this model.
+    /// Whether it counts requests of this model, however the client spells it: with a provider before a `/`, or without.
     pub fn counts(&self, model: &str) -> bool {
-        self.models.is_empty() || self.models.iter().any(|pattern| pattern.matches(model))
+        let names = [model, bare_name(model)];
+        self.models.is_empty()
+            || self.models.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A limited key spends only requests that the database already counts ([`Quota`]). A key without a limit is counted in
 //! memory and written later, like costs and the time of last use.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::sync::Mutex as TurnLock;
 use crate::ids::KeyId;
 use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow};
 use crate::money::Usd;
-use crate::sync::lock;
+use crate::sync::{DirtyFlag, lock};
 use crate::time::Millis;
 
 use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
@@ -56,7 +56,7 @@ pub struct KeyLive {
     last_used: AtomicI64,
     unsaved_requests: AtomicU64,
     unsaved_cost_nano: AtomicI64,
-    dirty: AtomicBool,
+    dirty: DirtyFlag,
 }
 
 /// The usage to add to the row of a key.
@@ -93,7 +93,7 @@ impl KeyLive {
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
             unsaved_requests: AtomicU64::new(0),
             unsaved_cost_nano: AtomicI64::new(0),
-            dirty: AtomicBool::new(false),
+            dirty: DirtyFlag::default(),
         }
     }
 
@@ -176,7 +176,7 @@ impl KeyLive {
 
     /// Takes the usage that is not written yet; lowers the flag first, so that later changes raise it again.
     pub fn take_delta(&self) -> KeyDelta {
-        self.dirty.store(false, Release);
+        self.dirty.lower();
         KeyDelta {
             id: self.id,
             requests: self.unsaved_requests.swap(0, AcqRel),
@@ -212,7 +212,7 @@ impl KeyLive {
     }
 
     fn raise(&self) -> bool {
-        !self.dirty.load(Acquire) && !self.dirty.swap(true, AcqRel)
+        self.dirty.raise()
     }
 }
 

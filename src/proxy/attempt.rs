@@ -37,6 +37,7 @@ use super::operation::Operation;
 use super::responses::background;
 use super::responses::id_owners::StoredAt;
 use super::session::{self, Session};
+use super::trace::record::Trace;
 use super::trace::redact;
 
 /// The status logged for a client that hung up; nginx uses the same number.
@@ -96,6 +97,7 @@ pub(super) struct Attempt {
     presented: Option<HeaderValue>,
     /// The settings at the beginning of the call.
     settings: Arc<Settings>,
+    trace: Trace,
     /// The conversation that a success binds to the channel.
     conversation: Option<Conversation>,
     /// The slots at the channel's site and on the channel; released when the attempt is settled, or dropped with it.
@@ -165,6 +167,7 @@ impl Attempt {
             admission: call.admission.clone(),
             presented: call.presented.clone(),
             settings: call.settings.clone(),
+            trace: call.trace.clone(),
             conversation: call.session.as_ref().map(Session::conversation),
             slots,
             goes_on_as: None,
@@ -379,6 +382,7 @@ impl Attempt {
 
     /// Settles the attempt whose answer broke off after the client had begun to read it, perhaps with an upstream's error.
     pub(super) fn break_off(&mut self, cause: &str, error: Option<&UpstreamError>, usage: Option<Usage>) {
+        self.trace.broke_off(cause);
         let failure = Failure::broken(cause, error);
         self.end_failed(200, cause.to_owned(), (usage, None), |attempt| {
             if failure.is_channel_fault() {

@@ -241,17 +241,38 @@ fn streams_speech(body: &[u8]) -> bool {
     json::member(text, "stream_format") == Some("\"sse\"")
 }
 
-/// Returns the query that goes upstream: everything but `key`, which is a credential, `alt`, which names the form in which
-/// Gemini clients want a stream, and a model other than the requested one.
+/// The parameters that every API of Google understands (<https://cloud.google.com/apis/docs/system-parameters>), beside
+/// those that begin with `$`: credentials, and the form of the answer, which is ours to choose. With `fields` a client could
+/// leave out the usage that it is charged by.
+const SYSTEM_PARAMETERS: [&str; 12] = [
+    "access_token",
+    "alt",
+    "callback",
+    "fields",
+    "key",
+    "oauth_token",
+    "prettyPrint",
+    "quotaUser",
+    "uploadType",
+    "upload_protocol",
+    "userIp",
+    "userProject",
+];
+
+/// Returns the query that goes upstream: everything but [`SYSTEM_PARAMETERS`] and a model other than the requested one.
 pub(super) fn forwarded_query(raw: &str) -> String {
     let mut out = String::new();
     for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
-        if !matches!(name_in(pair).as_ref(), "key" | "alt") && !names_model(pair) {
+        if !is_system_parameter(&name_in(pair)) && !names_model(pair) {
             out.push(if out.is_empty() { '?' } else { '&' });
             out.push_str(pair);
         }
     }
     out
+}
+
+fn is_system_parameter(name: &str) -> bool {
+    name.starts_with('$') || SYSTEM_PARAMETERS.contains(&name)
 }
 
 /// Returns the caller's token from the headers or the query: a header's value is shared, not copied.
@@ -305,6 +326,7 @@ mod tests {
             ("alt=sse&a=1", "?a=1"),
             ("%6bey=sk-1&a=1&b", "?a=1&b"),
             ("monkey=1", "?monkey=1"),
+            ("fields=candidates&a=1&%24alt=proto&$.xgafv=2", "?a=1"),
         ] {
             assert_eq!(forwarded_query(raw), forwarded, "{raw}");
         }

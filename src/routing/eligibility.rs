@@ -216,7 +216,10 @@ impl<'a> RouteRequest<'a> {
             return true;
         };
         let names = |model: &str| {
-            source.as_str() == model || alias_equal(source.as_str(), model) || source.matches(model)
+            source.as_str() == model
+                || source.matches(model)
+                || alias_equal(source.as_str(), model)
+                    && self.query.policy.permits_spelling(self.query.model, source.as_str())
         };
         self.stand_in(channel).is_some() || names(self.query.model) || names(self.mapped)
     }

@@ -3,6 +3,7 @@
 //! | the upstream's answer | blame | another channel |
 //! |---|---|---|
 //! | 401, 402, 403, 408, 409, 425, 429, 5xx, a redirect | the channel's | is tried |
+//! | 429 for an option that the client chose | nobody's | is tried |
 //! | a `code` or `type` in [`OF_CHANNEL`] | the channel's | is tried |
 //! | a `code` or `type` in [`OF_MODEL`] | the channel's, if it claims to have the model | is tried |
 //! | text about the channel ([`ErrorText`]) | nobody's | is tried |
@@ -238,7 +239,7 @@ pub fn should_retry(status: u16, text: &ErrorText) -> bool {
 
 /// Returns whether the credential has used up what its provider grants, so that every channel that uses it must cool.
 pub fn is_usage_limit(status: u16, text: &ErrorText) -> bool {
-    status == 429 && text.is_used_up()
+    status == 429 && text.is_used_up() && !text.is_about_option()
 }
 
 /// How long a failed channel rests.

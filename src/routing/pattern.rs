@@ -212,7 +212,8 @@ pub fn lower_case(name: &str) -> Cow<'_, str> {
     if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
 }
 
-fn bare_name(model: &str) -> &str {
+/// Returns the name without what stands before its last `/`, such as a provider.
+pub fn bare_name(model: &str) -> &str {
     let model = model.trim();
     let slash = model.bytes().rposition(|byte| byte == b'/');
     slash.map(|at| &model[at + 1..]).filter(|name| !name.is_empty()).unwrap_or(model)

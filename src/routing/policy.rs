@@ -41,6 +41,17 @@ impl Policy {
         self.supported_models.iter().any(|pattern| pattern.matches(model))
     }
 
+    /// Returns whether a channel whose model is spelled `source` may serve a request for `model`, of which both are
+    /// spellings. What stands before the last `/` is the client's choice: `gpt-4o*` also matches `gpt-4o/gpt-5-pro`, and
+    /// must not permit `gpt-5-pro`.
+    pub(super) fn permits_spelling(&self, model: &str, source: &str) -> bool {
+        let mut matching = self.supported_models.iter().filter(|pattern| pattern.matches(model)).peekable();
+        !model.contains('/')
+            || matching.peek().is_none()
+            || matching.any(|pattern| pattern.as_str().contains('/'))
+            || self.supports(source)
+    }
+
     /// Returns the only routes that a look-up of this model may use; `None` when it may use all.
     pub(super) fn routes_for(&self, model: &str) -> Option<&[RouteId]> {
         (!self.allowed_route_ids.is_empty() && !self.supports(model))

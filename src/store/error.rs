@@ -65,6 +65,10 @@ pub const UNREACHABLE: &str = "The database of this service cannot be reached: c
                                reached from here. Before sending a change again, check whether it was stored; model \
                                calls are served meanwhile";
 
+/// The message to clients when the writer thread has ended.
+pub const WRITER_ENDED: &str = "The part of this service that stores changes has ended by a fault: nothing is stored any \
+                                more. Restart the service, and report what its log says";
+
 /// A condition that keeps changes from being stored while the service goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
@@ -72,6 +76,8 @@ pub enum Trouble {
     Full,
     /// The database server did not answer when it was last asked.
     Unreachable,
+    /// The thread that makes changes has ended by a fault of its own.
+    WriterEnded,
 }
 
 impl Trouble {
@@ -79,6 +85,7 @@ impl Trouble {
         match self {
             Self::Full => "full",
             Self::Unreachable => "unreachable",
+            Self::WriterEnded => "ended",
         }
     }
 
@@ -87,6 +94,7 @@ impl Trouble {
         match self {
             Self::Full => FULL,
             Self::Unreachable => UNREACHABLE,
+            Self::WriterEnded => WRITER_ENDED,
         }
     }
 

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::sql::{Statement, Value};
-use super::{Result, Store, budgets};
+use super::{Error, Result, Store, budgets};
 use crate::ids::KeyId;
 use crate::keys::{BudgetLive, KeyLive, Quota};
 use crate::time::{Millis, now_ms};
@@ -60,7 +60,8 @@ async fn top_up(store: &Store, quota: &Quota, max: i64, counter: &Counter<'_>) -
     Ok(quota.block() > 0)
 }
 
-/// Returns reserved requests that were not spent. The caller must hold the key's turn.
+/// Returns reserved requests that were not spent. The caller must hold the key's turn. If it is not known whether they
+/// were returned, they count as spent: others may spend them now.
 pub async fn give_back(store: &Store, live: &KeyLive) -> Result<()> {
     let budgets = live.budgets();
     let windows: Vec<_> = budgets.iter().map(|budget| (budget.requests(), budget.scope.as_str())).collect();
@@ -78,8 +79,10 @@ pub async fn give_back(store: &Store, live: &KeyLive) -> Result<()> {
         return Ok(());
     }
     let given = store.batch(unspent.iter().map(|(_, _, statement)| statement.clone()).collect());
-    given.await.map(drop).inspect_err(|_| {
-        unspent.iter().for_each(|(quota, count, _)| quota.grant(*count, now_ms()));
+    given.await.map(drop).inspect_err(|error| {
+        if !matches!(error, Error::Unreachable(_)) {
+            unspent.iter().for_each(|(quota, count, _)| quota.grant(*count, now_ms()));
+        }
     })
 }
 

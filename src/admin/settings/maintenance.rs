@@ -56,12 +56,6 @@ pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Respons
     admin.core.store.flush().await;
     let now = now_ms();
     let deleted = proxy_logs::prune(&admin.core.store, now + 1).await?;
-    for channel in admin.core.snapshot.load().channels() {
-        channel.live.restore(ChannelTotals::default());
-        if let UnitRole::Whole { members, .. } = &channel.unit {
-            members.iter().for_each(|member| member.live.restore(ChannelTotals::default()));
-        }
-    }
     let event = NewEvent {
         kind: "status",
         title: "Usage cleared".to_owned(),
@@ -73,6 +67,12 @@ pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Respons
     let mut statements = stats::forget_usage(&admin.core.store, now);
     statements.push(event.insert(now));
     admin.core.store.batch(statements).await?;
+    for channel in admin.core.snapshot.load().channels() {
+        channel.live.restore(ChannelTotals::default());
+        if let UnitRole::Whole { members, .. } = &channel.unit {
+            members.iter().for_each(|member| member.live.restore(ChannelTotals::default()));
+        }
+    }
     admin.stats.clear();
     admin.core.publish().await?;
     let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });

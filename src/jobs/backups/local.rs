@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::task::block_in_place;
+
 use crate::backup::{self, BackupScope};
 use crate::config::BackupRules;
 use crate::jobs::Jobs;
@@ -55,17 +57,18 @@ async fn write(jobs: &Arc<Jobs>) -> Result<PathBuf, String> {
     let file = create(&rules.dir, &part).map_err(failed)?;
     let written = match &rules.passphrase {
         None => backup::export(&jobs.core, BackupScope::All, file).await,
-        Some(passphrase) => match backup::sealed::Sealing::new(file, passphrase) {
+        // The derivation of the key, and the disk, take long.
+        Some(passphrase) => match block_in_place(|| backup::sealed::Sealing::new(file, passphrase)) {
             Ok(sealing) => match backup::export(&jobs.core, BackupScope::All, sealing).await {
-                Ok(sealing) => sealing.finish().map_err(Into::into),
+                Ok(sealing) => block_in_place(|| sealing.finish()).map_err(Into::into),
                 Err(error) => Err(error),
             },
             Err(error) => Err(error.into()),
         },
     };
-    let kept = written
-        .map_err(|error| error.to_string())
-        .and_then(|file| file.sync_all().and_then(|()| fs::rename(&part, &path)).map_err(failed));
+    let kept = written.map_err(|error| error.to_string()).and_then(|file| {
+        block_in_place(|| file.sync_all()).and_then(|()| fs::rename(&part, &path)).map_err(failed)
+    });
     if let Err(error) = kept {
         let _ = fs::remove_file(&part);
         return Err(error);

@@ -164,7 +164,15 @@ async fn probe_models(
             }
         }
         let Some(ended) = running.join_next().await else { break };
-        let Ok(Some((target, probed))) = ended else { continue };
+        let (target, probed) = match ended {
+            Ok(Some(probed)) => probed,
+            Ok(None) => return Err(store::Error::Superseded),
+            Err(panic) => {
+                log::error!("a model probe panicked: {panic}");
+                result.inconclusive += 1;
+                continue;
+            }
+        };
         is_overloaded |= probed.is_overloaded;
         probes.note(account.id, target.name(), probed.is_overloaded);
         result.take(&core.store, account.id, &target, probed).await?;

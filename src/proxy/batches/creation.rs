@@ -81,7 +81,7 @@ impl NewBatch {
         let made = proxy.core.background.run_to_completion("the creation of a batch", made).await;
         match made {
             Ok(made) => made.map(ClientAnswer::from),
-            Err(why) => Err(Failure::local(why)),
+            Err(why) => Err(Failure::local(why.to_string())),
         }
     }
 

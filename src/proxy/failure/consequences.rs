@@ -100,6 +100,9 @@ impl Failure {
             Kind::InBody => failure::status_named(names.clone()).unwrap_or(200),
             _ => self.status,
         };
+        if status == 429 && self.words.is_about_option() {
+            return Blame::Nobody;
+        }
         failure::blame(status, names)
     }
 

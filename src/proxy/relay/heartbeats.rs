@@ -19,6 +19,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::time::Instant;
 
+use crate::background;
 use crate::dialect::Dialect;
 use crate::dialect::errors;
 use crate::http::body::Truncated;
@@ -54,7 +55,14 @@ impl BeforeAnswer {
         self,
         answering: impl Future<Output = Response> + Send + 'static,
     ) -> Response {
-        let mut answering: Answering = Box::pin(answering);
+        let shape = self.shape;
+        // Later the response may be under way, where a panic would only end the connection.
+        let mut answering: Answering = Box::pin(async move {
+            background::catch_panic(answering).await.unwrap_or_else(|panic| {
+                log::error!("a request [{}] panicked: {panic}", shape.id.as_str());
+                shape.refuse(500, "Internal error", None, None)
+            })
+        });
         let until = Instant::now() + self.first;
         let in_time = poll_fn(|context| {
             if let Poll::Ready(response) = answering.as_mut().poll(context) {
@@ -65,7 +73,6 @@ impl BeforeAnswer {
         if let Some(response) = in_time.await {
             return response;
         }
-        let shape = self.shape;
         let state = State::Waiting { answering, until };
         let mut response = Response::new(ResponseBody::stream(LateAnswer { rules: self, state }));
         headers::event_stream(response.headers_mut());

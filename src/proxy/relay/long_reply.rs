@@ -1,5 +1,5 @@
 //! A complete answer that is too long to be held, or that cannot be judged: it passes as it comes, and its usage is read
-//! from its end.
+//! from its end, or was read from its beginning.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,7 +7,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::dialect::{Dialect, usage};
+use crate::dialect::Dialect;
+use crate::dialect::usage::{self, Usage};
 use crate::http::body::Truncated;
 
 use super::unread::UnreadBytes;
@@ -18,6 +19,8 @@ use crate::proxy::tail::Tail;
 pub(in crate::proxy) struct LongReply {
     /// The dialect in which the answer's end tells its usage; `None` where it tells none.
     dialect: Option<Dialect>,
+    /// The usage that the beginning tells.
+    told: Option<Usage>,
     bytes: UnreadBytes,
     tail: Tail,
     attempt: Box<Attempt>,
@@ -25,12 +28,13 @@ pub(in crate::proxy) struct LongReply {
 
 impl LongReply {
     pub(in crate::proxy) fn new(dialect: Option<Dialect>, bytes: UnreadBytes, attempt: Box<Attempt>) -> Self {
-        Self { dialect, bytes, tail: Tail::default(), attempt }
+        let told = dialect.and_then(|dialect| usage::of_head(dialect, bytes.held()));
+        Self { dialect, told, bytes, tail: Tail::default(), attempt }
     }
 
     fn settle(&mut self) {
         let usage = self.dialect.and_then(|dialect| usage::of_tail(dialect, self.tail.bytes()));
-        self.attempt.succeed(usage);
+        self.attempt.succeed(usage.or(self.told));
     }
 }
 

@@ -33,6 +33,11 @@ impl UnreadBytes {
         Self { held, upstream: Some(upstream), left: length, silence: SilenceTimer::new(idle) }
     }
 
+    /// Returns the bytes that were read already and are still to be sent.
+    pub(in crate::proxy) fn held(&self) -> &[u8] {
+        self.held.as_deref().unwrap_or_default()
+    }
+
     /// Returns the next bytes; `None` at the end, or the reason for a break, after which nothing comes.
     pub(in crate::proxy) fn poll_next(
         &mut self,

@@ -51,6 +51,8 @@ struct Draft {
     tried: Vec<serde_json::Value>,
     attempts: Vec<Exchange>,
     answer: CapturedBody,
+    /// Whether the answer broke off after the client had begun to read it.
+    is_broken: bool,
 }
 
 /// One request to an upstream, with its answer.
@@ -187,6 +189,13 @@ impl Trace {
         }
     }
 
+    /// Records that the answer broke off after the client had begun to read it.
+    pub(in crate::proxy) fn broke_off(&self, cause: &str) {
+        let Some(recording) = &self.0 else { return };
+        self.channel_failed(cause);
+        recording.draft().is_broken = true;
+    }
+
     /// Records the answer for the client, and captures its body.
     pub(in crate::proxy) fn response_sent(self, mut response: Response) -> Response {
         let Some(recording) = self.0 else { return response };
@@ -232,7 +241,7 @@ impl Drop for Recording {
 impl Draft {
     /// Builds the redacted trace as it is stored.
     fn finish(self, rules: &TraceRules) -> DebugTrace {
-        let Self { mut trace, secrets, request, tried, attempts, answer } = self;
+        let Self { mut trace, secrets, request, tried, attempts, answer, is_broken: _ } = self;
         let most = rules.max_body_bytes;
         trace.request_body_json = rules.bodies.then(|| secrets.body(&request, request.len(), most));
         trace.decision_summary_json = Some(secrets.text(&json!({ "tried": tried }).to_string()));
@@ -290,8 +299,9 @@ struct CapturedStream {
 
 impl CapturedStream {
     fn ended(&self) {
-        if self.is_success {
-            self.recording.draft().trace.final_status = Some("success");
+        let mut draft = self.recording.draft();
+        if self.is_success && !draft.is_broken {
+            draft.trace.final_status = Some("success");
         }
     }
 }

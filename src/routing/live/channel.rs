@@ -7,6 +7,7 @@ use super::{advance, stamp};
 use crate::ids::{ChannelId, MemberId};
 use crate::money::Usd;
 use crate::routing::failure::SET_BACK;
+use crate::sync::DirtyFlag;
 use crate::time::Millis;
 
 /// The owner of a set of counters.
@@ -54,7 +55,7 @@ pub struct ChannelLive {
     unsaved_cost_nano: AtomicI64,
     unsaved_cache_input: AtomicU64,
     unsaved_cache_read: AtomicU64,
-    dirty: AtomicBool,
+    dirty: DirtyFlag,
 }
 
 /// A channel's counters and rest, as the store keeps them.
@@ -192,7 +193,7 @@ impl ChannelLive {
             unsaved_cost_nano: AtomicI64::new(0),
             unsaved_cache_input: AtomicU64::new(0),
             unsaved_cache_read: AtomicU64::new(0),
-            dirty: AtomicBool::new(false),
+            dirty: DirtyFlag::default(),
         };
         live.restore(totals);
         live
@@ -386,7 +387,7 @@ impl ChannelLive {
 
     /// Returns what has to be written now, and marks it as saved.
     pub fn take_delta(&self) -> ChannelDelta {
-        self.dirty.store(false, SeqCst);
+        self.dirty.lower();
         let is_rest_changed = self.rest_unsaved.swap(false, SeqCst);
         let totals = self.totals();
         ChannelDelta {
@@ -500,7 +501,7 @@ impl ChannelLive {
     }
 
     fn mark_dirty(&self) -> bool {
-        !self.dirty.swap(true, SeqCst)
+        self.dirty.raise()
     }
 }
 

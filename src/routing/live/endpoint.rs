@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::{StoredRest, advance, stamp};
 use crate::ids::EndpointId;
-use crate::sync::lock;
+use crate::sync::{DirtyFlag, lock};
 use crate::time::Millis;
 
 /// The health of one address in a site's endpoint pool.
@@ -25,7 +25,7 @@ pub struct EndpointLive {
     is_troubled: AtomicBool,
     /// Locked only by failures, clearing successes and the writer, never by the choice of an endpoint.
     last_failure_reason: Mutex<Option<String>>,
-    dirty: AtomicBool,
+    dirty: DirtyFlag,
 }
 
 /// An endpoint's state as the store keeps it.
@@ -58,7 +58,7 @@ impl EndpointLive {
                 state.cooldown_until.is_some() || state.last_failure_reason.is_some(),
             ),
             last_failure_reason: Mutex::new(state.last_failure_reason),
-            dirty: AtomicBool::new(false),
+            dirty: DirtyFlag::default(),
         }
     }
 
@@ -128,7 +128,7 @@ impl EndpointLive {
 
     /// Lowers the dirty flag and returns the state to write.
     pub fn take_state(&self) -> EndpointState {
-        self.dirty.store(false, SeqCst);
+        self.dirty.lower();
         let is_rest_changed = self.rest_unsaved.swap(false, Relaxed);
         EndpointState { is_rest_changed, ..self.state() }
     }
@@ -148,7 +148,7 @@ impl EndpointLive {
     /// Raises the dirty flag again; also called by a writer whose batch failed.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn mark_dirty(&self) -> bool {
-        self.id.is_some() && !self.dirty.swap(true, SeqCst)
+        self.id.is_some() && self.dirty.raise()
     }
 
     pub fn cooldown_until(&self) -> Option<Millis> {

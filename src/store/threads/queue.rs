@@ -243,6 +243,12 @@ impl Queue {
         *lock(&self.trouble)
     }
 
+    /// Records that the writer thread has ended by a panic.
+    pub(in crate::store) fn note_ended_writer(&self) {
+        log::error!("{}", Trouble::WriterEnded.message());
+        *lock(&self.trouble) = Some(Trouble::WriterEnded);
+    }
+
     /// Records the outcome of a change, and logs when trouble begins and when it is over.
     pub(in crate::store) fn note<T>(&self, outcome: &Result<T>) {
         let Some(now) = Trouble::of(outcome) else { return };
@@ -264,6 +270,8 @@ impl Queue {
                 );
             }
             None => log::info!("changes are stored again"),
+            // Told by `note_ended_writer`; no outcome shows it.
+            Some(Trouble::WriterEnded) => {}
         }
     }
 

@@ -38,6 +38,15 @@ struct ReadRequest {
     reply: oneshot::Sender<Result<Vec<Row>>>,
 }
 
+/// Counts a thread until it ends, even by a panic.
+struct RunningReader<'a>(&'a Readers);
+
+impl Drop for RunningReader<'_> {
+    fn drop(&mut self) {
+        self.0.state().threads -= 1;
+    }
+}
+
 impl Readers {
     pub(in crate::store) fn new(open: Opener) -> Arc<Self> {
         Arc::new(Self { open, state: Mutex::default(), wake: Condvar::new() })
@@ -63,7 +72,7 @@ impl Readers {
         }
         state.waiting.push_back(ReadRequest { sql, args, reply });
         if state.threads == 0 {
-            self.spawn_reader(state)?;
+            self.spawn_reader(state).inspect_err(|_| drop(self.state().waiting.pop_back()))?;
         } else {
             drop(state);
             self.wake.notify_one();
@@ -107,6 +116,7 @@ impl Readers {
     }
 
     fn serve(&self) {
+        let _running = RunningReader(self);
         lower_priority_slightly();
         let mut connection: Option<Box<dyn Connection>> = None;
         while let Some(request) = self.next() {
@@ -128,7 +138,6 @@ impl Readers {
                 return Some(request);
             }
             if state.closed {
-                state.threads -= 1;
                 return None;
             }
             state.idle += 1;
@@ -137,7 +146,6 @@ impl Readers {
             state = woken;
             state.idle -= 1;
             if timeout.timed_out() && state.waiting.is_empty() {
-                state.threads -= 1;
                 return None;
             }
         }

@@ -44,6 +44,9 @@ struct Gone(Arc<Queue>);
 
 impl Drop for Gone {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.note_ended_writer();
+        }
         let mut state = self.0.state();
         state.stop = true;
         state.closed = true;

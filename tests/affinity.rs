@@ -148,6 +148,34 @@ fn who_goes_on_from_a_stored_answer_comes_back_to_its_channel() {
     }
 }
 
+/// Only the upstream of one account has the answer: elsewhere the request would be answered without what came before.
+#[test]
+fn who_goes_on_from_a_stored_answer_is_sent_nowhere_else() {
+    let pair = Pair::start();
+    let ask = |more: &Value| {
+        let mut body = json!({"model": MODEL, "input": "And then?"});
+        body.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+        pair.gateway.client().send(Request::post(RESPONSES).json(&body))
+    };
+    let id = ask(&json!({})).expect(200)["id"].clone();
+    let mut conversation = json!({"conversation": "conv_1"});
+    ask(&conversation).expect(200);
+    assert_eq!((count(&pair.first), count(&pair.second)), (2, 0));
+    // It fails, and then rests.
+    pair.first.answer_once(RESPONSES, Reply::error(500, "boom"));
+    ask(&json!({"previous_response_id": id})).expect(500);
+    let resting = ask(&json!({"previous_response_id": id}));
+    assert!(resting.status == 200 || resting.header("retry-after").is_some(), "{resting:?}");
+    set_status(&pair.gateway, "first", "disabled");
+    let error = ask(&json!({"previous_response_id": id})).expect(400);
+    assert_eq!(error["error"]["code"], "previous_response_not_found");
+    conversation["input"] = json!("Go on");
+    assert_eq!(ask(&conversation).expect(400)["error"]["param"], "conversation");
+    assert_eq!(count(&pair.second), 0);
+    ask(&json!({})).expect(200);
+    assert_eq!(count(&pair.second), 1);
+}
+
 #[test]
 fn a_thread_comes_back_to_the_channel_that_keeps_it() {
     for streamed in [false, true] {

@@ -10,14 +10,15 @@ use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 use tokio::task::block_in_place;
 
-use crate::dialect::envelope::{self, Envelope, EnvelopeError};
+use crate::core::Core;
+use crate::dialect::envelope::{self, Envelope, EnvelopeError, Thread};
 use crate::dialect::estimate::estimate_tokens_by_size;
 use crate::dialect::json;
 use crate::dialect::{Dialect, chat};
 use crate::error_words::echo::Echo;
 use crate::http::Request;
 use crate::http::timer::ReusableTimer;
-use crate::ids::KeyId;
+use crate::ids::{ChannelOrMember, KeyId};
 use crate::limits::HeldMemory;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
@@ -31,6 +32,7 @@ use super::form_body;
 use super::key::quota::Admission;
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
+use super::responses::owners::KeptAt;
 use super::session::Session;
 use super::trace::record::Trace;
 
@@ -86,6 +88,8 @@ pub(super) struct Call {
     pub(super) estimated_input: Option<u64>,
     /// The name of the member that refers to an earlier answer or conversation whose owner is not known.
     pub(super) unknown_history: Option<&'static str>,
+    /// What the call goes on from, where one account's upstream keeps it.
+    pub(super) kept_at: Option<KeptAt>,
     /// The answer stored here that the call goes on from: the body has it in full, and no longer names it.
     pub(super) previous: Option<String>,
     /// The conversation kept by the upstream that the call goes on in.
@@ -197,6 +201,7 @@ impl Call {
             asks_for_usage,
             estimated_input,
             unknown_history: None,
+            kept_at: None,
             previous: None,
             conversation: None,
             call_signatures: proxy.call_signatures.clone(),
@@ -204,6 +209,12 @@ impl Call {
             timer: head.timer,
             has_renewed: AtomicBool::new(false),
         }))
+    }
+
+    /// Returns the channel whose upstream keeps the thread of messages that the call goes on in; `None` where it is not known.
+    pub(super) fn kept_thread(&self, core: &Core) -> Option<ChannelOrMember> {
+        let session = self.session.as_ref().filter(|_| self.envelope.thread == Thread::Continued)?;
+        session.answers_channel(core)
     }
 
     /// Returns what kind of work an upstream does for the call, which decides where it may be sent again.

@@ -211,8 +211,14 @@ fn choose(
     };
     let dialect = call.shape.dialect;
     let forced = call.caller.forced_channel;
+    let thread = call.kept_thread(&proxy.core);
+    let knows_the_history = |channel: &Channel| {
+        thread.is_none_or(|only| only == channel.key())
+            && call.kept_at.as_ref().is_none_or(|kept| kept.account == channel.account.id)
+    };
     let offers = |channel: &Channel| {
         forced.is_none_or(|only| only == channel.id)
+            && knows_the_history(channel)
             && is_served(channel.account.site.platform, dialect, call.operation)
             && may_take(channel)
     };

@@ -42,7 +42,7 @@ use super::realtime::Opening;
 use super::relay::heartbeats::BeforeAnswer;
 use super::relay::{own_usage, renamed};
 use super::reply::{ErrorShape, forbid_retry};
-use super::responses::previous;
+use super::responses::{owners, previous};
 use super::retry::dialect_order::is_served;
 use super::trace::choice::trace_of;
 
@@ -265,6 +265,9 @@ fn unserved(
         let message =
             format!("Model {model} has no {what} here: none of the sites that serve it offers that call");
         return call.shape.refuse(404, &message, None, Some("model"));
+    }
+    if let (None, None, Some(kept)) = (&last, earliest_cooldown, &call.kept_at) {
+        return owners::not_found(call.shape, kept.member, &kept.id);
     }
     alerts::unserved(core, call, last.as_deref());
     match last {

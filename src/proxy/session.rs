@@ -23,6 +23,8 @@ use super::client::{Client, Family};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Session {
     conversation: Conversation,
+    /// Whether an answer names it, from which the request goes on.
+    is_of_answer: bool,
 }
 
 impl Session {
@@ -39,7 +41,7 @@ impl Session {
         let name = name(client, envelope).or(otherwise)?;
         settings.sticky_ttl?;
         let known_by = KnownBy::session(key_id, client.family, path, &envelope.model, name);
-        Some(Self { conversation: core.affinity.conversation(known_by) })
+        Some(Self { conversation: core.affinity.conversation(known_by), is_of_answer: false })
     }
 
     /// Finds the conversation of a request that goes on from an answer whose channel is known.
@@ -59,7 +61,7 @@ impl Session {
             false => json::member(body, "previous_response_id")?,
         };
         let id = json::string(id)?;
-        let session = Self { conversation: opened_by(core, key_id, &id) };
+        let session = Self { conversation: opened_by(core, key_id, &id), is_of_answer: true };
         session.channel(core).map(|_| session)
     }
 
@@ -70,6 +72,11 @@ impl Session {
     /// Returns the channel that served the conversation last.
     pub(super) fn channel(&self, core: &Core) -> Option<ChannelOrMember> {
         core.affinity.lookup(self.conversation, now_ms())
+    }
+
+    /// Returns the channel that gave the answer from which the request goes on.
+    pub(super) fn answers_channel(&self, core: &Core) -> Option<ChannelOrMember> {
+        self.is_of_answer.then(|| self.channel(core))?
     }
 }
 

@@ -172,12 +172,7 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Respo
         return Err(unknown(shape, id));
     }
     let found = responses::find(store, &owner, id).await.map_err(unreadable)?;
-    let at = |found: responses::ResponsePlace| StoredAt {
-        account: found.account_id,
-        token: found.token_id,
-        model: found.model_requested.map(Arc::from),
-    };
-    found.map(|found| ResponseLocation::At(at(found))).ok_or_else(|| unknown(shape, id))
+    found.map(|found| ResponseLocation::At(found.into())).ok_or_else(|| unknown(shape, id))
 }
 
 /// Asks the account that has the response.

@@ -8,6 +8,7 @@ use foldhash::quality::RandomState;
 
 use crate::fast_map::FastMap;
 use crate::ids::{AccountId, KeyId, TokenId};
+use crate::store::responses::ResponsePlace;
 use crate::sync::lock;
 
 /// The maximum number of ids in memory.
@@ -28,6 +29,13 @@ pub(in crate::proxy) struct StoredAt {
     pub(in crate::proxy) token: Option<TokenId>,
     /// The model's name as the client requested it; `None` where that is no longer known.
     pub(in crate::proxy) model: Option<Arc<str>>,
+}
+
+impl From<ResponsePlace> for StoredAt {
+    fn from(place: ResponsePlace) -> Self {
+        let ResponsePlace { account_id, token_id, model_requested } = place;
+        Self { account: account_id, token: token_id, model: model_requested.map(Arc::from) }
+    }
 }
 
 struct IdRecord {

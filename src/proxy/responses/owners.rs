@@ -11,9 +11,10 @@
 use crate::core::Core;
 use crate::dialect::json;
 use crate::http::Response;
-use crate::ids::KeyId;
+use crate::ids::{AccountId, KeyId};
 use crate::proxy::Proxy;
 use crate::routing::Channel;
+use crate::store;
 use crate::store::background_responses::InBackground;
 use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID, StoredResponse};
@@ -21,6 +22,15 @@ use crate::time::now_ms;
 
 use super::id_owners::{IdOwner, StoredAt};
 use crate::proxy::call::Call;
+use crate::proxy::reply::ErrorShape;
+
+/// What a call goes on from, where its key was given it: the upstream of one account alone knows it.
+pub(in crate::proxy) struct KeptAt {
+    pub(in crate::proxy) account: AccountId,
+    /// The member of the request that names it.
+    pub(in crate::proxy) member: &'static str,
+    pub(in crate::proxy) id: String,
+}
 
 const PREVIOUS: &str = "previous_response_id";
 const CONVERSATION: &str = "conversation";
@@ -111,16 +121,12 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
         None => stored_holder(proxy, call, &id).await?,
     };
     match holder {
-        Some(holder) if holder == IdOwner::Key(call.key_id) => Ok(()),
-        Some(_) => {
-            let shown: String = id.chars().take(MAX_ID).collect();
-            let (what, code) = match member {
-                PREVIOUS => ("Previous response", Some("previous_response_not_found")),
-                _ => ("Conversation", None),
-            };
-            let message = format!("{what} with id '{shown}' not found.");
-            Err(call.shape.refuse(400, &message, code, Some(member)))
+        Some(holder) if holder == IdOwner::Key(call.key_id) => {
+            let kept_at = kept_at(proxy, call, &id).await?;
+            call.kept_at = call.kept_at.take().or(kept_at.map(|account| KeptAt { account, member, id }));
+            Ok(())
         }
+        Some(_) => Err(not_found(call.shape, member, &id)),
         None => {
             call.unknown_history.get_or_insert(member);
             Ok(())
@@ -128,11 +134,41 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
     }
 }
 
+/// Returns the account whose upstream keeps the answer or conversation with this id, which belongs to the call's key.
+async fn kept_at(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<AccountId>, Response> {
+    if let Some(place) = proxy.response_owners.place(id, call.key_id) {
+        return Ok(Some(place.account));
+    }
+    if id.len() > MAX_ID {
+        return Ok(None);
+    }
+    let found = responses::find(&proxy.core.store, &Owner::of_key(call.key_id), id).await;
+    let found = found.map_err(|error| unreadable(call, &error))?;
+    Ok(found.map(|place| {
+        let account = place.account_id;
+        proxy.response_owners.give(id, IdOwner::Key(call.key_id), Some(StoredAt::from(place)));
+        account
+    }))
+}
+
+/// Builds the refusal of a request that goes on from something that cannot be reached: clients recover by sending the whole
+/// conversation.
+pub(in crate::proxy) fn not_found(shape: ErrorShape, member: &'static str, id: &str) -> Response {
+    let shown: String = id.chars().take(MAX_ID).collect();
+    let (what, code) = match member {
+        PREVIOUS => ("Previous response", Some("previous_response_not_found")),
+        _ => ("Conversation", None),
+    };
+    shape.refuse(400, &format!("{what} with id '{shown}' not found."), code, Some(member))
+}
+
+fn unreadable(call: &Call, error: &store::Error) -> Response {
+    log::error!("the owner of a response could not be looked up: {error}");
+    call.shape.refuse(503, "The previous response could not be looked up", None, None)
+}
+
 async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<IdOwner>, Response> {
-    let owners = responses::owners(&proxy.core.store, id).await.map_err(|error| {
-        log::error!("the owner of a response could not be looked up: {error}");
-        call.shape.refuse(503, "The previous response could not be looked up", None, None)
-    })?;
+    let owners = responses::owners(&proxy.core.store, id).await.map_err(|error| unreadable(call, &error))?;
     let own = Owner::of_key(call.key_id);
     let holder = match owners.as_slice() {
         [] => return Ok(None),

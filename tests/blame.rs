@@ -38,6 +38,7 @@ fn words_of_a_refusal_lead_to_another_channel_and_rest_none() {
         (400, "Unsupported legacy protocol"),
         (422, "upstream: connection timed out"),
         (429, "Extra usage is required for long context requests."),
+        (403, "You do not have permission to access the File abc or it may not exist."),
     ] {
         let pair = Pair::start();
         pair.first.answer_once(CHAT, Reply::error(status, message));

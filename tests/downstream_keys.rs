@@ -149,6 +149,7 @@ fn no_other_model_comes_in_beside_the_one_that_is_allowed() {
         (r#""fallbacks":{"model":"dear"}"#, 403),
         (r#""Models":["dear"]"#, 403),
         (r#""models":"dear""#, 403),
+        (r#""context_window_fallbacks":[{"dear":["dear"]}]"#, 403),
         (r#""models":["\ud800","dear"]"#, 403),
         (r#""models":[{"id":"dear"}]"#, 403),
         (r#""models":null"#, 200),

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::Dialect;
 use super::edit::edit;
+use super::envelope::other_models;
 use super::json;
 use super::usage::{self, Usage};
 
@@ -216,7 +217,9 @@ impl BatchRequests {
     /// Adds one request; the error says what is wrong with it.
     fn take(&mut self, body: &str, at: usize, most: usize) -> Result<(), String> {
         let mut named = Vec::new();
+        let mut others = None;
         json::members(body, |member| {
+            others = others.or(other_models(&member.key).filter(|_| member.value != "null"));
             if member.key.eq_ignore_ascii_case("model") {
                 named.push((member.at, member.value));
             }
@@ -224,6 +227,9 @@ impl BatchRequests {
         .map_err(|_| "it is not a JSON object".to_owned())?;
         if named.is_empty() {
             return Err("model is required".to_owned());
+        }
+        if let Some(others) = others {
+            return Err(format!("{others} is not allowed: all requests of a batch must name one model"));
         }
         for (offset, value) in named {
             let model = json::string(value).filter(|model| !model.trim().is_empty());
@@ -345,6 +351,7 @@ mod tests {
                 "Line 1 of the input file: body or url is given twice",
             ),
             (line(" "), "Line 1 of the input file: model must be a non-empty string"),
+            (line("a").replace("\"x\":", "\"Models\":"), "Line 1 of the input file: models is not allowed"),
             (
                 line("a").replacen("{\"", &format!("{{\"x\":\r{}\r,\"", line("b")), 1),
                 "Line 1 of the input file: it contains a carriage return",

@@ -214,7 +214,13 @@ const MAX_ALSO: usize = 32;
 const MAX_ALSO_BYTES: usize = MAX_ALSO * MAX_MODEL_BYTES;
 
 /// Members that name models which may serve the request in place of its own; some sites accept any letter case.
-const ALSO: [&str; 2] = ["models", "fallbacks"];
+const ALSO: [&str; 4] = ["models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"];
+
+/// Returns the member of [`ALSO`] with this name, in any letter case. In a form, a list's name may end in `[]`.
+pub fn other_models(name: &str) -> Option<&'static str> {
+    let name = name.strip_suffix("[]").unwrap_or(name);
+    ALSO.into_iter().find(|other| other.eq_ignore_ascii_case(name))
+}
 
 /// Members that routing decides by. They must be unambiguous: parsers differ on which of two such members counts, and
 /// some accept a name in any letter case.
@@ -275,8 +281,7 @@ impl<'a> EnvelopeReader<'a> {
                 said.user = json::member(value, "user_id").and_then(hint);
             }
             key => {
-                let also = ALSO.into_iter().find(|name| name.eq_ignore_ascii_case(key));
-                self.also.extend(also.map(|name| (name, value)));
+                self.also.extend(other_models(key).map(|name| (name, value)));
             }
         }
     }

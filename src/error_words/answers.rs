@@ -185,9 +185,14 @@ const BUSY: &[&str] = &["429", "timed out", "first byte timeout"];
 const USED_UP: &[&str] =
     &["usage_limit_reached", "quota exceeded", "insufficient_quota", "exceeded your current quota"];
 
-/// Phrases of a 429 that refuses what one request asks for beyond the usual, and says nothing of other requests: a context of
-/// a million tokens at Anthropic, OpenAI's flex processing (its code).
-const OPTION: &[&str] = &["extra usage is required for long context", "resource_unavailable"];
+/// Phrases of a 403 or 429 that refuses what one request asks for or refers to, and says nothing of other requests: a context
+/// of a million tokens at Anthropic, OpenAI's flex processing (its code), a file or cache of another project at Google.
+const OPTION: &[&str] = &[
+    "extra usage is required for long context",
+    "resource_unavailable",
+    "permission to access the file",
+    "cachedcontent not found",
+];
 
 /// The words of a failure, ready to be classified.
 #[derive(Debug, Default)]
@@ -349,7 +354,7 @@ impl ErrorText {
         self.says(TOO_MUCH) || self.says(LIMIT)
     }
 
-    /// Returns whether a 429 refuses an option that the client chose, even in words of the client.
+    /// Returns whether a 403 or 429 refuses something that the client chose, even in words of the client.
     pub fn is_about_option(&self) -> bool {
         has(&self.text, OPTION)
     }

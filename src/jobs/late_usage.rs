@@ -110,11 +110,13 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         }
     }
     measure(core, &booked.row.model, booked.channel, [booked.tokens, tokens], more_cost);
+    let now = now_ms();
     let charge = Charge {
         cost: more_cost,
         tokens: more_tokens,
-        began: booked.row.created_at,
-        now: now_ms(),
+        // What was made in the background may end long after the windows in which it began.
+        began: if is_claimed { now } else { booked.row.created_at },
+        now,
         ticks: monotonic_ms(),
     };
     if let Some(key) = booked.key.filter(|_| more_cost != Usd::ZERO || more_tokens != 0) {

@@ -244,7 +244,9 @@ impl Delivery<'_> {
             true => conversions.read_through(length, words).await,
             false => conversions.answer(length).await.convert(words),
         };
-        if other_words.is_some() && recovery.leaves_out(cache_key::MEMBER) {
+        // A key that the client chose may be refused for itself; ours is one that every site of this kind takes.
+        let is_own_key = format != call.shape.dialect && !call.envelope.has_continuation;
+        if other_words.is_some() && is_own_key && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }
         next(RefusedRequest {

@@ -315,8 +315,9 @@ impl Attempt {
         let usage = usage.filter(|_| goes_on_as.is_none());
         self.note_usage(&mut row, usage);
         let is_later = goes_on_as.is_some() || self.is_booked_later;
-        let bill = match is_later {
-            true => cost::pending_bill(),
+        // A count of tokens costs nothing, whatever a call of the model costs.
+        let bill = match is_later || self.is_extra {
+            true => cost::empty_bill(),
             false => cost::bill(&self.channel, &row, usage.as_ref()),
         };
         row.estimated_cost = bill.cost;
@@ -347,7 +348,7 @@ impl Attempt {
         let is_in_log = cost::is_in_log(&self.channel, usage.as_ref());
         let model = row.model_actual.as_deref().unwrap_or_default();
         let awaits_prices = !bill.is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
-        let settled = match !is_later && (is_in_log || awaits_prices) {
+        let settled = match !is_later && !self.is_extra && (is_in_log || awaits_prices) {
             true => cost::settled(&self.channel, paid_by, &row, usage.as_ref(), bill.is_priced),
             false => None,
         };

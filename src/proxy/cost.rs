@@ -19,8 +19,8 @@ pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) 
     pricing::bill(price, row.platform, usage.map(tokens).unwrap_or_default())
 }
 
-/// Returns the empty bill of an answer whose usage is not known yet.
-pub(super) fn pending_bill() -> Bill {
+/// Returns the bill of an answer that costs nothing, or whose usage is not known yet.
+pub(super) fn empty_bill() -> Bill {
     Bill { cost: Usd::ZERO, is_priced: true, details: None }
 }
 

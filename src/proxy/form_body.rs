@@ -111,5 +111,10 @@ pub(super) fn read(
         }
     };
     let is_true = |field: &Field| body[field.content.clone()].trim_ascii().eq_ignore_ascii_case(b"true");
-    Ok((envelope::of_form(dialect, &body, model, form.field("stream").is_some_and(is_true))?, body))
+    let mut envelope = envelope::of_form(dialect, &body, model, form.field("stream").is_some_and(is_true))?;
+    let others = form.fields.iter().filter(|field| envelope::other_models(&field.head.name).is_some());
+    envelope
+        .also
+        .extend(others.map(|field| String::from_utf8_lossy(&body[field.content.clone()]).into_owned()));
+    Ok((envelope, body))
 }

@@ -3,7 +3,7 @@
 //! | the upstream's answer | blame | another channel |
 //! |---|---|---|
 //! | 401, 402, 403, 408, 409, 425, 429, 5xx, a redirect | the channel's | is tried |
-//! | 429 for an option that the client chose | nobody's | is tried |
+//! | 403 or 429 for something that the client chose | nobody's | is tried |
 //! | a `code` or `type` in [`OF_CHANNEL`] | the channel's | is tried |
 //! | a `code` or `type` in [`OF_MODEL`] | the channel's, if it claims to have the model | is tried |
 //! | text about the channel ([`ErrorText`]) | nobody's | is tried |

@@ -100,7 +100,7 @@ impl Failure {
             Kind::InBody => failure::status_named(names.clone()).unwrap_or(200),
             _ => self.status,
         };
-        if status == 429 && self.words.is_about_option() {
+        if matches!(status, 403 | 429) && self.words.is_about_option() {
             return Blame::Nobody;
         }
         failure::blame(status, names)

@@ -273,7 +273,7 @@ fn a_client_that_hangs_up_is_no_success() {
 fn a_stream_that_breaks_is_no_success() {
     let (gateway, upstream) = one_site();
     switch(&gateway, &json!({}));
-    upstream.answer(CHAT, Reply::events(&wire::chat_events("alpha")).cut_after(2));
+    upstream.answer(CHAT, Reply::events(wire::chat_events("alpha")).cut_after(2));
     gateway.client().chat_streamed("alpha");
     let found = newest(&gateway, 1);
     assert_eq!(

@@ -131,6 +131,15 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
                 let message = "Incorrect API key provided: sk-upstream-key";
                 say(&mut socket, json!({"type": "error", "error": {"message": message}}));
             }
+            "transcribe" => say(
+                &mut socket,
+                json!({"type": "conversation.item.input_audio_transcription.completed", "transcript": "Hi",
+                    "usage": {"type": "tokens", "total_tokens": 30, "input_tokens": 20, "output_tokens": 10}}),
+            ),
+            "done unasked" => say(
+                &mut socket,
+                json!({"type": "response.done", "response": {"status": "completed", "usage": {"total_tokens": 9}}}),
+            ),
             "goodbye" => drop(socket.close(None)),
             "break off" => {
                 say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
@@ -315,6 +324,48 @@ fn each_response_counts_against_the_limits_of_its_key() {
         let keys = gateway.admin().get("/api/downstream-keys").expect(200);
         (keys["items"][0]["budgets"][0]["used"]["requests"] == 2).then_some(())
     });
+}
+
+#[test]
+fn a_transcript_is_charged_and_a_response_that_nobody_began_is_not() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let budgets = json!({"budgets": [{"period": "week", "maxTokens": 1000, "maxRequests": 9}]});
+    let mut socket = opened(&with_key(&gateway, &budgets));
+    for (kind, told) in [
+        ("done unasked", "response.done"),
+        ("transcribe", "conversation.item.input_audio_transcription.completed"),
+    ] {
+        socket.send(&json!({"type": kind}));
+        assert_eq!(socket.event()["type"], told);
+    }
+    let rows = gateway.wait_for_logs(1);
+    assert_eq!((rows.len(), &rows[0]["totalTokens"]), (1, &json!(30)), "{rows:?}");
+    let keys = gateway.admin().get("/api/downstream-keys").expect(200);
+    let used = &keys["items"][0]["budgets"][0]["used"];
+    assert_eq!(
+        (&used["tokens"], &used["requests"]),
+        (&json!(30), &json!(1)),
+        "the opening alone is a request"
+    );
+    gateway.admin().put("/api/downstream-keys/1", &json!({"enabled": false})).expect(200);
+    socket.send(&json!({"type": "transcribe"}));
+    assert_eq!(socket.event()["type"], "conversation.item.input_audio_transcription.completed");
+    assert_eq!(socket.event()["error"]["code"], "key_disabled");
+    assert_eq!(socket.closed_with(), 1008);
+}
+
+#[test]
+fn responses_are_counted_like_frames_of_any_socket() {
+    let voice = Voice::start();
+    let gateway = gateway(&[("AUTHENTICATED_RATE_LIMIT_MAX", "60")], &[("site", &voice)]);
+    let mut socket = opened(&with_key(&gateway, &json!({})));
+    // The first one belongs to the opening.
+    for _ in 0..61 {
+        talk(&mut socket, "response.create");
+    }
+    socket.send(&json!({"type": "response.create"}));
+    assert_eq!(socket.event()["error"]["code"], "rate_limit_exceeded");
 }
 
 #[test]

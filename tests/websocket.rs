@@ -213,6 +213,16 @@ fn a_message_over_the_limit_is_refused_before_it_is_read() {
 }
 
 #[test]
+fn fragments_without_content_are_read_only_so_long() {
+    let (gateway, _upstream) = serving(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
+    let mut socket = gateway.client().socket();
+    socket.frame(false, TEXT, b"");
+    socket.flood_with(false, CONTINUED, b"", 4 << 20);
+    assert_eq!(socket.event()["status"], 413);
+    assert_eq!(socket.next(), Incoming::Close(1009));
+}
+
+#[test]
 fn only_so_much_may_wait_for_a_turn() {
     let (gateway, upstream) = serving(&[]);
     upstream.answer(RESPONSES, Reply::stall());

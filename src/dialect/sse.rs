@@ -99,6 +99,11 @@ impl Scanner {
         !self.begun
     }
 
+    /// Whether the event being read is already longer than is kept, so that nobody needs to wait for its end.
+    pub fn is_too_long(&self) -> bool {
+        self.cut
+    }
+
     /// Reads the next chunk and calls `each` for every event that ends in it.
     pub fn feed(&mut self, chunk: &[u8], mut each: impl FnMut(Event<'_>)) {
         let mut at = 0;
@@ -154,7 +159,7 @@ impl Scanner {
         }
         let mut written = Ok(());
         self.feed(chunk, |event| written = written.and(event.rewrite(out, &mut put)));
-        written
+        if self.is_too_long() { Err(TooLong) } else { written }
     }
 
     /// Ends a stream that was rewritten by [`rewrite`](Self::rewrite) and writes its last event.

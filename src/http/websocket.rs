@@ -45,6 +45,8 @@ use crate::websocket::{self, BUFFER, PongFirst, Pongs, VERSION, accept};
 
 /// A long message reserves this many times the bytes that have come so far.
 const STEP: usize = 4;
+/// The most bytes that are read of one message, heads of its fragments included, as a multiple of the longest one.
+const MOST_READ: usize = 2;
 /// The bytes of a client's control frame before its payload (RFC 6455 §5.2).
 const CONTROL_HEAD: usize = 6;
 /// How long a client may take to close a socket.
@@ -417,10 +419,14 @@ impl Receiver {
                     return received(message);
                 }
                 read = meter.is_full() => {
-                    let room = read.saturating_mul(STEP).min(meter.longest).max(read + BUFFER);
+                    // The heads of fragments are not held, and only so many of them are read.
+                    if read > meter.longest.saturating_mul(MOST_READ) {
+                        return Err(CloseReason::TooBig);
+                    }
+                    let held = read.saturating_mul(STEP).min(meter.longest);
                     // Boxed, so that the wait for memory does not enlarge the future of every idle socket.
-                    Box::pin(memory.grow_to(room)).await.map_err(|OutOfBodyMemory| CloseReason::NoRoom)?;
-                    meter.make_room(room);
+                    Box::pin(memory.grow_to(held)).await.map_err(|OutOfBodyMemory| CloseReason::NoRoom)?;
+                    meter.make_room(held.max(read + BUFFER));
                 }
             }
         }

@@ -105,7 +105,12 @@ impl Socket {
 
     /// Sends whole frames of this kind until they are `most` bytes, or the gateway takes no more for a second.
     pub fn flood(&mut self, kind: u8, payload: &[u8], most: usize) {
-        let frames = masked(true, kind, payload).repeat(512);
+        self.flood_with(true, kind, payload, most);
+    }
+
+    /// Does the same with whole frames or fragments.
+    pub fn flood_with(&mut self, is_last: bool, kind: u8, payload: &[u8], most: usize) {
+        let frames = masked(is_last, kind, payload).repeat(512);
         let stream = self.reader.get_mut();
         stream.set_write_timeout(Some(Duration::from_secs(1))).expect("a time-out");
         let mut sent = 0;

@@ -90,6 +90,10 @@ impl StreamConverter {
             choices.give_up();
         }
         scanner.feed(chunk, |event| choices.take(&event, progress, out));
+        if scanner.is_too_long() {
+            // It cannot be converted, and may never end.
+            scanner.finish(|event| choices.take(&event, progress, out));
+        }
     }
 
     /// Reads a last event that no blank line ended, once the upstream's body is over.

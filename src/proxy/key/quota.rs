@@ -43,6 +43,15 @@ pub(in crate::proxy) struct Admission {
     budgets: BudgetMask,
 }
 
+impl Admission {
+    /// Builds the admission of work that is no request of the key's: it counts nowhere, and what it costs counts in the
+    /// budgets of this model.
+    pub(in crate::proxy) fn of_uncounted(key: Option<&Key>, model: &str) -> Self {
+        let limits = key.and_then(|key| key.limits.as_ref());
+        Self { slot: None, budgets: limits.map_or(0, |limits| limits.counting(model)) }
+    }
+}
+
 /// One request counted in budgets; given back when dropped, unless it is kept.
 struct TakenFromBudgets<'a> {
     limits: &'a KeyLimits,

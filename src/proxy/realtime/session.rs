@@ -24,9 +24,10 @@ use crate::dialect::errors;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, json as scan, usage};
 use crate::http::websocket::{self, CloseReason, Received, Receiver, Sender, Stopping, WebSocket};
+use crate::limits::RetryAfterSeconds;
 use crate::proxy::Proxy;
 use crate::sync::lock;
-use crate::time::now_ms;
+use crate::time::{monotonic_ms, now_ms};
 use crate::upstream::{FromUpstream, SocketReceiver, SocketSender, UpstreamSocket};
 
 use crate::proxy::attempt::{Attempt, Choice, Slots};
@@ -50,8 +51,8 @@ const SILENT: &str = "the upstream has fallen silent";
 /// How long sending the last frame may take.
 const LAST_FRAME: Duration = Duration::from_secs(2);
 
-/// The upstream events that are read: the course of a response, and its parts in text and in speech.
-const LOOKED_AT: [&str; 8] = [
+/// The upstream events that are read: the course of a response, its parts in text and in speech, and transcripts.
+const LOOKED_AT: [&str; 9] = [
     "response.created",
     "response.done",
     "error",
@@ -60,7 +61,10 @@ const LOOKED_AT: [&str; 8] = [
     "response.function_call_arguments.delta",
     "response.output_audio.delta",
     "response.audio.delta",
+    TRANSCRIBED,
 ];
+/// What the client has said, in words: the model that hears it is charged apart from responses.
+const TRANSCRIBED: &str = "conversation.item.input_audio_transcription.completed";
 /// The base64 bytes of 16-bit samples at 24 kHz for one token; OpenAI counts 20 tokens a second.
 const BYTES_PER_TOKEN_OF_SPEECH: u64 = 3200;
 
@@ -198,6 +202,7 @@ impl Session {
         let mut silence = pin!(sleep(longest_silence));
         // Whether anything but errors has come: an upstream that refuses its client tells it in the open socket.
         let mut has_served = false;
+        let mut open_responses = 0_u32;
         loop {
             let came = select! {
                 biased;
@@ -261,11 +266,17 @@ impl Session {
             }
             lock(turn).sign();
             let refused = match kind {
-                Some("response.created") => self.begun(turn).await.err(),
-                Some("response.done") => {
+                Some("response.created") => {
+                    open_responses += 1;
+                    self.begun(turn).await.err()
+                }
+                // One that nobody began would be charged to the key all the same.
+                Some("response.done") if open_responses > 0 || lock(turn).is_under_way() => {
+                    open_responses = open_responses.saturating_sub(1);
                     self.end_response(turn, &text);
                     None
                 }
+                Some(TRANSCRIBED) => self.transcribed(&text).err(),
                 Some(part) if part.ends_with(".delta") => {
                     lock(turn).hear(part, text.len() as u64);
                     None
@@ -347,6 +358,8 @@ impl Session {
                 return Ok(());
             }
         }
+        let rates = &self.proxy.core.rates;
+        rates.admit_frame(&self.opener.rates, monotonic_ms()).map_err(Refusal::too_many)?;
         let admission = match &self.call.caller.key {
             None => quota::Admission::default(),
             Some(key) => quota::admit(&self.proxy.core, key, &self.call.model).await.map_err(Refusal::of)?,
@@ -378,6 +391,20 @@ impl Session {
         } else {
             attempt.succeed(used);
         }
+    }
+
+    /// Charges for the transcript in an event, if it tells its usage. It is no request of the client's, so it is counted as
+    /// none, but it costs.
+    fn transcribed(&self, text: &str) -> Result<(), Refusal> {
+        self.check_key()?;
+        if let Some(used) = usage::of_reply(Dialect::Responses, text.as_bytes()) {
+            let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
+            let key = self.call.caller.key.as_deref();
+            attempt.hold(quota::Admission::of_uncounted(key, &self.call.model));
+            attempt.via("/v1/realtime");
+            attempt.succeed(Some(used));
+        }
+        Ok(())
     }
 
     /// Whether the key may still be used: it may have been revoked, or its totals used up, since the socket was opened.
@@ -437,6 +464,11 @@ impl Refusal {
                 Self { status: 503, code: "unavailable", message }
             }
         }
+    }
+
+    fn too_many(wait: RetryAfterSeconds) -> Self {
+        let message = format!("Too many responses, try again in {} s", wait.0);
+        Self { status: 429, code: "rate_limit_exceeded", message }
     }
 
     fn rejected(refused: &AuthRefusal) -> Self {

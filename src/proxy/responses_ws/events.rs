@@ -46,6 +46,10 @@ impl Events {
         let mut frames = Vec::new();
         let Self { scanner, turn } = self;
         scanner.feed(chunk, |event| frames.extend(turn.take(event)));
+        if scanner.is_too_long() {
+            // It may never end.
+            scanner.finish(|event| frames.extend(turn.take(event)));
+        }
         frames
     }
 

@@ -11,7 +11,7 @@
 //! ([`history`] builds the whole request) and gets each event as a text frame ([`events`]). The key
 //! is checked again with every frame, because it may have been revoked since.
 //!
-//! Upstreams are always asked over HTTP, never over a socket of ours.
+//! Upstreams are asked as for any call: over HTTP, or over a WebSocket of ours where they have one (`upstream_socket`).
 
 mod connection;
 mod events;
@@ -37,7 +37,7 @@ use super::socket_opener::SocketOpener;
 /// The header in which Codex keeps its turn's state at an upstream, and which it wants back.
 const TURN_STATE: HeaderName = HeaderName::from_static("x-codex-turn-state");
 const BETA: HeaderName = HeaderName::from_static("openai-beta");
-/// The beta name of sockets, which is removed because the upstream is asked over HTTP.
+/// The beta name of sockets, which is removed because it is about the client's socket; one of ours names its own.
 const SOCKET_BETA: &str = "responses_websockets=";
 
 /// Serves `GET /v1/responses` with `Upgrade: websocket`.

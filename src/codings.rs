@@ -71,14 +71,14 @@ impl std::error::Error for CodingError {}
 /// The supported codings, as `Accept-Encoding` lists them.
 pub const KNOWN: &str = "gzip, deflate, br, zstd";
 
-/// The sender of a body.
+/// Who has encoded a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sender {
+pub(crate) enum Side {
     Client,
     Upstream,
 }
 
-impl Sender {
+impl Side {
     /// Returns the maximum number of codings on one body; more are no accident.
     fn max_layers(self) -> usize {
         match self {
@@ -101,7 +101,7 @@ pub(crate) enum Pulled {
 pub(crate) struct Decoder {
     /// The layers; the first one takes the encoded input.
     layers: Vec<Layer>,
-    sender: Sender,
+    side: Side,
     /// Whether the encoded body has ended.
     ended: bool,
     /// The number of bytes moved since other tasks had their turn.
@@ -111,7 +111,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     /// Creates a decoder for the codings that these header values list; `None` if they change nothing.
     pub(crate) fn new<'a>(
-        sender: Sender,
+        side: Side,
         headers: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Option<Self>, CodingError> {
         let mut layers = Vec::new();
@@ -129,12 +129,12 @@ impl Decoder {
                 };
                 layers.push(Layer::new(coding));
             }
-            if layers.len() > sender.max_layers() {
+            if layers.len() > side.max_layers() {
                 return Err(unknown(header));
             }
         }
         layers.reverse(); // listed in the order in which they were applied
-        Ok(if layers.is_empty() { None } else { Some(Self { layers, sender, ended: false, moved: 0 }) })
+        Ok(if layers.is_empty() { None } else { Some(Self { layers, side, ended: false, moved: 0 }) })
     }
 
     /// Takes the next encoded bytes. Call it when [`pull`](Self::pull) has nothing left.
@@ -196,7 +196,7 @@ impl Decoder {
                 }
             }
             if layer.is_done() {
-                if self.sender == Sender::Client && !layer.input.is_empty() {
+                if self.side == Side::Client && !layer.input.is_empty() {
                     return Err(CodingError::Malformed(layer.coding.name()));
                 }
                 layer.input.clear(); // padding, or not ours to judge
@@ -205,7 +205,7 @@ impl Decoder {
             // A layer that leaves room in its sink has given all that it can.
             ended = ended && layer.input.is_empty() && sink.len() < PIECE;
         }
-        if self.sender == Sender::Upstream {
+        if self.side == Side::Upstream {
             self.layers.drain(..first); // their remaining output would be dropped
         }
         Ok(moved)

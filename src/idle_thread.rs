@@ -46,7 +46,7 @@ pub async fn run_on_idle_thread<T: Send + 'static>(
 ) -> Result<T, ThreadSpawnError> {
     let runtime = Handle::current();
     let (done, ended) = oneshot::channel::<Result<T, Panic>>();
-    let spawned = thread::Builder::new().name("aside".to_owned()).spawn(move || {
+    let spawned = thread::Builder::new().name("idle-work".to_owned()).spawn(move || {
         run_when_idle();
         let _within = runtime.enter();
         // Nothing that the work has left half done is used again. The caller may be gone.

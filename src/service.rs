@@ -86,7 +86,7 @@ impl Service {
     ) -> impl Future<Output = Response> + Send + use<> {
         let id = RequestId::next();
         let (head, body) = request.into_parts();
-        let asker = RequestOrigin::of(&head.headers);
+        let origin = RequestOrigin::of(&head.headers);
         let is_admin = is_admin_path(head.uri.path());
         let method = head.method.clone();
         let (surface, routed) = self.route(head, body, connection, requests, id);
@@ -126,7 +126,7 @@ impl Service {
                 }
             }
             response.headers_mut().insert(X_REQUEST_ID, id.header_value());
-            self.cors.stamp(&asker, is_admin, &mut response);
+            self.cors.stamp(&origin, is_admin, &mut response);
             response
         }
     }
@@ -240,9 +240,9 @@ impl Service {
     ) -> Result<(FaceRoute<'_>, Params), Box<Response>> {
         let path = head.uri.path();
         // Some clients add /v1 to a base address that already has it.
-        let known_as = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
-        let found = match self.proxy.router.find(&head.method, known_as) {
-            RouteMatch::Nothing => self.admin.router.find(&head.method, known_as).map(FaceRoute::Admin),
+        let versioned_once = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
+        let found = match self.proxy.router.find(&head.method, versioned_once) {
+            RouteMatch::Nothing => self.admin.router.find(&head.method, versioned_once).map(FaceRoute::Admin),
             found => found.map(FaceRoute::Proxy),
         };
         if let RouteMatch::Nothing = found

@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use super::{CodingError, Decoder, PIECE, Pulled, Sender, TURN};
+use super::{CodingError, Decoder, PIECE, Pulled, Side, TURN};
 
 /// [`plain`] in brotli, made with node's zlib: there is no brotli encoder among the dependencies.
 const BROTLI: &str = "G9kMoBwFbvuwpCFfF5E6Rqh0HRvG6i7Qg6ngtpciIDpo4bkHi/iMwwOlVeXTgsWn5Py95fcBACEYQTFY3ETVgqIkK6pGiys+\
@@ -44,7 +44,7 @@ fn brotli() -> Vec<u8> {
 }
 
 fn decoder(encoding: &str) -> Option<Decoder> {
-    Decoder::new(Sender::Upstream, [encoding.as_bytes()]).expect("known codings")
+    Decoder::new(Side::Upstream, [encoding.as_bytes()]).expect("known codings")
 }
 
 /// Pulls all that can be had without more input; returns it, and the number of turns.
@@ -120,9 +120,9 @@ fn a_coding_that_changes_nothing_needs_no_decoder() {
     assert!(decoder("identity").is_none());
     assert!(decoder("").is_none());
     let mad = b"gzip, gzip, gzip, gzip, gzip";
-    assert!(Decoder::new(Sender::Upstream, [mad.as_slice()]).is_err());
-    assert!(Decoder::new(Sender::Client, [b"gzip, br".as_slice()]).is_ok());
-    assert!(Decoder::new(Sender::Client, [b"gzip".as_slice(), b"gzip, gzip"]).is_err());
+    assert!(Decoder::new(Side::Upstream, [mad.as_slice()]).is_err());
+    assert!(Decoder::new(Side::Client, [b"gzip, br".as_slice()]).is_ok());
+    assert!(Decoder::new(Side::Client, [b"gzip".as_slice(), b"gzip, gzip"]).is_err());
 }
 
 #[test]
@@ -219,8 +219,7 @@ fn frames_are_bounded_in_number() {
 fn a_turn_ends_though_nothing_comes_of_it() {
     for (encoding, data) in hollow() {
         assert!(data.len() < 64 * 1024, "{encoding}");
-        let mut decoder =
-            Decoder::new(Sender::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
+        let mut decoder = Decoder::new(Side::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
         decoder.push(&data);
         decoder.push_end();
         let (mut turns, mut unfolded) = (0, 0);
@@ -270,8 +269,7 @@ fn what_stands_behind_the_end_is_refused_of_a_client_and_never_unfolded() {
         ("gzip, zstd", "gzip", zstd(&behind(gzip(&plain)))),
     ] {
         for size in [7, usize::MAX] {
-            let strict =
-                Decoder::new(Sender::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
+            let strict = Decoder::new(Side::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
             let refused = decoded_by(strict, &data, size);
             assert_eq!(refused, Err(CodingError::Malformed(layer)), "{encoding} in pieces of {size}");
         }
@@ -285,7 +283,7 @@ fn what_stands_behind_the_end_is_refused_of_a_client_and_never_unfolded() {
     }
     // The coding around it ends later, and nothing is wrong with it.
     for (encoding, data) in [("gzip, gzip", gzip(&gzip(&plain))), ("br, deflate", zlib(&brotli()))] {
-        let strict = Decoder::new(Sender::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
+        let strict = Decoder::new(Side::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
         assert!(decoded_by(strict, &data, 1) == Ok(plain.clone()), "{encoding}");
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::body_error::BodyError;
 use super::wire_body::WireBody;
-use crate::codings::{Decoder, Pulled, Sender};
+use crate::codings::{Decoder, Pulled, Side};
 
 /// Permits for bodies whose decoding takes more than one turn: half of the cores are left to others.
 static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
@@ -71,7 +71,7 @@ impl CodedBody {
     /// describe the coding and the encoded length.
     pub(super) fn new(headers: &mut HeaderMap, wire: WireBody) -> Result<Self, WireBody> {
         let codings = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
-        let reading = match Decoder::new(Sender::Client, codings) {
+        let reading = match Decoder::new(Side::Client, codings) {
             Ok(None) => return Err(wire),
             Ok(Some(decoder)) => {
                 headers.remove(CONTENT_LENGTH);

@@ -68,28 +68,28 @@ impl Cors {
     }
 
     /// Sets the cross-origin headers of an answer, depending on the requesting origin and the interface.
-    pub fn stamp(&self, asker: &RequestOrigin, is_admin: bool, response: &mut Response) {
+    pub fn stamp(&self, request: &RequestOrigin, is_admin: bool, response: &mut Response) {
         let out = response.headers_mut();
         let is_allowed = match self {
             Self::Any => None,
             Self::ByInterface if !is_admin => None,
-            Self::ByInterface => Some(asker.is_own),
+            Self::ByInterface => Some(request.is_own),
             Self::These(allowed) => {
                 let is =
                     |origin: &HeaderValue| allowed.iter().any(|known| known.as_bytes() == origin.as_bytes());
-                Some(asker.origin.as_ref().is_some_and(is))
+                Some(request.origin.as_ref().is_some_and(is))
             }
         };
         let allowed = match is_allowed {
             None => Some(HeaderValue::from_static("*")),
             Some(is_allowed) => {
                 out.append(header::VARY, HeaderValue::from_static("Origin"));
-                asker.origin.clone().filter(|_| is_allowed)
+                request.origin.clone().filter(|_| is_allowed)
             }
         };
         let Some(allowed) = allowed else { return };
         out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        if asker.origin.is_some() {
+        if request.origin.is_some() {
             out.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
         }
     }

@@ -11,7 +11,7 @@
 //! | `body`, `body_error`, `response` | request and response bodies; why a body cannot be read; JSON and text answers |
 //! | `coded`, `form`, `multipart` | compressed requests; forms held whole; forms read as they come |
 //! | `event_stream`, `file_body` | answers of server-sent events; answers from files |
-//! | `wire`, `wire_body` | state shared by a stream and its requests; a body on its connection |
+//! | `connection_state`, `wire_body` | state shared by a stream and its requests; a body on its connection |
 //! | `unread`, `upgrade` | the unread rest of a body; another protocol after the answer |
 //! | `too_many` | the refusals of rate limits, alike on every surface |
 //! | `bearer`, `origin`, `cors` | tokens in headers; the origin of a browser's request; cross-origin rules |
@@ -22,6 +22,7 @@ pub mod bearer;
 pub mod body;
 mod body_error;
 mod coded;
+mod connection_state;
 pub mod cors;
 pub mod event_stream;
 mod file_body;
@@ -44,7 +45,6 @@ mod too_many;
 mod unread;
 mod upgrade;
 pub mod websocket;
-mod wire;
 pub mod wire_body;
 
 pub use body::ResponseBody;

@@ -29,13 +29,13 @@ use tokio::sync::{Semaphore, watch};
 
 use super::Response;
 use super::bearer::LastToken;
+use super::connection_state::ConnectionState;
 use super::framing::HeadFault;
 use super::heads::UnfinishedHeads;
 use super::stream::ClientStream;
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::upgrade::{Upgrade, UpgradeSlot, stopped};
-use super::wire::ConnectionState;
 use super::wire_body::WireBody;
 use crate::logging::ThrottledWarning;
 use crate::open_files;
@@ -192,7 +192,7 @@ where
     // Without it, the last small write of an answer waits for the client's delayed acknowledgement.
     socket.set_nodelay(true)?;
     match &options.tls {
-        None => speak(socket, peer, &options, handler, stop, heads).await,
+        None => serve_http1(socket, peer, &options, handler, stop, heads).await,
         Some(tls) => {
             let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(socket));
             let stream = tokio::select! {
@@ -201,12 +201,12 @@ where
                 }
                 () = stopped(&mut stop) => return Ok(()),
             };
-            speak(stream, peer, &options, handler, stop, heads).await
+            serve_http1(stream, peer, &options, handler, stop, heads).await
         }
     }
 }
 
-async fn speak<S, H, F>(
+async fn serve_http1<S, H, F>(
     stream: S,
     peer: SocketAddr,
     options: &ServerOptions,

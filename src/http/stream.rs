@@ -20,10 +20,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::connection_state::ConnectionState;
 use super::framing::{Framing, HeadFault};
 use super::heads::{HeldHead, UnfinishedHeads};
 use super::pace::{BodyPatience, SlowBody};
-use super::wire::ConnectionState;
 use crate::time::{http_date, now_ms};
 
 /// How long a body may be silent while the service stops.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 
-use super::wire::ConnectionState;
+use super::connection_state::ConnectionState;
 
 /// A connection that may go on in another protocol after its next answer.
 pub struct Upgrade {

@@ -10,8 +10,8 @@ use hyper::HeaderMap;
 use hyper::body::Incoming;
 use hyper::header::EXPECT;
 
+use super::connection_state::ConnectionState;
 use super::unread::Unread;
-use super::wire::ConnectionState;
 
 /// The body of a request on its connection. When dropped, it hands its unread rest back to the connection.
 pub struct WireBody {

@@ -32,7 +32,7 @@ use super::form_body;
 use super::key::quota::Admission;
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
-use super::responses::owners::KeptAt;
+use super::responses::id_owners::KeptAt;
 use super::session::Session;
 use super::trace::record::Trace;
 

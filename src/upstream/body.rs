@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
+use super::connection::{Piece, UpstreamConnection};
 use super::error::BodyError;
-use super::frames::FrameBody;
 use super::pool::Pool;
-use super::wire::{Piece, UpstreamConnection};
+use super::socket_body::FrameBody;
 use crate::codings::{Decoder, Pulled};
 use crate::dialect::code_assist::EnvelopeOpener;
 use crate::routing::Origin;

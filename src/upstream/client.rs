@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use tokio::time::Instant;
 
 use super::body::{RawBody, UpstreamBody};
+use super::connection::{DIES_WITHIN, Failure, UpstreamConnection};
 use super::dial::{self, Dialer};
 use super::error::{ErrorKind, SendError, undecodable};
 use super::http1::AnswerHead;
@@ -20,8 +21,7 @@ use super::pool::Pool;
 use super::repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart, WorkKind};
 use super::request::{Request, RequestBody};
 use super::stream::Stream;
-use super::wire::{DIES_WITHIN, Failure, UpstreamConnection};
-use crate::codings::{Decoder, Sender};
+use crate::codings::{Decoder, Side};
 use crate::routing::Origin;
 
 /// The idle time from which a kept connection may be about to be closed by the other side just as it is used again.
@@ -171,7 +171,7 @@ impl Client {
         let raw = RawBody::new(wire, Arc::clone(&self.pool), Arc::clone(origin));
         let mut decoder = None;
         if !has_no_body && !raw.is_empty() && head.headers.contains(&CONTENT_ENCODING) {
-            decoder = Decoder::new(Sender::Upstream, head.headers.get_all(&CONTENT_ENCODING))
+            decoder = Decoder::new(Side::Upstream, head.headers.get_all(&CONTENT_ENCODING))
                 .map_err(|error| unusable(undecodable(&error)))?;
             if decoder.is_some() {
                 head.headers.remove(&CONTENT_LENGTH);

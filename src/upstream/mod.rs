@@ -3,14 +3,14 @@
 //! ```text
 //! client     send: one exchange on a pooled connection          fetch: a whole answer, bounded
 //! body       the answer's body; drives the connection it came on, and hands it back at its end
-//! wire       one connection, driven by its exchange  pool: the idle ones, by origin
+//! connection one connection, driven by its exchange  pool: the idle ones, by origin
 //! repeat     whether a request may be sent once more
 //! request    a request, its headers as a list            outgoing: the part that is still to be sent
 //! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              dns: resolves names, one question at a time
-//! websocket  requests over a WebSocket             frames: read as the bytes of a body
+//! websocket  requests over a WebSocket             socket_body: its frames as the bytes of a body
 //!            kept_sockets: those that wait for the next turn of their conversation
-//! talk       a WebSocket over which both ends send
+//! socket     a WebSocket over which both ends send
 //! oauth      the calls that connect an account by a login in a browser
 //! platforms  the requests of the management calls, by platform
 //! ```
@@ -25,11 +25,11 @@
 
 mod body;
 mod client;
+mod connection;
 mod dial;
 mod dns;
 mod error;
 mod fetch;
-mod frames;
 pub mod http1;
 mod kept_sockets;
 pub mod oauth;
@@ -38,12 +38,12 @@ pub mod platforms;
 mod pool;
 mod repeat;
 mod request;
+mod socket;
+mod socket_body;
 mod stream;
-mod talk;
 #[cfg(test)]
 mod tests;
 mod websocket;
-mod wire;
 
 pub use body::UpstreamBody;
 pub use client::{Answer, Client, ClientOptions, roots_from_pem};
@@ -53,6 +53,6 @@ pub use http1::{AnswerHead, AnswerHeaders};
 pub use kept_sockets::SocketKey;
 pub use repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart, WorkKind};
 pub use request::{Request, RequestBody, RequestHeaders};
+pub use socket::{FromUpstream, LONGEST_MESSAGE, SocketReceiver, SocketSender, UpstreamSocket};
 pub(crate) use stream::Stream;
-pub use talk::{FromUpstream, LONGEST_MESSAGE, SocketReceiver, SocketSender, UpstreamSocket};
 pub use websocket::{Conversation, RefusedUpgrade};

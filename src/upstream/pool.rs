@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::wire::UpstreamConnection;
+use super::connection::UpstreamConnection;
 use crate::routing::Origin;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(15);

@@ -30,15 +30,15 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::body::UpstreamBody;
 use super::client::{Answer, Client};
+use super::connection::DIES_WITHIN;
 use super::error::{ErrorKind, SendError};
-use super::frames::FrameBody;
 use super::http1::{AnswerHead, AnswerHeaders, parse_answer, write_request};
 use super::kept_sockets::{Socket, SocketHome, SocketKey};
 use super::repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart};
 use super::request::Request;
+use super::socket::{LONGEST_MESSAGE, UpstreamSocket};
+use super::socket_body::FrameBody;
 use super::stream::Stream;
-use super::talk::{LONGEST_MESSAGE, UpstreamSocket};
-use super::wire::DIES_WITHIN;
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::responses::socket::{self, Refusal};
 use crate::routing::Origin;
@@ -46,7 +46,7 @@ use crate::websocket::{self, PongFirst};
 
 /// The time limit for the answer to the upgrade.
 const HANDSHAKE: Duration = Duration::from_secs(15);
-/// The most interim responses before the real one; more are an attack on our patience.
+/// The most interim responses before the real one; more are taken for an attack.
 const MAX_INTERIM: usize = 8;
 /// The most headers of an answer that are taken from frames; `MAX_TOLD_BYTES` bounds their bytes.
 const MAX_TOLD: usize = 64;

@@ -19,7 +19,7 @@ use crate::http::{Request, Response};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::proxy::resource_upstream::{UpstreamResponse, in_path};
-use crate::proxy::responses::background::{LateAnswer, Outcome, book_late};
+use crate::proxy::responses::background::{LateUsage, Outcome, book_late};
 use crate::store;
 use crate::store::batches::{self, BatchRow};
 use crate::time::{Millis, now_ms};
@@ -169,7 +169,7 @@ pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
         return close(proxy, batch, "it has no results to read the usage from").await;
     };
     let place = &batch.place;
-    let answer = LateAnswer {
+    let answer = LateUsage {
         row: &place.row,
         account_id: place.account_id,
         channel_id: place.channel_id,

@@ -74,7 +74,7 @@ impl BeforeAnswer {
             return response;
         }
         let state = State::Waiting { answering, until };
-        let mut response = Response::new(ResponseBody::stream(LateAnswer { rules: self, state }));
+        let mut response = Response::new(ResponseBody::stream(HeartbeatBody { rules: self, state }));
         headers::event_stream(response.headers_mut());
         headers::request_id(shape.dialect, shape.id, response.headers_mut());
         response
@@ -84,7 +84,7 @@ impl BeforeAnswer {
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// The body of a stream that begins with heartbeats.
-struct LateAnswer {
+struct HeartbeatBody {
     rules: BeforeAnswer,
     state: State,
 }
@@ -98,7 +98,7 @@ enum State {
     Answered(ResponseBody),
 }
 
-impl Body for LateAnswer {
+impl Body for HeartbeatBody {
     type Data = Bytes;
     type Error = Truncated;
 
@@ -111,7 +111,9 @@ impl Body for LateAnswer {
             match state {
                 State::Answered(body) => return Pin::new(body).poll_frame(context),
                 State::Waiting { answering, until } => match answering.as_mut().poll(context) {
-                    Poll::Ready(response) => *state = State::Answered(told(rules.shape.dialect, response)),
+                    Poll::Ready(response) => {
+                        *state = State::Answered(late_body(rules.shape.dialect, response))
+                    }
                     Poll::Pending => {
                         ready!(rules.timer.poll_until(*until, context));
                         *until = Instant::now() + rules.pause;
@@ -132,7 +134,7 @@ impl Body for LateAnswer {
 }
 
 /// Returns the body of an answer whose head has been sent already as a stream's: a refusal becomes an event.
-fn told(dialect: Dialect, mut response: Response) -> ResponseBody {
+fn late_body(dialect: Dialect, mut response: Response) -> ResponseBody {
     let status = response.status();
     let body = std::mem::replace(response.body_mut(), ResponseBody::empty());
     if status.is_success() {

@@ -99,7 +99,7 @@ async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome)
             rows::close(store, unbooked.id).await?;
             continue;
         }
-        let answer = LateAnswer {
+        let answer = LateUsage {
             row: &unbooked.row,
             account_id: unbooked.account_id,
             channel_id: unbooked.channel_id,
@@ -116,7 +116,7 @@ async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome)
 }
 
 /// An answer whose usage becomes known long after its request was answered.
-pub(in crate::proxy) struct LateAnswer<'a> {
+pub(in crate::proxy) struct LateUsage<'a> {
     pub(in crate::proxy) row: &'a RowName,
     pub(in crate::proxy) account_id: AccountId,
     pub(in crate::proxy) channel_id: ChannelId,
@@ -128,7 +128,7 @@ pub(in crate::proxy) struct LateAnswer<'a> {
 /// Books the usage of an answer; [`store::Error::NotFound`] if that has been done.
 pub(in crate::proxy) async fn book_late(
     proxy: &Proxy,
-    answer: LateAnswer<'_>,
+    answer: LateUsage<'_>,
     outcome: Outcome,
 ) -> store::Result<()> {
     let core = &proxy.core;

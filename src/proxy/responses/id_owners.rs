@@ -38,6 +38,14 @@ impl From<ResponsePlace> for StoredAt {
     }
 }
 
+/// What a call goes on from, where its key was given it: the upstream of one account alone knows it.
+pub(in crate::proxy) struct KeptAt {
+    pub(in crate::proxy) account: AccountId,
+    /// The member of the request that names it.
+    pub(in crate::proxy) member: &'static str,
+    pub(in crate::proxy) id: String,
+}
+
 struct IdRecord {
     holder: IdOwner,
     /// Where the answer is; `None` where only the database knows.

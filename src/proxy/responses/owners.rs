@@ -20,17 +20,9 @@ use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID, StoredResponse};
 use crate::time::now_ms;
 
-use super::id_owners::{IdOwner, StoredAt};
+use super::id_owners::{IdOwner, KeptAt, StoredAt};
 use crate::proxy::call::Call;
 use crate::proxy::reply::ErrorShape;
-
-/// What a call goes on from, where its key was given it: the upstream of one account alone knows it.
-pub(in crate::proxy) struct KeptAt {
-    pub(in crate::proxy) account: AccountId,
-    /// The member of the request that names it.
-    pub(in crate::proxy) member: &'static str,
-    pub(in crate::proxy) id: String,
-}
 
 const PREVIOUS: &str = "previous_response_id";
 const CONVERSATION: &str = "conversation";

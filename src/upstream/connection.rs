@@ -40,7 +40,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// How much sooner than the upstream an idle connection is given up: a request must not meet its closing.
 const IDLE_MARGIN: Duration = Duration::from_secs(1);
 
-/// The most interim responses before the real one; more are an attack on our patience.
+/// The most interim responses before the real one; more are taken for an attack.
 const MAX_INTERIM: u32 = 64;
 
 pub(crate) struct UpstreamConnection {

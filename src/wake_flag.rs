@@ -11,8 +11,10 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
+
+use crate::sync::lock;
 
 #[derive(Default)]
 pub struct WakeFlag {
@@ -58,7 +60,7 @@ impl WakeFlag {
     }
 
     fn task(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.task)
     }
 }
 

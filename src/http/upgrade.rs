@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 
 use super::connection_state::ConnectionState;
+use crate::sync::lock;
 
 /// A connection that may go on in another protocol after its next answer.
 pub struct Upgrade {
@@ -40,11 +41,11 @@ impl UpgradeSlot {
     /// Sets the `task` that goes on once the answer has been sent.
     pub(super) fn set(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.wire.upgrade();
-        *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(task));
+        *lock(&self.0.task) = Some(Box::pin(task));
     }
 
     pub(super) fn take(&self) -> Option<UpgradedTask> {
-        self.0.task.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0.task).take()
     }
 }
 

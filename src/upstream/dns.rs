@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use super::error::{ErrorKind, SendError};
 use crate::open_files;
+use crate::sync::lock;
 
 /// The number of questions at once for names that are not known to be slow.
 const QUICK: usize = 32;
@@ -155,11 +156,6 @@ impl Resolver {
     fn questions(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<Answer>>> {
         lock(&self.questions)
     }
-}
-
-/// Locks a mutex, even a poisoned one: no holder of these locks can panic half-way through a change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A question under way. Dropping it, however it ends, makes the next caller ask anew.

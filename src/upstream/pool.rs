@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::connection::UpstreamConnection;
 use crate::routing::Origin;
+use crate::sync::lock;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 const SHARDS: usize = 16;
@@ -119,11 +120,6 @@ async fn sweep(pool: Weak<Pool>) {
             None => return,
         }
     }
-}
-
-/// No code that holds the lock can panic half-way through a change, so a poisoned map is still whole.
-fn lock(shard: &Mutex<Idle>) -> std::sync::MutexGuard<'_, Idle> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A hasher that takes over the hash that an [`Origin`] computed when it was made.

@@ -115,11 +115,13 @@ struct Unsaved {
 // === impl Budget ===
 
 impl Budget {
-    /// Whether it counts requests of this model, however the client spells it: with a provider before a `/`, or without.
+    /// Whether it counts requests of this model, however the client spells it: with a provider before a `/`, or in capitals.
     pub fn counts(&self, model: &str) -> bool {
-        let names = [model, bare_name(model)];
-        self.models.is_empty()
-            || self.models.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+        if self.models.is_empty() {
+            return true;
+        }
+        let spellings = [model, bare_name(model), &bare_name(model).to_lowercase()];
+        self.models.iter().any(|pattern| spellings.iter().any(|model| pattern.matches(model)))
     }
 }
 
@@ -320,6 +322,23 @@ mod tests {
         let live = BudgetLive::new("day".to_owned());
         live.open(1_000, 2_000, used);
         live
+    }
+
+    #[test]
+    fn a_model_counts_however_it_is_spelled() {
+        let models = ["gpt-5*", "openai/o3"].map(ModelPattern::stored).to_vec();
+        let budget =
+            Budget { period: Period::Day, bounds: REQUESTS, models, live: Arc::new(open(Used::default())) };
+        for (model, counts) in [
+            ("gpt-5-pro", true),
+            ("GPT-5-pro", true),
+            ("any/gpt-5-pro", true),
+            ("openai/o3", true),
+            ("o3", false),
+            ("gpt-4o", false),
+        ] {
+            assert_eq!(budget.counts(model), counts, "{model}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! during the read raises it again.
 
 mod channel;
+mod counter;
 mod endpoint;
 
 use std::collections::{HashMap, HashSet};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 
+use super::counter::Counter;
 use super::{advance, stamp};
 use crate::ids::{ChannelId, MemberId};
 use crate::money::Usd;
@@ -22,12 +23,14 @@ pub enum CountersOf {
 #[derive(Debug)]
 pub struct ChannelLive {
     pub of: CountersOf,
-    success: AtomicU64,
-    fail: AtomicU64,
-    latency_ms: AtomicU64,
+    success: Counter,
+    fail: Counter,
+    latency_ms: Counter,
     cost_nano: AtomicU64,
-    cache_input: AtomicU64,
-    cache_read: AtomicU64,
+    /// Below zero when less was spent than had been booked.
+    unsaved_cost_nano: AtomicI64,
+    cache_input: Counter,
+    cache_read: Counter,
     consecutive_fail: AtomicU64,
     last_used: AtomicI64,
     last_selected: AtomicI64,
@@ -48,13 +51,6 @@ pub struct ChannelLive {
     last_trial: AtomicI64,
     /// The order of selections within one millisecond; not persisted.
     selection_number: AtomicU64,
-    unsaved_success: AtomicU64,
-    unsaved_fail: AtomicU64,
-    unsaved_latency_ms: AtomicU64,
-    /// Below zero when less was spent than had been booked.
-    unsaved_cost_nano: AtomicI64,
-    unsaved_cache_input: AtomicU64,
-    unsaved_cache_read: AtomicU64,
     dirty: DirtyFlag,
 }
 
@@ -169,30 +165,25 @@ impl ChannelLive {
     fn with(of: CountersOf, totals: ChannelTotals) -> Self {
         let live = Self {
             of,
-            success: AtomicU64::new(0),
-            fail: AtomicU64::new(0),
-            latency_ms: AtomicU64::new(0),
-            cost_nano: AtomicU64::new(0),
-            cache_input: AtomicU64::new(0),
-            cache_read: AtomicU64::new(0),
-            consecutive_fail: AtomicU64::new(0),
-            last_used: AtomicI64::new(0),
-            last_selected: AtomicI64::new(0),
-            last_fail: AtomicI64::new(0),
-            cooldown_until: AtomicI64::new(0),
-            provider_cooldown_until: AtomicI64::new(0),
-            cooled_at: AtomicI64::new(0),
-            cleared_at: AtomicI64::new(0),
-            rest_unsaved: AtomicBool::new(false),
-            on_trial: AtomicBool::new(false),
-            last_trial: AtomicI64::new(0),
-            selection_number: AtomicU64::new(0),
-            unsaved_success: AtomicU64::new(0),
-            unsaved_fail: AtomicU64::new(0),
-            unsaved_latency_ms: AtomicU64::new(0),
-            unsaved_cost_nano: AtomicI64::new(0),
-            unsaved_cache_input: AtomicU64::new(0),
-            unsaved_cache_read: AtomicU64::new(0),
+            success: Counter::default(),
+            fail: Counter::default(),
+            latency_ms: Counter::default(),
+            cost_nano: AtomicU64::default(),
+            unsaved_cost_nano: AtomicI64::default(),
+            cache_input: Counter::default(),
+            cache_read: Counter::default(),
+            consecutive_fail: AtomicU64::default(),
+            last_used: AtomicI64::default(),
+            last_selected: AtomicI64::default(),
+            last_fail: AtomicI64::default(),
+            cooldown_until: AtomicI64::default(),
+            provider_cooldown_until: AtomicI64::default(),
+            cooled_at: AtomicI64::default(),
+            cleared_at: AtomicI64::default(),
+            rest_unsaved: AtomicBool::default(),
+            on_trial: AtomicBool::default(),
+            last_trial: AtomicI64::default(),
+            selection_number: AtomicU64::default(),
             dirty: DirtyFlag::default(),
         };
         live.restore(totals);
@@ -203,12 +194,8 @@ impl ChannelLive {
     /// channel to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_success(&self, now: Millis, latency_ms: u64, cost: Usd) -> bool {
-        for counter in [&self.success, &self.unsaved_success] {
-            counter.fetch_add(1, Relaxed);
-        }
-        for counter in [&self.latency_ms, &self.unsaved_latency_ms] {
-            counter.fetch_add(latency_ms, Relaxed);
-        }
+        self.success.add(1);
+        self.latency_ms.add(latency_ms);
         self.add_cost(cost);
         advance(&self.last_used, now);
         if self.consecutive_fail.load(Relaxed) != 0
@@ -227,12 +214,8 @@ impl ChannelLive {
     /// Counts how much of an answer's input came from the upstream's cache. [`Self::record_success`] must follow, which
     /// hands the channel to the writer.
     pub fn record_cached(&self, input: u64, read: u64) {
-        for counter in [&self.cache_input, &self.unsaved_cache_input] {
-            counter.fetch_add(input, Relaxed);
-        }
-        for counter in [&self.cache_read, &self.unsaved_cache_read] {
-            counter.fetch_add(read, Relaxed);
-        }
+        self.cache_input.add(input);
+        self.cache_read.add(read);
     }
 
     /// Corrects the cost of a request that was already counted: it cost more, or less, than was booked.
@@ -256,9 +239,8 @@ impl ChannelLive {
     /// Counts a failure and cools the channel until `until`, or longer if it already cools longer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failure(&self, now: Millis, until: Millis) -> bool {
-        for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
-            counter.fetch_add(1, Relaxed);
-        }
+        self.fail.add(1);
+        self.consecutive_fail.fetch_add(1, Relaxed);
         if self.last_fail.swap(now, Relaxed) > now + SET_BACK {
             self.cooldown_until.store(0, Relaxed);
             self.provider_cooldown_until.store(0, Relaxed);
@@ -269,9 +251,7 @@ impl ChannelLive {
     /// Counts the failure of a member on the whole unit, which does not cool.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failed_member(&self) -> bool {
-        for counter in [&self.fail, &self.unsaved_fail] {
-            counter.fetch_add(1, Relaxed);
-        }
+        self.fail.add(1);
         self.mark_dirty()
     }
 
@@ -323,9 +303,8 @@ impl ChannelLive {
     /// Ends the cooldown on an operator's command, and resets the failure counts with it. The caller writes the same to the
     /// store; unsaved failures are dropped here so that they do not come back.
     pub fn clear_cooldown(&self) {
-        for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
-            counter.store(0, Relaxed);
-        }
+        self.fail.restore(0);
+        self.consecutive_fail.store(0, Relaxed);
         self.last_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
         self.provider_cooldown_until.store(0, Relaxed);
@@ -361,28 +340,19 @@ impl ChannelLive {
 
     /// Takes over the stored totals and drops unsaved changes.
     pub fn restore(&self, totals: ChannelTotals) {
-        self.success.store(totals.success, Relaxed);
-        self.fail.store(totals.fail, Relaxed);
-        self.latency_ms.store(totals.latency_ms, Relaxed);
+        self.success.restore(totals.success);
+        self.fail.restore(totals.fail);
+        self.latency_ms.restore(totals.latency_ms);
         self.cost_nano.store(totals.cost_nano, Relaxed);
-        self.cache_input.store(totals.cache_input, Relaxed);
-        self.cache_read.store(totals.cache_read, Relaxed);
+        self.unsaved_cost_nano.store(0, Relaxed);
+        self.cache_input.restore(totals.cache_input);
+        self.cache_read.restore(totals.cache_read);
         self.consecutive_fail.store(totals.consecutive_fail, Relaxed);
         self.last_used.store(totals.last_used.unwrap_or(0), Relaxed);
         self.last_selected.store(totals.last_selected.unwrap_or(0), Relaxed);
         self.last_fail.store(totals.last_fail.unwrap_or(0), Relaxed);
         self.cooldown_until.store(totals.cooldown_until.unwrap_or(0), Relaxed);
         self.provider_cooldown_until.store(totals.provider_cooldown_until.unwrap_or(0), Relaxed);
-        for unsaved in [
-            &self.unsaved_success,
-            &self.unsaved_fail,
-            &self.unsaved_latency_ms,
-            &self.unsaved_cache_input,
-            &self.unsaved_cache_read,
-        ] {
-            unsaved.store(0, Relaxed);
-        }
-        self.unsaved_cost_nano.store(0, Relaxed);
     }
 
     /// Returns what has to be written now, and marks it as saved.
@@ -392,12 +362,12 @@ impl ChannelLive {
         let totals = self.totals();
         ChannelDelta {
             of: self.of,
-            success: self.unsaved_success.swap(0, Relaxed),
-            fail: self.unsaved_fail.swap(0, Relaxed),
-            latency_ms: self.unsaved_latency_ms.swap(0, Relaxed),
+            success: self.success.take(),
+            fail: self.fail.take(),
+            latency_ms: self.latency_ms.take(),
             cost_nano: self.unsaved_cost_nano.swap(0, Relaxed),
-            cache_input: self.unsaved_cache_input.swap(0, Relaxed),
-            cache_read: self.unsaved_cache_read.swap(0, Relaxed),
+            cache_input: self.cache_input.take(),
+            cache_read: self.cache_read.take(),
             consecutive_fail: totals.consecutive_fail,
             last_used: totals.last_used,
             last_selected: totals.last_selected,
@@ -413,9 +383,9 @@ impl ChannelLive {
     /// Returns the current totals, saved or not.
     pub fn totals(&self) -> ChannelTotals {
         ChannelTotals {
-            success: self.success.load(Relaxed),
-            fail: self.fail.load(Relaxed),
-            latency_ms: self.latency_ms.load(Relaxed),
+            success: self.success.total(),
+            fail: self.fail.total(),
+            latency_ms: self.latency_ms.total(),
             cost_nano: self.cost_nano.load(Relaxed),
             consecutive_fail: self.consecutive_fail.load(Relaxed),
             last_used: stamp(&self.last_used),
@@ -423,8 +393,8 @@ impl ChannelLive {
             last_fail: stamp(&self.last_fail),
             cooldown_until: stamp(&self.cooldown_until),
             provider_cooldown_until: stamp(&self.provider_cooldown_until),
-            cache_input: self.cache_input.load(Relaxed),
-            cache_read: self.cache_read.load(Relaxed),
+            cache_input: self.cache_input.total(),
+            cache_read: self.cache_read.total(),
         }
     }
 

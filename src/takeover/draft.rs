@@ -187,8 +187,13 @@ impl Draft {
         self.tokens.push(row(token));
     }
 
+    /// Returns the number of sites that have an account; others are not imported.
     pub fn sites(&self) -> usize {
-        self.sites.len()
+        self.sites_in_use().len()
+    }
+
+    fn sites_in_use(&self) -> HashSet<RowId> {
+        self.accounts.iter().filter_map(|account| account.get("siteId")?.as_i64()).collect()
     }
 
     /// Returns the number of tokens so far.
@@ -367,7 +372,11 @@ impl Draft {
         rows >= MAX_ROWS
     }
 
-    pub fn finish(self, kind: Kind) -> TakenOver {
+    pub fn finish(mut self, kind: Kind) -> TakenOver {
+        // Where no credential could be taken, the site is of no use.
+        let in_use = self.sites_in_use();
+        self.sites
+            .retain(|site| site.get("id").and_then(Value::as_i64).is_some_and(|id| in_use.contains(&id)));
         let channels = self.channels.into_iter().zip(1..).map(|(channel, id): (Channel, RowId)| {
             json!({"id": id, "routeId": channel.route, "accountId": channel.account, "tokenId": null,
                 "sourceModel": channel.source_model, "priority": channel.priority, "weight": channel.weight,

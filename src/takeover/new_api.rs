@@ -22,6 +22,7 @@ use super::sqlite::{ForeignDatabase, ForeignRow};
 use super::taken::{Error, Kind, TakenOver};
 use crate::money::Usd;
 use crate::platform::Platform;
+use crate::time::{self, Millis};
 
 const CHANNEL_COLUMNS: &[&str] = &[
     "id",
@@ -356,8 +357,8 @@ fn accounts(channel: &SupportedChannel, draft: &mut Draft) -> Vec<(RowId, bool)>
         if draft.accounts() == before {
             continue;
         }
-        if let Some(made) = row.int("created_time").filter(|seconds| *seconds > 0) {
-            draft.set_account(account, "createdAt", made.saturating_mul(1000).into());
+        if let Some(made) = row.int("created_time").filter(|made| *made > 0).and_then(moment) {
+            draft.set_account(account, "createdAt", made.into());
         }
         if let Some(balance) = row.real("balance").filter(|balance| *balance != 0.0 && !several) {
             draft.set_account(account, "balance", balance.into());
@@ -435,6 +436,13 @@ fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
     }
 }
 
+/// Returns a time in milliseconds. A number of seconds after the year 9999 is read as one of milliseconds; `None` when
+/// that is no date either.
+fn moment(number: i64) -> Option<Millis> {
+    let seconds = number.checked_mul(1000).filter(|at| time::is_date(*at));
+    seconds.or_else(|| Some(number).filter(|at| time::is_date(*at)))
+}
+
 /// Returns the upstream's name of a model: mapped names are followed, in a cycle until it closes.
 fn renamed(mapping: &HashMap<String, String>, model: &str) -> String {
     let mut name = model;
@@ -484,12 +492,16 @@ fn take_tokens(database: &ForeignDatabase, draft: &mut Draft) -> Result<(), Erro
         let remaining = Usd::new(row.real("remain_quota").unwrap_or(0.0) / QUOTA_PER_USD);
         // Only -1 means never: in that program, any other time in the past means expired.
         let expiry = row.int("expired_time").filter(|seconds| *seconds != -1).map(|seconds| seconds.max(0));
+        let expires_at = expiry.and_then(moment);
+        if expiry.is_some() && expires_at.is_none() {
+            draft.leave(&place, "it expires after the year 9999: the key is imported without an expiry");
+        }
         let key = ClientKey {
             name,
             key: if key.starts_with("sk-") { key } else { format!("sk-{key}") },
             enabled: row.int("status").unwrap_or(ON) == ON && !owner_is_blocked,
             group: row.text("group"),
-            expires_at: expiry.and_then(|seconds| seconds.checked_mul(1000)),
+            expires_at,
             max_cost: (!unlimited).then_some(remaining),
             models,
             allowed_ips,

@@ -52,6 +52,7 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
           (5,45,'ark',2,'ark',0,'https://ark.example',0,'doubao','not json',-5,NULL),
           (6,3,'azure-secret',1,'azure',0,'https://az.example',0,'gpt-4o','',0,NULL);
         UPDATE channels SET created_time=1767323045, test_time=1767323046, used_quota=9, other='2024-02-01' WHERE id = 1;
+        UPDATE channels SET created_time=1767323045000 WHERE id = 4; UPDATE channels SET created_time=9223372036854775807 WHERE id = 5;
         INSERT INTO channels (id,type,key,name,base_url,models) VALUES (7,26,'zhipu','plan','glm-coding-plan','glm-5'),
           (8,57,'{{\"access_token\":\"at-1\",\"account_id\":\"acc-1\"}}','login','https://chatgpt.com','gpt-5-codex');
         INSERT INTO users (id,username,password,quota) VALUES (1,'root','hash-of-a-password',5);
@@ -93,6 +94,7 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
     let account = |name: &str| find(&accounts, "username", name);
     assert_eq!(account("first")["balance"], 12.5);
     assert_eq!(account("first")["createdAt"], "2026-01-02T03:04:05.000Z");
+    assert_eq!(account("off")["createdAt"], "2026-01-02T03:04:05.000Z", "a time in milliseconds");
     for (name, status) in [
         ("first", "active"),
         ("claude #1", "active"),
@@ -141,7 +143,9 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
           (6,1,'ffffffffffffffff',1,'here',-1,0,1,0,'',' 127.0.0.1 ' || char(10) || '::1,' || char(10) || '127.0.0.1' || char(10) || 'home.example','',NULL),
           (7,1,'gggggggggggggggg',1,'nowhere',-1,0,1,0,'','home.example','',NULL),
           (8,1,'hhhhhhhhhhhhhhhh',1,'over',0,0,1,0,'','','',NULL),
-          (9,3,'iiiiiiiiiiiiiiii',1,'of a deleted user',-1,0,1,0,'','','',NULL);
+          (9,3,'iiiiiiiiiiiiiiii',1,'of a deleted user',-1,0,1,0,'','','',NULL),
+          (10,1,'jjjjjjjjjjjjjjjj',1,'in milliseconds',4102444800000,0,1,0,'','','',NULL),
+          (11,1,'kkkkkkkkkkkkkkkk',1,'for ever',9223372036854775807,0,1,0,'','','',NULL);
         UPDATE tokens SET used_quota=7, accessed_time=1767323045 WHERE id < 3;", upstream.url()));
     let told = moving.import(&[]);
     for told_of in [
@@ -151,6 +155,7 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
         "none of the addresses",
         "tokens.used_quota (2 rows)",
         "tokens.accessed_time (2 rows)",
+        "token 11 “for ever”: it expires after the year 9999",
     ] {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
@@ -170,7 +175,9 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
     assert_eq!(shown("exhausted"), json!([false, 0, null, ["*"], null]));
     assert_eq!(shown("of a blocked user"), json!([false, null, null, ["*"], null]));
     assert_eq!(shown("of a deleted user"), json!([false, null, null, ["*"], null]));
-    assert_eq!(keys.len(), 8);
+    assert_eq!(shown("in milliseconds"), json!([true, null, "2100-01-01T00:00:00.000Z", ["*"], null]));
+    assert_eq!(shown("for ever"), json!([true, null, null, ["*"], null]));
+    assert_eq!(keys.len(), 10);
     for (name, enabled, addresses) in [
         ("open", true, json!(null)),
         ("bounded", true, json!(["10.0.0.0/8"])),

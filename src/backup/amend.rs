@@ -13,6 +13,9 @@ use crate::store::keys::BudgetSettings;
 use crate::store::staging::tables::Table;
 use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
 
+/// The highest limit of concurrent requests to a site.
+const MAX_CONCURRENCY: f64 = 10_000.0;
+
 /// A member that cannot be used, and what was expected.
 type Unfit = (&'static str, &'static str);
 
@@ -56,7 +59,10 @@ pub(super) fn row(
         "route_group_sources" if row.get("position").is_none_or(Json::is_null) => {
             row.insert("position".to_owned(), (line - 1).into());
         }
-        "route_channels" => within(row, "weight", 0.0, left_out),
+        "route_channels" => {
+            within(row, "weight", 0.0, left_out);
+            within(row, "priority", 0.0, left_out);
+        }
         "downstream_api_keys" => key(row, left_out)?,
         _ => {}
     }
@@ -76,6 +82,9 @@ fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
         row.insert("maxConcurrency".to_owned(), Json::Null);
     }
     within(row, "maxConcurrency", 1.0, left_out);
+    leave_out_unless(row, "maxConcurrency", "is too large", left_out, |value| {
+        value.as_f64().is_none_or(|value| value <= MAX_CONCURRENCY)
+    });
     within(row, "globalWeight", f64::MIN_POSITIVE, left_out);
     within(row, "sortOrder", 0.0, left_out);
     let is_page = |text: &str| text.starts_with("https://") || text.starts_with("http://");

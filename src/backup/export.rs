@@ -17,7 +17,7 @@ use crate::time::now_ms;
 /// The number of rows read at once.
 const PAGE: usize = 500;
 /// The version of the document format.
-const VERSION: &str = "2.1";
+pub(super) const VERSION: &str = "2.1";
 
 /// The sections that a backup contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,16 +14,19 @@ use super::progress::Stage;
 use super::report::{ImportError, Report, RowReport, Sections};
 use super::rows::RowReader;
 use super::sections::{self, SectionPaths};
+use super::unknown_members::UnknownMembers;
 use crate::core::Core;
 use crate::idle_thread::run_on_idle_thread;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::staging::tables::TABLES;
-use crate::store::staging::{Action, Counts, Policy, Staging};
+use crate::store::staging::{Action, Counts, Fate, Policy, Staging};
 use crate::store::{self, Hashing, Secret, Statement, keys, settings};
 use crate::time::{Millis, now_ms};
 
 /// The maximum number of rows that a report lists one by one.
 const MAX_REPORTED: usize = 10_000;
+/// The maximum number of rows that are listed as left out.
+const MAX_LISTED: usize = 1000;
 /// How often an import is planned at most because rows change under the plan.
 const ATTEMPTS: usize = 3;
 
@@ -94,24 +97,19 @@ impl Import {
         // Keeps the index key unchanged until the hashes made with it are stored.
         let hashing = self.runtime.block_on(store.sealer().hashing());
         let mut staging = Staging::create(store, &self.core.config.data_dir)?;
+        let mut unknown = UnknownMembers::of(document, found);
         if let Some(place) = found.accounts {
             let rows = TABLES.iter().map(|table| document.count(&[place, &[table.array]].concat()));
             self.options.progress.begin(Stage::Staging, rows.sum());
-            self.stage(document, place, &hashing, &mut staging, &mut report.warnings)?;
+            self.stage(document, place, &hashing, &mut staging, &mut report.warnings, &mut unknown)?;
         }
+        report.warnings.extend(unknown.warnings());
         staging.check_references()?;
-        let (refused, first) = staging.refused()?;
-        if refused > 0 && !self.options.dry_run {
-            let first = first.map_or_else(String::new, |fate| match fate.id {
-                Some(id) => format!("{} {id} ({}): {}", fate.array, fate.label, fate.reason),
-                None => format!("{} ({}): {}", fate.array, fate.label, fate.reason),
-            });
-            let more = if refused > 1 {
-                format!(" ({} more row(s) are refused)", refused - 1)
-            } else {
-                String::new()
-            };
-            return Err(ImportError::Refused(format!("{first}{more}")));
+        report.warnings.extend(nested_groups(&mut staging)?);
+        report.warnings.extend(further_defaults(&mut staging)?);
+        // A dry run tells what happens to each row.
+        if !self.options.dry_run {
+            self.judge_refused(&staging, &mut report.warnings)?;
         }
         let _tokens = self.runtime.block_on(self.core.token_edits.lock());
         let _routes = self.runtime.block_on(self.core.route_edits.lock());
@@ -124,6 +122,11 @@ impl Import {
             plan::match_all(store, &mut staging, policy)?;
             plan::renumber_policies(&mut staging, &mut report.warnings)?;
             report.counts = staging.counts(policy)?;
+            if self.options.leaves_out {
+                for counts in report.counts.values_mut() {
+                    counts.skipped += std::mem::take(&mut counts.refused);
+                }
+            }
         }
         let preferences = match found.preferences {
             Some(place) => self.weigh(document, place, &mut report)?,
@@ -148,6 +151,29 @@ impl Import {
         Ok((report, true))
     }
 
+    /// Refuses the document because of its refused rows, or lists them as left out.
+    fn judge_refused(&self, staging: &Staging, warnings: &mut Vec<String>) -> Result<(), ImportError> {
+        let (count, rows) = staging.refused(MAX_LISTED)?;
+        let told = |fate: &Fate| match fate.id {
+            Some(id) => format!("{} {id} ({}): {}", fate.array, fate.label, fate.reason),
+            None => format!("{} ({}): {}", fate.array, fate.label, fate.reason),
+        };
+        let Some(first) = rows.first() else { return Ok(()) };
+        if self.options.leaves_out {
+            warnings.extend(
+                rows.iter().map(|fate| format!("{}; the row is left out", told(fate).trim_end_matches('.'))),
+            );
+            let more = count.saturating_sub(rows.len() as u64);
+            warnings.extend((more > 0).then(|| format!("{more} more row(s) are left out")));
+            return Ok(());
+        }
+        let more = match count - 1 {
+            0 => String::new(),
+            more => format!(" ({more} more row(s) are refused)"),
+        };
+        Err(ImportError::Refused(format!("{}{more}", told(first))))
+    }
+
     /// Stages every row of the accounts section.
     fn stage(
         &self,
@@ -156,17 +182,24 @@ impl Import {
         hashing: &Hashing<'_>,
         staging: &mut Staging,
         warnings: &mut Vec<String>,
+        unknown: &mut UnknownMembers,
     ) -> Result<(), ImportError> {
         let secrets = self.core.config.secrets_of_imports();
-        let reader = RowReader { store: &self.core.store, former_secrets: &secrets, now: now_ms() };
+        let reader = RowReader {
+            store: &self.core.store,
+            former_secrets: &secrets,
+            now: now_ms(),
+            leaves_out: self.options.leaves_out,
+        };
         for (index, table) in TABLES.iter().enumerate() {
             let path = [place, &[table.array]].concat();
             if document.is_array(&path) {
                 staging.give(index);
             }
             for (line, row) in (1..).zip(document.rows(&path)) {
-                let mut left_out = Vec::new();
-                match reader.read(table, line, row?, &mut left_out) {
+                let (row, mut left_out) = (row?, Vec::new());
+                unknown.add_row(table, &row);
+                match reader.read(table, line, row, &mut left_out) {
                     Ok(row) => {
                         // One row may have many doubts.
                         let room = doubts::MOST.saturating_sub(warnings.len());
@@ -234,7 +267,10 @@ impl Import {
             section: fate.array,
             id: fate.id,
             label: fate.label,
-            action: fate.action,
+            action: match fate.action {
+                Action::Refused if self.options.leaves_out => Action::Skipped,
+                action => action,
+            },
             reason: fate.reason,
         });
         let settings = preferences.taken.iter().map(|one| RowReport {
@@ -250,6 +286,26 @@ impl Import {
         report.rows_omitted = all.saturating_sub(report.rows.len() as u64);
         Ok(())
     }
+}
+
+/// Leaves out sources of groups that are groups themselves, and returns the warnings about them.
+fn nested_groups(staging: &mut Staging) -> Result<Vec<String>, ImportError> {
+    let pairs = staging.leave_out_nested_groups(doubts::MOST)?;
+    let warnings = pairs.into_iter().map(|(group, source)| {
+        format!("routeGroupSources: route {source} is a group and cannot be a source of group {group}: it is left out")
+    });
+    Ok(warnings.collect())
+}
+
+/// Makes tokens ordinary ones whose accounts have another default token before them, and returns the warnings about them.
+fn further_defaults(staging: &mut Staging) -> Result<Vec<String>, ImportError> {
+    let ids = staging.keep_one_default_token(doubts::MOST)?;
+    let warnings = ids.into_iter().map(|id| {
+        format!(
+            "accountTokens {id}: its account has another default token; it is imported as an ordinary one"
+        )
+    });
+    Ok(warnings.collect())
 }
 
 fn event(report: &Report) -> NewEvent {

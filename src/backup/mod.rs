@@ -27,6 +27,7 @@
 //! | `rows`, `accounts`, `preferences` | conversion of rows and settings between documents and the store |
 //! | `amend` | conversion of rows of older documents and of other programs |
 //! | `doubts` | warnings about rows that are imported but cannot be used |
+//! | `unknown_members` | warnings about members that only a newer release knows |
 //! | `import`, `options`, `progress` | the import; its options; its progress |
 //! | `plan`, `report` | comparison with the stored rows; the report of an import |
 //! | `export`, `sealed` | writing a backup; encryption with a passphrase |
@@ -47,6 +48,7 @@ mod rows;
 mod scratch;
 pub mod sealed;
 mod sections;
+mod unknown_members;
 
 pub use canonical::pretty;
 pub use document::Document;

@@ -14,6 +14,9 @@ pub struct ImportOptions {
     pub conflict: Conflict,
     /// Whether the import only reports what it would do.
     pub dry_run: bool,
+    /// Whether rows that cannot be imported are skipped, and listed; otherwise one of them refuses the document. For
+    /// files of other programs, which may have broken references and odd values.
+    pub leaves_out: bool,
     /// The address of whoever imports: a list of admin addresses that excludes it is not imported. `None` means
     /// this machine.
     pub caller: Option<IpAddr>,

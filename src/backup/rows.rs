@@ -32,6 +32,8 @@ pub struct RowReader<'a> {
     /// Secrets under which passwords of other instances may be sealed.
     pub former_secrets: &'a [String],
     pub now: Millis,
+    /// Whether values that cannot be read are left out where a row can do without them.
+    pub leaves_out: bool,
 }
 
 impl RowReader<'_> {
@@ -69,9 +71,15 @@ impl RowReader<'_> {
         for (bit, column) in table.columns.iter().enumerate() {
             let (value, is_present) = match column.kind {
                 Kind::Hash => (Value::Null, present >> (bit - 1) & 1 == 1),
-                _ => self
-                    .value(column, row.get(column.json))
-                    .map_err(|expected| refuse(shown_id, &label, invalid(table, column.json, &expected)))?,
+                _ => match self.value(column, row.get(column.json)) {
+                    Err(expected) if self.leaves_out && is_dispensable(table, column) => {
+                        left_out.push(format!("{} is not of type {expected}: it is left out", column.json));
+                        (self.missing(column).unwrap_or(Value::Null), false)
+                    }
+                    read => read.map_err(|expected| {
+                        refuse(shown_id, &label, invalid(table, column.json, &expected))
+                    })?,
+                },
             };
             values.push(value);
             present |= u64::from(is_present) << bit;
@@ -93,9 +101,9 @@ impl RowReader<'_> {
         who(self.store, table, text)
     }
 
-    /// Returns the value of a column, and whether the document gives one; or what was expected instead.
-    fn value(&self, column: &Column, member: Option<&Json>) -> Result<(Value, bool), String> {
-        let missing = || match column.missing {
+    /// Returns the value of a column that the document does not give; or what was expected.
+    fn missing(&self, column: &Column) -> Result<Value, String> {
+        match column.missing {
             Missing::Null => Ok(Value::Null),
             Missing::Int(value) => Ok(Value::Int(value)),
             Missing::Bool(value) => Ok(Value::Bool(value)),
@@ -103,7 +111,12 @@ impl RowReader<'_> {
             Missing::Text(value) => Ok(Value::Text(value.to_owned())),
             Missing::Now => Ok(Value::Int(self.now)),
             Missing::Refused => Err(expected(column)),
-        };
+        }
+    }
+
+    /// Returns the value of a column, and whether the document gives one; or what was expected instead.
+    fn value(&self, column: &Column, member: Option<&Json>) -> Result<(Value, bool), String> {
+        let missing = || self.missing(column);
         let Some(member) = member.filter(|member| !member.is_null()) else {
             // A null for a column that cannot be null counts as no value.
             return missing().map(|value| (value, member.is_some() && column.missing == Missing::Null));
@@ -116,6 +129,11 @@ impl RowReader<'_> {
             (Kind::Bool, Json::Number(number)) if number.as_i64().is_some_and(|bit| bit == 0 || bit == 1) => {
                 Some(Value::Bool(number.as_i64() == Some(1)))
             }
+            (Kind::Bool, Json::String(text)) if self.leaves_out => match text.trim() {
+                "1" | "true" => Some(Value::Bool(true)),
+                "0" | "false" => Some(Value::Bool(false)),
+                _ => None,
+            },
             (Kind::Real, Json::Number(number)) => number.as_f64().map(Value::Real),
             (Kind::Text, Json::String(text)) => Some(Value::Text(text.clone())),
             (Kind::Key, Json::String(text)) if text.chars().count() <= MAX_KEY => {
@@ -150,6 +168,17 @@ impl RowReader<'_> {
         }
         value.map(|value| (value, true)).ok_or_else(|| expected(column))
     }
+}
+
+/// Whether a row can do without a value that cannot be read. Keys of clients cannot: they might have no limit then.
+/// Nor may a row be enabled, or lose a credential or a reference, because it cannot be read.
+fn is_dispensable(table: &Table, column: &Column) -> bool {
+    let is_plain = matches!(column.kind, Kind::Int | Kind::Bool | Kind::Real | Kind::Json | Kind::Time);
+    is_plain
+        && column.missing != Missing::Refused
+        && column.refers.is_none()
+        && column.json != "enabled"
+        && table.name != "downstream_api_keys"
 }
 
 /// Returns the columns that [`who`] reads.

@@ -25,7 +25,7 @@ pub struct Opened {
     pub taken_over: Option<TakenOver>,
 }
 
-/// Imports the document of a file. Returns the report, and whether rows were refused: then nothing was imported.
+/// Imports the document of a file. Returns the report, and whether the import of which it is a dry run would be refused.
 ///
 /// # Errors
 /// Says why nothing was imported.
@@ -39,6 +39,7 @@ pub async fn run(
         merge: !import.replaces,
         conflict: import.conflict,
         dry_run: import.dry_run,
+        leaves_out: opened.taken_over.is_some(),
         ..ImportOptions::default()
     };
     let at = options.progress.clone();

@@ -76,6 +76,11 @@ const IGNORED: [&str; 3] = ["preferences", "channelConfigs", "tagStore"];
 
 pub(super) fn is(document: &Value) -> bool {
     let is_row = |row: &Value| MARKS.iter().any(|mark| !row[*mark].is_null());
+    // The lists of an export without accounts are empty, too.
+    let accounts = &document["accounts"]["accounts"];
+    if accounts.as_array().is_some_and(Vec::is_empty) && document["version"].is_string() {
+        return document["accounts"]["sites"].is_null();
+    }
     rows(document).is_some_and(|rows| rows.iter().any(is_row)) || profiles(document).is_some()
 }
 

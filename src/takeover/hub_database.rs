@@ -9,6 +9,7 @@ use super::metapi::{self, TABLES, camel};
 use super::sqlite::ForeignDatabase;
 use super::taken::{Context, Error, Kind, TakenOver};
 use super::usage_days::{self, Days};
+use crate::time::now_ms;
 
 /// Tables that are not taken, and why.
 const OTHER_TABLES: &[(&str, &str)] = &[
@@ -72,8 +73,11 @@ pub(super) fn read(database: &ForeignDatabase, context: &Context) -> Result<Take
     if database.has("model_availability", &["is_manual"]) {
         section.insert("manualModels".to_owned(), manual.into());
     }
-    let mut accounts = metapi::arrays(&section, context, &mut list);
-    let days = usage_days::read(database, &context.zone)?;
+    for array in metapi::NEEDED {
+        section.entry(array).or_insert_with(|| json!([]));
+    }
+    let (mut accounts, merged) = metapi::arrays(&section, context, &mut list);
+    let days = usage_days::read(database, &context.zone, &merged)?;
     tell_of_others(database, days.as_ref(), &mut list);
     if let Some(days) = days {
         accounts.insert(usage_days::ARRAY.to_owned(), days.rows.into());
@@ -86,7 +90,7 @@ pub(super) fn read(database: &ForeignDatabase, context: &Context) -> Result<Take
     });
     let settings: Vec<Value> = settings.collect();
     let settings = (!settings.is_empty()).then(|| settings.into());
-    Ok(metapi::finish(Kind::MetapiDatabase, Some(accounts), settings, list))
+    Ok(metapi::finish(Kind::MetapiDatabase, Some(&now_ms().into()), Some(accounts), settings, list))
 }
 
 fn tell_of_others(database: &ForeignDatabase, days: Option<&Days>, list: &mut LeftList) {

@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::draft::LeftList;
+use super::merged_sites::MergedSites;
 use super::old_password;
 use super::taken::{Context, Kind, TakenOver};
-use crate::time::now_ms;
 
 /// A table: its name in the database, the name of its array in a backup, and its columns as named in the
 /// database.
@@ -90,8 +90,9 @@ pub(super) const TABLES: &[Table] = &[
 ];
 /// An array that is made from the table `model_availability` there.
 const MANUAL_MODELS: (&str, &[&str]) = ("manualModels", &["account_id", "model_name"]);
-/// The arrays that an accounts section always has.
-const NEEDED: [&str; 5] = ["sites", "accounts", "accountTokens", "tokenRoutes", "routeChannels"];
+/// The arrays that an accounts section always has. A backup without them is refused when it is imported, an old
+/// database may lack their tables.
+pub(super) const NEEDED: [&str; 5] = ["sites", "accounts", "accountTokens", "tokenRoutes", "routeChannels"];
 
 pub(super) fn is(document: &Value) -> bool {
     accounts_of(document).is_some() || settings_of(document).is_some()
@@ -100,6 +101,7 @@ pub(super) fn is(document: &Value) -> bool {
 pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
     let mut list = LeftList::default();
     let settings = settings_of(document).cloned();
+    let timestamp = roots(document).map(|root| &root["timestamp"]).find(|timestamp| !timestamp.is_null());
     let accounts = accounts_of(document).map(|accounts| {
         for name in accounts.keys() {
             let is_known = TABLES.iter().any(|table| table.array == name) || name == MANUAL_MODELS.0;
@@ -112,19 +114,20 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
                 list.add(name, "an unknown array");
             }
         }
-        arrays(accounts, context, &mut list)
+        arrays(accounts, context, &mut list).0
     });
-    finish(Kind::MetapiBackup, accounts, settings, list)
+    finish(Kind::MetapiBackup, timestamp, accounts, settings, list)
 }
 
 /// Builds a document from its sections.
 pub(super) fn finish(
     kind: Kind,
+    timestamp: Option<&Value>,
     accounts: Option<Map<String, Value>>,
     settings: Option<Value>,
     list: LeftList,
 ) -> TakenOver {
-    let mut document = json!({"version": "2.1", "timestamp": now_ms()});
+    let mut document = json!({"version": "2.1", "timestamp": timestamp});
     if let Some(accounts) = accounts {
         document["accounts"] = Value::Object(accounts);
     }
@@ -134,12 +137,12 @@ pub(super) fn finish(
     list.finish(kind, document)
 }
 
-/// Returns the arrays of an accounts section in our own format.
+/// Returns the arrays of an accounts section in our own format, and the sites that were merged.
 pub(super) fn arrays(
     section: &Map<String, Value>,
     context: &Context,
     list: &mut LeftList,
-) -> Map<String, Value> {
+) -> (Map<String, Value>, MergedSites) {
     let mut arrays = Map::new();
     let tables = TABLES.iter().map(|table| (table.array, table.columns));
     for (array, columns) in tables.chain([MANUAL_MODELS]) {
@@ -166,12 +169,11 @@ pub(super) fn arrays(
         }
         arrays.insert(array.to_owned(), Value::Array(rows));
     }
-    for array in NEEDED {
-        arrays.entry(array).or_insert_with(|| json!([]));
-    }
     open_passwords(&mut arrays, context, list);
+    name_sites(&mut arrays);
     move_site_keys(&mut arrays);
-    arrays
+    let merged = MergedSites::merge(&mut arrays, list);
+    (arrays, merged)
 }
 
 /// Returns the objects in which sections may be found.
@@ -213,6 +215,16 @@ fn open_passwords(arrays: &mut Map<String, Value>, context: &Context, list: &mut
             }
         }
         account["extraConfig"] = config.to_string().into();
+    }
+}
+
+/// Names sites without a name by their addresses.
+fn name_sites(arrays: &mut Map<String, Value>) {
+    let Some(Value::Array(sites)) = arrays.get_mut("sites") else { return };
+    for site in sites.iter_mut().filter(|site| site.is_object()) {
+        if site["name"].as_str().is_none_or(|name| name.trim().is_empty()) {
+            site["name"] = site["url"].clone();
+        }
     }
 }
 

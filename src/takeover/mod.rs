@@ -8,6 +8,7 @@
 //! | file | reads |
 //! |---|---|
 //! | `metapi`, `hub_database` | a backup of metapi; its database |
+//! | `merged_sites` | sites in these that are one site here |
 //! | `usage_days` | the request log of that database, summed by day |
 //! | `old_password` | the passwords in metapi's files, which are sealed under the secret of their instance |
 //! | `all_api_hub` | an export of the browser extension All API Hub |
@@ -27,6 +28,7 @@ mod draft;
 mod hub_database;
 mod litellm;
 mod litellm_providers;
+mod merged_sites;
 mod metapi;
 mod new_api;
 mod old_password;
@@ -56,10 +58,10 @@ const MAX_FILE: u64 = 64 * 1024 * 1024;
 /// # Errors
 /// When the file cannot be taken over; the message says what it is.
 pub fn read(path: &Path, scratch: &Path, context: &Context) -> Result<TakenOver, Error> {
-    let failed = |error: io::Error| Error(format!("{}: {error}", path.display()));
+    let failed = |error: io::Error| Error(error.to_string());
     let mut file = File::open(path).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(Error(format!("{} is no file", path.display())));
+        return Err(Error("it is no file".to_owned()));
     }
     match is_database(&mut file).map_err(failed)? {
         true => from_database(&ForeignDatabase::open(path, scratch)?, context),
@@ -136,7 +138,10 @@ pub fn from_json(document: &Value, context: &Context) -> Result<TakenOver, Error
 /// When it cannot be taken over; the text says what it is, or that it is not known.
 fn recognise(document: &Value) -> Result<Kind, &'static str> {
     if document["format"] == "switchyard" {
-        return Err("it is a backup of Switchyard itself");
+        return Err(
+            "it is a backup of Switchyard itself: send a backup of Switchyard sealed, or as application/json \
+             in the member data",
+        );
     }
     if all_api_hub::is(document) {
         return Ok(Kind::AllApiHub);

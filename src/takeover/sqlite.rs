@@ -55,8 +55,7 @@ pub struct Copy(PathBuf);
 impl ForeignDatabase {
     /// Opens a database. `scratch` is where a copy is made of one that is incomplete without the log beside it.
     pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
-        let unreadable =
-            |error: rusqlite::Error| Error(format!("{} cannot be read: {error}", path.display()));
+        let unreadable = |error: rusqlite::Error| Error(format!("it cannot be read: {error}"));
         let logs: Vec<PathBuf> = ["-wal", "-journal"]
             .iter()
             .map(|ending| beside(path, ending))
@@ -107,9 +106,13 @@ impl ForeignDatabase {
             wanted.iter().copied().filter(|name| columns.contains(*name)).collect();
         let list = present.iter().map(|name| format!(", {}", quoted(name))).collect::<String>();
         let limit = MAX_TABLE_ROWS + 1;
-        let sql = format!("SELECT rowid{list} FROM {} ORDER BY rowid LIMIT {limit}", quoted(table));
         let failed = |error: rusqlite::Error| Error(format!("the table {table} cannot be read: {error}"));
-        let mut statement = self.connection.prepare(&sql).map_err(failed)?;
+        let query = |rowid: &str| {
+            let sql = format!("SELECT {rowid}{list} FROM {} ORDER BY 1 LIMIT {limit}", quoted(table));
+            self.connection.prepare(&sql)
+        };
+        // A table may have been created without rowids.
+        let mut statement = query("rowid").or_else(|_| query("0")).map_err(failed)?;
         let mut found = statement.query([]).map_err(failed)?;
         let mut rows = Vec::new();
         while let Some(row) = found.next().map_err(failed)? {

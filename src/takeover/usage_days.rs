@@ -5,9 +5,11 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use rusqlite::Row;
 use serde_json::{Value, json};
 
 use super::draft::MAX_NAME;
+use super::merged_sites::MergedSites;
 use super::sqlite::ForeignDatabase;
 use super::taken::Error;
 use crate::money::Usd;
@@ -43,8 +45,12 @@ pub(super) struct Days {
     pub is_cut: bool,
 }
 
-/// Sums the log; `None` when it lacks the necessary columns.
-pub(super) fn read(database: &ForeignDatabase, zone: &TimeZone) -> Result<Option<Days>, Error> {
+/// Sums the log; `None` when it lacks the necessary columns. Requests to a merged site count for the one that is kept.
+pub(super) fn read(
+    database: &ForeignDatabase,
+    zone: &TimeZone,
+    merged: &MergedSites,
+) -> Result<Option<Days>, Error> {
     if !database.has(TABLE, &["account_id", "created_at", "status"]) {
         return Ok(None);
     }
@@ -56,7 +62,7 @@ pub(super) fn read(database: &ForeignDatabase, zone: &TimeZone) -> Result<Option
     let (latency, actual, requested) =
         (column("latency_ms", "0"), column("model_actual", "NULL"), column("model_requested", "NULL"));
     let sql = format!(
-        "SELECT CAST(strftime('%s', p.created_at) AS INTEGER) / {QUARTER}, s.id, CAST(s.platform AS TEXT),
+        "SELECT CAST(strftime('%s', p.created_at) AS INTEGER) / {QUARTER}, CAST(s.id AS INTEGER), CAST(s.platform AS TEXT),
            COALESCE(NULLIF(trim({actual}), ''), NULLIF(trim({requested}), ''), 'unknown'),
            count(*), CAST(total(p.status = 'success') AS INTEGER), total(max(0, CAST({tokens} AS REAL))),
            total(max(0, CAST({cost} AS REAL))),
@@ -71,8 +77,8 @@ pub(super) fn read(database: &ForeignDatabase, zone: &TimeZone) -> Result<Option
         let quarter: i64 = row.get(0)?;
         let Ok(begin) = Timestamp::from_second(quarter.saturating_mul(QUARTER)) else { return Ok(()) };
         let day = zone.to_datetime(begin).date().to_string();
-        let model: String = row.get::<_, String>(3)?.chars().take(MAX_NAME).collect();
-        let key = (day, row.get(1)?, model);
+        let model: String = text(row, 3)?.chars().take(MAX_NAME).collect();
+        let key = (day, merged.id_of(row.get(1)?), model);
         if days.len() >= MOST && !days.contains_key(&key) {
             is_cut = true;
             return Ok(());
@@ -81,7 +87,7 @@ pub(super) fn read(database: &ForeignDatabase, zone: &TimeZone) -> Result<Option
         sums.calls += row.get::<_, i64>(4)?;
         sums.ok += row.get::<_, i64>(5)?;
         sums.tokens += row.get::<_, f64>(6)?;
-        let platform = row.get::<_, Option<String>>(2)?.and_then(|name| Platform::parse(&name));
+        let platform = Platform::parse(&text(row, 2)?);
         let unpriced = pricing::spend(Usd::ZERO, platform, row.get::<_, f64>(8)? as u64);
         sums.cost += row.get::<_, f64>(7)? + unpriced.dollars();
         sums.latency_ms += row.get::<_, f64>(9)?;
@@ -95,4 +101,10 @@ pub(super) fn read(database: &ForeignDatabase, zone: &TimeZone) -> Result<Option
             "latencyMs": sums.latency_ms as i64, "latencyCount": sums.latency_count})
     });
     Ok(Some(Days { rows: rows.collect(), is_cut }))
+}
+
+/// Returns a text, without bytes that are no UTF-8; empty for NULL.
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    let bytes = row.get_ref(column)?.as_bytes_or_null()?;
+    Ok(String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned())
 }

@@ -62,7 +62,7 @@ fn values_that_the_api_would_not_take_are_left_out_and_named() {
     for (member, value) in [
         ("globalWeight", json!(0)),
         ("sortOrder", json!(-1)),
-        ("maxConcurrency", json!(-5)),
+        ("maxConcurrency", json!(10_001)),
         ("externalCheckinUrl", json!("ftp://x.example")),
         ("customHeaders", json!("nope")),
         ("status", json!("zzz")),
@@ -71,6 +71,9 @@ fn values_that_the_api_would_not_take_are_left_out_and_named() {
     }
     document["accounts"]["downstreamApiKeys"] =
         json!([{"name": "k", "key": "sk-0123456789", "siteWeightMultipliers": {"5": 0}}]);
+    document["accounts"]["routeChannels"][0]["priority"] = json!(-5);
+    let token = |id: i64| json!({"id": id, "accountId": 9, "name": format!("t{id}"), "token": format!("sk-{id}"), "isDefault": true});
+    document["accounts"]["accountTokens"] = json!([token(1), token(2), token(3)]);
     let report = import(&gateway, &document);
     let warnings = report["warnings"].to_string();
     for member in [
@@ -81,9 +84,16 @@ fn values_that_the_api_would_not_take_are_left_out_and_named() {
         "customHeaders",
         "status",
         "siteWeightMultipliers",
+        "routeChannels 5 (model-a): priority",
+        "accountTokens 2: its account has another default token",
+        "accountTokens 3: its account has another default token",
     ] {
         assert!(warnings.contains(member), "{member}: {warnings}");
     }
+    let exported = export(&gateway);
+    let defaults = rows(&exported, "accountTokens").iter().filter(|token| token["isDefault"] == true);
+    assert_eq!(defaults.map(|token| &token["name"]).collect::<Vec<_>>(), ["t1"]);
+    assert_eq!(rows(&exported, "routeChannels")[0]["priority"], 0);
     let site = &gateway.admin().get("/api/sites").expect(200)[0];
     for (member, expected) in [
         ("globalWeight", json!(1)),
@@ -217,4 +227,47 @@ fn what_another_gateway_has_counted_is_counted_on_and_never_taken_away() {
         assert_eq!(days(), 1.5);
     }
     assert!(export(&gateway)["accounts"].get("usageDays").is_none());
+}
+
+#[test]
+fn what_a_newer_release_wrote_and_this_one_does_not_know_is_named() {
+    let gateway = Gateway::start();
+    import(&gateway, &small());
+    let mut document = export(&gateway);
+    assert_eq!(import(&gateway, &document)["warnings"], Value::Null, "nothing in our own export is unknown");
+    document["checksum"] = Value::Null;
+    document["version"] = json!("99");
+    document["accounts"]["sites"][0]["zed"] = json!(1);
+    document["accounts"]["zzz"] = json!([1]);
+    document["more"] = json!({});
+    // Members of other programs' documents are not listed.
+    let mut unmarked = small();
+    unmarked["accounts"]["sites"][0]["zed"] = json!(1);
+    assert_eq!(import(&gateway, &unmarked)["warnings"], Value::Null);
+    let warnings = import(&gateway, &document)["warnings"].clone();
+    let expected = [
+        "the document has version \"99\", and this release writes version 2.1: what it does not know is left out",
+        "more: an unknown member of the document",
+        "zzz: an unknown array",
+        "sites[].zed: an unknown column",
+    ];
+    assert_eq!(warnings, json!(expected));
+}
+
+#[test]
+fn groups_in_groups_are_left_out() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let routes = document["accounts"]["tokenRoutes"].as_array_mut().expect("routes");
+    for (id, name) in [(4, "g"), (6, "h")] {
+        routes.push(
+            json!({"id": id, "modelPattern": name, "displayName": name, "routeMode": "explicit_group"}),
+        );
+    }
+    document["accounts"]["routeGroupSources"] = json!([{"groupRouteId": 4, "sourceRouteId": 3},
+        {"groupRouteId": 4, "sourceRouteId": 6}, {"groupRouteId": 6, "sourceRouteId": 6}]);
+    let warnings = import(&gateway, &document)["warnings"].to_string();
+    assert!(warnings.contains("route 6 is a group and cannot be a source of group 4"), "{warnings}");
+    assert!(warnings.contains("route 6 is a group and cannot be a source of group 6"), "{warnings}");
+    assert_eq!(rows(&export(&gateway), "routeGroupSources").len(), 1);
 }

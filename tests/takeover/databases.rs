@@ -254,7 +254,7 @@ fn a_running_service_takes_the_file_of_another_gateway_as_it_is() {
     assert_eq!(list(&gateway, "/api/accounts").len(), 2);
     let ours = gateway.admin().get("/api/settings/backup/export").body;
     for (body, told_of) in [
-        (&file[..100], "cannot be read"),
+        (&file[..100], "it cannot be read"),
         (b"- of no gateway", "not a known file of a gateway"),
         (b"\xff\xfe\x00", "neither text nor"),
         (b"", "not a known file of a gateway"),
@@ -494,4 +494,81 @@ fn an_old_database_of_metapi_lacks_columns_and_a_password_without_its_secret_is_
     assert_eq!(find(&accounts, "username", "API key")["credentialMode"], "apikey");
     let route = find(&gateway.routes(), "modelPattern", "model-*");
     assert_eq!(json!([route["routeMode"], route["routingStrategy"]]), json!(["pattern", "weighted"]));
+}
+
+#[test]
+fn broken_rows_of_metapis_database_are_left_out_and_its_double_sites_merged() {
+    let moving = Move::of_database("hub.db", &format!("PRAGMA foreign_keys = OFF; {}
+        CREATE TABLE route_group_sources (id integer PRIMARY KEY, group_route_id integer, source_route_id integer) WITHOUT ROWID;
+        CREATE TABLE downstream_api_keys (id integer PRIMARY KEY, name text, key text, enabled integer, expires_at text,
+          supported_models text, excluded_site_ids text, site_weight_multipliers text);
+        INSERT INTO sites (id,name,url,platform,is_pinned,created_at) VALUES
+          (3,'One','https://one.example','new-api',0,'yesterday'), (4,'Same','https://one.example/v1','newapi','true',NULL),
+          (5,'','https://two.example','openai',x'00',NULL), (-6,'Below','https://three.example','openai',0,NULL);
+        INSERT INTO accounts (id,site_id,username,access_token,balance) VALUES
+          (1,3,'ann','a',1), (2,4,'bob','b','much'), (3,77,'lost','c',1), (4,5,'eve','d',1), (5,-6,'below','e',1);
+        INSERT INTO account_tokens (id,account_id,name,token,enabled) VALUES (1,2,'t','sk-of-bob',1), (2,3,'u','sk-lost',1), (3,1,'v','sk-v','perhaps');
+        INSERT INTO token_routes (id,model_pattern,route_mode) VALUES (1,'m','pattern'), (4,'g','explicit_group'), (5,'h','explicit_group');
+        INSERT INTO route_channels (id,route_id,account_id,token_id,weight,source_model) VALUES
+          (1,1,2,1,'x','m'), (2,1,3,NULL,10,'m'), (3,1,1,99,10,'m'), (4,88,1,NULL,10,'m'), (5,1,4,NULL,2.5,'m');
+        UPDATE route_channels SET manual_override = 1;
+        INSERT INTO route_group_sources VALUES (1,4,1), (2,4,5), (3,5,4), (4,5,5), (5,4,99);
+        INSERT INTO downstream_api_keys VALUES (1,'sound','sk-sound-key',1,NULL,NULL,'[4]','{{\"4\":2}}'), (2,'odd','sk-odd-key',1,'soon',NULL,NULL,NULL);
+        INSERT INTO proxy_logs (account_id,model_actual,status,latency_ms,total_tokens,estimated_cost,created_at) VALUES
+          (1,'m','success',1,10,1,datetime('now','-3 days','start of day')), (2,'m','success',1,10,1,datetime('now','-3 days','start of day')),
+          (1,x'ff','success',1,10,1,datetime('now','-3 days','start of day'));", hub(false)));
+    let dry = moving.import(&["--dry-run"]);
+    assert!(dry.contains("skipped accounts 3 (lost): siteId 77 is not among the sites"), "{dry}");
+    let told = moving.import(&[]);
+    for told_of in [
+        "10 skipped",
+        "sites 4 (Same): it has the platform and address of site 3, and is merged into it",
+        "sites 3 (One): createdAt is not of type time: it is left out",
+        "sites 5 (https://two.example): isPinned is not of type boolean: it is left out",
+        "sites (Below): Invalid sites[].id. Expected positive integer; the row is left out",
+        "accounts 2 (bob): balance is not of type number: it is left out",
+        "accounts 3 (lost): siteId 77 is not among the sites of this document; the row is left out",
+        "accounts 5 (below): Invalid accounts[].siteId. Expected positive integer; the row is left out",
+        "accountTokens 2 (u): accountId 3",
+        "accountTokens 3 (v): Invalid accountTokens[].enabled. Expected boolean; the row is left out",
+        "routeChannels 2 (m): accountId 3",
+        "routeChannels 3 (m): tokenId 99",
+        "routeChannels 4 (m): routeId 88",
+        "routeChannels 5 (m): weight is not of type integer: it is left out",
+        "routeGroupSources (4): sourceRouteId 99",
+        "route 5 is a group and cannot be a source of group 4",
+        "route 4 is a group and cannot be a source of group 5",
+        "route 5 is a group and cannot be a source of group 5",
+        "downstreamApiKeys (odd): Invalid downstreamApiKeys[].expiresAt. Expected time or null; the row is left out",
+    ] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    let gateway = moving.start();
+    let sites = list(&gateway, "/api/sites");
+    let shown: Vec<_> = sites.iter().map(|site| json!([site["id"], site["name"], site["url"]])).collect();
+    assert_eq!(
+        json!(shown),
+        json!([[3, "One", "https://one.example"], [5, "https://two.example", "https://two.example"]])
+    );
+    let accounts = list(&gateway, "/api/accounts");
+    let sites_of: Vec<_> =
+        ["ann", "bob", "eve"].map(|name| find(&accounts, "username", name)["siteId"].clone()).into();
+    assert_eq!((json!(sites_of), accounts.len()), (json!([3, 3, 5]), 3));
+    assert_eq!(channels(&gateway, "m"), [channel("bob", "m", 0, 10, true), channel("eve", "m", 0, 10, true)]);
+    let group = find(&gateway.routes(), "modelPattern", "g");
+    assert_eq!(group["sourceRouteIds"], json!([1]), "{group}");
+    let keys = keys(&gateway);
+    assert_eq!(
+        json!([keys[0]["name"], keys[0]["excludedSiteIds"], keys[0]["siteWeightMultipliers"]]),
+        json!(["sound", [3], {"3": 2}])
+    );
+    assert_eq!(keys.len(), 1);
+    let models = gateway.admin().get("/api/stats/model-by-site?days=30").expect(200)["models"].clone();
+    let calls: Vec<_> = models
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|model| json!([model["model"], model["calls"]]))
+        .collect();
+    assert_eq!(json!(calls), json!([["m", 2], ["\u{fffd}", 1]]));
 }

@@ -35,6 +35,8 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
                 {"id": "a1", "site_name": "One", "site_url": "https://one.example", "site_type": "new-api",
                     "authType": "access_token", "account_info": info("42", "session-1", 5.0)},
                 "no object",
+                {"id": "a9", "site_name": "Unusable", "site_url": "https://unusable.example", "site_type": "new-api",
+                    "authType": "access_token", "account_info": info("9", "unused\nsecret", 0.0)},
             ]},
         "apiCredentialProfiles": {"profiles": [
             {"id": "p1", "name": "Claude key", "apiType": "anthropic", "baseUrl": "https://anthropic.example/v1", "apiKey": "sk-ant-1"},
@@ -424,6 +426,13 @@ fn a_backup_of_metapi_is_merged_with_what_is_there() {
 }
 
 #[test]
+fn an_export_of_all_api_hub_may_be_empty() {
+    let empty = json!({"version": "4.0", "timestamp": 1, "accounts": {"accounts": []}});
+    let told = Move::of_text("empty.json", &empty.to_string()).import(&[]);
+    assert!(told.contains("export of All API Hub") && told.contains("0 row(s) created"), "{told}");
+}
+
+#[test]
 fn what_is_no_document_of_a_gateway_is_told_with_what_it_is() {
     for (text, told_of) in [
         ("{\"type\": \"sub2api-data\", \"accounts\": []}", "/api/oauth/import"),
@@ -435,6 +444,9 @@ fn what_is_no_document_of_a_gateway_is_told_with_what_it_is() {
         ("a: b: c", "YAML"),
         ("", "not a known file of a gateway"),
         ("\u{0}\u{1}", "YAML"),
+        // Backups of metapi, judged as by the admin API.
+        ("{\"timestamp\": 1, \"accounts\": {\"sites\": [], \"accounts\": []}}", "need the arrays"),
+        ("{\"preferences\": {\"settings\": []}}", "has no timestamp"),
     ] {
         let moving = Move::of_text("file", text);
         let (status, told) = moving.refuse(&[]);

@@ -44,10 +44,7 @@ pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOve
 /// Fails if the file has no known form; the message says what it is instead.
 pub fn take_over_file(file: File, config: &Config) -> Result<TakenOver, ImportError> {
     let taken = takeover::read_sent(file, &config.data_dir, &context(config));
-    taken.map_err(|error| {
-        let advice = "send a backup of Switchyard sealed, or as application/json in the member data";
-        ImportError::Refused(format!("The file cannot be imported: {error}; {advice}"))
-    })
+    taken.map_err(|error| ImportError::Refused(format!("The file cannot be imported: {error}")))
 }
 
 fn context(config: &Config) -> Context {

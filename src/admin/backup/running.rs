@@ -107,6 +107,7 @@ async fn import_file(
     // The file of another gateway has only part of the configuration; a metapi backup has all of it.
     let is_partial = taken_over.as_ref().is_some_and(|taken| taken.kind != Kind::MetapiBackup);
     options.merge |= is_partial && merges_foreign;
+    options.leaves_out = taken_over.is_some();
     let mut answer = import_document(admin, document, options).await?.json();
     let Some(taken) = taken_over else { return Ok(answer) };
     let left = taken.left_out.iter().map(|left| format!("{}: {}", left.place, left.reason).into());

@@ -95,6 +95,36 @@ impl Staging {
         Ok(())
     }
 
+    /// Removes sources of groups that are groups themselves, which no route can use. Returns the ids of group and source,
+    /// at most `most` pairs.
+    pub fn leave_out_nested_groups(&mut self, most: usize) -> Result<Vec<(i64, i64)>> {
+        self.settle()?;
+        let nested = "EXISTS (SELECT 1 FROM token_routes r WHERE r.file_id = s.source_route_id AND r.route_mode = 'explicit_group')";
+        let pairs = {
+            let mut query = self.connection.prepare(&format!(
+                "SELECT group_route_id, source_route_id FROM route_group_sources s WHERE {nested} ORDER BY line LIMIT {most}"
+            ))?;
+            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?
+        };
+        self.connection.execute_batch(&format!("DELETE FROM route_group_sources AS s WHERE {nested}"))?;
+        Ok(pairs)
+    }
+
+    /// Leaves each account only the first of its default tokens. Returns the ids of the others, at most `most`.
+    pub fn keep_one_default_token(&mut self, most: usize) -> Result<Vec<i64>> {
+        self.settle()?;
+        let further = "SELECT line, file_id FROM (SELECT line, file_id, row_number() OVER (PARTITION BY account_id ORDER BY line) \
+             AS n FROM account_tokens WHERE is_default = 1) WHERE n > 1";
+        let ids = {
+            let mut query = self.connection.prepare(&format!("{further} ORDER BY line LIMIT {most}"))?;
+            query.query_map([], |row| row.get(1))?.collect::<rusqlite::Result<_>>()?
+        };
+        self.connection.execute_batch(&format!(
+            "UPDATE account_tokens SET is_default = 0 WHERE line IN (SELECT line FROM ({further}))"
+        ))?;
+        Ok(ids)
+    }
+
     /// Adds stored rows of a table for the comparison.
     pub fn add_local(&mut self, table: usize, rows: &[LocalRow]) -> Result<()> {
         for row in rows {

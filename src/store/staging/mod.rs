@@ -195,18 +195,16 @@ impl Staging {
         Ok(())
     }
 
-    /// Returns the number of refused rows, and the first of them.
-    pub fn refused(&self) -> Result<(u64, Option<Fate>)> {
+    /// Returns the number of refused rows, and at most `most` of them.
+    pub fn refused(&self, most: usize) -> Result<(u64, Vec<Fate>)> {
         let count: i64 = self.connection.query_row("SELECT count(*) FROM refused", [], |row| row.get(0))?;
-        let first =
-            self.fates_of("SELECT tbl, id, label, reason FROM refused ORDER BY rowid LIMIT 1", None)?;
-        Ok((count.unsigned_abs(), first.into_iter().next()))
+        let sql = format!("SELECT tbl, id, label, reason FROM refused ORDER BY rowid LIMIT {most}");
+        Ok((count.unsigned_abs(), self.fates_of(&sql, None)?))
     }
 
     /// Returns what happens to each row, at most `most`, refused ones first.
     pub fn fates(&self, most: usize) -> Result<Vec<Fate>> {
-        let sql = format!("SELECT tbl, id, label, reason FROM refused ORDER BY rowid LIMIT {most}");
-        let mut fates = self.fates_of(&sql, None)?;
+        let (_, mut fates) = self.refused(most)?;
         for (index, table) in TABLES.iter().enumerate() {
             for action in [Action::Created, Action::Updated, Action::Skipped] {
                 let left = most.saturating_sub(fates.len());

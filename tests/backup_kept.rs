@@ -64,6 +64,10 @@ fn a_configuration_is_changed_in_part_and_its_password_is_never_shown() {
         json!({"exportType": "routes"}),
         json!({"autoSyncCron": "soon"}),
         json!({"fileUrl": 7}),
+        json!({"enabled": true, "fileUrl": "https://dav.example/"}),
+        json!({"enabled": true, "fileUrl": "https://dav.example/b.json#f"}),
+        json!({"username": "ann:b"}),
+        json!({"username": "ann\r\nx"}),
     ] {
         assert_eq!(put(refused.clone()).status, 400, "{refused}");
     }
@@ -127,9 +131,25 @@ fn what_a_server_refuses_is_told_plainly_and_remembered() {
     server.accept();
     export().expect(200);
     assert_eq!(state(&gateway)["lastError"], Value::Null);
+    // Some servers repeat the login that they refuse.
+    server.refuse("PUT", 401, "nope pass-word Basic YW5uOnBhc3Mtd29yZA==");
+    let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
+    assert!(message.contains("(nope [redacted]") && !message.contains("YW5u"), "{message}");
+    server.accept();
+    let (file, copy) = ("/a/b/backup.json", "/a/b/backup.json.1");
     server.cut();
+    let last = server.file(file).expect("a file");
     let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
     assert!(message.contains("cut short"), "{message}");
+    assert_eq!(server.file(file).as_ref(), Some(&last), "its copy was cut, so the file is left alone");
+    server.accept();
+    export().expect(200);
+    assert_eq!(server.file(copy).as_ref(), Some(&last));
+    // A file that was cut does not replace the last good one.
+    server.store(file, &last[..100]);
+    export().expect(200);
+    assert_eq!(server.file(copy), Some(last));
+    server.store(file, b"{\"version\":");
     let import = || gateway.admin().post(&format!("{WEBDAV}/import"), &json!({})).expect(400);
     assert!(import()["message"].as_str().is_some_and(|message| message.contains("JSON")));
     server.store("/a/b/backup.json", b"{\"version\":\"2.1\"}");
@@ -180,6 +200,19 @@ fn the_file_on_the_server_is_written_at_its_times() {
     configured(&gateway, &server, &json!({"autoSyncEnabled": true, "autoSyncCron": "* * * * * *"}));
     let file = eventually("the file is written", || server.file("/a/b/backup.json"));
     assert_eq!(names(&file), ["first"]);
+    // A failure is told once, however often it is repeated.
+    let failures = || {
+        let events = gateway.admin().get("/api/events").expect(200);
+        let told = |event: &&Value| event["title"] == "A backup to the WebDAV server failed";
+        events.as_array().expect("events").iter().filter(told).count()
+    };
+    for (round, status) in [(1, 507), (2, 423)] {
+        server.refuse("PUT", status, "");
+        eventually("the failure is told", || (failures() == round).then_some(()));
+        server.accept();
+        let is_well = || state(&gateway)["lastError"].is_null() && failures() == round;
+        eventually("the file is written again", || is_well().then_some(()));
+    }
     // An imported configuration is disabled.
     let document = gateway.admin().get("/api/settings/backup/export").expect(200);
     let other = Gateway::start();

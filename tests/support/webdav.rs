@@ -94,10 +94,10 @@ impl WebDav {
         self.held.lock().expect("no panic there").shown = Some(bytes.map(<[u8]>::to_vec));
     }
 
-    /// Refuses nothing any more, and shows what is stored.
+    /// Refuses and loses nothing any more, and shows what is stored.
     pub fn accept(&self) {
         let mut held = self.held.lock().expect("no panic there");
-        (held.refused, held.shown) = (None, None);
+        (held.refused, held.shown, held.cuts) = (None, None, false);
     }
 
     /// Loses half of every file written from now on.

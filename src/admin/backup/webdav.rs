@@ -110,6 +110,10 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
         config.file_url = url.trim().to_owned();
     }
     if let Some(username) = fields.text("username")? {
+        // A name with a colon cannot be sent (RFC 7617 §2).
+        if username.contains(|c: char| c == ':' || c.is_control()) {
+            return Err(Invalid::field("username", "string without colons and control characters").into());
+        }
         config.username = username.trim().to_owned();
     }
     let clears = fields.bool("clearPassword")?.unwrap_or(false);
@@ -139,7 +143,17 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
     {
         return Err(Invalid::field("fileUrl", &format!("http or https address of a file: {why}")).into());
     }
+    if config.enabled && !names_file(&config.file_url) {
+        return Err(Invalid::field("fileUrl", "address of a file, with a path and without #").into());
+    }
     Ok(config)
+}
+
+/// Whether an address has a path, or a query that may name the file.
+fn names_file(url: &str) -> bool {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let target = rest.find(['/', '?']).map_or("/", |start| &rest[start..]);
+    target != "/" && !url.contains('#')
 }
 
 async fn shown(admin: &Admin) -> Result<Response> {

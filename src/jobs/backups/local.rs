@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::task::block_in_place;
 
+use super::failure;
 use crate::backup::{self, BackupScope};
-use crate::config::BackupRules;
 use crate::jobs::Jobs;
 use crate::jobs::schedule::{Pass, Plan};
-use crate::store::events::{self, EventLevel, NewEvent};
 use crate::time::{iso, now_ms};
 
 const PREFIX: &str = "switchyard-backup-";
@@ -30,18 +30,7 @@ pub fn plan(jobs: &Jobs) -> Plan {
 pub async fn make(jobs: Arc<Jobs>) -> Pass {
     let made = write(&jobs).await;
     if let Err(error) = &made {
-        let event = NewEvent {
-            kind: "status",
-            title: "A backup failed".to_owned(),
-            message: Some(error.clone()),
-            level: EventLevel::Error,
-            related_id: None,
-            related_type: Some("settings"),
-        };
-        jobs.core.notifier.send((&event).into());
-        if let Err(error) = events::insert(&jobs.core.store, event).await {
-            log::warn!("the event of a failed backup could not be stored: {error}");
-        }
+        failure::tell(&jobs, "A backup failed", error).await;
     }
     made.map(|path| Some(format!("{} written", path.display())))
 }
@@ -73,7 +62,7 @@ async fn write(jobs: &Arc<Jobs>) -> Result<PathBuf, String> {
         let _ = fs::remove_file(&part);
         return Err(error);
     }
-    prune(rules).map_err(failed)?;
+    prune(&rules.dir, rules.keep, &path).map_err(failed)?;
     Ok(path)
 }
 
@@ -104,20 +93,24 @@ fn is_part(name: &str) -> bool {
     moment.is_some_and(is_moment)
 }
 
-/// Deletes the oldest of our own files beyond the limit; leaves everything else in the directory alone.
-fn prune(rules: &BackupRules) -> io::Result<()> {
-    let mut ours: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(&rules.dir)? {
-        let path = entry?.path();
+/// Deletes the oldest of our own files beyond the limit, but not the one just written; leaves everything else in the
+/// directory alone.
+fn prune(dir: &Path, keep: usize, written: &Path) -> io::Result<()> {
+    let mut others: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let path = entry.path();
         let is_ours = path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours);
-        if is_ours {
-            ours.push(path);
+        if is_ours && path != written {
+            others.push((entry.metadata()?.modified()?, path));
         }
     }
-    // The names sort in the order of their times.
-    ours.sort();
-    let surplus = ours.len().saturating_sub(rules.keep);
-    ours.iter().take(surplus).try_for_each(fs::remove_file)
+    // The names would put files of a clock that was once ahead after all later ones. A file that was written under such
+    // a clock counts as the oldest.
+    let now = SystemTime::now();
+    others.sort_by_key(|(modified, path)| (*modified <= now, *modified, path.clone()));
+    let surplus = (others.len() + 1).saturating_sub(keep);
+    others.iter().take(surplus).try_for_each(|(_, path)| fs::remove_file(path))
 }
 
 fn is_ours(name: &str) -> bool {
@@ -132,6 +125,8 @@ fn is_moment(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -147,5 +142,28 @@ mod tests {
             let part = format!(".{}.part", name.strip_suffix(".json").unwrap_or(name));
             assert_eq!(is_part(&part), expected && name.ends_with(".json"), "{part}");
         }
+    }
+
+    #[test]
+    fn the_file_just_written_stays_whatever_the_names_of_the_others_are() {
+        let dir = std::env::temp_dir().join(format!("prune-{}", crate::uuid::v4()));
+        fs::create_dir(&dir).expect("made");
+        let name = |year: u16| dir.join(format!("{PREFIX}{year}0101000000{PLAIN}"));
+        let at = |seconds: i64| match seconds {
+            0.. => SystemTime::now() + Duration::from_secs(seconds.unsigned_abs()),
+            _ => SystemTime::now() - Duration::from_secs(seconds.unsigned_abs()),
+        };
+        for (year, written) in [(2099, -900), (2098, 900), (2024, -100), (2025, -50)] {
+            let file = File::create(name(year)).expect("made");
+            file.set_modified(at(written)).expect("set");
+        }
+        let left = |keep, written: &Path| {
+            prune(&dir, keep, written).expect("pruned");
+            [2024, 2025, 2098, 2099].into_iter().filter(|year| name(*year).exists()).collect::<Vec<u16>>()
+        };
+        assert_eq!(left(3, &name(2024)), [2024, 2025, 2099]);
+        assert_eq!(left(2, &name(2024)), [2024, 2025]);
+        assert_eq!(left(1, &name(2024)), [2024]);
+        fs::remove_dir_all(&dir).expect("removed");
     }
 }

@@ -3,11 +3,15 @@
 //! | module | what it is for |
 //! |---|---|
 //! | `local` | files in `BACKUP_DIR`; deletes the oldest ones |
+//! | `failure` | the event and the notice of a failed backup |
 //! | `remote`, `webdav` | the file on a server: its schedule and its last result; the protocol |
 
+mod failure;
 pub mod local;
 pub mod remote;
 mod webdav;
+
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::Mutex;
 
@@ -16,4 +20,6 @@ use tokio::sync::Mutex;
 pub struct Backups {
     /// Held while the file on the server is written or read.
     remote: Mutex<()>,
+    /// Whether the last scheduled backup to the server failed, which was then told.
+    remote_failed: AtomicBool,
 }

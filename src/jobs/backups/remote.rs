@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
+use super::failure;
 use super::webdav::{MAX_SENT, RemoteFile};
 use crate::backup::{self, BackupScope};
 use crate::jobs::Jobs;
@@ -67,10 +69,16 @@ pub fn plan(jobs: &Jobs) -> Plan {
     settings.webdav.as_ref().and_then(WebDav::schedule).map_or(Plan::Never, Plan::At)
 }
 
-/// Writes the scheduled backup.
+/// Writes the scheduled backup. The first failure after a success is an event and a notice: the schedule may be short.
 pub async fn sync(jobs: Arc<Jobs>) -> Pass {
     let Some(config) = jobs.core.settings.load().webdav.clone() else { return Ok(None) };
     let synced = write(&jobs, &config, BackupScope::parse(&config.export_type).unwrap_or_default()).await;
+    let has_failed = jobs.backups.remote_failed.swap(synced.is_err(), Ordering::Relaxed);
+    if let Err(error) = &synced
+        && !has_failed
+    {
+        failure::tell(&jobs, "A backup to the WebDAV server failed", error).await;
+    }
     synced.map(|written| {
         let warning = written.warning.map_or_else(String::new, |warning| format!(". {warning}"));
         Some(format!("the backup was written to the WebDAV server{warning}"))

@@ -13,10 +13,12 @@ use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, StatusCode};
+use serde::de::IgnoredAny;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::backup;
+use crate::mask::Mask;
 use crate::routing::BaseUrl;
 use crate::upstream::{Client, Request, RequestBody};
 
@@ -38,6 +40,8 @@ pub struct RemoteFile<'a> {
     path: String,
     query: String,
     authorization: Option<HeaderValue>,
+    /// Hides the credential in what the server says.
+    mask: Mask,
     /// The directory of the scratch files that hold answers.
     dir: &'a Path,
 }
@@ -76,7 +80,10 @@ impl<'a> RemoteFile<'a> {
             HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(plain)))
         });
         let authorization = authorization.transpose().map_err(|error| error.to_string())?;
-        Ok(Self { client, base, path: path.to_owned(), query, authorization, dir })
+        let mut mask = Mask::default();
+        mask.add_pair(username, password);
+        mask.add(username);
+        Ok(Self { client, base, path: path.to_owned(), query, authorization, mask, dir })
     }
 
     /// Reads the file and its length in bytes; `None` when there is none.
@@ -89,11 +96,15 @@ impl<'a> RemoteFile<'a> {
     }
 
     async fn find(&self) -> Result<GetOutcome, String> {
-        let answer = self.ask(Method::GET, &self.path, Bytes::new()).await?;
+        self.find_at(&self.path).await
+    }
+
+    async fn find_at(&self, path: &str) -> Result<GetOutcome, String> {
+        let answer = self.ask(Method::GET, path, Bytes::new()).await?;
         Ok(match answer.status {
             StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => GetOutcome::Nothing,
             status if status.is_success() => GetOutcome::File(answer.body, answer.length),
-            _ => GetOutcome::Refused(answer.refusal("GET")),
+            _ => GetOutcome::Refused(self.refusal(answer, "GET")),
         })
     }
 
@@ -101,7 +112,8 @@ impl<'a> RemoteFile<'a> {
     /// afterwards, and returns a warning if that fails or gives something other than what was sent.
     ///
     /// # Errors
-    /// When the server does not take the file, keeps only its beginning, or already has a longer file than can be kept.
+    /// When the server does not take the file, keeps only its beginning or that of the copy, or already has a longer
+    /// file than can be kept. Where the copy was cut, the file itself is not touched.
     pub async fn write(&self, text: Bytes) -> Result<Option<String>, String> {
         if let GetOutcome::File(mut file, length) = self.find().await?
             && length > 0
@@ -116,7 +128,7 @@ impl<'a> RemoteFile<'a> {
             let mut bytes = Vec::new();
             block_in_place(|| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
             if bytes != text {
-                self.put(&format!("{}.1", self.path), bytes.into()).await?;
+                self.keep(bytes.into()).await?;
             }
         }
         self.put(&self.path, text.clone()).await?;
@@ -145,6 +157,30 @@ impl<'a> RemoteFile<'a> {
         }
     }
 
+    /// Stores the former content of the file beside it, and compares it. A file that was cut, by an earlier write or by
+    /// another program, does not replace a former copy, which may be the last good backup.
+    async fn keep(&self, former: Bytes) -> Result<(), String> {
+        let copy = format!("{}.1", self.path);
+        let is_whole = serde_json::from_slice::<IgnoredAny>(&former).is_ok();
+        if !is_whole && matches!(self.find_at(&copy).await?, GetOutcome::File(_, 1..)) {
+            return Ok(());
+        }
+        self.put(&copy, former.clone()).await?;
+        // A server that does not show the copy, or changes it, is told of when the file itself is read back.
+        let Ok(GetOutcome::File(mut file, _)) = self.find_at(&copy).await else { return Ok(()) };
+        let mut back = Vec::new();
+        block_in_place(|| Read::take(&mut file, MAX_SENT).read_to_end(&mut back))
+            .map_err(|error| error.to_string())?;
+        if back.len() < former.len() && former.starts_with(&back) {
+            return Err(format!(
+                "The server kept {} of {} bytes of the copy of the former file, which is cut short: the file itself is left as it is",
+                back.len(),
+                former.len()
+            ));
+        }
+        Ok(())
+    }
+
     async fn put(&self, path: &str, text: Bytes) -> Result<(), String> {
         let mut answer = self.ask(Method::PUT, path, text.clone()).await?;
         if matches!(answer.status, StatusCode::CONFLICT | StatusCode::NOT_FOUND) {
@@ -152,7 +188,7 @@ impl<'a> RemoteFile<'a> {
             self.make_collections().await?;
             answer = self.ask(Method::PUT, path, text).await?;
         }
-        if answer.status.is_success() { Ok(()) } else { Err(answer.refusal("PUT")) }
+        if answer.status.is_success() { Ok(()) } else { Err(self.refusal(answer, "PUT")) }
     }
 
     /// Creates the missing collections above the file. Tries the innermost first, then each one above it.
@@ -167,17 +203,35 @@ impl<'a> RemoteFile<'a> {
                 // It exists already (RFC 4918 §9.3.1), or was just created.
                 StatusCode::METHOD_NOT_ALLOWED => break,
                 status if status.is_success() => break,
-                _ => return Err(answer.refusal("MKCOL")),
+                _ => return Err(self.refusal(answer, "MKCOL")),
             }
             next = parent(collection);
         }
         for collection in missing.into_iter().rev() {
             let answer = self.ask(make.clone(), collection, Bytes::new()).await?;
             if !answer.status.is_success() && answer.status != StatusCode::METHOD_NOT_ALLOWED {
-                return Err(answer.refusal("MKCOL"));
+                return Err(self.refusal(answer, "MKCOL"));
             }
         }
         Ok(())
+    }
+
+    /// Builds the message of a refusal: the status, its meaning where it is a known one, and the server's own words.
+    fn refusal(&self, mut answer: Answered, method: &str) -> String {
+        let mut said = Vec::new();
+        let _ = Read::take(&mut answer.body, 4096).read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said);
+        // Some servers repeat the login that they refuse.
+        let said: String = self.mask.hide_in(said.trim()).chars().take(MAX_SAID).collect();
+        let meaning = match answer.status.as_u16() {
+            401 | 403 => ": the server refuses the login; check user name and password",
+            409 => ": the collection for the file does not exist and could not be created",
+            423 => ": the file is locked by somebody else on the server",
+            507 => ": the server has no room for the file",
+            _ => "",
+        };
+        let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
+        format!("WebDAV {method} failed with HTTP {}{meaning}{said}", answer.status.as_u16())
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answered, String> {
@@ -213,24 +267,6 @@ impl<'a> RemoteFile<'a> {
         }
         file.rewind().map_err(disk)?;
         Ok(Answered { status: answer.head.status, body: file, length })
-    }
-}
-
-impl Answered {
-    /// Builds the message of a refusal: the status, its meaning where it is a known one, and the server's own words.
-    fn refusal(mut self, method: &str) -> String {
-        let mut said = Vec::new();
-        let _ = Read::take(&mut self.body, 4096).read_to_end(&mut said);
-        let said: String = String::from_utf8_lossy(&said).trim().chars().take(MAX_SAID).collect();
-        let meaning = match self.status.as_u16() {
-            401 | 403 => ": the server refuses the login; check user name and password",
-            409 => ": the collection for the file does not exist and could not be created",
-            423 => ": the file is locked by somebody else on the server",
-            507 => ": the server has no room for the file",
-            _ => "",
-        };
-        let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
-        format!("WebDAV {method} failed with HTTP {}{meaning}{said}", self.status.as_u16())
     }
 }
 

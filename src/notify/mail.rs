@@ -58,7 +58,8 @@ impl Mailbox {
 /// Builds the whole mail, with CR LF line ends. `id` is unique.
 pub(super) fn text(message: &Message, envelope: &Envelope, id: &str) -> String {
     let host = envelope.from.address.rsplit_once('@').map_or("localhost", |(_, host)| host);
-    let lines = message.levelled();
+    // A mail has no CR outside of a line end (RFC 5321 §2.3.8).
+    let lines = message.levelled().replace("\r\n", "\n").replace('\r', "\n");
     let mut mail = Vec::new();
     MessageBuilder::new()
         .from(envelope.from.header())
@@ -122,6 +123,13 @@ mod tests {
             assert_eq!(names.len(), 9, "{head}");
             assert!(head.is_ascii(), "{head}");
         }
+    }
+
+    #[test]
+    fn every_line_end_is_cr_lf() {
+        let (_, body) = mail("t", "a\r\nb\r.\rz\n");
+        assert!(body.starts_with("a\r\nb\r\n.\r\nz\r\n"), "{body:?}");
+        assert!(!body.replace("\r\n", "").contains(['\r', '\n']), "{body:?}");
     }
 
     #[test]

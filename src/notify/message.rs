@@ -13,6 +13,10 @@ use crate::time::{self, Millis};
 pub(super) const SENDER: &str = "Switchyard";
 /// The mark at the end of a text that was cut.
 const CUT: &str = "...(truncated)";
+/// The maximum length of a text on any channel, in bytes; most services accept less.
+const MAX_TEXT: usize = 32 * 1024;
+/// The maximum length of a title on any channel, in characters.
+const MAX_TITLE: usize = 200;
 
 /// The operator's time zone.
 pub(super) struct Zone {
@@ -41,8 +45,8 @@ impl Message {
         let local = stamp.to_zoned(zone.zone.clone());
         Self {
             level: notice.level,
-            title: notice.title.trim().to_owned(),
-            text: with_merged(notice.message.trim(), merged),
+            title: cut(notice.title.trim(), MAX_TITLE, usize::MAX).into_owned(),
+            text: with_merged(&cut(notice.message.trim(), usize::MAX, MAX_TEXT), merged),
             timestamp: time::iso(now),
             local_time: local.strftime("%Y-%m-%d %H:%M:%S").to_string(),
             zone: zone.name.clone(),
@@ -63,7 +67,14 @@ impl Message {
 
     /// Returns text, level and footnote.
     pub(super) fn levelled(&self) -> String {
-        format!("{}\n\nLevel: {}\n{}", self.text, self.level.as_str(), self.footnote())
+        self.levelled_within(usize::MAX)
+    }
+
+    /// Returns text, level and footnote in at most this many bytes; only the text is cut.
+    pub(super) fn levelled_within(&self, most_bytes: usize) -> String {
+        let end = format!("\n\nLevel: {}\n{}", self.level.as_str(), self.footnote());
+        let text = cut(&self.text, usize::MAX, most_bytes.saturating_sub(end.len()));
+        format!("{text}{end}")
     }
 
     fn footnote(&self) -> String {
@@ -77,6 +88,29 @@ pub(super) fn with_merged(message: &str, merged: u64) -> String {
         0 => message.to_owned(),
         count => format!("{message}\n\n{count} identical alerts merged during the cool-down"),
     }
+}
+
+/// Cuts a text to this many bytes of JSON, as written by programs that also escape what is special in HTML, including
+/// the mark at the end.
+pub(super) fn cut_escaped(text: &str, most_bytes: usize) -> Cow<'_, str> {
+    let size = |c: char| match c {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => 6,
+        c if c.is_control() => 6,
+        c => c.len_utf8(),
+    };
+    if text.chars().map(size).sum::<usize>() <= most_bytes {
+        return Cow::Borrowed(text);
+    }
+    let (mut bytes, mut end) = (CUT.len(), 0);
+    for (at, c) in text.char_indices() {
+        bytes += size(c);
+        if bytes > most_bytes {
+            break;
+        }
+        end = at + c.len_utf8();
+    }
+    Cow::Owned(format!("{}{CUT}", &text[..end]))
 }
 
 /// Cuts a text to this many UTF-16 units, as chat services count, and bytes, including the mark at the end.
@@ -129,6 +163,23 @@ mod tests {
     fn what_was_held_back_is_noted_below_a_blank_line() {
         assert_eq!(with_merged("m", 0), "m");
         assert_eq!(with_merged("m", 2), "m\n\n2 identical alerts merged during the cool-down");
+    }
+
+    #[test]
+    fn every_channel_gets_a_bounded_text_with_its_footnote() {
+        let message = sample(&"t".repeat(5000), &"\u{754c}".repeat(300_000), EventLevel::Error);
+        assert_eq!(message.title.len(), MAX_TITLE);
+        assert!(message.text.len() <= MAX_TEXT && message.text.ends_with(CUT));
+        let levelled = message.levelled_within(1000);
+        assert!(levelled.len() <= 1000 && levelled.contains(CUT), "{levelled}");
+        assert!(levelled.ends_with("UTC Time: 2026-03-01T08:00:00.000Z"), "{levelled}");
+    }
+
+    #[test]
+    fn a_text_in_json_is_cut_by_its_escaped_length() {
+        assert_eq!(cut_escaped("a\"b", 4), "a\"b");
+        assert_eq!(cut_escaped(&"<".repeat(10), 27), format!("<<{CUT}"));
+        assert_eq!(cut_escaped(&"\u{754c}".repeat(10), 21), format!("\u{754c}\u{754c}{CUT}"));
     }
 
     #[test]

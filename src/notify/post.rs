@@ -84,7 +84,7 @@ impl PostTarget {
         self.path_and_query.path()
     }
 
-    /// Posts a body, and lets `verdict` read the body of a 2xx response. A redirect is not followed: it would turn the
+    /// Posts a body, and lets `verdict` read the beginning of the body of a 2xx response. A redirect is not followed: it would turn the
     /// message into a request without a body.
     pub(super) async fn post(
         &self,
@@ -100,7 +100,7 @@ impl PostTarget {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
-        let answer = client.fetch_without_redirects(&self.base, request, LIMITS).await.map_err(|error| {
+        let answer = client.fetch_beginning(&self.base, request, LIMITS).await.map_err(|error| {
             let unconnected = matches!(&error, FetchError::Send(error) if is_unconnected(error.kind()));
             Failure { text: self.without_secrets(&error.to_string()), unconnected }
         })?;

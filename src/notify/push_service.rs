@@ -5,7 +5,11 @@ use serde_json::Value;
 
 use super::message::Message;
 use super::post::{UNRESERVED, refusal_code};
-use crate::one_line::one_line;
+use crate::one_line::{one_line, short_line};
+
+/// The limits of the service (sct.ftqq.com): the title in characters, the text in bytes.
+const MAX_TITLE: usize = 32;
+const MAX_TEXT: usize = 32 * 1024;
 
 const SERVICE: &str = "https://sctapi.ftqq.com";
 
@@ -16,7 +20,11 @@ pub(super) fn address(key: &str) -> String {
 
 /// Builds the message as `application/x-www-form-urlencoded`.
 pub(super) fn form(message: &Message) -> String {
-    let (title, text) = (one_line(&message.title), message.levelled());
+    let title = match one_line(&message.title) {
+        title if title.chars().count() > MAX_TITLE => short_line(&title, MAX_TITLE - 1, "…"),
+        title => title,
+    };
+    let text = message.levelled_within(MAX_TEXT);
     format!(
         "title={}&desp={}",
         utf8_percent_encode(&title, UNRESERVED),
@@ -58,6 +66,15 @@ mod tests {
             "{form}"
         );
         assert!(!form.contains([' ', '+', '\n']), "{form}");
+    }
+
+    #[test]
+    fn a_long_message_keeps_to_the_limits_of_the_service() {
+        let form = form(&sample(&"t".repeat(33), &"m".repeat(100_000), EventLevel::Error));
+        let text = percent_encoding::percent_decode_str(&form).decode_utf8().expect("UTF-8");
+        let (title, text) = text.split_once("&desp=").expect("two fields");
+        assert_eq!(title, format!("title={}…", "t".repeat(31)));
+        assert!(text.len() <= MAX_TEXT && text.ends_with("Z"), "{}", text.len());
     }
 
     #[test]

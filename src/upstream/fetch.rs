@@ -61,6 +61,23 @@ impl Client {
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
     }
 
+    /// Does what [`Client::fetch_without_redirects`] does, but returns only the beginning of an answer that is longer
+    /// than the limit.
+    pub async fn fetch_beginning(
+        &self,
+        base: &BaseUrl,
+        mut request: Request<Bytes>,
+        limits: FetchLimits,
+    ) -> Result<Response<Bytes>, FetchError> {
+        set_default_headers(&mut request);
+        let begun = async {
+            let (answer, _) = read(self.send(&base.origin, request).await?, limits.max_bytes).await?;
+            Ok(answer)
+        };
+        let answer = tokio::time::timeout(limits.timeout, Box::pin(begun)).await;
+        answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
+    }
+
     async fn follow(
         &self,
         base: &BaseUrl,
@@ -96,18 +113,26 @@ fn set_default_headers(request: &mut Request<Bytes>) {
 }
 
 async fn collect(answer: Answer, max_bytes: usize) -> Result<Response<Bytes>, FetchError> {
-    let Answer { head, mut body } = answer;
-    let mut whole = BytesMut::new();
-    while let Some(data) = body.data().await {
-        let data = data?;
-        if whole.len() + data.len() > max_bytes {
-            return Err(FetchError::TooLarge(max_bytes));
-        }
-        whole.extend_from_slice(&data);
+    match read(answer, max_bytes).await? {
+        (answer, true) => Ok(answer),
+        (_, false) => Err(FetchError::TooLarge(max_bytes)),
     }
-    let mut response = Response::new(whole.freeze());
+}
+
+/// Reads an answer up to the limit; also returns whether that is all of it.
+async fn read(answer: Answer, max_bytes: usize) -> Result<(Response<Bytes>, bool), FetchError> {
+    let Answer { head, mut body } = answer;
+    let mut bytes = BytesMut::new();
+    let mut is_whole = true;
+    while is_whole && let Some(data) = body.data().await {
+        let data = data?;
+        let room = max_bytes - bytes.len();
+        is_whole = data.len() <= room;
+        bytes.extend_from_slice(&data[..data.len().min(room)]);
+    }
+    let mut response = Response::new(bytes.freeze());
     (*response.status_mut(), *response.headers_mut()) = (head.status, head.headers.to_map());
-    Ok(response)
+    Ok((response, is_whole))
 }
 
 /// Returns the target of a redirect; `None` for any other answer, and for a redirect without a target.

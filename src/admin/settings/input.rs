@@ -142,8 +142,26 @@ fn check_channels(change: &Change) -> Result<(), Invalid> {
                 return Err(Invalid::field(field, "mail addresses while e-mail is enabled"));
             }
         }
+        let is_sent = |key: &str| change.sent.iter().any(|(setting, _)| setting.key == key);
+        for (key, field) in [("smtp_host", "smtpHost"), ("smtp_from", "smtpFrom"), ("smtp_to", "smtpTo")] {
+            // What was never set may be sent later; what is set may not be emptied.
+            let is_empty = |values: &Values| values.text(key).trim_matches([',', ' ']).is_empty();
+            if is_sent(key) && is_empty(after) && !is_empty(&change.before) {
+                return Err(Invalid::field(field, "non-empty string while e-mail is enabled"));
+            }
+        }
+        if is_sent("smtp_host") && !is_host(after.text("smtp_host")) {
+            return Err(Invalid::field("smtpHost", "name or address of a server, without a port"));
+        }
     }
     Ok(())
+}
+
+/// Whether a text is a host name, an IPv4 address, or an IPv6 address with or without brackets.
+fn is_host(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let is_name = |c: char| !c.is_whitespace() && !c.is_control() && !":/@[]?#\\".contains(c);
+    inner.parse::<std::net::Ipv6Addr>().is_ok() || text.chars().all(is_name)
 }
 
 /// Whether an entry has the form `a@b` or `Name <a@b>`.
@@ -200,6 +218,10 @@ mod tests {
             (json!({}), json!({"telegramApiBaseUrl": "bot.example"}), "telegramApiBaseUrl"),
             (json!({}), json!({"chatbotMessageThreadId": "07"}), "chatbotMessageThreadId"),
             (json!({}), json!({"smtpEnabled": true, "smtpTo": "a@b.example, nobody"}), "smtpTo"),
+            (json!({"smtp_enabled": true, "smtp_to": "a@b.example"}), json!({"smtpTo": " , "}), "smtpTo"),
+            (json!({"smtp_enabled": true, "smtp_host": "h.example"}), json!({"smtpHost": ""}), "smtpHost"),
+            (json!({"smtp_enabled": true}), json!({"smtpHost": "h h"}), "smtpHost"),
+            (json!({"smtp_enabled": true}), json!({"smtpHost": "127.0.0.1:25"}), "smtpHost"),
         ] {
             let message = refusal(saved, body.clone());
             assert!(message.starts_with(&format!("Invalid {named}.")), "{body}: {message}");
@@ -211,6 +233,9 @@ mod tests {
             (json!({}), json!({"serverChanEnabled": true})),
             (json!({}), json!({"telegramEnabled": true, "telegramBotToken": "1:a", "telegramChatId": "7"})),
             (json!({}), json!({"smtpEnabled": true, "smtpFrom": "Gate <g@b.example>", "smtpTo": ""})),
+            (json!({"smtp_enabled": true}), json!({"smtpHost": "mail.b.example"})),
+            (json!({"smtp_enabled": true}), json!({"smtpHost": "2001:db8::25"})),
+            (json!({"smtp_host": "h.example"}), json!({"smtpHost": ""})),
         ] {
             assert!(read_from(saved, body.clone(), "198.51.100.10").is_ok(), "{body}");
         }

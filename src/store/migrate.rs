@@ -183,8 +183,9 @@ pub(super) fn run(
 ) -> Result<(), OpenError> {
     let dialect = connection.dialect();
     let failed = |step: &str, error| OpenError::Migration(format!("migration {step}: {error}"));
-    let is_new =
-        !connection.tables().map_err(|error| failed("lock", error))?.iter().any(|name| name == TABLE);
+    let known = connection.tables().map_err(|error| failed("lock", error))?;
+    refuse_foreign(dialect, &known)?;
+    let is_new = !known.iter().any(|name| name == TABLE);
     let applied = match is_new {
         true => HashMap::new(),
         false => applied_steps(connection).map_err(|error| failed(TABLE, error))?,
@@ -223,6 +224,26 @@ pub(super) fn run(
         return Ok(());
     }
     connection.migrate(&scripts).map_err(|failure| failed(failure.step, failure.error))
+}
+
+/// Refuses a database with the tables of another program. On a server, tables that have other names than ours may
+/// belong to an extension, or to somebody who shares the schema.
+pub(super) fn refuse_foreign(dialect: SqlDialect, known: &[String]) -> Result<(), OpenError> {
+    if known.iter().any(|name| name == TABLE) {
+        return Ok(());
+    }
+    let is_foreign = |name: &&String| match dialect {
+        // SQLite and programs that replicate its files have tables of their own.
+        SqlDialect::Sqlite => !name.starts_with("sqlite_") && !name.starts_with('_'),
+        SqlDialect::Postgres | SqlDialect::Mysql => tables().iter().any(|table| table.name == name.as_str()),
+    };
+    match known.iter().find(is_foreign) {
+        Some(name) => Err(OpenError::Unusable(format!(
+            "the database belongs to another program: it has the table {name}, but no {TABLE}. Name another \
+             database; `switchyard import` reads those of some gateways"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a schema newer than this release, except on SQLite: a single process that goes back to an older
@@ -273,6 +294,25 @@ mod tests {
 
     fn database() -> Sqlite {
         rusqlite::Connection::open_in_memory().expect("a database").into()
+    }
+
+    #[test]
+    fn a_database_of_another_program_is_refused_and_left_as_it_is() {
+        for (sql, is_foreign) in [
+            ("CREATE TABLE channels (id INTEGER PRIMARY KEY AUTOINCREMENT)", true),
+            ("CREATE TABLE one (id)", true),
+            ("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY AUTOINCREMENT)", false),
+        ] {
+            let mut database = database();
+            database.run(&[Statement::new(sql, Vec::new())]).expect("created");
+            let before = database.tables().expect("tables");
+            let ran = run(&mut database, &[ONE], 7);
+            assert_eq!(ran.is_err(), is_foreign, "{sql}: {ran:?}");
+            if let Err(error) = ran {
+                assert!(error.to_string().contains("belongs to another program"), "{error}");
+                assert_eq!(database.tables().expect("tables"), before);
+            }
+        }
     }
 
     #[test]

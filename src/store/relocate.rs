@@ -17,7 +17,7 @@ use super::instances;
 use super::migrate::{self, Table};
 use super::server::drivers;
 use super::server::masked::masked;
-use super::sql::{Row, Statement, Value, placeholders};
+use super::sql::{Row, SqlDialect, Statement, Value, placeholders};
 use super::sqlite::connection::Sqlite;
 use super::sqlite::location::{self, Location};
 use super::{ReadView, Store};
@@ -126,7 +126,7 @@ pub fn try_out(place: &DatabaseAddress) -> Result<(), OpenError> {
     if place.kind != DatabaseKind::Sqlite {
         let mut connection = drivers::connect(place.kind, &place.url, &place.tls)?;
         connection.select("SELECT 1", &[])?;
-        return Ok(());
+        return migrate::refuse_foreign(connection.dialect(), &connection.tables()?);
     }
     let Location::File(path) = place.location() else { return Ok(()) };
     let unusable = |why: &dyn std::fmt::Display| {
@@ -135,8 +135,11 @@ pub fn try_out(place: &DatabaseAddress) -> Result<(), OpenError> {
     if path.is_file() {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
         let opened = rusqlite::Connection::open_with_flags(&path, flags);
-        let asked = opened.and_then(|opened| opened.query_row("PRAGMA schema_version", [], |_| Ok(())));
-        return asked.map_err(|error| unusable(&error));
+        let tables = opened.and_then(|opened| {
+            let mut query = opened.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
+            query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+        });
+        return migrate::refuse_foreign(SqlDialect::Sqlite, &tables.map_err(|error| unusable(&error))?);
     }
     if path.is_dir() {
         return Err(unusable(&"it is a directory"));

@@ -46,9 +46,9 @@
 //! site_headers custom headers of a site, in the form in which they are stored
 //! site_url     addresses of sites, in the form in which they are stored and compared
 //! mask         removes secrets from texts
-//! one_line     makes texts of unknown origin fit for one line
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, pongs
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
+//! one_line     makes texts of unknown origin fit for one line
 //! ids          the ids of rows, a type for each kind of row
 //! ```
 //!

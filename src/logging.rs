@@ -13,6 +13,7 @@ use std::time::Duration;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use tokio::time::Instant;
 
+use crate::one_line::is_direction;
 use crate::time;
 
 /// The interval at which a [`ThrottledWarning`] is logged at most.
@@ -35,7 +36,11 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let line = format!("{} {:<5} {}\n", time::iso(time::now_ms()), record.level(), record.args());
+            let mut line = format!("{} {:<5} {}\n", time::iso(time::now_ms()), record.level(), record.args());
+            // Names of sites are in many messages; a line must not be shown as another one.
+            if !line.is_ascii() {
+                line.retain(|c| !is_direction(c));
+            }
             // A closed standard error is no reason to stop serving.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }

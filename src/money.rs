@@ -9,6 +9,8 @@ use serde_json::Value;
 
 /// Billionths per dollar; sums are kept in billionths, since sums of fractions drift.
 const NANO: f64 = 1e9;
+/// The largest amount that a site is believed to have, in dollars.
+const MAX_BELIEVED: f64 = 1e15;
 /// The largest number up to which every whole number has an exact double.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
@@ -45,6 +47,11 @@ impl Usd {
     /// Converts to billionths of a dollar; an amount beyond their range is clamped, and NaN becomes 0.
     pub fn nano(self) -> i64 {
         (self.0 * NANO).round() as i64
+    }
+
+    /// Whether a site may mean this amount: beyond it, sums and JSON numbers lose their sense.
+    pub fn is_believable(self) -> bool {
+        self.0.abs() <= MAX_BELIEVED
     }
 
     pub const fn is_finite(self) -> bool {

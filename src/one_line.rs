@@ -1,7 +1,7 @@
 //! Makes texts of unknown origin fit for one line of a log, a table or a response.
 
 /// Returns a text as one line: runs of white space and control characters become one blank, and those at its ends are
-/// removed.
+/// removed. So are characters that change the direction of what follows.
 pub fn one_line(text: &str) -> String {
     short_line(text, usize::MAX, "")
 }
@@ -9,11 +9,12 @@ pub fn one_line(text: &str) -> String {
 /// Returns [`one_line`] cut to at most `most` characters; if it was longer, `cut` is appended.
 pub fn short_line(text: &str, most: usize, cut: &str) -> String {
     let mut line = String::new();
-    for word in text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()) {
+    let words = text.split(|c: char| c.is_control() || c.is_whitespace());
+    for word in words.map(|word| word.trim_matches(is_direction)).filter(|word| !word.is_empty()) {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        line.extend(word.chars().filter(|c| !is_direction(*c)));
         // The rest would be cut off.
         if line.len() / char::MAX.len_utf8() > most {
             break;
@@ -26,9 +27,40 @@ pub fn short_line(text: &str, most: usize, cut: &str) -> String {
     line
 }
 
+/// Returns a text of several lines, cut to at most `most` characters; if it was longer, `cut` is appended. Other control
+/// characters than line breaks and tabs are removed, and those that change the direction of what follows.
+pub fn short_text(text: &str, most: usize, cut: &str) -> String {
+    let is_shown = |c: &char| !is_direction(*c) && (!c.is_control() || matches!(c, '\n' | '\r' | '\t'));
+    let mut shown = text.chars().filter(is_shown);
+    let mut short: String = shown.by_ref().take(most).collect();
+    if shown.next().is_some() {
+        short.push_str(cut);
+    }
+    short
+}
+
+/// Whether a character changes the direction of the text that follows (Unicode Standard Annex 9): with those a name can
+/// be shown as another one.
+pub fn is_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_changes_the_direction_of_a_line() {
+        assert_eq!(one_line("a\u{202e}gnp.exe \u{202d} \u{2066}b\u{2069}"), "agnp.exe b");
+        assert_eq!(one_line("\u{202e}"), "");
+    }
+
+    #[test]
+    fn a_text_keeps_its_lines_and_is_cut_by_characters() {
+        assert_eq!(short_text("a\r\n\tb\u{1b}[31m\u{202e}c\0", 99, "…"), "a\r\n\tb[31mc");
+        assert_eq!(short_text("äöü", 3, "…"), "äöü");
+        assert_eq!(short_text("äöüß", 3, "…"), "äöü…");
+    }
 
     #[test]
     fn what_is_one_line_stays_one() {

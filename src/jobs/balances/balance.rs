@@ -29,9 +29,7 @@ use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::balances::{self, NewBalance};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::{Millis, iso, local_day, local_day_start, now_ms};
-use crate::upstream::platforms::{
-    Allowance, Balance, SiteError, SiteErrorKind, Subscription, SubscriptionSummary,
-};
+use crate::upstream::platforms::{Allowance, Balance, SiteError, Subscription, SubscriptionSummary};
 
 /// The number of accounts read at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 2 };
@@ -141,15 +139,12 @@ async fn read(
     }
     account.credential_version = session.account.credential_version;
     let mut balance = answer?;
-    if ![balance.balance, balance.used, balance.quota].into_iter().all(Usd::is_finite) {
-        return Err(SiteError::new(SiteErrorKind::Malformed, "the balance is not a number"));
-    }
     if balance.today_income.is_none() {
         let now = now_ms();
         let start = local_day_start(now, &jobs.core.config.time_zone);
         // The income from the site's log is optional: a reading succeeds without it.
-        balance.today_income =
-            session.site_client().today_income(&jobs.core.client, start, now).await.ok().flatten();
+        let income = session.site_client().today_income(&jobs.core.client, start, now).await.ok().flatten();
+        balance.today_income = income.filter(|income| income.is_believable());
     }
     Ok((session, balance))
 }

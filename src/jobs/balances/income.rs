@@ -15,11 +15,11 @@ use crate::time::{Millis, iso};
 /// The member of `extraConfig` that holds the snapshot.
 pub const SNAPSHOT: &str = "todayIncomeSnapshot";
 
-/// Returns the first number of a text, ignoring commas, if it is above zero.
+/// Returns the first number of a text, ignoring commas, if it is above zero and believable.
 pub fn amount(text: &str) -> Option<Usd> {
     let text = text.replace(',', "");
     let number = numbers(&text).next()?;
-    (number.value > 0.0).then_some(Usd::new(number.value))
+    Some(Usd::new(number.value)).filter(|amount| *amount > Usd::ZERO && amount.is_believable())
 }
 
 /// Returns the amount that a message says was gained: the first positive number beside a word for money, quota or gain.
@@ -45,7 +45,8 @@ pub fn in_message(message: &str) -> Option<Usd> {
     // Sites that show no money name units instead; a dollar has this many unless an operator there has changed it.
     const UNITS_PER_USD: f64 = 500_000.0;
     let is_units = found.after.trim_start().starts_with("点额度");
-    Some(Usd::new(if is_units { found.value / UNITS_PER_USD } else { found.value }))
+    let amount = Usd::new(if is_units { found.value / UNITS_PER_USD } else { found.value });
+    amount.is_believable().then_some(amount)
 }
 
 /// Formats an amount as logs show it: at most six decimals, no trailing zeros.
@@ -129,6 +130,7 @@ mod tests {
             ("0", None),
             ("0.0 and 7", None),
             ("1.2.3", None),
+            ("99999999999999999999999999999999999", None),
             ("", None),
             ("签到成功", None),
         ] {
@@ -151,6 +153,7 @@ mod tests {
             ("奖励 3 天会员", None),
             ("checked in 7", None),
             ("获得 0 额度", None),
+            ("获得 99999999999999999999999999999999999 额度", None),
             ("2026-03-01 签到成功", None),
             ("", None),
         ] {

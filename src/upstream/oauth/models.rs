@@ -17,9 +17,10 @@ use tokio::time::timeout;
 
 use super::google::{ServiceState, check_service};
 use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClient, UNRESERVED};
+use crate::mask::Mask;
 use crate::platform::OAuthProvider;
 use crate::routing::Secret;
-use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
+use crate::upstream::platforms::{DiscoveryError, DiscoveryKind, leave_out};
 
 /// The time limit for all calls of one discovery.
 const TIMEOUT: Duration = Duration::from_secs(12);
@@ -57,7 +58,7 @@ pub struct ModelsAccess<'a> {
     pub custom_headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Lists the names of the models, each once whatever its case.
+/// Lists the names of the models, each once whatever its case. Leaves out names that contain a credential.
 ///
 /// # Errors
 /// When there is none, with the cause.
@@ -65,10 +66,12 @@ pub async fn list_models(
     provider: &ProviderClient<'_>,
     reach: &ModelsAccess<'_>,
 ) -> Result<Vec<String>, DiscoveryError> {
+    let mask = mask(reach);
     let asking = async {
         let mut failure = None;
         for address in addresses(provider.provider, reach) {
-            match at(provider, reach, address.trim_end_matches('/')).await {
+            let listed = at(provider, reach, address.trim_end_matches('/')).await;
+            match listed.map(|names| leave_out(names, &mask)) {
                 Ok(names) if names.is_empty() => {}
                 Ok(names) => return Ok(names),
                 // The credential is refused at every address, or at none.
@@ -83,6 +86,15 @@ pub async fn list_models(
         let message = format!("no model list within {} s", TIMEOUT.as_secs());
         Err(DiscoveryError::new(DiscoveryKind::Timeout, message))
     })
+}
+
+/// Returns the secrets that the calls of a discovery carry.
+fn mask(reach: &ModelsAccess<'_>) -> Mask {
+    let mut mask = Mask::of(reach.access_token.expose());
+    for (name, value) in &reach.custom_headers {
+        mask.add_header(name, value);
+    }
+    mask
 }
 
 /// Returns the addresses to ask. Where an operator names an address other than the vendor's, no other is asked.

@@ -18,9 +18,8 @@ use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClien
 use crate::platform::OAuthProvider;
 use crate::routing::Secret;
 use crate::time::{self, Millis, now_ms};
+use crate::upstream::platforms::usable_token;
 
-/// The longest token, in bytes: longer ones fit into no header.
-const MAX_TOKEN: usize = 64 * 1024;
 /// Refusals of a renewal that say nothing about the token: the client, the request or the moment is wrong.
 const NOT_THE_TOKEN: [&str; 8] = [
     "invalid_client",
@@ -164,7 +163,7 @@ async fn ask(
 /// Reads the answer of a token endpoint.
 fn read(provider: &ProviderClient<'_>, what: &str, answer: &ProviderAnswer) -> Result<Grant, TokenError> {
     let body = &answer.body;
-    let token = |name: &str| Some(Secret::from(usable(body[name].as_str()?)?));
+    let token = |name: &str| Some(Secret::from(usable_token(body[name].as_str()?)?));
     let missing = |name: &str| provider.failure(format!("{what} response missing {name}"));
     let access_token = token("access_token").ok_or_else(|| missing("access_token"))?;
     let id_token = token("id_token");
@@ -195,13 +194,6 @@ fn read(provider: &ProviderClient<'_>, what: &str, answer: &ProviderAnswer) -> R
         identity,
         provider_data,
     })
-}
-
-/// Returns the trimmed token if a header can carry it.
-fn usable(token: &str) -> Option<&str> {
-    let token = token.trim();
-    let is_graphic = token.bytes().all(|byte| byte.is_ascii_graphic());
-    (!token.is_empty() && token.len() <= MAX_TOKEN && is_graphic).then_some(token)
 }
 
 /// Returns when the access token ends: `expires_in` in seconds, a number or a text, else `expiry` as a time.
@@ -240,14 +232,6 @@ mod tests {
             (json!({}), None),
         ] {
             assert_eq!(expiry(&body, 1_000), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn a_token_that_no_header_can_carry_is_none() {
-        assert_eq!(usable(" a.b-c "), Some("a.b-c"));
-        for token in ["", " ", "a b", "a\nb", "ä"] {
-            assert_eq!(usable(token), None, "{token:?}");
         }
     }
 }

@@ -5,6 +5,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::error::{SiteError, SiteErrorKind};
 use crate::money::Usd;
 use crate::routing::Secret;
 use crate::time::Millis;
@@ -176,6 +177,26 @@ pub enum SessionModels {
     ByKey(Secret),
 }
 
+// === impl Balance ===
+
+impl Balance {
+    /// Returns the balance without amounts that cannot be meant.
+    ///
+    /// # Errors
+    /// When what is left or what was used is such an amount.
+    pub(super) fn believed(self) -> Result<Self, SiteError> {
+        if ![self.balance, self.used, self.quota].into_iter().all(Usd::is_believable) {
+            return Err(SiteError::new(SiteErrorKind::Malformed, "the balance is not an amount of money"));
+        }
+        let believable = |amount: Option<Usd>| amount.filter(|amount| amount.is_believable());
+        Ok(Self {
+            today_income: believable(self.today_income),
+            today_quota_consumption: believable(self.today_quota_consumption),
+            ..self
+        })
+    }
+}
+
 // === impl NewSiteKey ===
 
 impl Default for NewSiteKey {
@@ -212,5 +233,25 @@ impl NoticeLevel {
             Self::Warning => "warning",
             Self::Error => "error",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_amounts_are_no_balance() {
+        let of = |balance: f64, income: f64| Balance {
+            balance: Usd::new(balance),
+            today_income: Some(Usd::new(income)),
+            ..Balance::default()
+        };
+        for absurd in [1e308, -1e308, 1e16, f64::INFINITY, f64::NAN] {
+            assert!(of(absurd, 1.0).believed().is_err(), "{absurd}");
+            assert_eq!(of(1.0, absurd).believed().expect("a balance").today_income, None, "{absurd}");
+        }
+        let plain = of(-12.5, 3.0);
+        assert_eq!(plain.clone().believed().expect("a balance"), plain);
     }
 }

@@ -9,6 +9,25 @@ pub fn bare_credential(credential: &str) -> &str {
     word.map_or(text, |word| text[word.len()..].trim())
 }
 
+/// The longest token, in bytes: longer ones fit into no header.
+const MAX_TOKEN: usize = 64 * 1024;
+
+/// Returns the trimmed token if a header can carry it.
+pub(in crate::upstream) fn usable_token(token: &str) -> Option<&str> {
+    let token = token.trim();
+    let is_graphic = token.bytes().all(|byte| byte.is_ascii_graphic());
+    (!token.is_empty() && token.len() <= MAX_TOKEN && is_graphic).then_some(token)
+}
+
+/// Returns the trimmed key, or mask of one, that a site lists; `None` when no header can carry it or it is only the
+/// beginning of every key.
+pub(super) fn usable_key(key: &str) -> Option<&str> {
+    let key = key.trim();
+    // Masks of some sites have bullets.
+    let is_usable = usable_token(&key.replace('•', "*")).is_some();
+    (is_usable && key != "sk-").then_some(key)
+}
+
 /// Whether a credential can only be meant as a cookie line.
 pub(super) fn is_cookie(credential: &str) -> bool {
     credential.starts_with("session=")
@@ -23,7 +42,7 @@ pub(super) fn is_pair(credential: &str) -> bool {
 }
 
 /// Leaves out models whose names contain a credential: every client would be told it.
-pub(super) fn leave_out(names: &mut Vec<String>, mask: &Mask) {
+pub(in crate::upstream) fn leave_out(mut names: Vec<String>, mask: &Mask) -> Vec<String> {
     let listed = names.len();
     names.retain(|name| !mask.is_in_name(name));
     if names.len() < listed {
@@ -32,6 +51,7 @@ pub(super) fn leave_out(names: &mut Vec<String>, mask: &Mask) {
             listed - names.len()
         );
     }
+    names
 }
 
 #[cfg(test)]
@@ -39,10 +59,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_token_is_what_a_header_can_carry() {
+        assert_eq!(usable_token(" a.b-c "), Some("a.b-c"));
+        for token in ["", " ", "a b", "a\nb", "a\u{7f}", "ä", &"x".repeat(MAX_TOKEN + 1)] {
+            assert_eq!(usable_token(token), None, "{token:.20?}");
+        }
+        assert_eq!(
+            (usable_key("ab••yz"), usable_key("sk-"), usable_key("a\nb")),
+            (Some("ab••yz"), None, None)
+        );
+    }
+
+    #[test]
     fn a_model_is_left_out_by_a_credential_and_not_by_a_word() {
         for (key, kept) in [("ollama", true), ("sk-0123456789", false)] {
-            let mut names = vec!["qwen".to_owned(), format!("{key}/qwen")];
-            leave_out(&mut names, &Mask::of(key));
+            let names = leave_out(vec!["qwen".to_owned(), format!("{key}/qwen")], &Mask::of(key));
             assert_eq!(names.len() == 2, kept, "{key}: {names:?}");
         }
     }

@@ -40,6 +40,7 @@ pub use contract::{
     SessionModels, SiteKey, Subscription, SubscriptionSummary, User,
 };
 pub use credential::bare_credential;
+pub(super) use credential::{leave_out, usable_token};
 pub use detection::detect;
 pub use error::{SiteError, SiteErrorKind};
 pub use memory::SiteMemory;

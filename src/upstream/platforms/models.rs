@@ -222,10 +222,7 @@ async fn ask(
     let status = response.status();
     let result = if status.is_success() {
         let names = reply::read(response.body().clone(), reply::model_names).await;
-        names.map(|mut names| {
-            leave_out(&mut names, &mask);
-            names
-        })
+        names.map(|names| leave_out(names, &mask))
     } else {
         Err(reply::failure(status, response.body()))
     };

@@ -48,7 +48,7 @@ pub(super) async fn account(
     };
     let left = data.get("quota").and_then(reply::number).ok_or_else(|| SiteError::lacks(&own, "quota"));
     let amount = |name: &str| Some(Usd::new(reply::number(data.get(name)?)? / unit));
-    let balance = left.map(|left| {
+    let balance = left.and_then(|left| {
         let (balance, used) = (Usd::new(left / unit), amount("used_quota").unwrap_or_default());
         Balance {
             balance,
@@ -59,6 +59,7 @@ pub(super) async fn account(
             today_quota_consumption: amount("today_quota_consumption"),
             subscriptions: None,
         }
+        .believed()
     });
     let user = user(data);
     if user.is_nobody() && balance.is_err() {
@@ -68,10 +69,7 @@ pub(super) async fn account(
 }
 
 pub(super) fn user(data: &Value) -> User {
-    let text = |name: &str| {
-        let text = data.get(name)?.as_str()?.trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    };
+    let text = |member: &str| reply::name(data, member);
     User {
         id: data.get("id").and_then(reply::whole).filter(|id| *id > 0),
         username: text("username").unwrap_or_default(),
@@ -168,5 +166,5 @@ fn group_names(data: &Value) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    names.into_iter().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    names.into_iter().filter_map(reply::name_of_text).collect()
 }

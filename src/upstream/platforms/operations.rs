@@ -175,9 +175,8 @@ impl SiteClient {
     pub async fn models_of_session(&self, client: &Client) -> Result<SessionModels, SiteError> {
         match self.management("a session")? {
             Management::NewApi(fork) => {
-                let mut names = self.bounded(new_api::models_of_session(self, client, fork)).await?;
-                leave_out(&mut names, &self.mask());
-                Ok(SessionModels::Listed(names))
+                let names = self.bounded(new_api::models_of_session(self, client, fork)).await?;
+                Ok(SessionModels::Listed(leave_out(names, &self.mask())))
             }
             Management::Sub2Api => {
                 self.bounded(sub2api::first_key(self, client)).await.map(SessionModels::ByKey)

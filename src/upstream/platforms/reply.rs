@@ -14,6 +14,8 @@ use crate::one_line::short_line;
 const SHORT: usize = 64 * 1024;
 /// The longest text of an upstream's own words that is kept, in characters.
 const MAX_MESSAGE: usize = 300;
+/// The longest name of a user, a key or a group, in characters: what the store can index.
+const MAX_NAME_CHARS: usize = 191;
 /// The longest name of a model, in bytes; anything longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
 
@@ -44,6 +46,16 @@ pub(super) fn number(value: &Value) -> Option<f64> {
         Value::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
         value => value.as_f64(),
     }
+}
+
+/// Reads a member that names something: one line of a bounded length. `None` when it is blank or no text.
+pub(super) fn name(value: &Value, member: &str) -> Option<String> {
+    value.get(member)?.as_str().and_then(name_of_text)
+}
+
+/// Returns a name as [`name`] does; `None` when it is blank.
+pub(super) fn name_of_text(text: &str) -> Option<String> {
+    Some(short_line(text, MAX_NAME_CHARS, "")).filter(|name| !name.is_empty())
 }
 
 /// Reads a whole number, also one that a site writes as text.
@@ -199,6 +211,15 @@ mod tests {
     fn names_are_trimmed_and_the_first_spelling_wins() {
         let body = br#"{"data":[{"id":" GPT-4o "},{"id":"gpt-4o"},{"id":""},{"id":7},"plain",{"name":"models/gemini-2.5-pro"}]}"#;
         assert_eq!(model_names(body), Ok(vec!["GPT-4o".into(), "plain".into(), "gemini-2.5-pro".into()]));
+    }
+
+    #[test]
+    fn names_are_one_bounded_line() {
+        let item = serde_json::json!({"a": "\u{1b}[31mRED\u{7}\r\n2026 ERROR \u{202e}x", "b": "N".repeat(400_000),
+            "c": " \r\n", "d": 7});
+        assert_eq!(name(&item, "a").as_deref(), Some("[31mRED 2026 ERROR x"));
+        assert_eq!(name(&item, "b"), Some("N".repeat(191)));
+        assert_eq!(["c", "d", "e"].map(|member| name(&item, member)), [None, None, None]);
     }
 
     #[test]

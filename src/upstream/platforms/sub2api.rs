@@ -7,6 +7,7 @@ mod subscriptions;
 use serde_json::{Value, json};
 
 use super::contract::{Announcement, Balance, LoggedIn, NoticeLevel, Refreshed, Role, User};
+use super::credential::usable_token;
 use super::error::{SiteError, SiteErrorKind};
 use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
@@ -38,8 +39,8 @@ fn unwrap(site_client: &SiteClient, mut answer: Value) -> Result<Value, SiteErro
 
 /// Returns a user's name, or, where it has none, the part of its address before the `@`.
 fn username(user: &Value) -> Option<String> {
-    let local_part = || text(user, "email")?.split('@').next().map(str::to_owned);
-    text(user, "username").or_else(local_part)
+    let local_part = || reply::name(user, "email")?.split('@').next().map(str::to_owned);
+    reply::name(user, "username").or_else(local_part)
 }
 
 /// Reads the session's user and the balance: one call tells both.
@@ -53,15 +54,15 @@ pub(super) async fn account(
         id: me.get("id").and_then(reply::whole).filter(|id| *id > 0),
         username: username(&me).unwrap_or_default(),
         display_name: None,
-        role: text(&me, "role").map(Role::Word),
-        email: text(&me, "email"),
+        role: reply::name(&me, "role").map(Role::Word),
+        email: reply::name(&me, "email"),
     };
     if user.is_nobody() && left.is_err() {
         return Err(SiteError::lacks(&me, "user"));
     }
-    let balance = left.map(|left| {
+    let balance = left.and_then(|left| {
         let balance = Usd::new((left * UNIT).round() / UNIT);
-        Balance { balance, quota: balance, ..Balance::default() }
+        Balance { balance, quota: balance, ..Balance::default() }.believed()
     });
     Ok((user, balance))
 }
@@ -136,15 +137,15 @@ pub(super) async fn login(
     if given.get("requires_2fa") == Some(&Value::Bool(true)) {
         return Err(SiteError::new(SiteErrorKind::Refused, "two-factor login required"));
     }
-    let Some(token) = text(&given, "access_token") else {
+    let Some(access) = token(&given, "access_token") else {
         return Err(SiteError::lacks(&given, "access token"));
     };
     let user = given.get("user").unwrap_or(&Value::Null);
     Ok(LoggedIn {
-        credential: Secret::from(token),
+        credential: access,
         username: username(user),
         user_id: user.get("id").and_then(reply::whole).filter(|id| *id > 0),
-        refresh_token: text(&given, "refresh_token").map(Secret::from),
+        refresh_token: token(&given, "refresh_token"),
         expires_at: given.get("expires_in").and_then(reply::number).map(expiry),
     })
 }
@@ -159,16 +160,14 @@ pub(super) async fn refresh(
     let given = data(site_client, client, Call::post("/api/v1/auth/refresh").with(&body)).await;
     let given = given.and_then(|given| {
         let parts = (
-            text(&given, "access_token"),
-            text(&given, "refresh_token"),
+            token(&given, "access_token"),
+            token(&given, "refresh_token"),
             given.get("expires_in").and_then(reply::number),
         );
         match parts {
-            (Some(access), Some(refresh), Some(seconds)) => Ok(Refreshed {
-                access_token: Secret::from(access),
-                refresh_token: Secret::from(refresh),
-                expires_at: expiry(seconds),
-            }),
+            (Some(access), Some(refresh), Some(seconds)) => {
+                Ok(Refreshed { access_token: access, refresh_token: refresh, expires_at: expiry(seconds) })
+            }
             _ => Err(SiteError::lacks(&given, "new pair of tokens")),
         }
     });
@@ -183,9 +182,8 @@ fn expiry(seconds: f64) -> Millis {
     now_ms().saturating_add((seconds.clamp(0.0, 1e10) * 1000.0) as Millis)
 }
 
-fn text(value: &Value, name: &str) -> Option<String> {
-    let text = value.get(name)?.as_str()?.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+fn token(value: &Value, member: &str) -> Option<Secret> {
+    usable_token(value.get(member)?.as_str()?).map(Secret::from)
 }
 
 /// Reads a time from a text, or from a number of milliseconds (above 10^10) or seconds.

@@ -99,5 +99,7 @@ async fn read(
         Some(units) => Some(Usd::new(units / unit(site_client, client).await).rounded()),
         None => number("reward").map(Usd::new),
     };
+    // A tiny unit makes any number of units absurd.
+    let reward = reward.filter(|reward| reward.is_believable());
     Ok(CheckIn { message, reward })
 }

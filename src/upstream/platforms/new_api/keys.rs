@@ -9,7 +9,7 @@ use crate::platform::NewApiFork;
 use crate::routing::Secret;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
-use crate::upstream::platforms::credential::bare_credential;
+use crate::upstream::platforms::credential::{bare_credential, usable_key};
 use crate::upstream::platforms::error::SiteError;
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
@@ -171,15 +171,13 @@ fn items(answer: &Value) -> Option<&Vec<Value>> {
 }
 
 fn read(item: &Value, number: usize) -> SiteKey {
-    let text = |name: &str| {
-        let text = item.get(name)?.as_str()?.trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    };
+    let text = |member: &str| reply::name(item, member);
     let unnamed = || if number == 1 { "default".to_owned() } else { format!("token-{number}") };
     SiteKey {
         id: item.get("id").and_then(reply::whole),
         name: text("name").unwrap_or_else(unnamed),
-        key: shown_form(&text("key").unwrap_or_default()),
+        // A key without a value is skipped by whoever lists them.
+        key: shown_form(item.get("key").and_then(Value::as_str).and_then(usable_key).unwrap_or_default()),
         enabled: item.get("status").and_then(reply::whole).is_none_or(|status| status == 1),
         group: text("group").or_else(|| text("group_name")).or_else(|| text("token_group")),
     }
@@ -217,8 +215,8 @@ async fn reveal(site_client: &SiteClient, client: &Client, id: i64) -> Result<Se
 
 /// Returns a revealed key; `None` when it is still a mask.
 fn whole_form(key: &str) -> Option<Secret> {
-    let key = key.trim();
-    (!key.is_empty() && !key.contains(['*', '•'])).then(|| shown_form(key))
+    let key = usable_key(key)?;
+    (!key.contains(['*', '•'])).then(|| shown_form(key))
 }
 
 /// Adds the `sk-` that clients send and sites do not store; a mask stays as it is.
@@ -282,6 +280,19 @@ mod tests {
         }
         assert_eq!(items(&json!({"success": true, "data": null})).map(Vec::len), Some(0));
         assert!(items(&json!({"success": true})).is_none());
+    }
+
+    #[test]
+    fn what_a_header_cannot_carry_is_no_key() {
+        for key in ["sk-", "sk-a\nb", "sk-\u{1b}[31m", " ", "a b"] {
+            assert_eq!(read(&json!({"key": key}), 1).key.expose(), "", "{key:?}");
+            assert!(whole_form(key).is_none(), "{key:?}");
+        }
+        assert_eq!(read(&json!({"key": "sk-".to_owned() + &"x".repeat(200_000)}), 1).key.expose(), "");
+        assert_eq!(read(&json!({"key": "ab••yz"}), 1).key.expose(), "ab••yz");
+        let item = json!({"key": "k", "name": "a\r\n\u{202e}b", "group": "g".repeat(300_000)});
+        let key = read(&item, 1);
+        assert_eq!((key.name.as_str(), key.group.map(|group| group.len())), ("a b", Some(191)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::routing::Secret;
 use crate::time;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::LoggedIn;
+use crate::upstream::platforms::credential::usable_token;
 use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
@@ -44,7 +45,7 @@ pub(in crate::upstream::platforms) async fn login(
             });
         }
     };
-    if !status.is_success() || json.get("success") == Some(&Value::Bool(false)) {
+    if !status.is_success() || json.get("success").is_some_and(|success| success != &Value::Bool(true)) {
         return Err(refused());
     }
     let data = json.get("data").unwrap_or(&Value::Null);
@@ -59,12 +60,15 @@ pub(in crate::upstream::platforms) async fn login(
         return Err(SiteError::lacks(&json, "session"));
     };
     let user = data.get("user").unwrap_or(data);
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     Ok(LoggedIn {
         credential: Secret::from(session),
-        username: text(user.get("username")).filter(|name| !name.is_empty()),
+        username: reply::name(user, "username"),
         user_id: user.get("id").and_then(reply::whole).filter(|id| *id > 0),
-        refresh_token: text(data.get("refresh_token")).map(Secret::from),
+        refresh_token: data
+            .get("refresh_token")
+            .and_then(Value::as_str)
+            .and_then(usable_token)
+            .map(Secret::from),
         expires_at: data.get("access_expires_at").and_then(time::from_json),
     })
 }
@@ -83,8 +87,7 @@ fn token(answer: &Value) -> Option<String> {
     let above = names.iter().map(|name| answer.get(name));
     let inside = names.iter().map(|name| data?.get(name));
     let places = std::iter::once(data).chain(above).chain(inside);
-    let texts = places.flatten().filter_map(Value::as_str).map(str::trim);
-    texts.filter(|text| !text.is_empty()).map(str::to_owned).next()
+    places.flatten().filter_map(Value::as_str).find_map(usable_token).map(str::to_owned)
 }
 
 /// Joins all cookies in one line, when one of them is a session's.
@@ -125,7 +128,9 @@ mod tests {
             assert_eq!(token(&answer).as_deref(), Some("t"), "{answer}");
         }
         assert_eq!(token(&json!({"data": {"id": 7}})), None);
-        assert_eq!(token(&json!({"data": " "})), None);
+        for unusable in [" ", "abc\r\nX-Evil: 1", &"x".repeat(900_000)] {
+            assert_eq!(token(&json!({"data": unusable})), None);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::routing::Secret;
 use crate::time::now_ms;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
-use crate::upstream::platforms::credential::bare_credential;
+use crate::upstream::platforms::credential::{bare_credential, usable_key};
 use crate::upstream::platforms::error::SiteError;
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
@@ -54,13 +54,12 @@ async fn pages(site_client: &SiteClient, client: &Client, path: &str) -> Result<
 }
 
 fn read(item: &Value) -> Option<SiteKey> {
-    let key = item.get("key")?.as_str()?.trim();
+    let key = usable_key(item.get("key")?.as_str()?)?;
     let id = item.get("id").and_then(reply::whole);
-    let name = item.get("name").and_then(Value::as_str).map_or("", str::trim);
     let unnamed = || id.map_or_else(|| "default".to_owned(), |id| format!("token-{id}"));
     Some(SiteKey {
         id,
-        name: if name.is_empty() { unnamed() } else { name.to_owned() },
+        name: reply::name(item, "name").unwrap_or_else(unnamed),
         key: Secret::from(key),
         enabled: item.get("status").is_none_or(is_on),
         group: item.get("group_id").and_then(as_text),
@@ -189,7 +188,7 @@ impl Offer {
 
 fn as_text(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        Value::String(text) => reply::name_of_text(text),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }

@@ -9,6 +9,9 @@ use crate::upstream::platforms::contract::{Allowance, Subscription, Subscription
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
+/// The most subscriptions of an account that are stored with it.
+const MOST_SUBSCRIPTIONS: usize = 100;
+
 /// Reads the summary; `None` when the site tells nothing: a balance is worth knowing without it.
 pub(super) async fn summary(site_client: &SiteClient, client: &Client) -> Option<SubscriptionSummary> {
     for path in ["/api/v1/subscriptions/summary", "/api/v1/subscriptions/active"] {
@@ -29,11 +32,12 @@ pub(super) async fn summary(site_client: &SiteClient, client: &Client) -> Option
 
 fn read(found: &Value) -> Option<SubscriptionSummary> {
     let items = found.as_array().or_else(|| found.get("subscriptions")?.as_array());
-    let counted = found.get("active_count").and_then(reply::whole);
+    let counted = found.get("active_count").and_then(reply::whole).filter(|count| *count >= 0);
     if items.is_none() && counted.is_none() {
         return None;
     }
-    let subscriptions: Vec<Subscription> = items.into_iter().flatten().map(subscription).collect();
+    let listed = items.into_iter().flatten().take(MOST_SUBSCRIPTIONS);
+    let subscriptions: Vec<Subscription> = listed.map(subscription).collect();
     let used = |subscription: &Subscription| subscription.monthly.used_usd.unwrap_or_default();
     let total = amount(found, "total_used_usd");
     Some(SubscriptionSummary {
@@ -46,10 +50,6 @@ fn read(found: &Value) -> Option<SubscriptionSummary> {
 
 fn subscription(item: &Value) -> Subscription {
     let group = item.get("group").unwrap_or(&Value::Null);
-    let text = |value: &Value, name: &str| {
-        let text = value.get(name)?.as_str()?.trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    };
     let allowance = |period: &str| {
         let used =
             ["used", "usage"].into_iter().find_map(|word| amount(item, &format!("{period}_{word}_usd")));
@@ -60,8 +60,8 @@ fn subscription(item: &Value) -> Subscription {
     Subscription {
         id: item.get("id").and_then(reply::whole),
         group_id: item.get("group_id").or_else(|| group.get("id")).and_then(reply::whole),
-        group_name: text(item, "group_name").or_else(|| text(group, "name")),
-        status: text(item, "status"),
+        group_name: reply::name(item, "group_name").or_else(|| reply::name(group, "name")),
+        status: reply::name(item, "status"),
         expires_at: ends.into_iter().find_map(|name| moment(item.get(name)?)),
         daily: allowance("daily"),
         weekly: allowance("weekly"),
@@ -70,7 +70,8 @@ fn subscription(item: &Value) -> Subscription {
 }
 
 fn amount(value: &Value, name: &str) -> Option<Usd> {
-    reply::number(value.get(name)?).map(|amount| Usd::new(amount).rounded())
+    let amount = Usd::new(reply::number(value.get(name)?)?).rounded();
+    amount.is_believable().then_some(amount)
 }
 
 #[cfg(test)]

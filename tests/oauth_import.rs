@@ -85,6 +85,45 @@ fn a_file_whose_access_token_has_ended_is_imported_by_its_refresh_token() {
     }
 }
 
+/// A refused token rests the channel for ten minutes; a fresh token of the same account must not wait for that.
+#[test]
+fn an_account_that_is_imported_again_serves_at_once() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let bring = |access: &str| {
+        provider.book().access.push(access.to_owned());
+        import(
+            &gateway,
+            &json!({"data": {"type": "codex", "access_token": access, "refresh_token": format!("refresh-{access}"),
+                "account_id": "account-of-ada"}}),
+        );
+    };
+    let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
+    let ask = || gateway.client().send(Request::post("/v1/responses").json(&body)).status;
+    bring("access-of-the-first-file");
+    assert_eq!(ask(), 200);
+    provider.revoke();
+    assert_eq!(ask(), 502);
+    assert_eq!(ask(), 503, "the account has expired");
+    bring("access-of-the-second-file");
+    assert_eq!(ask(), 200);
+}
+
+#[test]
+fn models_that_are_named_by_the_token_are_left_out() {
+    for id in ["codex", "claude"] {
+        let token = "access-of-the-file-0123456789";
+        let provider = Provider::start(id, &[MODEL, token, "x-access-of-the-file-0123456789-y"]);
+        provider.book().access.push(token.to_owned());
+        let gateway = provider.gateway();
+        import(
+            &gateway,
+            &json!({"data": {"type": id, "access_token": token, "account_id": "account-of-ada"}}),
+        );
+        assert_eq!(list(&gateway)[0]["modelsPreview"], json!([MODEL]), "{id}");
+    }
+}
+
 #[test]
 fn a_batch_goes_on_after_a_failure_and_disabled_accounts_stay_so() {
     let provider = Provider::start("codex", &[MODEL]);

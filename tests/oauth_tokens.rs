@@ -179,6 +179,35 @@ fn the_stop_waits_for_a_renewal_under_way() {
     assert_eq!(provider.asked_for("/token").len(), 1, "the new token was stored");
 }
 
+/// A login or an import may give the account another token while the old one is being renewed.
+#[test]
+fn a_renewal_that_comes_after_an_import_lets_the_request_use_the_imported_token() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected(&provider, 200 * HOUR);
+    let late = json!({"access_token": "access-that-is-late", "refresh_token": "refresh-that-is-late",
+        "expires_in": 3600, "token_type": "Bearer"});
+    let refusal = json!({"error": "invalid_grant", "error_description": "The grant is revoked"});
+    for (round, answer) in [Reply::json(200, &late), Reply::json(400, &refusal)].into_iter().enumerate() {
+        provider.end_access();
+        let gate = Gate::new();
+        provider.answer_once("/token", answer.head_waits_for(&gate));
+        let client = gateway.client();
+        let asking = thread::spawn(move || client.send(question()).status);
+        eventually("the renewal is under way", || {
+            (provider.asked_for("/token").len() == round + 1).then_some(())
+        });
+        let access = format!("access-of-import-{round}");
+        provider.book().access.push(access.clone());
+        let file = json!({"data": {"type": "codex", "access_token": access, "refresh_token": "refresh-of-the-import",
+            "account_id": "account-of-ada"}});
+        gateway.admin().post("/api/oauth/import", &file).expect(200);
+        gate.open();
+        assert_eq!(asking.join().expect("no panic"), 200);
+        assert_eq!(ask(&gateway).status, 200, "the channel does not cool");
+        assert_eq!(account(&gateway)["status"], "active");
+    }
+}
+
 #[test]
 fn a_revoked_grant_expires_the_account_with_one_alert_and_is_not_tried_again() {
     let provider = Provider::start("codex", &[MODEL]);

@@ -130,6 +130,11 @@ fn a_refused_refresh_token_makes_the_account_expired_and_is_told() {
     let told = "sub2api token refresh failed: HTTP 401: invalid refresh token (REFRESH_TOKEN_INVALID)";
     assert!(refused["message"].as_str().is_some_and(|message| message.contains(told)), "{refused}");
     assert_eq!(account(&gateway)["status"], "expired");
+    // A refused token is left alone for a while.
+    let refused = gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(400);
+    let told = "the refresh token was refused; it is tried again in 5 min";
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains(told)), "{refused}");
+    assert_eq!(site.asked_for("/api/v1/auth/refresh").len(), 1);
     let path = format!("/api/accounts/{id}/rebind-session");
     let (token, refresh) = (site.token(), site.ada().refresh_token.clone());
     let body = json!({"accessToken": token, "refreshToken": refresh, "tokenExpiresAt": FAR});

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use crate::core::Core;
 use crate::ids::AccountId;
 use crate::store;
+use crate::store::accounts::{self, AccountRow};
 
 /// How often storing is tried while the store answers.
 const TRIES: usize = 5;
@@ -37,4 +39,16 @@ where
         }
         sleep(PAUSE).await;
     }
+}
+
+/// Takes over the credential that an account was given while a new one was asked for, for example by a login. Returns
+/// whether there is one; `account` is the row from before.
+pub(super) async fn take_over_newer(core: &Core, account: &AccountRow) -> store::Result<bool> {
+    let now = accounts::get(&core.store, account.id).await?;
+    let newer = now.filter(|now| now.access_token.is_some() && now.access_token != account.access_token);
+    if newer.is_none() {
+        return Ok(false);
+    }
+    core.publish().await?;
+    Ok(true)
 }

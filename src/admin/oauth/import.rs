@@ -21,8 +21,9 @@ use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
-use crate::jobs::oauth::activation::{ActivationError, Candidate, StoredAccount, store_candidate, undo};
-use crate::jobs::prices;
+use crate::jobs::oauth::activation::{
+    ActivationError, Candidate, StoredAccount, begin_serving, store_candidate, undo,
+};
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
 use crate::limits::bucket;
@@ -111,7 +112,7 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
         let id = stored.activated.account_id;
         outcomes[place].result = match &rebuilt {
             Ok(()) => {
-                prices::refresh_soon(jobs, id);
+                begin_serving(jobs, &stored).await;
                 Ok(id)
             }
             Err(_) => {

@@ -50,10 +50,7 @@ pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activate
     let activated = stored.activated;
     match rebuild_in(jobs, Scope::of_accounts([activated.account_id])).await {
         Ok(_) => {
-            if stored.former.is_some() {
-                clear_cooldowns(&jobs.core, activated.account_id).await;
-            }
-            prices::refresh_soon(jobs, activated.account_id);
+            begin_serving(jobs, &stored).await;
             Ok(activated)
         }
         Err(error) => {
@@ -87,6 +84,15 @@ pub async fn store_candidate(
             outcome => return outcome,
         }
     }
+}
+
+/// Begins to serve by an account that is stored and has its routes: failures of its former credential no longer count.
+pub async fn begin_serving(jobs: &Arc<Jobs>, stored: &StoredAccount) {
+    let id = stored.activated.account_id;
+    if stored.former.is_some() {
+        clear_cooldowns(&jobs.core, id).await;
+    }
+    prices::refresh_soon(jobs, id);
 }
 
 /// Restores the state from before a candidate, as far as the store allows, and rebuilds the routes.

@@ -22,7 +22,7 @@ use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health;
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
-use crate::jobs::rotated_token;
+use crate::jobs::rotated_token::{store_with_retries, take_over_newer};
 use crate::jobs::schedule::{Pass, random_up_to};
 use crate::jobs::sessions::renewals::RenewalRefusal;
 use crate::platform::OAuthProvider;
@@ -30,13 +30,15 @@ use crate::store::accounts::{self, AccountRow};
 use crate::store::connections::{self, ExpiringToken, Notes, RenewedTokens};
 use crate::store::sites::{self, SiteRow};
 use crate::store::{self, Secret};
-use crate::time::{Millis, now_ms};
+use crate::time::{Millis, is_date, now_ms};
 use crate::upstream::oauth::{Grant, TokenError, refresh};
 
 /// The interval at which accounts whose token ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
 /// The least age of a token that a pass renews, in milliseconds, whatever lifetime its provider states.
 const LEAST_AGE: Millis = 5 * 60 * 1000;
+/// The lifetime of a token, in milliseconds, where nothing tells it.
+const ASSUMED_LIFE: Millis = 60 * 60 * 1000;
 /// The renewals of a pass that run at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 4 };
 /// The renewals of a pass begin within this many milliseconds for each due account, and all within [`LONGEST_SPREAD`].
@@ -164,10 +166,19 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
     match refresh(&client, token).await {
         Ok(grant) => {
             jobs.failed_renewals.forget(id);
-            keep(jobs, &account, grant).await?;
-            log::info!("account {id} on site \"{}\" has a new token", site.name);
+            match keep(jobs, &account, grant).await {
+                Ok(()) => log::info!("account {id} on site \"{}\" has a new token", site.name),
+                // A login or an import gave the account another credential meanwhile, which is as good.
+                Err(store::Error::NotFound)
+                    if take_over_newer(core, &account).await.map_err(unreadable)? => {}
+                Err(store::Error::NotFound) => {
+                    return Err(RenewalRefusal::of_ours("the credential was changed in the meantime"));
+                }
+                Err(error) => return Err(unreadable(error)),
+            }
             core.publish().await.map_err(unreadable)
         }
+        Err(_) if take_over_newer(core, &account).await.map_err(unreadable)? => Ok(()),
         Err(error) => {
             jobs.failed_renewals.note(&account, &error);
             if error.is_revoked {
@@ -178,15 +189,18 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
     }
 }
 
-/// Commits the tokens that the provider gave; values that it did not give stay.
-async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), RenewalRefusal> {
+/// Commits the tokens that the provider gave; values that it did not give stay. Fails with [`store::Error::NotFound`]
+/// when the account has another credential now.
+async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> store::Result<()> {
     let store = &jobs.core.store;
     let tokens = RenewedTokens {
         provider_data: merged(account.provider_data.as_ref(), &grant),
         access_token: grant.access_token,
         refresh_token: grant.refresh_token,
         id_token: grant.id_token,
-        expires_at: grant.expires_at,
+        expires_at: grant
+            .expires_at
+            .or_else(|| assumed_end(account.token_issued_at, account.token_expires_at?, now_ms())),
     };
     let before = Notes::of(account.extra.as_deref());
     let notes = Notes {
@@ -196,10 +210,14 @@ async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), Ren
     };
     let changed = (notes != before).then_some(&notes);
     let renew = || connections::renew(store, account, &tokens, changed);
-    rotated_token::store_with_retries(account.id, renew).await.map_err(|error| match error {
-        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed in the meantime"),
-        other => unreadable(other),
-    })
+    store_with_retries(account.id, renew).await
+}
+
+/// Returns when a token whose end its provider does not state is taken to end: after the lifetime of the one before it,
+/// or an hour where that is not known. Without an end, the account would never be renewed again before a refusal.
+fn assumed_end(issued_at: Option<Millis>, expires_at: Millis, now: Millis) -> Option<Millis> {
+    let life = issued_at.map_or(ASSUMED_LIFE, |issued_at| expires_at.saturating_sub(issued_at));
+    now.checked_add(life.max(LEAST_AGE)).filter(|ends| is_date(*ends))
 }
 
 /// Returns the account's `providerData` with that of a grant merged in; `None` when the grant has none.
@@ -238,6 +256,19 @@ mod tests {
             provider: provider.to_owned(),
             issued_at,
             expires_at,
+        }
+    }
+
+    #[test]
+    fn a_token_without_a_stated_end_lives_as_long_as_the_one_before_it() {
+        let now = 1_000 * HOUR;
+        for (issued_at, expires_at, expected) in [
+            (Some(now - 8 * HOUR), now, Some(now + 8 * HOUR)),
+            (None, now - 70 * HOUR, Some(now + HOUR)),
+            (Some(now), now - HOUR, Some(now + LEAST_AGE)),
+            (Some(0), Millis::MAX, None),
+        ] {
+            assert_eq!(assumed_end(issued_at, expires_at, now), expected, "{issued_at:?} {expires_at}");
         }
     }
 

@@ -9,20 +9,19 @@
 //!
 //! A refresh token works once: two refreshes at a time, or a new token lost before it is stored, end the session for
 //! good. So there is one flight per account, its result is committed before anybody uses it, and the service does not
-//! stop before flights have ended. A password that was refused is not tried again at once, so that the site does not
-//! lock the account.
+//! stop before flights have ended. A password or a refresh token that was refused is not tried again at once, so that
+//! the site does not lock the account.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::renewals::RenewalRefusal;
+use super::renewals::{Means, RenewalRefusal};
 use super::site_client::site_client_of;
-use crate::core::Core;
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
-use crate::jobs::rotated_token;
+use crate::jobs::rotated_token::{store_with_retries, take_over_newer};
 use crate::jobs::schedule::Pass;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
@@ -133,33 +132,55 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
         return jobs.core.take_over_account(id).await.map_err(unreadable);
     }
     let refreshed = match has_refresh_token(&account, platform) {
-        true => Some(with_refresh_token(&jobs.core, &site, &account).await),
+        true => Some(with_refresh_token(jobs, &site, &account).await),
         false => None,
     };
     let session = match (refreshed, has_password(&account, platform)) {
-        (Some(Err(refusal)), true) if !refusal.is_transient => with_password(jobs, &site, &account).await?,
-        (Some(refreshed), _) => refreshed?,
-        (None, true) => with_password(jobs, &site, &account).await?,
+        (Some(Err(refusal)), true) if !refusal.is_transient => with_password(jobs, &site, &account).await,
+        (Some(refreshed), _) => refreshed,
+        (None, true) => with_password(jobs, &site, &account).await,
         (None, false) => return Err("the account has neither a refresh token nor a stored password".into()),
     };
+    let session = match session {
+        Ok(session) => session,
+        Err(_) if take_over_newer(&jobs.core, &account).await.map_err(unreadable)? => return Ok(()),
+        Err(refusal) => return Err(refusal),
+    };
     let renew = || accounts::renew(&jobs.core.store, id, account.credential_version, &session);
-    rotated_token::store_with_retries(id, renew).await.map_err(|error| match error {
-        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed in the meantime"),
-        other => unreadable(other),
-    })?;
+    match store_with_retries(id, renew).await {
+        Ok(()) => {}
+        // A login gave the account another session meanwhile, which is as good.
+        Err(store::Error::NotFound) if take_over_newer(&jobs.core, &account).await.map_err(unreadable)? => {
+            return Ok(());
+        }
+        Err(store::Error::NotFound) => {
+            return Err(RenewalRefusal::of_ours("the credential was changed in the meantime"));
+        }
+        Err(error) => return Err(unreadable(error)),
+    }
     jobs.core.publish().await.map_err(unreadable)?;
     log::info!("account {id} on site \"{}\" has a new session", site.name);
     Ok(())
 }
 
 async fn with_refresh_token(
-    core: &Core,
+    jobs: &Jobs,
     site: &SiteRow,
     account: &AccountRow,
 ) -> Result<RenewedSession, RenewalRefusal> {
     let token = account.sub2api_refresh_token.as_ref().ok_or("there is no refresh token")?;
-    let site_client = site_client_of(core, site, account)?;
-    let refreshed = site_client.refresh(&core.client, token).await?;
+    if let Some(minutes) = jobs.renewals.pause(account, Means::RefreshToken) {
+        let message = format!("the refresh token was refused; it is tried again in {minutes} min");
+        return Err(RenewalRefusal { message, is_transient: false });
+    }
+    let site_client = site_client_of(&jobs.core, site, account)?;
+    let refreshed = site_client.refresh(&jobs.core.client, token).await.map_err(|error| {
+        let refusal = RenewalRefusal::from(error);
+        if !refusal.is_transient {
+            jobs.renewals.note_refusal(account, Means::RefreshToken);
+        }
+        refusal
+    })?;
     Ok(RenewedSession {
         access_token: refreshed.access_token,
         rotation: Some((refreshed.refresh_token, refreshed.expires_at)),
@@ -175,8 +196,7 @@ async fn with_password(
     let (Some(name), Some(password)) = (&account.login_username, &account.login_password) else {
         return Err("there is no stored password".into());
     };
-    if let Some(pause) = jobs.renewals.pause(account) {
-        let minutes = pause.as_secs().div_ceil(60);
+    if let Some(minutes) = jobs.renewals.pause(account, Means::Password) {
         let message = format!("the stored password was refused; it is tried again in {minutes} min");
         return Err(RenewalRefusal { message, is_transient: false });
     }
@@ -190,7 +210,7 @@ async fn with_password(
         Err(error) => {
             let refusal = RenewalRefusal::from(error);
             if !refusal.is_transient {
-                jobs.renewals.note_refusal(account);
+                jobs.renewals.note_refusal(account, Means::Password);
             }
             Err(RenewalRefusal {
                 message: format!("logging in again failed: {}", refusal.message),

@@ -1,4 +1,4 @@
-//! The renewals under way, and the passwords that sites refused.
+//! The renewals under way, and the passwords and refresh tokens that sites refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,6 @@ use crate::ids::AccountId;
 use crate::jobs::leadership;
 use crate::store::accounts::AccountRow;
 use crate::sync::lock;
-use crate::time::Millis;
 use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
 /// The most flights at once; more wait.
@@ -25,7 +24,7 @@ pub(super) const MAX_IN_FLIGHT: u32 = 32;
 /// The longest time that the stop of the service waits for flights: a little longer than one call may take.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(31);
 
-/// The pause after a refused password; it doubles up to [`LONGEST_PAUSE`].
+/// The pause after a refused password or refresh token; it doubles up to [`LONGEST_PAUSE`].
 pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(300);
 
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
@@ -39,18 +38,25 @@ pub struct RenewalRefusal {
     pub is_transient: bool,
 }
 
-/// The renewals under way and the passwords refused; [`Jobs`](crate::jobs::Jobs) holds one.
+/// The renewals under way and what sites refused; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Renewals {
     flights: KeyedFlight<AccountId, Result<(), RenewalRefusal>>,
     in_flight: Arc<Semaphore>,
-    pub(super) refused: Mutex<HashMap<AccountId, RefusedPassword>>,
+    pub(super) refused: Mutex<HashMap<(AccountId, Means), Refused>>,
 }
 
-/// A password that its site refused.
+/// What an account can get a new session with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Means {
+    Password,
+    RefreshToken,
+}
+
+/// A password or refresh token that its site refused.
 #[derive(Clone, Copy)]
-pub(super) struct RefusedPassword {
-    /// When the password was stored; a newer one is tried at once.
-    pub(super) stored_at: Option<Millis>,
+pub(super) struct Refused {
+    /// What tells it from a newer one, which is tried at once.
+    pub(super) version: Option<i64>,
     pub(super) until: Instant,
     pub(super) pause: Duration,
 }
@@ -133,23 +139,32 @@ impl Renewals {
 
     /// Forgets what was refused, because the account has a new password, or a session from elsewhere.
     pub fn forget(&self, id: AccountId) {
-        lock(&self.refused).remove(&id);
+        lock(&self.refused).retain(|(account, _), _| *account != id);
     }
 
-    /// Returns for how long a refused password is still left alone.
-    pub(super) fn pause(&self, account: &AccountRow) -> Option<Duration> {
+    /// Returns for how many minutes a refused password or refresh token is still left alone.
+    pub(super) fn pause(&self, account: &AccountRow, means: Means) -> Option<u64> {
         let refused = lock(&self.refused);
-        let refused =
-            refused.get(&account.id).filter(|refused| refused.stored_at == account.login_updated_at)?;
-        refused.until.checked_duration_since(Instant::now()).filter(|pause| !pause.is_zero())
+        let refused = refused.get(&(account.id, means))?;
+        let is_same = refused.version == means.version(account);
+        let left = refused.until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        is_same.then(|| left.as_secs().div_ceil(60))
     }
 
-    pub(super) fn note_refusal(&self, account: &AccountRow) {
+    pub(super) fn note_refusal(&self, account: &AccountRow, means: Means) {
         let mut refused = lock(&self.refused);
-        let before = refused.get(&account.id).filter(|before| before.stored_at == account.login_updated_at);
+        let (key, version) = ((account.id, means), means.version(account));
+        let before = refused.get(&key).filter(|before| before.version == version);
         let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
-        let entry =
-            RefusedPassword { stored_at: account.login_updated_at, until: Instant::now() + pause, pause };
-        refused.insert(account.id, entry);
+        refused.insert(key, Refused { version, until: Instant::now() + pause, pause });
+    }
+}
+
+impl Means {
+    fn version(self, account: &AccountRow) -> Option<i64> {
+        match self {
+            Self::Password => account.login_updated_at,
+            Self::RefreshToken => Some(account.credential_version),
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! The rows of one account change together: [`save`] takes the former and the new rows, and updates the table,
 //! and the account's `api_token` that mirrors the default token, in one transaction.
 
+use std::collections::{HashMap, HashSet};
+
 use super::seal::Hashing;
 use super::sql::{Changes, Fields, Statement, Value};
 use super::touches::TouchedKind;
@@ -114,13 +116,15 @@ pub async fn save(
 ) -> Result<Vec<TokenId>> {
     let hashing = store.sealer().hashing().await;
     let mut batch = Vec::new();
-    for row in before.iter().filter(|old| !after.iter().any(|row| row.id == old.id)) {
+    let kept: HashSet<TokenId> = after.iter().map(|row| row.id).collect();
+    let known: HashMap<TokenId, &TokenRow> = before.iter().map(|row| (row.id, row)).collect();
+    for row in before.iter().filter(|old| !kept.contains(&old.id)) {
         let delete = Statement::new("DELETE FROM account_tokens WHERE id = ?", vec![row.id.into()]);
         batch.push(delete.touching(TouchedKind::Account, [account_id.into()]));
     }
     // A value may move from one row to another, and no two rows may have it in between.
-    let changed: Vec<&TokenRow> =
-        after.iter().filter(|row| row.id != TokenId::ZERO && !before.contains(row)).collect();
+    let is_changed = |row: &&TokenRow| row.id != TokenId::ZERO && known.get(&row.id) != Some(row);
+    let changed: Vec<&TokenRow> = after.iter().filter(is_changed).collect();
     for row in changed.iter().copied().chain(after.iter().filter(|row| row.id == TokenId::ZERO)) {
         batch.extend(bring_forward(&hashing, account_id, row));
     }

@@ -8,14 +8,19 @@
 //! | a ready row of the same value | takes name, group and state; placeholders of it go |
 //! | for a mask: the only ready row of that name and group whose value fits it | the same, the value stays |
 //! | a placeholder of that name and group | takes value and state |
-//! | nothing | a new row, not the default |
+//! | nothing | a new row, not the default, unless the account has [`MOST_KEYS`] rows |
 //!
 //! A token that a site no longer lists stays: it may have been typed by hand, and deleting is up to the operator.
+
+use std::collections::{HashMap, HashSet};
 
 use crate::ids::{AccountId, TokenId};
 use crate::store::tokens::{self, MASKED_PENDING, TokenRow, is_mask};
 use crate::store::{self, Secret, Store};
 use crate::upstream::platforms::bare_credential;
+
+/// The number of tokens of an account up to which its site adds more.
+pub const MOST_KEYS: usize = 1000;
 
 /// The origin of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub struct ListedKey {
 pub struct MergeResult {
     pub created: usize,
     pub updated: usize,
+    /// The number of new keys that were left out because the account has [`MOST_KEYS`] tokens.
+    pub left_out: usize,
     /// Positions in the set of the tokens of which the site shows only a mask and whose value is not known here.
     pub pending: Vec<usize>,
 }
@@ -142,28 +149,26 @@ impl TokenSet {
         }
     }
 
-    /// Whether a listed key had a row in `before`, and has none any more.
-    pub fn has_lost(&self, listed: &ListedKey, before: &Self) -> bool {
-        let is_it = |row: &&TokenRow| match &row.token {
-            Some(token) if row.is_ready() && is_mask(&listed.key) => mask_fits(&listed.key, token.expose()),
-            Some(token) => bare(token.expose()) == bare(&listed.key),
-            None => false,
-        };
-        let mut known = before.rows.iter().filter(is_it).peekable();
-        known.peek().is_some() && known.all(|row| self.rows.iter().all(|own| own.id != row.id))
+    /// Removes the listed keys that had a row in `before`, and have none any more.
+    pub fn leave_out_lost(&self, listed: &mut Vec<ListedKey>, before: &Self) {
+        let kept: HashSet<TokenId> = self.rows.iter().map(|row| row.id).collect();
+        if before.rows.iter().any(|row| !kept.contains(&row.id)) {
+            listed.retain(|key| !has_lost(&kept, key, before));
+        }
     }
 
     /// Brings the rows in line with what the site lists.
     pub fn merge(&mut self, listed: &[ListedKey]) -> MergeResult {
         let mut merged = MergeResult::default();
         let mut marks = vec![MatchState::Free; self.rows.len()];
+        let mut places = self.places();
         for item in listed.iter().filter(|item| !item.key.trim().is_empty()) {
             let key = item.key.trim();
             let name = item.name.trim();
             let group = given(item.group.as_deref()).or_else(|| group_of_name(name));
             let same_place = |row: &TokenRow| row.name == name && row.token_group == group;
             let known = match is_mask(key) {
-                false => self.position_of(key),
+                false => places.get(bare(key)).copied(),
                 true => self.pictured(key, same_place, &marks),
             };
             let at = if let Some(at) = known {
@@ -180,6 +185,9 @@ impl TokenSet {
                 self.rows[at].set_value(key);
                 merged.updated += 1;
                 at
+            } else if self.rows.len() >= MOST_KEYS {
+                merged.left_out += 1;
+                continue;
             } else {
                 let at = self.add(name, key, None, Source::Sync);
                 self.rows[at].enabled &= item.enabled;
@@ -188,6 +196,9 @@ impl TokenSet {
                 at
             };
             marks[at] = MatchState::Taken;
+            if !is_mask(key) {
+                places.entry(bare(key).to_owned()).or_insert(at);
+            }
             let row = &mut self.rows[at];
             row.name = name.to_owned();
             row.token_group = group;
@@ -213,6 +224,17 @@ impl TokenSet {
         let chosen = self.rows.iter().position(|row| row.is_default && row.is_usable());
         let chosen = chosen.or_else(|| self.rows.iter().position(TokenRow::is_usable));
         self.prefer(chosen.unwrap_or(usize::MAX));
+    }
+
+    /// Returns the positions of the ready rows by their bare values.
+    fn places(&self) -> HashMap<String, usize> {
+        let mut places = HashMap::new();
+        for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_ready()) {
+            if let Some(token) = &row.token {
+                places.entry(bare(token.expose()).to_owned()).or_insert(at);
+            }
+        }
+        places
     }
 
     /// Returns the position of the ready row with this value.
@@ -265,6 +287,17 @@ enum MatchState {
     Taken,
     /// A placeholder of a key whose value is known.
     Stale,
+}
+
+/// Whether a listed key had a row in `before` that is not among the kept ones.
+fn has_lost(kept: &HashSet<TokenId>, listed: &ListedKey, before: &TokenSet) -> bool {
+    let is_it = |row: &&TokenRow| match &row.token {
+        Some(token) if row.is_ready() && is_mask(&listed.key) => mask_fits(&listed.key, token.expose()),
+        Some(token) => bare(token.expose()) == bare(&listed.key),
+        None => false,
+    };
+    let mut known = before.rows.iter().filter(is_it).peekable();
+    known.peek().is_some() && known.all(|row| !kept.contains(&row.id))
 }
 
 /// Returns a key without the prefixes that people and sites put before it.

@@ -168,3 +168,17 @@ fn a_mask_is_compared_at_its_ends() {
         assert_eq!(mask_fits(mask, key), fits, "{mask} {key}");
     }
 }
+
+#[test]
+fn a_site_adds_no_token_beyond_the_most() {
+    let keys = |from: usize| -> Vec<ListedKey> {
+        (from..from + 600).map(|number| listed("k", &format!("sk-{number:05}"), None)).collect()
+    };
+    let mut token_set = token_set(Vec::new());
+    assert_eq!(token_set.merge(&keys(0)).created, 600);
+    let merged = token_set.merge(&keys(600));
+    assert_eq!((merged.created, merged.left_out, token_set.rows.len()), (400, 200, MOST_KEYS));
+    // What is known is still brought in line.
+    let merged = token_set.merge(&keys(0));
+    assert_eq!((merged.created, merged.updated, merged.left_out), (0, 600, 0));
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::set::{ListedKey, Source, TokenSet};
+use super::set::{ListedKey, MOST_KEYS, Source, TokenSet};
 use crate::core::Core;
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::Jobs;
@@ -23,9 +23,6 @@ use crate::upstream::platforms::{SiteError, SiteKey};
 
 /// The number of accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
-
-/// The most keys of an account that are taken over: each is compared with all of its tokens.
-const MOST_KEYS: usize = 1000;
 
 /// The reason for skipping an account that is an API key itself.
 const KEY_ACCOUNT: &str = "apikey_connection";
@@ -200,7 +197,7 @@ async fn merged(
     let mut token_set = TokenSet::read(&core.store, outcome.account_id).await?;
     let listed = keys.len();
     keys.truncate(MOST_KEYS);
-    keys.retain(|key| !token_set.has_lost(key, before));
+    token_set.leave_out_lost(&mut keys, before);
     let mut done =
         SyncOutcome { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
@@ -211,8 +208,10 @@ async fn merged(
     if let Some(key) = legacy {
         token_set.adopt(key, Source::Legacy);
     }
+    let mut left_out = listed.saturating_sub(MOST_KEYS);
     if !keys.is_empty() {
         let merged = token_set.merge(&keys);
+        left_out += merged.left_out;
         (done.created, done.updated, pending) = (merged.created, merged.updated, merged.pending);
     } else if legacy.is_some() {
         done.created = 1;
@@ -223,8 +222,10 @@ async fn merged(
     let rows = token_set.save(&core.store).await?;
     core.publish().await?;
     done.default_token_id = rows.iter().find(|row| row.is_default).map(|row| row.id);
-    if listed > MOST_KEYS {
-        done.message = Some(format!("the site lists {listed} keys; the first {MOST_KEYS} are taken"));
+    if left_out > 0 {
+        done.message = Some(format!(
+            "the site lists {listed} keys; {left_out} are left out because an account has at most {MOST_KEYS}"
+        ));
     }
     if !pending.is_empty() {
         done.reason = Some("upstream_masked_tokens");

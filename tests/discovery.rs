@@ -99,6 +99,36 @@ fn a_model_list_that_never_comes_is_given_up() {
     assert_eq!(gateway.models(), ["kept"]);
 }
 
+/// A site that hangs does so for every key, and there may be a thousand.
+#[test]
+fn the_first_list_that_never_comes_ends_the_discovery_of_an_account() {
+    let site = Site::start(Program::NewApi, &["kept"]);
+    for number in 0..5 {
+        let mut key = site.ada().keys[0].clone();
+        key.id = 100 + number;
+        key.key = format!("more{number}0123456789012345678901234567890123456789tail");
+        site.ada().keys.push(key);
+    }
+    let gateway = Gateway::start();
+    let relay = json!({"name": "site", "url": site.url(), "platform": "new-api"});
+    let session = json!({"siteId": gateway.create_site(&relay)["id"], "accessToken": site.token(),
+        "platformUserId": 7659});
+    let account = gateway.admin().post("/api/accounts", &session).expect(200);
+    gateway.wait_for_task(&account);
+    let before = site.asked_for("/v1/models").len();
+    site.answer("/v1/models", Reply::stall());
+    site.answer_once(
+        "/v1/models",
+        Reply::json(200, &wire::model_list(&["kept".to_owned(), "new".to_owned()])),
+    );
+    let started = std::time::Instant::now();
+    refresh(&gateway, &account);
+    assert!(started.elapsed() < Duration::from_secs(20), "one list is waited for, not each of them");
+    assert_eq!(site.asked_for("/v1/models").len(), before + 2);
+    // Keys that were not asked keep their models.
+    gateway.client().chat("kept").expect(200);
+}
+
 #[test]
 fn a_site_that_lists_models_without_end_is_used_with_the_first_five_thousand() {
     let names: Vec<String> = (0..15_000).map(|number| format!("m-{number:05}")).collect();

@@ -6,12 +6,14 @@
 //!                                                             └▶ each token's models: its own answer
 //! ```
 //!
-//! A token that could not be used keeps its known models.
+//! A token that could not be used keeps its known models. The first credential whose list does not come in time ends the
+//! discovery: a site that hangs does so for every credential, and there may be a thousand.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::core::{AddressWalk, Core};
 use crate::ids::TokenId;
@@ -19,7 +21,7 @@ use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::jobs::tokens::set::bare;
 use crate::routing::{Site, pool};
 use crate::store::accounts::AccountRow;
-use crate::store::availability::Discovered;
+use crate::store::availability::{Discovered, TokenModelRow};
 use crate::store::tokens::TokenRow;
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::platforms::{
@@ -33,6 +35,13 @@ const MAX_NAME_CHARS: usize = 191;
 /// about a thousand.
 pub const MAX_MODELS: usize = 5000;
 
+/// The most models that the tokens of an account may have in all, each counted for every token that offers it: all of
+/// them are rows, which are read at every start.
+pub const MAX_TOKEN_MODELS: usize = 50_000;
+
+/// The time limit for the discovery of one account, all its credentials together.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The result of a discovery.
 #[derive(Debug, Default)]
 pub struct DiscoveredModels {
@@ -40,8 +49,12 @@ pub struct DiscoveredModels {
     pub models: ModelSet,
     /// For each managed token that answered, the models of the account that it offers.
     pub of_tokens: Vec<(TokenId, Vec<Discovered>)>,
-    /// Managed tokens that were used and got no list; their known models stay.
+    /// Managed tokens that got no list, or were not used because the discovery had ended; their known models stay.
     pub failed_tokens: Vec<TokenId>,
+    /// The number of models that the managed tokens listed, also of those that the account has no room for.
+    listed_by_tokens: usize,
+    /// Whether models of tokens were left out because there were more than [`MAX_TOKEN_MODELS`].
+    pub is_token_cut: bool,
     /// The number of managed tokens that were used.
     pub tokens_asked: usize,
     /// Whether one of the account's own credentials got a list.
@@ -57,8 +70,9 @@ pub struct ModelSet {
     is_cut: bool,
 }
 
-/// Asks with the account's own credentials, then with its managed tokens. `site_client` is the client of an account
-/// that has a session. Fails with the first failure when no credential reaches a model.
+/// Asks with the account's own credentials, then with its managed tokens, until a list does not come in time.
+/// `site_client` is the client of an account that has a session. Fails with the first failure when no credential reaches
+/// a model.
 pub async fn discover(
     core: &Core,
     site: &Site,
@@ -75,17 +89,18 @@ pub async fn discover(
         .map(|secret| (None, secret));
     let managed = tokens.iter().filter(|token| token.is_usable());
     let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
-    let mut timed_out = false;
+    let (mut timed_out, deadline) = (false, Instant::now() + TIMEOUT);
     for (token, credential) in own.chain(managed) {
-        // A site that hangs does so for every credential, and there may be many.
-        if timed_out && found.models.is_empty() {
-            break;
+        if timed_out || found.is_full() {
+            found.skip(token);
+            continue;
         }
         let answer = match answers.entry(bare(credential)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let session = site_client.filter(|client| token.is_none() && client.is_session(credential));
-                let listed = list(core, site, credential, session).await;
+                let listing = timeout_at(deadline, list(core, site, credential, session));
+                let listed = listing.await.unwrap_or_else(|_elapsed| Err(too_late()));
                 timed_out = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
                 new.insert(listed.map_err(|error| failure = failure.take().or(Some(error))).ok())
             }
@@ -96,6 +111,9 @@ pub async fn discover(
             None => found.failed_tokens.extend(token),
         }
     }
+    if timed_out && !found.models.is_empty() {
+        log::warn!("the models of account {} were not listed in time for each of its keys", account.id);
+    }
     match failure {
         Some(error) if found.models.is_empty() => Err(error),
         None if found.models.is_empty() => {
@@ -104,6 +122,11 @@ pub async fn discover(
         }
         _ => Ok(found),
     }
+}
+
+fn too_late() -> DiscoveryError {
+    let message = format!("no model lists within {} s", TIMEOUT.as_secs());
+    DiscoveryError::new(DiscoveryKind::Timeout, message)
 }
 
 /// Lists the models that one credential reaches. Where the credential is the account's session and gets no list as a
@@ -148,9 +171,43 @@ impl DiscoveredModels {
         match token {
             Some(id) => {
                 let models = listed.models.iter().filter(|model| self.models.has(&model.model_name));
-                self.of_tokens.push((id, models.cloned().collect()));
+                let mut models: Vec<Discovered> = models.cloned().collect();
+                let room = MAX_TOKEN_MODELS.saturating_sub(self.listed_by_tokens);
+                self.listed_by_tokens += listed.models.len();
+                self.is_token_cut |= models.len() > room;
+                models.truncate(room);
+                self.of_tokens.push((id, models));
             }
             None => self.by_credential = true,
+        }
+    }
+
+    /// Returns the number of models that the tokens have in all.
+    pub fn token_models(&self) -> usize {
+        self.of_tokens.iter().map(|(_, models)| models.len()).sum()
+    }
+
+    /// Returns the tokens that have known models and got no list, each once. `known` is sorted by token.
+    pub fn not_listed(&self, known: &[TokenModelRow]) -> Vec<TokenId> {
+        let listed: HashSet<TokenId> = self.of_tokens.iter().map(|(id, _)| *id).collect();
+        let mut others: Vec<TokenId> = known.iter().map(|row| row.token_id).collect();
+        others.dedup();
+        others.retain(|id| !listed.contains(id));
+        others
+    }
+
+    /// Whether the tokens have listed as many models as they may have.
+    fn is_full(&self) -> bool {
+        self.listed_by_tokens >= MAX_TOKEN_MODELS
+    }
+
+    /// Leaves out a token that is not used any more. Where there is no room for its models, it has none.
+    fn skip(&mut self, token: Option<TokenId>) {
+        if self.is_full() {
+            self.is_token_cut |= token.is_some();
+            self.of_tokens.extend(token.map(|id| (id, Vec::new())));
+        } else {
+            self.failed_tokens.extend(token);
         }
     }
 }
@@ -300,5 +357,22 @@ mod tests {
         let of_token = &found.of_tokens[0].1;
         assert_eq!(of_token.len(), MAX_MODELS - 1, "a token has no model that its account has not");
         assert!(listed(&names, 1).is_cut());
+    }
+
+    #[test]
+    fn the_tokens_of_an_account_have_a_bounded_number_of_models_in_all() {
+        let names: Vec<String> = (0..MAX_MODELS).map(|number| format!("m-{number}")).collect();
+        let listed = ModelSet::of(&names, 1);
+        let mut found = DiscoveredModels::default();
+        let token = |number: i64| Some(TokenId::new(number));
+        found.add(token(1), &ModelSet::of(&names[..7], 1));
+        (2..=10).for_each(|number| found.add(token(number), &listed));
+        assert!(!found.is_full() && !found.is_token_cut);
+        found.add(token(11), &listed);
+        assert!(found.is_full() && found.is_token_cut);
+        assert_eq!((found.token_models(), found.of_tokens[10].1.len()), (MAX_TOKEN_MODELS, MAX_MODELS - 7));
+        // No room is left: further tokens lose what they had.
+        found.skip(token(12));
+        assert_eq!((found.of_tokens[11].1.len(), found.failed_tokens.len()), (0, 0));
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::discovery::{DiscoveredModels, MAX_MODELS, discover};
+use super::discovery::{DiscoveredModels, MAX_MODELS, MAX_TOKEN_MODELS, discover};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use crate::flight::Interrupted;
 use crate::ids::{AccountId, TokenId};
@@ -303,8 +303,17 @@ async fn store_changes(
         let to = known_of_tokens.partition_point(|row| row.token_id <= token);
         &known_of_tokens[from..to]
     };
+    // Tokens that got no list keep their models as long as there is room for them.
+    let mut room = MAX_TOKEN_MODELS.saturating_sub(found.token_models());
+    let others = found.not_listed(&known_of_tokens);
+    let (staying, going): (Vec<TokenId>, Vec<TokenId>) = others.into_iter().partition(|token| {
+        let fits = of_token(*token).len() <= room;
+        room -= if fits { of_token(*token).len() } else { 0 };
+        fits
+    });
     // A model that a token is still routed by stays with the account.
-    let of_failed = found.failed_tokens.iter().flat_map(|token| of_token(*token));
+    let of_failed = found.failed_tokens.iter().filter(|token| staying.contains(token));
+    let of_failed = of_failed.flat_map(|token| of_token(*token));
     let kept: HashSet<String> =
         of_failed.map(|row| row.model_name.to_lowercase()).filter(|name| !found.models.has(name)).collect();
     known.retain(|row| kept.is_empty() || !kept.contains(&row.model_name.to_lowercase()));
@@ -313,22 +322,38 @@ async fn store_changes(
         let known = of_token(*token);
         batch.extend(availability::replace_discovered_by_token_statements(dialect, *token, known, models));
     }
+    for token in &going {
+        batch.extend(availability::replace_discovered_by_token_statements(
+            dialect,
+            *token,
+            of_token(*token),
+            &[],
+        ));
+    }
     if account.status == AccountStatus::Unhealthy {
         batch.push(accounts::revive_statement(id));
     }
-    let health = if found.models.is_cut() {
-        let reason = format!("more than {MAX_MODELS} models are listed: the first {MAX_MODELS} are used");
-        log::warn!("account {id}: {reason}");
-        health(id, HealthState::Degraded, &reason)
-    } else {
-        health(id, HealthState::Healthy, "models discovered")
-    };
-    batch.push(health.must_change());
+    batch.push(health_of(id, found, !going.is_empty()).must_change());
     if account.oauth_provider.is_some() {
         let notes = connected::noted(account.extra.as_deref(), Ok(found));
         batch.push(note_statement(account, &notes));
     }
     store.batch(batch).await.map(drop)
+}
+
+/// Builds the health that follows from a discovery. `has_lost` tells that tokens lost known models for lack of room.
+fn health_of(id: AccountId, found: &DiscoveredModels, has_lost: bool) -> store::Statement {
+    let reason = if found.models.is_cut() {
+        format!("more than {MAX_MODELS} models are listed: the first {MAX_MODELS} are used")
+    } else if found.is_token_cut || has_lost {
+        format!(
+            "the keys list more than {MAX_TOKEN_MODELS} models in all: keys beyond that serve fewer or none"
+        )
+    } else {
+        return health(id, HealthState::Healthy, "models discovered");
+    };
+    log::warn!("account {id}: {reason}");
+    health(id, HealthState::Degraded, &reason)
 }
 
 /// Returns the tokens that the account is routed by, and whether they had to be read from its site first: an account

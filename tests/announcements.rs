@@ -74,6 +74,30 @@ fn an_announcement_is_news_once() {
 }
 
 #[test]
+fn of_many_new_announcements_the_first_are_told_one_by_one() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    relay.account(&gateway, &site, "ada");
+    relay.says("/api/notice", &json!("x\u{202e}".repeat(50_000)));
+    let items: Vec<Value> = (0..30).map(|number| json!({"content": format!("number {number}")})).collect();
+    relay.says("/api/status", &json!({"quota_per_unit": 500_000, "announcements": items}));
+    let synced = sync(&gateway);
+    let counts = ["inserted", "events", "notifications"].map(|name| synced[name].clone());
+    assert_eq!(counts, [json!(31), json!(11), json!(11)], "{synced}");
+    let messages: Vec<Value> =
+        gateway.events("site_notice").iter().map(|event| event["message"].clone()).collect();
+    assert!(messages.contains(&json!("21 more new announcements are in the list")), "{messages:?}");
+    let rows = list(&gateway, "?limit=100");
+    let is_notice = |row: &&Value| row["sourceKey"].as_str().is_some_and(|key| key.starts_with("notice:"));
+    let notice = rows.iter().find(is_notice).expect("the notice");
+    assert_eq!(notice["content"].as_str().map(|text| text.chars().count()), Some(8_001));
+    assert_eq!(notice["rawPayload"], Value::Null);
+    let again = sync(&gateway);
+    assert_eq!((&again["inserted"], &again["events"]), (&json!(0), &json!(0)));
+}
+
+#[test]
 fn what_a_site_repeats_of_a_session_is_told_nobody() {
     let gateway = Gateway::start();
     let relay = Relay::start(&["m-a"]);

@@ -1,7 +1,9 @@
 //! Reads the announcements of sites.
 //!
 //! Sites are asked one after the other. An announcement that is seen for the first time becomes a row, an event and a
-//! notice to the operator; a known one is only updated. A site that fails is reported and does not hold up the others.
+//! notice to the operator; a known one is only updated. Of many new ones at a site the first become events and notices,
+//! and one more event and notice tells how many there are beside them. A site that fails is reported and does not hold up
+//! the others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,11 +19,12 @@ use crate::core::Core;
 use crate::ids::SiteId;
 use crate::jobs::Jobs;
 use crate::notify::Notice;
+use crate::one_line::{short_line, short_text};
 use crate::platform::Platform;
 use crate::store;
 use crate::store::accounts::{self, AccountStatus};
 use crate::store::announcements::{self, SiteAnnouncement};
-use crate::store::events::{EventLevel, NewEvent};
+use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::now_ms;
 use crate::upstream::platforms::{Announcement, GENERIC_TITLE, NoticeLevel, SiteError, SiteErrorKind};
@@ -31,8 +34,15 @@ pub const INTERVAL: Duration = Duration::from_secs(900);
 /// The most announcements that are read from a site at once: fewer than are kept, so that those it shows are known the
 /// next time.
 const MAX_SHOWN: usize = 200;
+/// The most announcements of a site that one pass tells the operator.
+const MAX_TOLD: usize = 10;
 /// The longest key that the store can index, in characters.
 const MAX_KEY_CHARS: usize = 191;
+/// The longest title, and the longest text, in characters.
+const MAX_TITLE: usize = 300;
+const MAX_TEXT: usize = 8_000;
+/// The longest announcement that is stored as its site sent it, in bytes of JSON.
+const MAX_RAW: usize = 64 * 1024;
 
 /// The counts of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -139,9 +149,9 @@ async fn take_in(
 ) -> store::Result<()> {
     let mut known: HashSet<String> =
         announcements::known_keys(&core.store, site.id).await?.into_iter().collect();
+    let (mut told, mut untold) = (0, 0);
     for announcement in found.into_iter().take(MAX_SHOWN) {
         let level = level_of(announcement.level);
-        let message = text_of(&announcement);
         let seen = seen(announcement);
         let now = now_ms();
         if !known.insert(seen.source_key.clone()) {
@@ -149,26 +159,44 @@ async fn take_in(
             synced.updated += 1;
             continue;
         }
-        let event = NewEvent {
-            kind: "site_notice",
-            title: format!("Announcement of {}", site.name),
-            message: Some(message),
-            level,
-            related_id: None,
-            related_type: Some("site_announcement"),
-        };
-        let notice = Notice::from(&event).about(format!("announcement:{}:{}", site.id, seen.source_key));
+        let event = (told < MAX_TOLD).then(|| event(site, text_of(&seen), level));
+        let notice = event
+            .as_ref()
+            .map(|event| Notice::from(event).about(format!("announcement:{}:{}", site.id, seen.source_key)));
         announcements::insert(&core.store, site.id, &site.platform, &seen, event, now).await?;
-        core.notifier.send(notice);
         synced.inserted += 1;
-        synced.events += 1;
-        synced.notifications += 1;
+        match notice {
+            Some(notice) => {
+                core.notifier.send(notice);
+                told += 1;
+            }
+            None => untold += 1,
+        }
     }
+    if untold > 0 {
+        let event = event(site, format!("{untold} more new announcements are in the list"), EventLevel::Info);
+        core.notifier.send(Notice::from(&event).about(format!("announcements:{}", site.id)));
+        events::insert(&core.store, event).await?;
+        told += 1;
+    }
+    synced.events += told;
+    synced.notifications += told;
     Ok(())
 }
 
+fn event(site: &SiteRow, message: String, level: EventLevel) -> NewEvent {
+    NewEvent {
+        kind: "site_notice",
+        title: format!("Announcement of {}", site.name),
+        message: Some(message),
+        level,
+        related_id: None,
+        related_type: Some("site_announcement"),
+    }
+}
+
 /// Returns title and text, only the text where the title is empty or generic, or only the title where there is no text.
-fn text_of(announcement: &Announcement) -> String {
+fn text_of(announcement: &SiteAnnouncement) -> String {
     let (title, content) = (announcement.title.trim(), announcement.content.trim());
     if title.is_empty() || title == GENERIC_TITLE {
         content.to_owned()
@@ -187,18 +215,20 @@ fn level_of(level: NoticeLevel) -> EventLevel {
     }
 }
 
+/// Returns what is stored of an announcement: texts of a bounded length without control characters.
 fn seen(announcement: Announcement) -> SiteAnnouncement {
+    let raw = (!announcement.raw_payload.is_null()).then(|| announcement.raw_payload.to_string());
     SiteAnnouncement {
         source_key: announcement.source_key.chars().take(MAX_KEY_CHARS).collect(),
-        title: announcement.title,
-        content: announcement.content,
+        title: short_line(&announcement.title, MAX_TITLE, "…"),
+        content: short_text(&announcement.content, MAX_TEXT, "…"),
         level: announcement.level.as_str().to_owned(),
         source_url: announcement.source_url,
         starts_at: announcement.starts_at,
         ends_at: announcement.ends_at,
         upstream_created_at: announcement.upstream_created_at,
         upstream_updated_at: announcement.upstream_updated_at,
-        raw_payload: (!announcement.raw_payload.is_null()).then(|| announcement.raw_payload.to_string()),
+        raw_payload: raw.filter(|raw| raw.len() <= MAX_RAW),
     }
 }
 
@@ -246,7 +276,23 @@ mod tests {
                 content: content.to_owned(),
                 ..Announcement::default()
             };
-            assert_eq!(text_of(&announcement), text);
+            assert_eq!(text_of(&seen(announcement)), text);
         }
+    }
+
+    #[test]
+    fn a_text_without_end_is_cut() {
+        let text = "line\n".repeat(200_000);
+        let announcement = Announcement {
+            title: "Maintenance\r\n\u{202e}now".to_owned(),
+            raw_payload: json!({ "data": text }),
+            content: text,
+            ..Announcement::default()
+        };
+        let seen = seen(announcement);
+        assert_eq!(seen.title, "Maintenance now");
+        assert_eq!(seen.content.chars().count(), MAX_TEXT + 1);
+        assert!(seen.content.starts_with("line\nline\n") && seen.content.ends_with('…'));
+        assert_eq!(seen.raw_payload, None);
     }
 }

@@ -132,14 +132,14 @@ pub async fn known_keys(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     store.rows(sql, vec![site_id.into()], |row| row.text()).await
 }
 
-/// Stores an announcement seen for the first time, together with its event, in one transaction. Deletes the
+/// Stores an announcement seen for the first time, together with its event if it has one, in one transaction. Deletes the
 /// site's rows beyond `MOST`, those last seen longest ago first. Returns the announcement's id.
 pub async fn insert(
     store: &Store,
     site_id: SiteId,
     platform: &str,
     seen: &SiteAnnouncement,
-    event: NewEvent,
+    event: Option<NewEvent>,
     now: Millis,
 ) -> Result<AnnouncementId> {
     let mut args = vec![site_id.into(), platform.into(), seen.source_key.as_str().into()];
@@ -151,13 +151,14 @@ pub async fn insert(
          last_seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         args,
     );
-    let event = event.insert_related_to(0, now);
+    let event = event.map(|event| event.insert_related_to(0, now));
     let forgotten = Statement::new(
         "DELETE FROM site_announcements WHERE id IN (SELECT id FROM (SELECT id FROM site_announcements \
          WHERE site_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT 1000 OFFSET ?) AS forgotten)",
         vec![site_id.into(), MOST.into()],
     );
-    Ok(store.batch(vec![row, event, forgotten]).await?[0].id())
+    let batch = [row].into_iter().chain(event).chain([forgotten]).collect();
+    Ok(store.batch(batch).await?[0].id())
 }
 
 /// Returns the values of an announcement in the order of its columns.

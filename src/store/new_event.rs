@@ -1,7 +1,11 @@
 //! An event to be inserted.
 
 use super::sql::{Statement, Value};
+use crate::one_line::short_text;
 use crate::time::Millis;
+
+/// The longest message that is stored, in characters: some repeat what a site says.
+const MAX_MESSAGE: usize = 10_000;
 
 /// How serious an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +46,6 @@ pub struct NewEvent {
     pub related_type: Option<&'static str>,
 }
 
-/// The maximum length of a stored message, in bytes: lists of events show it whole.
-const MAX_MESSAGE: usize = 16 * 1024;
-/// The end of a message that was cut.
-const CUT: &str = "…";
-
 impl NewEvent {
     /// Builds the event of a background task that began, ended or failed.
     pub fn task(title: String, message: String, failed: bool) -> Self {
@@ -77,7 +76,7 @@ impl NewEvent {
             [
                 ("type", self.kind.into()),
                 ("title", self.title.into()),
-                ("message", self.message.map(bounded).into()),
+                ("message", self.message.map(|message| short_text(&message, MAX_MESSAGE, "…")).into()),
                 ("level", self.level.as_str().into()),
                 ("is_read", false.into()),
                 ("related_id", related),
@@ -85,31 +84,5 @@ impl NewEvent {
                 ("created_at", now.into()),
             ],
         )
-    }
-}
-
-/// Cuts a message that is too long.
-fn bounded(mut message: String) -> String {
-    if message.len() > MAX_MESSAGE {
-        let end = (0..=MAX_MESSAGE - CUT.len()).rev().find(|at| message.is_char_boundary(*at));
-        message.truncate(end.unwrap_or_default());
-        message.push_str(CUT);
-    }
-    message
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_message_is_cut_between_characters() {
-        assert_eq!(bounded("a".repeat(MAX_MESSAGE)).len(), MAX_MESSAGE);
-        let cut = bounded("\u{754c}".repeat(MAX_MESSAGE));
-        assert!(
-            cut.len() <= MAX_MESSAGE && cut.len() > MAX_MESSAGE - 6 && cut.ends_with(CUT),
-            "{}",
-            cut.len()
-        );
     }
 }

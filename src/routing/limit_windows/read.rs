@@ -8,6 +8,8 @@ use crate::time::{self, Millis};
 const MAX_LENGTH: usize = 96;
 /// Codex's short window is at most this long, in minutes.
 const SHORT_MINUTES: f64 = 360.0;
+/// The longest window that is believed, in minutes: a year.
+const MOST_MINUTES: f64 = 527_040.0;
 const COUNTED: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
 const PLANS: [&str; 2] = [FIVE_HOURS, SEVEN_DAYS];
 
@@ -168,9 +170,8 @@ impl WindowHeaders {
             used_percent: (used * 100.0).round() / 100.0,
             limit: self.limit,
             remaining: self.remaining,
-            reset_at: self.reset_at,
-            // The conversion saturates.
-            minutes: self.minutes.filter(|minutes| *minutes >= 1.0).map(|minutes| minutes as i64),
+            reset_at: self.reset_at.filter(|at| time::is_date(*at)),
+            minutes: self.minutes.filter(|minutes| (1.0..=MOST_MINUTES).contains(minutes)).map(|m| m as i64),
             source,
             observed_at: now,
         })
@@ -265,6 +266,22 @@ mod tests {
             (["", ""], &long),
         ] {
             assert_eq!(of(minutes), wanted, "{minutes:?}");
+        }
+    }
+
+    #[test]
+    fn a_reset_that_is_no_date_and_a_length_of_ages_are_left_out() {
+        for (name, value) in
+            [("reset-after-seconds", "1e308"), ("reset-after-seconds", "9e12"), ("reset-at", "1e300")]
+        {
+            let name = format!("x-codex-primary-{name}");
+            let headers = [
+                ("x-codex-primary-used-percent", "50"),
+                (name.as_str(), value),
+                ("x-codex-primary-window-minutes", "1e308"),
+            ];
+            let windows = read(headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())), NOW);
+            assert_eq!((windows[0].reset_at, windows[0].minutes), (None, None), "{name}: {value}");
         }
     }
 

@@ -131,8 +131,15 @@ fn forwarded(
             out.set_default(name.clone(), value.clone());
         }
     }
+    // What a client says about its own request wins; how it introduces itself is up to the site.
     for (name, value) in custom {
-        out.set(name.clone(), value.clone());
+        let is_given = out.get(name).is_some();
+        if is_given && *name == ANTHROPIC_BETA {
+            let betas = value.to_str().unwrap_or_default().split(',').map(|beta| beta.trim().to_owned());
+            add_betas(&mut out, None, &betas.filter(|beta| !beta.is_empty()).collect::<Vec<_>>());
+        } else if !is_given || always_crosses(name) {
+            out.set(name.clone(), value.clone());
+        }
     }
     out.set_default(header::USER_AGENT, USER_AGENT);
     // A site's custom headers may not add a second credential beside ours; the client's are never forwarded.
@@ -314,6 +321,37 @@ mod tests {
         assert_eq!(named(&["keep-alive", "close,"]), [false; 3]);
         assert_eq!(named(&["keep-alive, Session_ID"]), [true, false, false]);
         assert_eq!(named(&["close", "x,originator , session_id"]), [true, true, false]);
+    }
+
+    #[test]
+    fn a_clients_headers_win_over_the_sites_and_betas_add_up() {
+        let header = |(name, value): (&str, &'static str)| {
+            (HeaderName::try_from(name).expect("a name"), HeaderValue::from_static(value))
+        };
+        let client = [
+            ("anthropic-beta", "a,b"),
+            ("anthropic-version", "2023-06-01"),
+            ("user-agent", "client/1"),
+            ("session_id", "of-the-client"),
+        ];
+        let custom = [
+            ("anthropic-beta", "site-beta, a"),
+            ("anthropic-version", "2000-01-01"),
+            ("user-agent", "site/1"),
+            ("x-more", "1"),
+        ];
+        let client: HeaderMap = client.map(header).into_iter().collect();
+        let out = forwarded(&client, &custom.map(header), |_| true);
+        for (name, value) in [
+            ("anthropic-beta", "a,b,site-beta"),
+            ("anthropic-version", "2023-06-01"),
+            ("user-agent", "site/1"),
+            ("session_id", "of-the-client"),
+            ("x-more", "1"),
+        ] {
+            let name = HeaderName::try_from(name).expect("a name");
+            assert_eq!(out.get(&name).and_then(|value| value.to_str().ok()), Some(value), "{name}");
+        }
     }
 
     #[test]

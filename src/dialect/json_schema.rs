@@ -3,7 +3,7 @@
 use super::tree::Node;
 
 /// Keywords whose contents are values, even where these look like schemas.
-pub(super) const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
+pub(super) static VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
 /// Keywords whose members are schemas, under names that the client chose.
 pub(super) const NAMED_SCHEMAS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];

@@ -51,9 +51,10 @@ impl<'a> Node<'a> {
         node.map_err(|Stopped| scan.error())
     }
 
-    /// Returns the value with the containers of all its levels taken apart, for who walks through them all.
-    pub fn unfolded(&self) -> Self {
-        read(&mut Scan::new(self.raw), 0, Depth::All).unwrap_or_else(|_| self.clone())
+    /// Returns the value with the containers of all its levels taken apart, except the values of members with these names:
+    /// for who walks through all the others.
+    pub fn unfolded(&self, except: &'static [&'static str]) -> Self {
+        read(&mut Scan::new(self.raw), 0, Depth::Unfolded { except }).unwrap_or_else(|_| self.clone())
     }
 
     /// Returns the value as written.
@@ -228,13 +229,22 @@ impl fmt::Debug for Node<'_> {
 enum Depth {
     None,
     Outermost,
+    /// All levels of a short text.
     All,
+    /// All levels of a text of any length, except the values of members with these names. Lists are shrunk to their lengths.
+    Unfolded {
+        except: &'static [&'static str],
+    },
 }
 
 impl Depth {
     /// Returns the depth for the values in a container that is taken apart to this depth.
     fn inside(self) -> Self {
-        if self == Self::All { Self::All } else { Self::None }
+        if self.is_everything() { self } else { Self::None }
+    }
+
+    fn is_everything(self) -> bool {
+        matches!(self, Self::All | Self::Unfolded { .. })
     }
 }
 
@@ -245,7 +255,9 @@ fn read<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<Node<'a>,
         Some(b'{') if depth != Depth::None => {
             OnceCell::from(Held::Members(read_members(scan, level + 1, depth)?))
         }
-        Some(b'[') if depth == Depth::All => OnceCell::from(Held::Items(read_items(scan, level + 1, depth)?)),
+        Some(b'[') if depth.is_everything() => {
+            OnceCell::from(Held::Items(read_items(scan, level + 1, depth)?))
+        }
         _ => {
             scan.value(level)?;
             OnceCell::new()
@@ -267,7 +279,12 @@ fn read_members<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<V
     let is_short = depth == Depth::All;
     let mut members = if is_short && level == 1 { Vec::with_capacity(USUAL_MEMBERS) } else { Vec::new() };
     scan.object(level, |scan, key, level| {
-        members.push((key.name(), read(scan, level, depth.inside())?));
+        let name = key.name();
+        let inside = match depth {
+            Depth::Unfolded { except } if except.contains(&name.as_ref()) => Depth::None,
+            depth => depth.inside(),
+        };
+        members.push((name, read(scan, level, inside)?));
         Ok(())
     })?;
     if !is_short {
@@ -327,7 +344,7 @@ mod tests {
         let long = format!("{text}{}", " ".repeat(SHORT));
         let [at_once, by_and_by] = [text, &long].map(|text| found(&Node::parse(text).unwrap()));
         assert_eq!(at_once, by_and_by);
-        assert_eq!(found(&Node::parse(&long).unwrap().unfolded()), at_once);
+        assert_eq!(found(&Node::parse(&long).unwrap().unfolded(&["a"])), at_once);
         assert!(Node::parse(&"[".repeat(SHORT)).is_err());
     }
 

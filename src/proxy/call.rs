@@ -254,15 +254,14 @@ fn streams_speech(body: &[u8]) -> bool {
 
 /// The parameters that every API of Google understands (<https://cloud.google.com/apis/docs/system-parameters>), beside
 /// those that begin with `$`: credentials, and the form of the answer, which is ours to choose. With `fields` a client could
-/// leave out the usage that it is charged by.
-const SYSTEM_PARAMETERS: [&str; 12] = [
+/// leave out the usage that it is charged by. `prettyPrint` changes blanks alone and is left out of this list.
+const SYSTEM_PARAMETERS: [&str; 11] = [
     "access_token",
     "alt",
     "callback",
     "fields",
     "key",
     "oauth_token",
-    "prettyPrint",
     "quotaUser",
     "uploadType",
     "upload_protocol",

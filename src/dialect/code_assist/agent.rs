@@ -7,6 +7,7 @@ use ring::digest::{SHA256, digest};
 use super::schema::{Allowance, put_plain};
 use crate::dialect::edit::edit;
 use crate::dialect::gemini::member;
+use crate::dialect::json_schema::VALUES;
 use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -130,7 +131,7 @@ fn declarations(tool: &Node<'_>, key: &str, allowance: &mut Allowance) -> String
                     if !is_newer {
                         o.field(name, value.json());
                     } else if !has_older {
-                        o.value_at(PARAMETERS, |json| put_plain(json, &value.unfolded(), allowance));
+                        o.value_at(PARAMETERS, |json| put_plain(json, &value.unfolded(&VALUES), allowance));
                     }
                 }
             });

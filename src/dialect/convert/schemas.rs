@@ -31,7 +31,7 @@ pub(super) fn fit(request: &mut Request<'_>, from: Dialect, to: Dialect) {
     if by_other_rules || to == Dialect::Messages {
         for tool in &mut request.tools {
             let Tool::Function { parameters: Some(parameters), strict, .. } = tool else { continue };
-            let Ok(schema) = Node::parse(parameters.as_str()).map(|schema| schema.unfolded()) else {
+            let Ok(schema) = Node::parse(parameters.as_str()).map(|schema| schema.unfolded(&VALUES)) else {
                 continue;
             };
             if by_other_rules && *strict == Some(true) && !is_strict(&schema) {

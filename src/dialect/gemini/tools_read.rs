@@ -39,7 +39,7 @@ fn function<'a>(function: &Node<'a>) -> Option<Tool<'a>> {
 /// and numbers as numbers.
 pub(super) fn json_schema(schema: &Node<'_>) -> Json<'static> {
     let mut json = Writer::with_capacity(schema.raw().len());
-    put_schema(&mut json, &schema.unfolded());
+    put_schema(&mut json, &schema.unfolded(&VALUES));
     Json::checked(json.as_str()).into_owned()
 }
 

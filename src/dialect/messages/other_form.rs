@@ -98,7 +98,7 @@ pub fn with_schema_closed(body: &Node<'_>) -> Option<Bytes> {
     let config = body.get("output_config")?;
     let format = config.get("format")?;
     let mut schema = Writer::new();
-    if !put_closed(&mut schema, &format.get("schema")?.unfolded()) {
+    if !put_closed(&mut schema, &format.get("schema")?.unfolded(&VALUES)) {
         return None;
     }
     let format = edit(format.raw(), &[("schema", schema.as_str())], &[]);

@@ -255,8 +255,11 @@ fn a_factory_reset_goes_on_with_the_default_database_which_is_empty() {
     let gateway = with_data(&home);
     let target = home.path().join("moved.db");
     let choice = json!({ "dialect": "sqlite", "connectionString": target });
+    let save =
+        || gateway.admin().put("/api/settings/database/runtime", &choice).expect(200)["message"].clone();
+    assert!(save().as_str().is_some_and(|message| message.contains("begins without any data")));
     gateway.admin().post("/api/settings/database/migrate", &choice).expect(200);
-    gateway.admin().put("/api/settings/database/runtime", &choice).expect(200);
+    assert_eq!(save(), "Saved. It takes effect after a restart");
     let gateway = gateway.restart();
     assert_eq!(runtime(&gateway)["active"]["connection"], target.to_str().expect("a path"));
     let reset = gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({}));

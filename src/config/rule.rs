@@ -1,6 +1,8 @@
 //! The value rules of runtime settings: values are read strictly as an operator sends them, tolerantly as they are
 //! stored, and as text from the environment.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::values::parse_network;
@@ -291,10 +293,10 @@ fn words(value: &Value) -> Option<Vec<String>> {
 }
 
 fn list(value: &Value) -> Option<Value> {
-    let mut texts: Vec<&str> = Vec::new();
+    let (mut texts, mut seen) = (Vec::new(), HashSet::new());
     for item in value.as_array()? {
         let text = item.as_str()?.trim();
-        if !text.is_empty() && !texts.contains(&text) {
+        if !text.is_empty() && seen.insert(text) {
             texts.push(text);
         }
     }

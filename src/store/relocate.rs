@@ -147,6 +147,11 @@ pub fn try_out(place: &DatabaseAddress) -> Result<(), OpenError> {
     directory_of(&path)
 }
 
+/// Whether the place is a file that does not exist, so that a start on it begins without any data.
+pub fn begins_empty(place: &DatabaseAddress) -> bool {
+    place.kind == DatabaseKind::Sqlite && matches!(place.location(), Location::File(path) if !path.is_file())
+}
+
 /// Refuses a file in a directory that does not exist, which is more likely a typing error than intended.
 fn directory_of(path: &Path) -> Result<(), OpenError> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));

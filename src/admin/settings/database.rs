@@ -68,6 +68,10 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
             "Saved. It takes effect after a restart, but this build has no driver for it: restart with a \
              build that has"
         }
+        true if relocate::begins_empty(&place) => {
+            "Saved. It takes effect after a restart: there is no such file yet, so the next start begins without \
+             any data. Copy the data there first, or correct the path"
+        }
         true => "Saved. It takes effect after a restart",
         false => "Saved. It is already in use",
     };

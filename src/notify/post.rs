@@ -100,7 +100,7 @@ impl PostTarget {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
-        let answer = client.fetch_beginning(&self.base, request, LIMITS).await.map_err(|error| {
+        let (answer, _) = client.fetch_beginning(&self.base, request, LIMITS).await.map_err(|error| {
             let unconnected = matches!(&error, FetchError::Send(error) if is_unconnected(error.kind()));
             Failure { text: self.without_secrets(&error.to_string()), unconnected }
         })?;

@@ -52,28 +52,23 @@ impl Client {
     pub async fn fetch_without_redirects(
         &self,
         base: &BaseUrl,
-        mut request: Request<Bytes>,
+        request: Request<Bytes>,
         limits: FetchLimits,
     ) -> Result<Response<Bytes>, FetchError> {
-        set_default_headers(&mut request);
-        let whole = async { collect(self.send(&base.origin, request).await?, limits.max_bytes).await };
-        let answer = tokio::time::timeout(limits.timeout, Box::pin(whole)).await;
-        answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
+        let begun = self.fetch_beginning(base, request, limits).await?;
+        whole(begun, limits.max_bytes)
     }
 
-    /// Does what [`Client::fetch_without_redirects`] does, but returns only the beginning of an answer that is longer
-    /// than the limit.
+    /// Does what [`Client::fetch_without_redirects`] does, but returns the beginning of an answer that is longer than the
+    /// limit, and whether it is all of it.
     pub async fn fetch_beginning(
         &self,
         base: &BaseUrl,
         mut request: Request<Bytes>,
         limits: FetchLimits,
-    ) -> Result<Response<Bytes>, FetchError> {
+    ) -> Result<(Response<Bytes>, bool), FetchError> {
         set_default_headers(&mut request);
-        let begun = async {
-            let (answer, _) = read(self.send(&base.origin, request).await?, limits.max_bytes).await?;
-            Ok(answer)
-        };
+        let begun = async { read(self.send(&base.origin, request).await?, limits.max_bytes).await };
         let answer = tokio::time::timeout(limits.timeout, Box::pin(begun)).await;
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
     }
@@ -113,10 +108,15 @@ fn set_default_headers(request: &mut Request<Bytes>) {
 }
 
 async fn collect(answer: Answer, max_bytes: usize) -> Result<Response<Bytes>, FetchError> {
-    match read(answer, max_bytes).await? {
-        (answer, true) => Ok(answer),
-        (_, false) => Err(FetchError::TooLarge(max_bytes)),
-    }
+    whole(read(answer, max_bytes).await?, max_bytes)
+}
+
+/// Returns the answer if all of it was read.
+fn whole(
+    (answer, is_whole): (Response<Bytes>, bool),
+    max_bytes: usize,
+) -> Result<Response<Bytes>, FetchError> {
+    if is_whole { Ok(answer) } else { Err(FetchError::TooLarge(max_bytes)) }
 }
 
 /// Reads an answer up to the limit; also returns whether that is all of it.

@@ -81,15 +81,21 @@ fn a_failed_refresh_empties_nothing() {
     gateway.client().chat("kept").expect(200);
 }
 
-#[test]
-fn a_model_list_that_never_comes_is_given_up() {
-    let site = Site::start(Program::NewApi, &["kept"]);
-    let gateway = Gateway::start();
+/// Adds the site with an account by a session, and waits until its models are known.
+fn session_at(gateway: &Gateway, site: &Site) -> Value {
     let relay = json!({"name": "site", "url": site.url(), "platform": "new-api"});
     let session = json!({"siteId": gateway.create_site(&relay)["id"], "accessToken": site.token(),
         "platformUserId": 7659});
     let account = gateway.admin().post("/api/accounts", &session).expect(200);
     gateway.wait_for_task(&account);
+    account
+}
+
+#[test]
+fn a_model_list_that_never_comes_is_given_up() {
+    let site = Site::start(Program::NewApi, &["kept"]);
+    let gateway = Gateway::start();
+    let account = session_at(&gateway, &site);
     for path in ["/v1/models", "/api/user/models"] {
         site.answer(path, Reply::stall());
     }
@@ -110,11 +116,7 @@ fn the_first_list_that_never_comes_ends_the_discovery_of_an_account() {
         site.ada().keys.push(key);
     }
     let gateway = Gateway::start();
-    let relay = json!({"name": "site", "url": site.url(), "platform": "new-api"});
-    let session = json!({"siteId": gateway.create_site(&relay)["id"], "accessToken": site.token(),
-        "platformUserId": 7659});
-    let account = gateway.admin().post("/api/accounts", &session).expect(200);
-    gateway.wait_for_task(&account);
+    let account = session_at(&gateway, &site);
     let before = site.asked_for("/v1/models").len();
     site.answer("/v1/models", Reply::stall());
     site.answer_once(

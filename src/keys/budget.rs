@@ -12,7 +12,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::money::Usd;
-use crate::routing::{ModelPattern, bare_name};
+use crate::routing::{ModelPattern, bare_name, norm};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -120,7 +120,7 @@ impl Budget {
         if self.models.is_empty() {
             return true;
         }
-        let spellings = [model, bare_name(model), &bare_name(model).to_lowercase()];
+        let spellings = [model, bare_name(model), &norm(model)];
         self.models.iter().any(|pattern| spellings.iter().any(|model| pattern.matches(model)))
     }
 }

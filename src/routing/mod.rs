@@ -68,7 +68,7 @@ pub use live::{
     StoredRest, Trial,
 };
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
-pub use pattern::{ModelPattern, bare_name};
+pub use pattern::{ModelPattern, bare_name, norm};
 pub use policy::{CredentialRef, Policy};
 pub use rotation::Rotations;
 pub use rotation_pool::Pool;

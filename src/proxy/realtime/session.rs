@@ -246,6 +246,7 @@ impl Session {
                     Ok(text) => (text, false),
                     Err(sound) => {
                         has_served = true;
+                        lock(turn).sign();
                         self.proxy.core.metrics.sent_bytes.add(sound.as_bytes().len() as u64);
                         if sender.binary(sound.into_bytes().into()).await.is_err() {
                             return CloseReason::Theirs;

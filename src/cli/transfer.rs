@@ -168,92 +168,137 @@ else.
 /// # Errors
 /// Names the argument that is not understood.
 pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<Transfer, String> {
-    let help = match command {
+    read(command, arguments).map_err(|wrong| format!("{wrong}; see switchyard {command} --help"))
+}
+
+fn read(command: &str, mut arguments: impl Iterator<Item = String>) -> Result<Transfer, String> {
+    let mut options = Options::default();
+    let mut only_paths = false;
+    while let Some(argument) = arguments.next() {
+        if only_paths || !argument.starts_with('-') || argument == "-" {
+            if command == "export" || command == "migrate" || options.path.is_some() {
+                return Err(format!("`{argument}` is one argument too many"));
+            }
+            options.path = Some(argument.into());
+            continue;
+        }
+        let (name, given) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (argument.as_str(), None),
+        };
+        match name {
+            "-h" | "--help" => return Ok(Transfer::Help(help(command))),
+            "--" => only_paths = true,
+            _ if given.is_none() && options.raise(command, name) => {}
+            _ if takes_value(command, name) => {
+                let value = given.or_else(|| arguments.next());
+                options.set(name, value.ok_or_else(|| format!("`{name}` needs a value"))?)?;
+            }
+            _ => return Err(format!("`{argument}` is not a known option")),
+        }
+    }
+    options.of(command)
+}
+
+fn help(command: &str) -> &'static str {
+    match command {
         "import" => IMPORT_HELP,
         "export" => EXPORT_HELP,
         "backup" => BACKUP_HELP,
         "migrate" => MIGRATE_HELP,
         _ => RESTORE_HELP,
+    }
+}
+
+fn takes_value(command: &str, option: &str) -> bool {
+    let options: &[&str] = match command {
+        "import" => &["--mode", "--conflict", "--passphrase-file"],
+        "export" => &["--type", "-o", "--output", "--passphrase-file"],
+        "migrate" => &["--to"],
+        "restore" => &["--passphrase-file"],
+        _ => &[],
     };
-    let wrong = |what: String| format!("{what}; see switchyard {command} --help");
-    let mut path: Option<PathBuf> = None;
-    let mut output = None;
-    let mut what = BackupScope::All;
-    let mut import = Import::default();
-    let mut passphrase = PassphraseFrom::default();
-    let mut seals = false;
-    let (mut to, mut ssl, mut keeps) = (None, false, false);
-    let mut arguments = arguments.peekable();
-    let mut only_paths = false;
-    while let Some(argument) = arguments.next() {
-        if only_paths || !argument.starts_with('-') || argument == "-" {
-            if command == "export" || command == "migrate" || path.is_some() {
-                return Err(wrong(format!("`{argument}` is one argument too many")));
-            }
-            path = Some(argument.into());
-            continue;
-        }
-        let (name, given) = match argument.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (argument.clone(), None),
+    options.contains(&option)
+}
+
+/// The arguments of any of the commands.
+#[derive(Default)]
+struct Options {
+    path: Option<PathBuf>,
+    import: Import,
+    passphrase: PassphraseFrom,
+    seals: bool,
+    what: Option<BackupScope>,
+    output: Option<PathBuf>,
+    to: Option<String>,
+    ssl: bool,
+    keeps: bool,
+}
+
+impl Options {
+    /// Sets an option without a value; false if the command has none of this name.
+    fn raise(&mut self, command: &str, name: &str) -> bool {
+        let flag = match (command, name) {
+            ("import", "--dry-run") => &mut self.import.dry_run,
+            ("export", "--seal") => &mut self.seals,
+            ("migrate", "--ssl") => &mut self.ssl,
+            ("migrate", "--keep") => &mut self.keeps,
+            _ => return false,
         };
-        let mut value = || {
-            let value = given.clone().or_else(|| arguments.next());
-            value.ok_or_else(|| wrong(format!("`{name}` needs a value")))
-        };
-        match (command, name.as_str()) {
-            (_, "-h" | "--help") => return Ok(Transfer::Help(help)),
-            (_, "--") => only_paths = true,
-            ("import", "--dry-run") if given.is_none() => import.dry_run = true,
-            ("import", "--mode") => {
-                import.replaces = match value()?.as_str() {
+        *flag = true;
+        true
+    }
+
+    fn set(&mut self, name: &str, value: String) -> Result<(), String> {
+        match name {
+            "--mode" => {
+                self.import.replaces = match value.as_str() {
                     "merge" => false,
                     "replace" => true,
-                    other => return Err(wrong(format!("`{other}` is not a mode: use merge or replace"))),
+                    other => return Err(format!("`{other}` is not a mode: use merge or replace")),
                 }
             }
-            ("import", "--conflict") => {
-                import.conflict = match value()?.as_str() {
+            "--conflict" => {
+                self.import.conflict = match value.as_str() {
                     "skip" => Conflict::Skip,
                     "overwrite" => Conflict::Overwrite,
                     "fill" | "fill-empty" => Conflict::Fill,
-                    other => {
-                        return Err(wrong(format!("`{other}` is not a policy: use skip, overwrite or fill")));
-                    }
+                    other => return Err(format!("`{other}` is not a policy: use skip, overwrite or fill")),
                 }
             }
-            ("export", "--type") => {
-                let word = value()?;
-                what = BackupScope::parse(&word).ok_or_else(|| {
-                    wrong(format!("`{word}` is not a type: use all, accounts or preferences"))
-                })?;
+            "--type" => {
+                let scope = BackupScope::parse(&value);
+                self.what =
+                    Some(scope.ok_or_else(|| {
+                        format!("`{value}` is not a type: use all, accounts or preferences")
+                    })?);
             }
-            ("export", "--seal") if given.is_none() => seals = true,
-            ("import" | "restore" | "export", "--passphrase-file") => {
-                passphrase = PassphraseFrom::File(value()?.into());
-                seals = true;
+            "--passphrase-file" => {
+                self.passphrase = PassphraseFrom::File(value.into());
+                self.seals = true;
             }
-            ("migrate", "--to") => to = Some(value()?),
-            ("migrate", "--ssl") if given.is_none() => ssl = true,
-            ("migrate", "--keep") if given.is_none() => keeps = true,
-            ("export", "-o" | "--output") => output = Some(PathBuf::from(value()?)),
-            _ => return Err(wrong(format!("`{argument}` is not a known option"))),
+            "--to" => self.to = Some(value),
+            _ => self.output = Some(value.into()),
         }
+        Ok(())
     }
-    if command == "export" {
-        let to = output.filter(|path| path.as_os_str() != "-");
-        return Ok(Transfer::Export { what, to, seal: seals.then_some(passphrase) });
+
+    fn of(self, command: &str) -> Result<Transfer, String> {
+        let path = self.path.ok_or("the argument FILE is missing");
+        Ok(match command {
+            "export" => Transfer::Export {
+                what: self.what.unwrap_or(BackupScope::All),
+                to: self.output.filter(|path| path.as_os_str() != "-"),
+                seal: self.seals.then_some(self.passphrase),
+            },
+            "migrate" => {
+                Transfer::Migrate { to: self.to.ok_or("--to is missing")?, ssl: self.ssl, keeps: self.keeps }
+            }
+            "import" => Transfer::Import(Import { file: path?, passphrase: self.passphrase, ..self.import }),
+            "backup" => Transfer::Backup { to: path? },
+            _ => Transfer::Restore { from: path?, passphrase: self.passphrase },
+        })
     }
-    if command == "migrate" {
-        let to = to.ok_or_else(|| wrong("--to is missing".to_owned()))?;
-        return Ok(Transfer::Migrate { to, ssl, keeps });
-    }
-    let path = path.ok_or_else(|| wrong("the argument FILE is missing".to_owned()))?;
-    Ok(match command {
-        "import" => Transfer::Import(Import { file: path, passphrase, ..import }),
-        "backup" => Transfer::Backup { to: path },
-        _ => Transfer::Restore { from: path, passphrase },
-    })
 }
 
 #[cfg(test)]

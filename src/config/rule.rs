@@ -84,96 +84,35 @@ impl Rule {
                 let fits = whole.filter(|number| (min as f64..=max as f64).contains(number));
                 fits.map(|number| (number as i64).into()).ok_or_else(|| integer_of(min, max))
             }
-            Self::CooldownCap => number(value)
-                .filter(|seconds| *seconds > 0.0)
-                .map(|seconds| (seconds.trunc().clamp(1.0, MAX_COOLDOWN_SEC) as i64).into())
-                .ok_or_else(|| "number above 0".to_owned()),
-            Self::UnitCost => number(value)
-                .filter(|cost| *cost > 0.0)
-                .map(|cost| shortest(cost.max(MIN_UNIT_COST)))
-                .ok_or_else(|| "number above 0".to_owned()),
-            Self::Amount => number(value)
-                .filter(|amount| *amount >= 0.0)
-                .map(shortest)
-                .ok_or_else(|| "number of at least 0".to_owned()),
-            Self::Text | Self::Secret | Self::Target => {
-                // A line end in a value for a header or a mail would begin another line.
-                let text = text()?;
-                let is_plain = !text.contains(char::is_control);
-                is_plain.then(|| text.into()).ok_or_else(|| "string without control characters".to_owned())
+            Self::CooldownCap => {
+                let seconds = above_zero(value)?;
+                Ok((seconds.trunc().clamp(1.0, MAX_COOLDOWN_SEC) as i64).into())
             }
+            Self::UnitCost => Ok(shortest(above_zero(value)?.max(MIN_UNIT_COST))),
+            Self::Amount => {
+                let amount = number(value).filter(|amount| *amount >= 0.0);
+                amount.map(shortest).ok_or_else(|| "number of at least 0".to_owned())
+            }
+            Self::Text | Self::Secret | Self::Target => one_line(text()?),
             Self::ScheduleOrOff if text()?.is_empty() => Ok("".into()),
-            Self::Schedule | Self::ScheduleOrOff => {
-                let schedule = text()?;
-                let read = Cron::parse(schedule);
-                read.map(|_| schedule.into()).map_err(|why| format!("cron expression: {why}"))
-            }
-            Self::Choice(choices) => {
-                let chosen = text()?;
-                let known = choices.contains(&chosen);
-                known.then(|| chosen.into()).ok_or_else(|| format!("one of {}", choices.join(", ")))
-            }
+            Self::Schedule | Self::ScheduleOrOff => schedule(text()?),
+            Self::Choice(choices) => choice(text()?, choices),
             Self::Words => {
                 words(value).map(Value::from).ok_or_else(|| "string or array of strings".to_owned())
             }
-            Self::List => match value {
-                Value::Array(_) => list(value).ok_or_else(|| "array of strings".to_owned()),
-                _ => Err("array of strings".to_owned()),
-            },
-            Self::Networks => {
-                let entries =
-                    words(value).ok_or("array of addresses and networks, or a string that lists them")?;
-                let bad: Vec<&str> = entries
-                    .iter()
-                    .map(String::as_str)
-                    .filter(|entry| parse_network(entry).is_none())
-                    .take(MAX_NAMED)
-                    .collect();
-                match bad.as_slice() {
-                    [] => Ok(entries.into()),
-                    [one] => Err(format!("addresses and CIDR networks; {one} is neither")),
-                    several => {
-                        Err(format!("addresses and CIDR networks; {} are neither", several.join(", ")))
-                    }
-                }
+            Self::List => list(value).ok_or_else(|| "array of strings".to_owned()),
+            Self::Networks => networks(value),
+            Self::Proxy => proxy(text()?),
+            Self::ProxyToken => proxy_token(text()?),
+            Self::BotApi => bot_api(text()?),
+            Self::Topic => topic(text()?),
+            Self::Weights => {
+                let given = value.as_object().ok_or("object of numbers")?;
+                Ok(weights(given, current))
             }
-            Self::Proxy => {
-                let url = text()?.trim_end_matches('/');
-                if !url.is_empty() {
-                    OutboundProxy::parse(url).map_err(|why| format!("the address of a proxy: {why}"))?;
-                }
-                Ok(url.into())
+            Self::CodexHeaders => {
+                codex_headers(value.as_object().ok_or("object with userAgent and betaFeatures")?, current)
             }
-            Self::ProxyToken => {
-                let token = text()?;
-                let fits = token.starts_with("sk-")
-                    && (6..=512).contains(&token.len())
-                    && token.bytes().all(|byte| byte.is_ascii_graphic());
-                fits.then(|| token.into()).ok_or_else(|| {
-                    "string that begins with sk-, of 6 to 512 visible ASCII characters without blanks"
-                        .to_owned()
-                })
-            }
-            Self::BotApi => match text()?.trim_end_matches('/') {
-                "" => Ok(BOT_API.into()),
-                url if is_web_address(url) => Ok(url.into()),
-                _ => Err("http or https address, or an empty string".to_owned()),
-            },
-            Self::Topic => {
-                let topic = text()?;
-                let digits = topic.bytes().all(|byte| byte.is_ascii_digit());
-                let fits = topic.is_empty() || (digits && !topic.starts_with('0') && topic.len() < 20);
-                fits.then(|| topic.into())
-                    .ok_or_else(|| "positive whole number in a string, or an empty one".to_owned())
-            }
-            Self::Weights => match value {
-                Value::Object(given) => Ok(weights(given, current)),
-                _ => Err("object of numbers".to_owned()),
-            },
-            Self::CodexHeaders => match value {
-                Value::Object(given) => codex_headers(given, current),
-                _ => Err("object with userAgent and betaFeatures".to_owned()),
-            },
             Self::PayloadRules => payload_rules::normal(value).map_err(|why| format!("valid rules: {why}")),
         }
     }
@@ -280,6 +219,66 @@ fn integer_of(min: i64, max: i64) -> String {
 /// Writes a number without needless decimals: `1`, not `1.0`.
 fn shortest(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
+}
+
+fn above_zero(value: &Value) -> Result<f64, String> {
+    number(value).filter(|number| *number > 0.0).ok_or_else(|| "number above 0".to_owned())
+}
+
+/// A line end in a value for a header or a mail would begin another line.
+fn one_line(text: &str) -> Result<Value, String> {
+    let is_plain = !text.contains(char::is_control);
+    is_plain.then(|| text.into()).ok_or_else(|| "string without control characters".to_owned())
+}
+
+fn schedule(text: &str) -> Result<Value, String> {
+    Cron::parse(text).map(|_| text.into()).map_err(|why| format!("cron expression: {why}"))
+}
+
+fn choice(chosen: &str, choices: &[&str]) -> Result<Value, String> {
+    let known = choices.contains(&chosen);
+    known.then(|| chosen.into()).ok_or_else(|| format!("one of {}", choices.join(", ")))
+}
+
+fn networks(value: &Value) -> Result<Value, String> {
+    let entries = words(value).ok_or("array of addresses and networks, or a string that lists them")?;
+    let bad = entries.iter().map(String::as_str).filter(|entry| parse_network(entry).is_none());
+    match bad.take(MAX_NAMED).collect::<Vec<_>>().as_slice() {
+        [] => Ok(entries.into()),
+        [one] => Err(format!("addresses and CIDR networks; {one} is neither")),
+        several => Err(format!("addresses and CIDR networks; {} are neither", several.join(", "))),
+    }
+}
+
+fn proxy(text: &str) -> Result<Value, String> {
+    let url = text.trim_end_matches('/');
+    if !url.is_empty() {
+        OutboundProxy::parse(url).map_err(|why| format!("the address of a proxy: {why}"))?;
+    }
+    Ok(url.into())
+}
+
+fn proxy_token(token: &str) -> Result<Value, String> {
+    let fits = token.starts_with("sk-")
+        && (6..=512).contains(&token.len())
+        && token.bytes().all(|byte| byte.is_ascii_graphic());
+    fits.then(|| token.into()).ok_or_else(|| {
+        "string that begins with sk-, of 6 to 512 visible ASCII characters without blanks".to_owned()
+    })
+}
+
+fn bot_api(text: &str) -> Result<Value, String> {
+    match text.trim_end_matches('/') {
+        "" => Ok(BOT_API.into()),
+        url if is_web_address(url) => Ok(url.into()),
+        _ => Err("http or https address, or an empty string".to_owned()),
+    }
+}
+
+fn topic(topic: &str) -> Result<Value, String> {
+    let digits = topic.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = topic.is_empty() || (digits && !topic.starts_with('0') && topic.len() < 20);
+    fits.then(|| topic.into()).ok_or_else(|| "positive whole number in a string, or an empty one".to_owned())
 }
 
 fn words(value: &Value) -> Option<Vec<String>> {

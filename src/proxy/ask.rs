@@ -159,18 +159,13 @@ impl Delivery<'_> {
         let mut ask = round.next_dialect();
         while let Some(NextRequest { format, written }) = ask {
             let prepared = match written {
-                Some(outgoing) => Ok(*outgoing),
-                None => self.prepare_apart(round.operation, format).await?,
+                Some(outgoing) => Some(*outgoing),
+                None => self.prepared(&mut round, format).await?,
             };
-            let outgoing = match prepared {
-                Ok(outgoing) => outgoing,
-                Err(unfit @ ConversionError::Unsupported { .. }) => {
-                    dialects.left.remove(format);
-                    round.refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
-                    ask = round.next_dialect();
-                    continue;
-                }
-                Err(unfit) => return Err(Failure::unfit(unfit)),
+            let Some(outgoing) = prepared else {
+                dialects.left.remove(format);
+                ask = round.next_dialect();
+                continue;
             };
             let asked = (round.operation.upstream_path(site.platform, format), format);
             let composed = self.compose(endpoint, values, asked, outgoing).map_err(Failure::unfit)?;
@@ -204,13 +199,28 @@ impl Delivery<'_> {
                 }
             };
         }
-        let nothing = || {
+        Err(round.refusals.first().unwrap_or_else(|| {
+            let name = &site.name;
             Failure::local(format!(
-                "site {} accepts none of the dialects that this request can be sent in",
-                site.name
+                "site {name} accepts none of the dialects that this request can be sent in"
             ))
-        };
-        Err(round.refusals.first().unwrap_or_else(nothing))
+        }))
+    }
+
+    /// Prepares the call's body; `None` if this dialect cannot express it.
+    async fn prepared(
+        &self,
+        round: &mut AddressRound,
+        format: Dialect,
+    ) -> Result<Option<PreparedBody>, Failure> {
+        match self.prepare_apart(round.operation, format).await? {
+            Ok(outgoing) => Ok(Some(outgoing)),
+            Err(unfit @ ConversionError::Unsupported { .. }) => {
+                round.refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
+                Ok(None)
+            }
+            Err(unfit) => Err(Failure::unfit(unfit)),
+        }
     }
 
     /// Remembers that the model accepted the request without these members, which it does not know.

@@ -134,32 +134,11 @@ impl Call {
     /// Returns what is wrong with the body, and the error shape for the client.
     pub(super) fn read(
         proxy: &Proxy,
-        head: Head<'_>,
+        mut head: Head<'_>,
         body: Bytes,
     ) -> Result<Box<Self>, (ErrorShape, EnvelopeError)> {
-        let CallKind { dialect, operation, of_path } = head.kind;
-        let read = match operation {
-            _ if operation.is_form() => form_body::read(dialect, &head.headers, body),
-            Operation::Moderate => {
-                envelope::skim_or(dialect, operation.default_model(), &body).map(|envelope| (envelope, body))
-            }
-            _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
-        };
-        let (mut envelope, body) =
-            read.map_err(|error| (ErrorShape::of(&head.headers, Some(dialect), head.id), error))?;
-        match operation {
-            Operation::Speak => envelope.stream = streams_speech(&body),
-            // The answer is one object, whatever the request says.
-            Operation::CreateVideo | Operation::CountTokens => envelope.stream = false,
-            Operation::Rerank | Operation::RerankV2 | Operation::Moderate => envelope.stream = false,
-            _ => {}
-        }
-        let mut version = None;
-        if let Some(path) = of_path {
-            envelope.model = path.model;
-            envelope.stream = path.stream;
-            version = path.version;
-        }
+        let CallKind { dialect, operation, .. } = head.kind;
+        let (envelope, body, version) = read_envelope(&mut head, body)?;
         let mut query = forwarded_query(head.query);
         let presented = presented(&head.headers, head.query);
         if operation == Operation::CountTokens && dialect == Dialect::Messages {
@@ -170,15 +149,7 @@ impl Call {
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
         let settings = proxy.core.settings.load_full();
-        let counts_usage = head.caller.key.as_ref().is_some_and(|key| key.counts_usage());
-        let is_charged_stream = counts_usage && envelope.stream && operation == Operation::Answer;
-        let is_charged_socket = counts_usage && operation == Operation::Converse;
-        let asks_for_usage = is_charged_stream
-            && matches!(dialect, Dialect::Chat | Dialect::Completions)
-            && std::str::from_utf8(&body).is_ok_and(chat::leaves_usage_open);
-        // Speech through a socket is not in any body.
-        let estimated_input =
-            is_charged_stream.then(|| estimate_tokens_by_size(&body)).or(is_charged_socket.then_some(0));
+        let UsageWanted { asks_for_usage, estimated_input } = UsageWanted::of(&head, &envelope, &body);
         let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
             .or_else(|| Session::of(&proxy.core, &settings, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
@@ -244,6 +215,63 @@ impl Call {
         }
         vec![self.body.clone(), Bytes::from(beside)]
     }
+}
+
+/// What a key with limits needs to know of a call's usage.
+struct UsageWanted {
+    asks_for_usage: bool,
+    estimated_input: Option<u64>,
+}
+
+impl UsageWanted {
+    fn of(head: &Head<'_>, envelope: &Envelope, body: &[u8]) -> Self {
+        let CallKind { dialect, operation, .. } = head.kind;
+        if !head.caller.key.as_ref().is_some_and(|key| key.counts_usage()) {
+            return Self { asks_for_usage: false, estimated_input: None };
+        }
+        let is_stream = envelope.stream && operation == Operation::Answer;
+        // Speech through a socket is not in any body.
+        let is_socket = operation == Operation::Converse;
+        Self {
+            asks_for_usage: is_stream
+                && matches!(dialect, Dialect::Chat | Dialect::Completions)
+                && std::str::from_utf8(body).is_ok_and(chat::leaves_usage_open),
+            estimated_input: is_stream.then(|| estimate_tokens_by_size(body)).or(is_socket.then_some(0)),
+        }
+    }
+}
+
+/// Reads the envelope of a request, with the version that its path names; a form's body is put in order.
+fn read_envelope(
+    head: &mut Head<'_>,
+    body: Bytes,
+) -> Result<(Envelope, Bytes, Option<Box<str>>), (ErrorShape, EnvelopeError)> {
+    let CallKind { dialect, operation, .. } = head.kind;
+    let read = match operation {
+        _ if operation.is_form() => form_body::read(dialect, &head.headers, body),
+        Operation::Moderate => {
+            envelope::skim_or(dialect, operation.default_model(), &body).map(|envelope| (envelope, body))
+        }
+        _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
+    };
+    let (mut envelope, body) =
+        read.map_err(|error| (ErrorShape::of(&head.headers, Some(dialect), head.id), error))?;
+    match operation {
+        Operation::Speak => envelope.stream = streams_speech(&body),
+        // The answer is one object, whatever the request says.
+        Operation::CreateVideo
+        | Operation::CountTokens
+        | Operation::Rerank
+        | Operation::RerankV2
+        | Operation::Moderate => envelope.stream = false,
+        _ => {}
+    }
+    let version = head.kind.of_path.take().and_then(|path| {
+        envelope.model = path.model;
+        envelope.stream = path.stream;
+        path.version
+    });
+    Ok((envelope, body, version))
 }
 
 /// Whether speech is asked for as events; plain audio bytes come piece by piece, too.

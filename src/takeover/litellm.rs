@@ -64,6 +64,12 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
             take_fallbacks(&mut draft, &format!("{section}.{list}"), &document[section][list]);
         }
     }
+    leave_settings(&mut draft, document);
+    draft.finish(Kind::LiteLlm)
+}
+
+/// Notes the settings that are not taken.
+fn leave_settings(draft: &mut Draft, document: &Value) {
     let no_members = Map::new();
     for (name, value) in document.as_object().unwrap_or(&no_members) {
         match (name.as_str(), value) {
@@ -93,7 +99,6 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
             _ => draft.leave(name, "a setting of that program"),
         }
     }
-    draft.finish(Kind::LiteLlm)
 }
 
 /// Properties that hold for all entries of a file.
@@ -103,6 +108,36 @@ struct File<'d> {
     variables: &'d Value,
     /// The models for which some weight is not an integer.
     in_hundredths: HashSet<&'d str>,
+}
+
+impl File<'_> {
+    /// Returns the text of a member, which may be the name of a variable. The error has been noted in the draft.
+    fn value(
+        &self,
+        draft: &mut Draft,
+        place: &str,
+        member: &str,
+        written: Option<&str>,
+    ) -> Result<Option<String>, ()> {
+        let Some(written) = written else { return Ok(None) };
+        let Some(variable) = written.strip_prefix(VARIABLE) else { return Ok(Some(written.to_owned())) };
+        let written = self.variables[variable].as_str().map(str::to_owned);
+        if let Some(value) = written.or_else(|| self.context.variable.and_then(|read| read(variable))) {
+            return Ok(Some(value));
+        }
+        let reason = match self.context.variable {
+            Some(_) => format!(
+                "the variable {variable} is not set, or is one of Switchyard's own: use another name, set it and import \
+                 again"
+            ),
+            None => format!(
+                "its value is in the environment variable {variable}: import it with `switchyard import`, which reads \
+                 variables"
+            ),
+        };
+        draft.leave(format!("{place}.{member}"), reason);
+        Err(())
+    }
 }
 
 fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
@@ -120,35 +155,13 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
             return;
         }
     };
-    let looked_up = |member: &str, draft: &mut Draft| -> Result<Option<String>, ()> {
-        let Some(written) = text(member) else { return Ok(None) };
-        let Some(variable) = written.strip_prefix(VARIABLE) else { return Ok(Some(written.to_owned())) };
-        let written = file.variables[variable].as_str().map(str::to_owned);
-        let value = written.or_else(|| file.context.variable.and_then(|read| read(variable)));
-        if value.is_none() {
-            let reason = match file.context.variable {
-                Some(_) => {
-                    format!(
-                        "the variable {variable} is not set, or is one of Switchyard's own: use another \
-                         name, set it and import again"
-                    )
-                }
-                None => format!(
-                    "its value is in the environment variable {variable}: import it with `switchyard \
-                     import`, which reads variables"
-                ),
-            };
-            draft.leave(format!("{place}.{member}"), reason);
-            return Err(());
-        }
-        Ok(value)
-    };
-    let Ok(address) = looked_up("api_base", draft) else { return };
-    let Ok(address) = address.map_or_else(|| looked_up("base_url", draft), |address| Ok(Some(address)))
+    let Ok(address) = file.value(draft, place, "api_base", text("api_base")) else { return };
+    let Ok(address) = address
+        .map_or_else(|| file.value(draft, place, "base_url", text("base_url")), |address| Ok(Some(address)))
     else {
         return;
     };
-    let Ok(key) = looked_up("api_key", draft) else { return };
+    let Ok(key) = file.value(draft, place, "api_key", text("api_key")) else { return };
     let url = address.as_deref().unwrap_or(upstream.url);
     if url.is_empty() {
         draft.leave(place, "it has no api_base");
@@ -162,27 +175,9 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
         );
         return;
     };
-    let platform = match upstream.platform {
-        Platform::OpenAi => match platform_at(url, Platform::OpenAi) {
-            // These vendors speak OpenAI's dialects only below a separate path.
-            Platform::Claude | Platform::Gemini => Platform::OpenAi,
-            known => known,
-        },
-        platform => platform,
-    };
-    let Some(site) = draft.site(place, platform, url, "") else { return };
+    let Some(site) = draft.site(place, platform_of(&upstream, url), url, "") else { return };
     let Some(account) = draft.key_account(place, site, name, &key) else { return };
-    for member in params.as_object().into_iter().flat_map(Map::keys) {
-        if !TAKEN.contains(&member.as_str()) {
-            draft.leave(format!("{place}.litellm_params.{member}"), "a setting of that program");
-        }
-    }
-    if entry["model_info"].as_object().is_some_and(|info| !info.is_empty()) {
-        draft.leave(
-            format!("{place}.model_info"),
-            "details of a model: prices and limits are read from the sites",
-        );
-    }
+    leave_details(draft, place, entry);
     if name.contains('*') || upstream.model.contains('*') {
         draft.leave(
             place,
@@ -203,6 +198,32 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
         enabled: true,
     };
     draft.channel(place, channel);
+}
+
+fn platform_of(upstream: &litellm_providers::Upstream, url: &str) -> Platform {
+    match upstream.platform {
+        Platform::OpenAi => match platform_at(url, Platform::OpenAi) {
+            // These vendors speak OpenAI's dialects only below a separate path.
+            Platform::Claude | Platform::Gemini => Platform::OpenAi,
+            known => known,
+        },
+        platform => platform,
+    }
+}
+
+/// Notes the members of an entry that are not taken.
+fn leave_details(draft: &mut Draft, place: &str, entry: &Value) {
+    for member in entry["litellm_params"].as_object().into_iter().flat_map(Map::keys) {
+        if !TAKEN.contains(&member.as_str()) {
+            draft.leave(format!("{place}.litellm_params.{member}"), "a setting of that program");
+        }
+    }
+    if entry["model_info"].as_object().is_some_and(|info| !info.is_empty()) {
+        draft.leave(
+            format!("{place}.model_info"),
+            "details of a model: prices and limits are read from the sites",
+        );
+    }
 }
 
 fn take_aliases(draft: &mut Draft, aliases: &Value) {

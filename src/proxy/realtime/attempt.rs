@@ -16,7 +16,8 @@ use crate::sync::lock;
 use crate::time::now_ms;
 use crate::upstream::{self, RequestBody, UpstreamSocket};
 
-use super::session::{self, Session};
+use super::responses::Responses;
+use super::session;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
 use crate::proxy::call::Call;
 use crate::proxy::channel_addresses::{ChannelAddresses, usable_credential};
@@ -85,17 +86,10 @@ impl Opening {
         };
         // From now on only the attempt holds it.
         drop(mem::take(&mut *lock(&self.admission)));
-        let session = Session {
-            proxy: proxy.clone(),
-            call: self.call.clone(),
-            opener: self.opener.clone(),
-            choice,
-            slots,
-            beginning: tokio::sync::Mutex::default(),
-            done: tokio::sync::Notify::new(),
-        };
+        let responses =
+            Responses::new(proxy.clone(), self.call.clone(), self.opener.clone(), choice, attempt);
         let longest = proxy.core.config.request_body_limit;
-        let serve = move |client| session::serve(session, attempt, socket, client);
+        let serve = move |client| session::serve(responses, slots, socket, client);
         Ok(handshake.accept(longest, upstream::LONGEST_MESSAGE, serve).into())
     }
 

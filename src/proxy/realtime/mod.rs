@@ -10,7 +10,9 @@
 //! after the first as another.
 
 mod attempt;
+mod down;
 mod opening;
+mod responses;
 mod session;
 
 pub(super) use attempt::Opening;

@@ -71,7 +71,7 @@ test-outage: ## Three instances on a PostgreSQL and a MariaDB of their own, whic
 
 test-nginx: ## Test streams that are silent for a minute, through nginx; installs it if it is missing
 	@command -v nginx >/dev/null || apt-get install -y --no-install-recommends nginx
-	$(CARGO) test --quiet --test heartbeats -- --ignored
+	$(CARGO) test --quiet --test gateway -- --ignored heartbeats::
 
 record-clis: ## Record the sessions of Codex and Claude Code that the tests of prompt caches replay
 	tests/clients/run --record

@@ -1,10 +1,9 @@
 //! Session accounts: verified at their site, stored with their keys, balance and models, and renewed when the session has
 //! expired. Tested against the stub sites, which answer as the real programs do.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Program, Reply, Site, Upstream};
+
+use crate::support::{Answer, Gateway, Program, Reply, Site, Upstream};
 
 const MODEL: &str = "model-session";
 

@@ -1,9 +1,8 @@
 //! Account tokens: the keys of session accounts, added by hand and synchronised with their sites.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Program, Relay, Reply, Site, eventually};
+
+use crate::support::{Gate, Gateway, Program, Relay, Reply, Site, eventually};
 
 const MODEL: &str = "model-token";
 

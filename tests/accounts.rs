@@ -1,10 +1,9 @@
 //! Accounts in API-key mode: verified before they are stored, masked in every answer, and removed from the routes as soon
 //! as they are deleted.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Reply, Request, Upstream, eventually};
+
+use crate::support::{Gate, Gateway, Reply, Request, Upstream, eventually};
 
 const MODEL: &str = "model-account";
 const KEY: &str = "sk-upstream-key";

@@ -1,9 +1,8 @@
 //! Sites with a pool of addresses: which address is asked first, and when the next one is.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Reply, Upstream, eventually, seconds_ahead, wire};
+
+use crate::support::{Caller, Gateway, Reply, Upstream, eventually, seconds_ahead, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 /// These tests are about trying one address after the other, not one dialect after the other.

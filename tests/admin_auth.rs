@@ -1,9 +1,8 @@
 //! Authentication of the admin API: the token, the address, and the guards in front of both.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Request};
+
+use crate::support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Request};
 
 /// Protected routes of every kind, each with a method.
 const PROTECTED: [(&str, &str); 10] = [

@@ -1,10 +1,9 @@
 //! A conversation stays on the channel that served it last while that channel works well, and leaves it as soon as it does
 //! not.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Pair, Reply, Request, Upstream, eventually};
+
+use crate::support::{self, Answer, Gateway, Pair, Reply, Request, Upstream, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";

@@ -1,10 +1,9 @@
 //! A turn of a coding agent from every dialect on upstreams of every other: instructions, an image, a call with its result,
 //! and an answer that thinks, speaks and calls. The conversion of each field is tested beside the dialects.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Reply, Request, Upstream, wire};
+
+use crate::support::{Caller, Gateway, Reply, Request, Upstream, wire};
 
 const TOOL: &str = "set_points";
 const ANSWER: &str =

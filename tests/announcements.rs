@@ -1,9 +1,8 @@
 //! Announcements of sites: each is new once, stays known, and is sent to the operator once.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Relay, Reply, Upstream, eventually};
+
+use crate::support::{self, Gateway, Relay, Reply, Upstream, eventually};
 
 const PATH: &str = "/api/site-announcements";
 

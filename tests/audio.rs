@@ -1,9 +1,8 @@
 //! Speech from text and text from speech: forms and audio that pass byte for byte, in any format.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Pair, Reply, Request, Upstream, wire};
+
+use crate::support::{Gate, Gateway, Pair, Reply, Request, Upstream, wire};
 
 const SPEECH: &str = "/v1/audio/speech";
 const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";

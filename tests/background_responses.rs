@@ -1,9 +1,8 @@
 //! Responses in the background: their usage is booked once, to the key that requested them.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
+
+use crate::support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
 
 const RESPONSES: &str = "/v1/responses";
 const ONE: &str = "/v1/responses/resp_up1";

@@ -1,11 +1,10 @@
 //! Backups that the service makes by itself: on a WebDAV server, and as files in a directory.
 
-mod support;
-
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Home, Request, Setup, WebDav, eventually, run};
+
+use crate::support::{Answer, Gateway, Home, Request, Setup, WebDav, eventually, run};
 
 const WEBDAV: &str = "/api/settings/backup/webdav";
 

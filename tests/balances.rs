@@ -1,11 +1,10 @@
 //! Balances: read from sites, and stored whole or not at all.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Gateway, Program, Relay, Reply, Site, Upstream, eventually};
+
+use crate::support::{Gateway, Program, Relay, Reply, Site, Upstream, eventually};
 
 #[track_caller]
 fn refresh(gateway: &Gateway, account: &Value, status: u16) -> Value {

@@ -1,11 +1,10 @@
 //! Batches: bound to one account, under ids of ours, and only visible to the key that created them.
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually};
+
+use crate::support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually};
 
 const ASKED: &str = "model-asked-for";
 /// The upstream's name of the model.

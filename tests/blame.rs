@@ -1,9 +1,8 @@
 //! Whose fault a failure is: one key's request never changes what other keys get.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
+
+use crate::support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";

@@ -1,14 +1,13 @@
 //! The memory that all request bodies share: which ones wait for it, which are refused, and when it is returned.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use support::{
+
+use crate::support::{
     Answer, CONTINUED, Caller, Gate, Gateway, PING, Reply, Request, SOON, Socket, TEXT, Upstream, eventually,
     wire,
 };

@@ -1,10 +1,9 @@
 //! Streams that break after the client has begun to read: it is too late for another channel, so the client gets an error
 //! in its own dialect, and the log has it.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
+
+use crate::support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 

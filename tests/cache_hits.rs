@@ -1,13 +1,12 @@
 //! A converted coding session finds as much of its prompts in an upstream's cache as an unconverted one. The sessions are
 //! recorded from real clients, and go from each dialect to each other, to upstreams that bill as providers do.
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Billed, Gateway, PromptCache, Reply, Upstream, eventually, sessions, wire};
+
+use crate::support::{Billed, Gateway, PromptCache, Reply, Upstream, eventually, sessions, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";

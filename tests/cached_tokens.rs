@@ -1,9 +1,8 @@
 //! Tokens from upstreams' prompt caches are reported separately: for a request, a key, a site, a channel, and in total.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, wire};
+
+use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-cached";
 const CHAT: &str = "/v1/chat/completions";

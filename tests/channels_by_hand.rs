@@ -1,9 +1,8 @@
 //! Channels that an operator adds and changes: priorities, weights, duplicates, and what rebuilds leave unchanged.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Pair, Reply, Upstream};
+
+use crate::support::{Gateway, Pair, Reply, Upstream};
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,9 +1,8 @@
 //! Daily check-ins: the answers of sites, how they are interpreted, and what the operator sees.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Relay, Reply, Upstream, eventually};
+
+use crate::support::{Gate, Gateway, Relay, Reply, Upstream, eventually};
 
 #[track_caller]
 fn check_in(gateway: &Gateway, account: &Value) -> Value {

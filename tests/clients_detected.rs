@@ -1,9 +1,8 @@
 //! Clients are told apart by what they say of themselves, and the log shows it.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream};
+
+use crate::support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "model-client";
 const CHAT: &str = "/v1/chat/completions";

@@ -1,10 +1,9 @@
 //! Gemini's command line and Antigravity as upstreams: requests of every dialect are sent in the envelope of Google's Code
 //! Assist API, with the token of a login.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Login, Reply, Request, Setup, Upstream, seconds_ahead, wire};
+
+use crate::support::{Gateway, Login, Reply, Request, Setup, Upstream, seconds_ahead, wire};
 
 const MODEL: &str = "gemini-2.5-test";
 const ANSWER: &str = "/v1internal:generateContent";

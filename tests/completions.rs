@@ -1,10 +1,9 @@
 //! Legacy completions: passed on if an upstream has them, bridged to chat if none has. The conversion of each field is
 //! tested beside the dialects.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Reply, Request, Upstream, split_events, wire};
+
+use crate::support::{Answer, Gateway, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "model-legacy";
 const COMPLETIONS: &str = "/v1/completions";

@@ -1,14 +1,13 @@
 //! Connections of clients: what happens to one after a refusal, how it ends, how much a client may hold that never
 //! completes a request, and where one request ends and the next begins.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::json;
-use support::{Answer, Connection, Gateway, PROXY_TOKEN, Request, SOON};
+
+use crate::support::{self, Answer, Connection, Gateway, PROXY_TOKEN, Request, SOON};
 
 const MODEL: &str = "model-lines";
 const HEALTH: &[u8] = b"GET /api/desktop/health HTTP/1.1\r\nhost: x\r\n\r\n";

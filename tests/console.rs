@@ -1,8 +1,6 @@
 //! The console's files as they are served. The page's behaviour is tested in a browser (`make test-console`).
 
-mod support;
-
-use support::{Answer, Gateway, Request};
+use crate::support::{Answer, Gateway, Request};
 
 fn get(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Answer {
     let request =

@@ -1,10 +1,9 @@
 //! A conversation of the responses dialect continues by the id of its last answer: on upstreams that know no such ids, and
 //! on those that do, but only for the key that was given the id.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Reply, Request, Upstream, wire};
+
+use crate::support::{self, Caller, Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-goes-on";
 const CHAT: &str = "/v1/chat/completions";

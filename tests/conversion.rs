@@ -1,10 +1,9 @@
 //! Clients of one dialect on upstreams of another: which dialect is tried, what is remembered, what a client sees. The
 //! conversion of each field is tested beside the dialects.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, wire};
+
+use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-narrow";
 const CHAT: &str = "/v1/chat/completions";

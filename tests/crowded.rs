@@ -1,9 +1,8 @@
 //! Requests and answers with very many parts: how many are still converted, and how more are refused.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, wire};
+
+use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-narrow";
 const CHAT: &str = "/v1/chat/completions";

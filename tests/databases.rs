@@ -1,19 +1,15 @@
 //! The database: which one is in use, and how another is tested, filled and chosen; and servers, if tests run on one.
 
-#[path = "databases/cut_off.rs"]
 mod cut_off;
-#[path = "databases/outage.rs"]
 mod outage;
-mod support;
-#[path = "databases/tls.rs"]
 mod tls;
-#[path = "databases/turns.rs"]
 mod turns;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, Request, ServerDatabase, Setup};
+
+use crate::support::{self, Gateway, Home, Request, ServerDatabase, Setup};
 
 /// Starts a gateway with a site, an account and a key.
 fn with_data(home: &Arc<Home>) -> Gateway {

@@ -1,9 +1,10 @@
 //! Debug traces: off by default, switched on through the API, and never with a credential in them.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Setup, Upstream, eventually, wire};
+
+use crate::support::{
+    Caller, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Setup, Upstream, eventually, wire,
+};
 
 const PATH: &str = "/api/stats/proxy-debug/traces";
 const CHAT: &str = "/v1/chat/completions";

@@ -1,9 +1,8 @@
 //! Explanations of where a request would go, requested before it is sent.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Pair, Reply, Upstream, eventually};
+
+use crate::support::{Gateway, Pair, Reply, Upstream, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
 

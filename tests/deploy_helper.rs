@@ -1,15 +1,14 @@
 //! `switchyard deploy-helper`: deploys releases with helm and kubectl, here replaced by the test's own programs; called
 //! directly, and through the update center of a gateway.
 
-mod support;
-
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Home, Request, Setup, Stream, eventually, run, split_events};
+
+use crate::support::{Caller, Gateway, Home, Request, Setup, Stream, eventually, run, split_events};
 
 const TOKEN: &str = "the-token-of-the-helper";
 

@@ -1,9 +1,8 @@
 //! Detection of a platform from an address: presets, hints in the URL, and an honest "unknown".
 
-mod support;
-
 use serde_json::json;
-use support::{Gateway, Upstream};
+
+use crate::support::{Gateway, Upstream};
 
 fn detect(gateway: &Gateway, url: &str) -> serde_json::Value {
     gateway.admin().post("/api/sites/detect", &json!({"url": url})).expect(200)

@@ -1,11 +1,10 @@
 //! Detection of a platform by its site's answers: the title, the status, the messages of sub2api and cliproxyapi.
 
-mod support;
-
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use support::{Gateway, Program, Proxy, Reply, SOON, Site, Upstream};
+
+use crate::support::{Gateway, Program, Proxy, Reply, SOON, Site, Upstream};
 
 fn detect(gateway: &Gateway, url: &str) -> Value {
     gateway.admin().post("/api/sites/detect", &json!({"url": url})).expect(200)

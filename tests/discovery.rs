@@ -1,14 +1,13 @@
 //! Discovery: an upstream's model list becomes routes, and a failed request changes nothing.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Gateway, Program, Relay, Reply, Site, Upstream, eventually, wire};
+
+use crate::support::{Gateway, Program, Relay, Reply, Site, Upstream, eventually, wire};
 
 /// Changes the account's key, which makes the gateway read the upstream's models again and rebuild.
 fn refresh(gateway: &Gateway, account: &Value) {

@@ -1,11 +1,10 @@
 //! `switchyard doctor`: reports what is wrong with an installation, without changing anything.
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Reply, Setup, Upstream, run};
+
+use crate::support::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Reply, Setup, Upstream, run};
 
 /// Runs the doctor; returns its findings by check, and its exit code.
 #[track_caller]

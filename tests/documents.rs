@@ -1,12 +1,11 @@
 //! The commands in the documents work as they are printed, and their links lead somewhere.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
-use support::{Gateway, PROXY_TOKEN, Upstream};
+
+use crate::support::{self, Gateway, PROXY_TOKEN, Upstream};
 
 /// The model that the documents use.
 const MODEL: &str = "gpt-4o-mini";

@@ -1,9 +1,8 @@
 //! Managed downstream keys: which are let in, what and how much they may use, and how they share.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
+
+use crate::support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-keys";
 const KEY: &str = "sk-team-a-0123456789";

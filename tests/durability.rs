@@ -1,14 +1,13 @@
 //! kill -9 under load: an answered admin change is never lost, and the log loses at most its last moments.
 //! `SWITCHYARD_KILL_ROUNDS=50` makes the test longer.
 
-mod support;
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Caller, Gateway, Setup, eventually, run};
+
+use crate::support::{self, Caller, Gateway, Setup, eventually, run};
 
 const MODEL: &str = "model-durable";
 

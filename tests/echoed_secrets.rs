@@ -1,9 +1,8 @@
 //! An upstream that repeats everything it was sent reveals it to no client, log, event or file.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, PROXY_TOKEN, Proxy, ReceivedRequest, Reply, Request, Upstream};
+
+use crate::support::{self, Gateway, PROXY_TOKEN, Proxy, ReceivedRequest, Reply, Request, Upstream};
 
 const MODEL: &str = "model-echo";
 const KEY: &str = "site-key-of-no-usual-form";

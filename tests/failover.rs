@@ -1,21 +1,26 @@
 //! Whatever an upstream does, the client of a model that has a second upstream sees only success.
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
+
+use crate::support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 const COOLDOWN: i64 = 600;
 /// These tests are about trying one channel after the other, not one dialect after the other.
 const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 
+/// Closes the connections to the first upstream: one that has rested for a second may break without anybody's fault.
+fn on_a_new_connection(pair: &Pair) {
+    pair.first.hang_up();
+}
+
 /// Sends one chat completion while the first upstream fails, and checks that the client gets the second's answer, both
 /// attempts are logged, and the first channel rests.
 #[track_caller]
 fn the_second_answers(pair: &Pair, streamed: bool) {
+    on_a_new_connection(pair);
     let answer = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, streamed)).whole();
     assert_eq!(answer.status, 200, "{}", answer.text());
     let wanted =
@@ -247,6 +252,7 @@ fn a_small_surface_fails_over_as_well() {
             pair.first.answer(path, reply);
             let mut body = body.clone();
             body["model"] = json!(Pair::MODEL);
+            on_a_new_connection(&pair);
             assert_eq!(pair.gateway.client().post(path, &body).expect(200), wanted, "{path}");
             the_first_rests(&pair, path);
         }

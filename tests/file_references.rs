@@ -1,9 +1,8 @@
 //! Files that are uploaded here and named in a request reach the upstream as their contents.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Request, Upstream};
+
+use crate::support::{Caller, Gateway, Request, Upstream};
 
 const MODEL: &str = "model-files";
 const CHAT: &str = "/v1/chat/completions";

@@ -1,12 +1,11 @@
 //! The files interface: only the key that uploaded a file can list, read and delete it.
 
-mod support;
-
 use std::io::Write;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gateway, Home, Request, Setup, eventually};
+
+use crate::support::{Answer, Caller, Gateway, Home, Request, Setup, eventually};
 
 const FILES: &str = "/v1/files";
 

@@ -1,13 +1,12 @@
 //! A channel whose provider asked for more than the cooldown is half-open after it, and the channel that has cooled the
 //! longest is the last resort: no channel is out of use for long without a test.
 
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead};
+
+use crate::support::{self, Gate, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead};
 
 const CHAT: &str = "/v1/chat/completions";
 /// These tests are about trying one channel after the other, not one dialect after the other.

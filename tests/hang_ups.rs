@@ -1,9 +1,8 @@
 //! An admin client that hangs up before its answer leaves nothing half done: what is stored is in force.
 
-mod support;
-
 use serde_json::json;
-use support::{Caller, Gateway, Request, eventually};
+
+use crate::support::{Caller, Gateway, Request, eventually};
 
 const ROUNDS: u64 = 40;
 

@@ -1,8 +1,6 @@
 //! Heartbeats: a stream that is silent for a while, before or within its output, is kept open for its reader, and its
 //! content does not change.
 
-mod support;
-
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -10,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{
+
+use crate::support::{
     Caller, Gate, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Stream, Upstream, eventually, wire,
 };
 

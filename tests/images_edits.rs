@@ -1,9 +1,8 @@
 //! Edits of images: forms reach the upstream byte for byte, except for the model's name.
 
-mod support;
-
 use serde_json::json;
-use support::{Gateway, Reply, Request, Upstream, split_events, wire};
+
+use crate::support::{self, Gateway, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "gpt-image-1";
 const EDITS: &str = "/v1/images/edits";

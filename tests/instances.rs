@@ -1,16 +1,17 @@
 //! Several instances on one database: work for all is done once, even if instances are killed or cut off. The tests need a
 //! server, which `make test-databases` starts.
 
-#[path = "instances/budgets.rs"]
 mod budgets;
-mod support;
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup, Upstream};
+
+use crate::support::{
+    self, Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup, Upstream,
+};
 
 const MODEL: &str = "model-shared";
 /// Long enough for a lease, which lasts at least 30 seconds, to end, and for another instance to notice.

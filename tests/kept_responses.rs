@@ -1,9 +1,8 @@
 //! Responses that are retrieved again, created in the background, or counted before they are created.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Reply, Request, Upstream, split_events, wire};
+
+use crate::support::{Caller, Gateway, Reply, Request, Upstream, split_events, wire};
 
 const RESPONSES: &str = "/v1/responses";
 const MODEL: &str = "model-kept";

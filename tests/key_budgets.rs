@@ -1,9 +1,8 @@
 //! Budgets of downstream keys: limits per window, exact to the request, across a kill and a change of the window.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
+
+use crate::support::{Answer, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
 
 const MODEL: &str = "model-budgets";
 const OTHER: &str = "other-model";

@@ -1,9 +1,8 @@
 //! Limits of downstream keys at any moment: concurrent calls, calls and tokens per minute, addresses.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gate, Gateway, Reply, Setup, Upstream, eventually, wire};
+
+use crate::support::{Answer, Caller, Gate, Gateway, Reply, Setup, Upstream, eventually, wire};
 
 const MODEL: &str = "model-limits";
 const CHAT: &str = "/v1/chat/completions";

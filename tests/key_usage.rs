@@ -1,9 +1,8 @@
 //! What the holder of a key can find out at no cost: its usage, and what is left.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Setup, Upstream, wire};
+
+use crate::support::{Gateway, Reply, Setup, Upstream, wire};
 
 const MODEL: &str = "model-usage";
 const CHAT: &str = "/v1/chat/completions";

@@ -1,10 +1,9 @@
 //! Streams of the client's own dialect without the events that open them: the stream helpers of the SDKs fail on those, so
 //! they are rewritten. All others pass unchanged.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Pair, Reply, Request, wire};
+
+use crate::support::{Pair, Reply, Request, wire};
 
 const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";

@@ -1,11 +1,10 @@
 //! The account limits that providers report with ordinary answers, as the account list shows them.
 
-mod support;
-
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use support::{Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
+
+use crate::support::{Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
 
 const MODEL: &str = "model-windows";
 const CHAT: &str = "/v1/chat/completions";

@@ -1,12 +1,11 @@
 //! Rate limits are exact to the request: per socket address before authentication, per identity after it.
 
-mod support;
-
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use support::{Answer, Gateway, Request};
+
+use crate::support::{self, Answer, Gateway, Request};
 
 const AUTH_INFO: &str = "/api/settings/auth/info";
 

@@ -1,9 +1,8 @@
 //! Requests served with logins of Codex and Claude: which headers they carry, and how full their accounts' limits are.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{
+
+use crate::support::{
     ACCESS_TOKEN, Gateway, Login, Pair, ReceivedRequest, Reply, Request, Setup, Upstream, seconds_ahead, wire,
 };
 

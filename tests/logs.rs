@@ -1,12 +1,11 @@
 //! The proxy log: every attempt is a row, filtered, paged, summed up, and pruned.
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{
-    Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, seconds_ahead, wire,
+
+use crate::support::{
+    self, Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, seconds_ahead, wire,
 };
 
 const CHAT: &str = "/v1/chat/completions";

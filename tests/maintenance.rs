@@ -1,9 +1,8 @@
 //! Starting over: clearing the caches, or everything.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Gate, Gateway, PROXY_TOKEN, Reply, Request, Upstream, eventually, wire};
+
+use crate::support::{ADMIN_TOKEN, Gate, Gateway, PROXY_TOKEN, Reply, Request, Upstream, eventually, wire};
 
 const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
 const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";

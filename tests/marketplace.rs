@@ -1,11 +1,10 @@
 //! The marketplace: which models are available, from which sites, and at what price.
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Reply, Upstream, eventually};
+
+use crate::support::{Gate, Gateway, Reply, Upstream, eventually};
 
 fn prices() -> Value {
     json!({"success": true, "data": [

@@ -1,11 +1,10 @@
 //! The service's metrics about its channels: `/metrics`, as Prometheus reads it.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use support::{Gate, Gateway, Pair, Reply, Upstream, eventually, wire};
+
+use crate::support::{Gate, Gateway, Pair, Reply, Upstream, eventually, wire};
 
 /// Samples by family name, suffix included, and labels.
 type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;

@@ -1,13 +1,12 @@
 //! Notifications: what each channel is sent, to the byte, and that none of them can hold up anything.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{
-    Gateway, Home, Mail, MailRules, MailServer, Pair, ReceivedRequest, Reply, Request, SOON, Setup, Upstream,
-    certificates, eventually, wire,
+
+use crate::support::{
+    self, Gateway, Home, Mail, MailRules, MailServer, Pair, ReceivedRequest, Reply, Request, SOON, Setup,
+    Upstream, certificates, eventually, wire,
 };
 
 const TEST: &str = "/api/settings/notify/test";

@@ -1,9 +1,8 @@
 //! `/api/oauth/connections`: connected accounts, as an operator sees and changes them.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Provider, Reply, Request, Setup, eventually};
+
+use crate::support::{Gateway, Provider, Reply, Request, Setup, eventually};
 
 const MODEL: &str = "model-connected";
 const ACCESS: &str = "access-token-of-the-login";

@@ -1,11 +1,10 @@
 //! `POST /api/oauth/import`: credentials that were exported elsewhere become connected accounts.
 
-mod support;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use support::{Gateway, Provider, Proxy, Request};
+
+use crate::support::{Gateway, Provider, Proxy, Request};
 
 const MODEL: &str = "model-imported";
 const PATH: &str = "/api/oauth/import";

@@ -1,9 +1,8 @@
 //! `/api/oauth/route-units`: several connected accounts that serve as one channel.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Provider, Reply, Request, eventually};
+
+use crate::support::{Gateway, Provider, Reply, Request, eventually};
 
 const MODEL: &str = "model-connected";
 

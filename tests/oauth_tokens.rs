@@ -1,11 +1,10 @@
 //! The tokens of connected accounts: renewed once for all requests that need it, and never lost.
 
-mod support;
-
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
+
+use crate::support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
 
 const MODEL: &str = "model-connected";
 /// The account's first tokens.

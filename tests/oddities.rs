@@ -1,9 +1,8 @@
 //! Odd but legal names, headers and answers, which occur in practice.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
+
+use crate::support::{Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-odd";
 const CHAT: &str = "/v1/chat/completions";

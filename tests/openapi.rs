@@ -1,9 +1,8 @@
 //! The description of the API: it lists what the service answers, and how to authenticate.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Request};
+
+use crate::support::{Gateway, Request};
 
 const PATH: &str = "/api/openapi.json";
 

@@ -1,10 +1,9 @@
 //! Outbound connections: proxies of accounts, sites and the system, custom headers, and pools of addresses; for management
 //! calls and for clients' requests alike.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Program, Proxy, Reply, Site, Upstream, eventually, wire};
+
+use crate::support::{Gateway, Program, Proxy, Reply, Site, Upstream, eventually, wire};
 
 /// Returns the address of a stub under another host name.
 fn named(host: &str, upstream: &Upstream) -> String {

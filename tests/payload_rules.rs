@@ -1,9 +1,8 @@
 //! An operator's rules for request bodies, and their effect.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream};
+
+use crate::support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "gpt-ruled";
 const CHAT: &str = "/v1/chat/completions";

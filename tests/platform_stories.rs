@@ -1,9 +1,8 @@
 //! One story per platform: from a bare address to a site that is maintained.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Program, Request, Site, Upstream, eventually, wire};
+
+use crate::support::{Gateway, Program, Request, Site, Upstream, eventually, wire};
 
 /// Plays through what an operator and a client do with a site with sessions.
 fn story(program: Program) {

@@ -1,9 +1,8 @@
 //! Every platform with its stub: what an operator sees of the site's answers, good and bad.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Program, Reply, Setup, Site, StubKey};
+
+use crate::support::{Gateway, Program, Reply, Setup, Site, StubKey};
 
 /// Starts a gateway whose limit of verifications is not tested here.
 fn gateway() -> Gateway {

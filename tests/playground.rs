@@ -1,9 +1,8 @@
 //! An operator tries out the proxy through the admin API.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, eventually};
+
+use crate::support::{Gateway, Reply, Request, Upstream, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
 const MODEL: &str = "test-model";

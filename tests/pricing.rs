@@ -1,9 +1,8 @@
 //! Prices: sites publish them, requests are billed by them, and a failing site does not lose them.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Reply, Upstream, eventually};
+
+use crate::support::{self, Gate, Gateway, Reply, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
 

@@ -1,9 +1,8 @@
 //! Probes of which models are really served: small questions to sites, and the effects of their answers.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Reply, Request, Upstream, eventually, wire};
+
+use crate::support::{self, Gate, Gateway, Reply, Request, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,9 +1,8 @@
 //! What providers cache of a prompt is found again in the next turn, and only by its own conversation.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream};
+
+use crate::support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "model-cached";
 const CHAT: &str = "/v1/chat/completions";

@@ -1,7 +1,5 @@
 //! A conversation in speech: frames pass both ways, and their usage is counted.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -10,10 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::{Value, json};
-use support::{BINARY, Caller, Gateway, Incoming, Reply, Request, Socket, eventually};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocket};
+
+use crate::support::{BINARY, Caller, Gateway, Incoming, Reply, Request, Socket, eventually};
 
 const MODEL: &str = "model-speech";
 const PATH: &str = "/v1/realtime?model=model-speech";

@@ -1,10 +1,9 @@
 //! A request that is refused for its form is sent once more in another form, and a compaction goes to a channel that works
 //! without one.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, wire};
+
+use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-recovered";
 const CHAT: &str = "/v1/chat/completions";

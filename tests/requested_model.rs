@@ -1,9 +1,8 @@
 //! Answers that name the model as the client did, on every surface and in every form.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, eventually, wire};
+
+use crate::support::{Gateway, Reply, Request, Upstream, eventually, wire};
 
 const MODEL: &str = "model-asked-for";
 /// The upstream's name of the model.

@@ -1,9 +1,8 @@
 //! Routes and background tasks, as the operator sees them.
 
-mod support;
-
 use serde_json::json;
-use support::{Gateway, Upstream};
+
+use crate::support::{self, Gateway, Upstream};
 
 #[test]
 fn a_discovered_route_is_listed_with_its_channels() {

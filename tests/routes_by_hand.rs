@@ -1,9 +1,8 @@
 //! Routes that an operator creates: patterns, aliases, mappings, groups, and what they serve.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Upstream};
+
+use crate::support::{Gateway, Upstream};
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,12 +1,11 @@
 //! A system with few resources: few open files, or no room for a file to grow. Requests under way are served, and the log
 //! says which limit to raise.
 
-mod support;
-
 use std::time::Instant;
 
 use serde_json::json;
-use support::{
+
+use crate::support::{
     Caller, Gate, Gateway, Reply, Request, SOON, Setup, Upstream, eventually, eventually_within, wire,
 };
 

@@ -1,9 +1,8 @@
 //! Scheduled work: at the times of saved schedules, which apply as soon as they are saved.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Home, Setup, Upstream, eventually};
+
+use crate::support::{Gateway, Home, Setup, Upstream, eventually};
 
 const RUNTIME: &str = "/api/settings/runtime";
 const EVERY_SECOND: &str = "* * * * * *";

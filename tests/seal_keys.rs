@@ -1,9 +1,8 @@
 //! New keys for stored secrets: everything goes on working, and the former keys are removed.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{
+
+use crate::support::{
     Answer, Caller, Connection, Database, Gateway, Home, Program, Proxy, Site, Upstream, eventually,
 };
 

@@ -1,9 +1,8 @@
 //! One search over everything that an operator may look for.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Upstream};
+
+use crate::support::{Gateway, Upstream};
 
 #[test]
 fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {

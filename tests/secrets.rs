@@ -1,9 +1,8 @@
 //! No credential is readable in any file, in any answer, or in the log at any level.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Caller, Gateway, PROXY_TOKEN, Reply, Request, Setup, Upstream};
+
+use crate::support::{self, ADMIN_TOKEN, Caller, Gateway, PROXY_TOKEN, Reply, Request, Setup, Upstream};
 
 const MODEL: &str = "model-secret";
 const KEY: &str = "sk-live-upstream-AbCdEf0123456789";

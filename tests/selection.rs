@@ -1,9 +1,8 @@
 //! Which channel a request goes to, and how the reason can be seen afterwards.
 
-mod support;
-
 use serde_json::json;
-use support::{Gateway, Pair, Reply};
+
+use crate::support::{Gateway, Pair, Reply};
 
 const CHAT: &str = "/v1/chat/completions";
 

@@ -1,12 +1,11 @@
 //! A request that an upstream may be working on is not sent to it again: a text request goes only to the next channel, and
 //! one that would create something twice goes nowhere.
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Pair, ReceivedRequest, Reply, Request, Upstream, eventually, wire};
+
+use crate::support::{Answer, Gateway, Pair, ReceivedRequest, Reply, Request, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 const GENERATIONS: &str = "/v1/images/generations";

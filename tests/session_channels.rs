@@ -1,12 +1,11 @@
 //! A channel whose credential is one person's login serves two sessions at a time: a further one waits, goes elsewhere, or
 //! is told to try again.
 
-mod support;
-
 use std::thread::scope;
 
 use serde_json::{Value, json};
-use support::{Answer, Gate, Gateway, Home, Reply, Request, Setup, Upstream, eventually};
+
+use crate::support::{Answer, Gate, Gateway, Home, Reply, Request, Setup, Upstream, eventually};
 
 const RESPONSES: &str = "/v1/responses";
 const MODEL: &str = "model-session";

@@ -1,12 +1,11 @@
 //! The runtime settings: shown with their defaults, changed whole or not at all, in force at once.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Setup, Upstream, eventually, wire};
+
+use crate::support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Setup, Upstream, eventually, wire};
 
 const PATH: &str = "/api/settings/runtime";
 

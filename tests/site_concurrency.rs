@@ -1,12 +1,13 @@
 //! A site with `maxConcurrency` never has more requests than that; the rest go elsewhere, wait, or are told to try again.
 //! Every slot is returned, however its request ended.
 
-mod support;
-
 use std::thread::{Scope, ScopedJoinHandle, scope};
 
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gate, Gateway, Pair, Reply, Request, Stream, Upstream, eventually, wire};
+
+use crate::support::{
+    Answer, Caller, Gate, Gateway, Pair, Reply, Request, Stream, Upstream, eventually, wire,
+};
 
 const CHAT: &str = "/v1/chat/completions";
 const MODEL: &str = "model-slot";

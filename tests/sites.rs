@@ -1,9 +1,8 @@
 //! Sites: what is accepted, what is stored, and the effects of a change.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Request, Upstream, eventually};
+
+use crate::support::{Gateway, Request, Upstream, eventually};
 
 const MODEL: &str = "model-site";
 

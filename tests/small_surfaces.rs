@@ -1,9 +1,8 @@
 //! Requests other than for answers: counting tokens, compacting a conversation.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Pair, Reply, Request, Upstream};
+
+use crate::support::{self, Gateway, Pair, Reply, Request, Upstream};
 
 const MODEL: &str = "model-small";
 const COUNT: &str = "/v1/messages/count_tokens";

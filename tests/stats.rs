@@ -1,11 +1,10 @@
 //! The log and the statistics, over rows written into the database file: known numbers on known days.
 
-mod support;
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, Setup, Upstream, eventually};
+
+use crate::support::{self, Gateway, Home, Setup, Upstream, eventually};
 
 /// A gateway with two sites, restarted with the rows that `rows` (SQL) put into its file.
 struct Seeded {

@@ -1,11 +1,12 @@
 //! Streams: each piece is passed on as it comes, never faster than the client reads, and they end with the client.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Caller, Gate, Gateway, Reply, Request, Upstream, eventually, eventually_within, wire};
+
+use crate::support::{
+    self, Caller, Gate, Gateway, Reply, Request, Upstream, eventually, eventually_within, wire,
+};
 
 const MODEL: &str = "model-stream";
 const CHAT: &str = "/v1/chat/completions";

@@ -1,13 +1,12 @@
 //! The tests' own tools: the client reads exactly what the stub upstream sends, so that a failure elsewhere is the
 //! gateway's.
 
-mod support;
-
 use std::io::Read;
 use std::time::Duration;
 
 use serde_json::json;
-use support::{Caller, Gate, Reply, Request, SOON, Upstream, eventually, seconds_ahead, wire};
+
+use crate::support::{Caller, Gate, Reply, Request, SOON, Upstream, eventually, seconds_ahead, wire};
 
 fn caller(upstream: &Upstream) -> Caller {
     let address = upstream.url().trim_start_matches("http://").parse();

@@ -1,11 +1,10 @@
 //! Sessions of sub2api: the refresh token works once, so it is used once and never lost.
 
-mod support;
-
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Program, Reply, Request, Site, eventually};
+
+use crate::support::{Gate, Gateway, Program, Reply, Request, Site, eventually};
 
 const MODEL: &str = "model-sub2api";
 

@@ -1,9 +1,8 @@
 //! A model's name may suggest features that the model refuses: adaptive thinking, a budget, or a schema.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply};
+
+use crate::support::{Gateway, Reply};
 
 const MESSAGES: &str = "/v1/messages";
 const CHAT: &str = "/v1/chat/completions";

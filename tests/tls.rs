@@ -1,8 +1,6 @@
 //! TLS towards clients, with certificates made on the spot by the `openssl` command. Without that command nothing can be
 //! tested, and the tests say so.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -11,7 +9,8 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use support::{Caller, Home, SOON, Setup, TEXT, eventually, head, run};
+
+use crate::support::{self, Caller, Home, SOON, Setup, TEXT, eventually, head, run};
 
 const REQUEST: &[u8] = b"GET /api/desktop/health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 

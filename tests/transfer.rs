@@ -1,14 +1,13 @@
 //! An operator's configuration, exported from one data directory and imported into another, from the command line.
 
-mod support;
-
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, run, run_with};
+
+use crate::support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, run, run_with};
 
 /// Creates a gateway that has been in use, and stops it.
 fn used() -> Arc<Home> {

@@ -1,9 +1,8 @@
 //! The update center: newer releases are reported once; nothing is deployed by itself.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Reply, Request, Setup, Upstream, eventually, split_events};
+
+use crate::support::{Gate, Gateway, Reply, Request, Setup, Upstream, eventually, split_events};
 
 const RELEASES: &str = "/repos/acme/switchyard/releases";
 const TAGS: &str = "/v2/repositories/acme/switchyard/tags";

@@ -1,10 +1,9 @@
 //! The requirements that some upstreams have of a body, and what is done for upstreams that do not know everything a client
 //! sends.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, wire};
+
+use crate::support::{self, Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-body";
 const CHAT: &str = "/v1/chat/completions";

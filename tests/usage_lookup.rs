@@ -1,11 +1,10 @@
 //! Usage that an answer lacks is read from the site's own log, after the client has its answer.
 
-mod support;
-
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream, eventually};
+
+use crate::support::{self, Gateway, Reply, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
 const LOG: &str = "/api/log/self";

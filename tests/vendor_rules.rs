@@ -1,10 +1,9 @@
 //! Members that an upstream's vendor refuses are not sent to it: a request of another dialect is put into an accepted form,
 //! and if it is still refused, it is sent once more without the refused part.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream};
+
+use crate::support::{Gateway, Reply, Upstream};
 
 const MODEL: &str = "model-strict";
 const CHAT: &str = "/v1/chat/completions";

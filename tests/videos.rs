@@ -1,11 +1,12 @@
 //! Videos: created like an answer, and retrieved under ids of ours, only by the key that created them.
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gateway, Pair, ReceivedRequest, Reply, Request, Setup, Upstream, eventually};
+
+use crate::support::{
+    self, Answer, Caller, Gateway, Pair, ReceivedRequest, Reply, Request, Setup, Upstream, eventually,
+};
 
 const MODEL: &str = "sora-2";
 const VIDEOS: &str = "/v1/videos";

@@ -1,13 +1,12 @@
 //! The WebSocket protocol at `/v1/responses`: handshake, frames, close codes, memory.
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{
-    BINARY, CLOSE, CONTINUED, Caller, Gateway, Incoming, PING, PROXY_TOKEN, Reply, Request, Socket, TEXT,
-    Upstream, eventually, eventually_within, head, wire,
+
+use crate::support::{
+    self, BINARY, CLOSE, CONTINUED, Caller, Gateway, Incoming, PING, PROXY_TOKEN, Reply, Request, Socket,
+    TEXT, Upstream, eventually, eventually_within, head, wire,
 };
 
 const MODEL: &str = "model-socket";

@@ -8,17 +8,19 @@
 //! Files older than PROXY_FILE_RETENTION_DAYS are deleted at start and every
 //! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, together with what unfinished uploads left. Ids of videos are kept for
 //! PROXY_VIDEO_TASK_RETENTION_DAYS; those of answers that upstreams store, and of batches, for as long as OpenAI stores
-//! answers.
+//! answers. Sums of usage by the hour are kept for a week, those by the day for ever.
 
 use crate::settings::LogCleanup;
 use crate::store::uploads::Uploads;
-use crate::store::{self, Store, batches, debug_traces, events, files, proxy_logs, responses, videos};
+use crate::store::{self, Store, batches, debug_traces, events, files, proxy_logs, responses, stats, videos};
 use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
 const HOUR_MS: Millis = 3_600_000;
 /// How long OpenAI stores an answer, in milliseconds ("Data controls in the OpenAI platform": 30 days).
 const STORED_FOR_MS: Millis = 30 * DAY_MS;
+/// How long sums of hours are kept, in milliseconds. Statistics show the last 24 hours; the rest is for clocks set back.
+const USAGE_HOURS_FOR_MS: Millis = 7 * DAY_MS;
 
 /// Deletes the log rows that are older than the retention, unless a schedule has taken over. Returns how many were
 /// deleted.
@@ -83,6 +85,11 @@ pub async fn prune_videos(store: &Store, days: u32, now: Millis) -> store::Resul
 pub async fn prune_responses(store: &Store, now: Millis) -> store::Result<u64> {
     let cutoff = now - STORED_FOR_MS;
     Ok(responses::prune(store, cutoff).await? + batches::prune(store, cutoff).await?)
+}
+
+/// Deletes the sums of hours that no statistics show any more; those of days stay. Returns how many were deleted.
+pub async fn prune_usage_hours(store: &Store, now: Millis) -> store::Result<u64> {
+    stats::prune_hours(store, now - USAGE_HOURS_FOR_MS).await
 }
 
 /// Returns the time before which rows are deleted; `None` for 0 days, which keep all.

@@ -85,6 +85,7 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         ),
         shared(jobs, "video retention", When::AtStartAndEvery(ID_INTERVAL), prune_videos),
         shared(jobs, "response id retention", When::AtStartAndEvery(ID_INTERVAL), prune_responses),
+        shared(jobs, "usage hour retention", When::AtStartAndEvery(ID_INTERVAL), prune_usage_hours),
         job(jobs, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ];
     // An instance alone on its database does not wake each second to look for others.
@@ -289,6 +290,10 @@ async fn prune_videos(jobs: Arc<Jobs>) -> Pass {
 
 async fn prune_responses(jobs: Arc<Jobs>) -> Pass {
     Ok(deleted(retention::prune_responses(&jobs.core.store, now_ms()).await?, "id(s)"))
+}
+
+async fn prune_usage_hours(jobs: Arc<Jobs>) -> Pass {
+    Ok(deleted(retention::prune_usage_hours(&jobs.core.store, now_ms()).await?, "sum(s) of hours"))
 }
 
 /// Builds the log line of a pass that deletes.

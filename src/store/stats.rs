@@ -140,6 +140,21 @@ pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Re
     store.rows(sql, args, |row| Ok((row.text()?, Sums::read(row)?))).await
 }
 
+/// Deletes the sums of hours that began before the cutoff, those of a day at a time. Returns how many were deleted.
+pub async fn prune_hours(store: &Store, cutoff: Millis) -> Result<u64> {
+    const DAY_MS: Millis = 86_400_000;
+    let mut deleted = 0;
+    loop {
+        let oldest = "SELECT MIN(bucket_start) FROM usage_hour WHERE bucket_start < ?";
+        let oldest: Vec<Option<Millis>> =
+            store.rows(oldest, vec![cutoff.into()], |row| row.opt_int()).await?;
+        let Some(Some(oldest)) = oldest.first() else { return Ok(deleted) };
+        let before = cutoff.min(*oldest + DAY_MS);
+        let delete = Statement::new("DELETE FROM usage_hour WHERE bucket_start < ?", vec![before.into()]);
+        deleted += store.batch(vec![delete]).await?[0].rows;
+    }
+}
+
 /// Builds the statements that reset all usage: the usage tables, the counters and cooldowns of channels and of
 /// members of route units, and the used balance of accounts. Other instances learn that the cooldowns are over.
 pub fn forget_usage(store: &Store, now: Millis) -> Vec<Statement> {

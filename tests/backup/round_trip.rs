@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::{export, import, lasting, rows};
 use crate::support::{Database, Gateway, Home, Literal, Setup};
-use crate::{export, import, lasting, rows};
 
 /// The beginnings of the databases' names for integer and boolean types.
 const WHOLE: [&str; 4] = ["INT", "BIGINT", "TINYINT", "BOOL"];

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::{EXPORT, IMPORT, export, import, lasting, refused, rows, small};
 use crate::support::{ADMIN_TOKEN, Gateway, Home, Request, Setup, eventually};
-use crate::{EXPORT, IMPORT, export, import, lasting, refused, rows, small};
 
 /// Builds a document of some megabytes: accounts with long notes.
 fn large() -> Value {

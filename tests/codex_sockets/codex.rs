@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::MODEL;
-use super::support::{secured, wire};
+use crate::support::{secured, wire};
 
 /// A stub of Codex that accepts WebSockets, or refuses them.
 pub(super) struct Codex {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::codex::{Asked, Codex, Talk};
-use super::support::{Caller, Gateway, Home, Request, Setup, Upstream};
 use super::{MODEL, SWITCH, gateway, gateway_in, question};
+use crate::support::{Caller, Gateway, Home, Request, Setup, Upstream};
 
 const AGENT: &str = "CODEX_HEADER_DEFAULTS_USER_AGENT";
 const FEATURES: &str = "CODEX_HEADER_DEFAULTS_BETA_FEATURES";

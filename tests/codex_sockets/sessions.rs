@@ -8,8 +8,8 @@ use std::thread::scope;
 use serde_json::{Value, json};
 
 use super::codex::{Codex, answer};
-use super::support::{Gate, Gateway, Home, Setup, eventually};
 use super::{MODEL, SWITCH, gateway, gateway_in, question};
+use crate::support::{Gate, Gateway, Home, Setup, eventually};
 
 /// Sends a turn of a conversation that the client names.
 fn turn(gateway: &Gateway, session: &str, stream: bool) {

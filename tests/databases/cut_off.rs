@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::soon;
-use super::support::{self, Cut, DatabaseRelay, Gateway, Home, Setup, Upstream};
+use crate::support::{self, Cut, DatabaseRelay, Gateway, Home, Setup, Upstream};
 
 /// Starts a gateway whose connection to its server can be broken; `None` on SQLite, which has none.
 fn on_a_way_that_breaks() -> Option<(DatabaseRelay, Gateway)> {

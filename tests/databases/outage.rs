@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{self, Home, Partition, Request, Setup, Upstream};
+use crate::support::{self, Home, Partition, Request, Setup, Upstream};
 
 const MODEL: &str = "model-outage";
 const CHAT: &str = "/v1/chat/completions";

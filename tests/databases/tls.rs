@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::support::certificates::AUTHORITY;
-use super::support::{self, DatabaseRelay, Home, Setup};
+use crate::support::certificates::AUTHORITY;
+use crate::support::{self, DatabaseRelay, Home, Setup};
 
 /// A certificate authority that has signed nothing.
 const OTHER_AUTHORITY: &str = "-----BEGIN CERTIFICATE-----

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::support::{self, Home, ServerDatabase, Setup};
+use crate::support::{self, Home, ServerDatabase, Setup};
 
 /// Stands for an instance that migrates the database: a connection that holds its lock until it is ended.
 struct Preparing<'a> {

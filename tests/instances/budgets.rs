@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::support::{self, Caller, Database, Gateway, Home, Reply, Setup, Upstream, wire};
+use crate::support::{self, Caller, Database, Gateway, Home, Reply, Setup, Upstream, wire};
 
 const MODEL: &str = "model-shared";
 const CHAT: &str = "/v1/chat/completions";

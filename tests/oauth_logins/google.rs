@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::operator::{Operator, text};
-use super::support::{Provider, Reply, Upstream};
+use crate::support::{self, Provider, Reply, Upstream};
 
 #[test]
 fn gemini_cli_finds_its_project_and_switches_the_service_on() {
@@ -123,7 +123,7 @@ fn google_is_told_that_a_deleted_connection_ends_and_nobody_waits_for_its_consen
         let account = gateway.connect(&provider)["accountId"].clone();
         let refresh = provider.book().refresh[0].clone();
         gateway.admin().delete(&format!("/api/oauth/connections/{account}")).expect(200);
-        let asked = super::support::eventually("Google is told", || provider.asked_for("/revoke").pop());
+        let asked = support::eventually("Google is told", || provider.asked_for("/revoke").pop());
         assert_eq!(String::from_utf8_lossy(&asked.body), format!("token={refresh}"), "{id}");
         assert_eq!(gateway.accounts().len(), 0, "{id}");
     }

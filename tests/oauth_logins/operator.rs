@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Answer, Caller, Gateway, Provider};
+use crate::support::{Answer, Caller, Gateway, Provider};
 
 pub trait Operator {
     fn begin(&self, provider: &Provider, body: &Value) -> Value;

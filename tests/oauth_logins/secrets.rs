@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::operator::Operator;
-use super::support::{Gateway, Provider, Reply, Request, Setup, eventually};
 use super::{MODEL, operator};
+use crate::support::{Gateway, Provider, Reply, Request, Setup, eventually};
 
 /// The number of requests that the test's clients send.
 const REQUESTS: usize = 4;

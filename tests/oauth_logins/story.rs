@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::MODEL;
 use super::operator::Operator;
-use super::support::{Provider, Request, eventually};
+use crate::support::{Provider, Request, eventually};
 
 /// Returns the requests of each kind of client, whole and streamed.
 fn questions(model: &str) -> Vec<(&'static str, Request)> {

@@ -29,9 +29,6 @@
 //! Nothing here sleeps in the hope that something happens: [`eventually`] polls a condition until it holds or time runs
 //! out.
 
-// Each test file is a crate of its own and uses only a part of this module.
-#![allow(dead_code, unused_imports)]
-
 mod billing;
 pub mod certificates;
 mod connected;
@@ -63,21 +60,21 @@ pub use database::{Database, Literal, ServerDatabase, is_on_server};
 pub use database_relay::{Cut, DatabaseRelay};
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, free_port, run, run_with};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
-pub use logins::{Book, Provider};
+pub use logins::Provider;
 pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};
 pub use partition::Partition;
-pub use proxy::{Crossing, Proxy};
+pub use proxy::Proxy;
 pub use relay::Relay;
 pub use reply::{Gate, Reply};
 pub use secured::secured;
-pub use sites::{Ada, Program, Site, StubKey};
+pub use sites::{Program, Site, StubKey};
 pub use socket::{BINARY, CLOSE, CONTINUED, Incoming, PING, Socket, TEXT, head};
 pub use upstream::{ReceivedRequest, Upstream};
 pub use webdav::WebDav;
 
 /// How long a test waits for anything that should happen soon. Generous: it only limits how long a failure takes.
-pub const SOON: Duration = Duration::from_secs(15);
+pub const SOON: Duration = Duration::from_secs(30);
 
 /// Polls until `ask` returns a value; panics with `what` when `limit` has passed.
 #[track_caller]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::{Move, channel, channels, find, list};
 use crate::support::{Gateway, Request, Setup, Upstream, run};
-use crate::{Move, channel, channels, find, list};
 
 /// The tables that new-api's ORM creates for `model.Channel`, `model.Token` and `model.User`.
 const NEW_API: &str = "

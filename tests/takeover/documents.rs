@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Request, Setup, Upstream};
-use crate::{Move, channel, channels, find, list};
+use super::{Move, channel, channels, find, list};
+use crate::support::{self, Gateway, Request, Setup, Upstream};
 
 #[test]
 fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
@@ -453,7 +453,7 @@ fn what_is_no_document_of_a_gateway_is_told_with_what_it_is() {
         assert_eq!(status, 65, "{text}: {told}");
         assert!(told.contains(told_of), "{text}: {told}");
     }
-    let finished = crate::support::run(
+    let finished = support::run(
         &Setup::default(),
         &Move::of_text("x", "x").home,
         &["import", "--mode", "sideways", "x"],

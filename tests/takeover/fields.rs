@@ -3,8 +3,8 @@
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
 
+use super::{Move, find, list};
 use crate::support::run;
-use crate::{Move, find, list};
 
 /// The tables as that program's migrations create them, without the columns of its run-time history.
 const SCHEMA: &str = "

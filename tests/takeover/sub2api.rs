@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::{Move, find, list};
 use crate::support::Gateway;
-use crate::{Move, find, list};
 
 fn of_sub2api() -> Value {
     let account = |name: &str, platform: &str, kind: &str, credentials: Value| {

@@ -247,6 +247,50 @@ async fn a_database_that_fails_for_a_while_loses_no_rows() {
 }
 
 #[tokio::test]
+async fn old_hours_are_deleted_and_days_stay() {
+    const HOUR: i64 = 3_600_000;
+    let dir = Dir::new();
+    let store = dir.open();
+    for hour in 0..100 {
+        store.telemetry().log(row(hour * HOUR, LogStatus::Success));
+    }
+    store.flush().await;
+    assert_eq!(stats::prune_hours(&store, 60 * HOUR).await, Ok(60));
+    assert_eq!(dir.raw().number("SELECT MIN(bucket_start) FROM usage_hour"), 60 * HOUR);
+    assert_eq!(dir.raw().number("SELECT SUM(calls) FROM usage_day"), 100);
+    assert_eq!(stats::prune_hours(&store, 60 * HOUR).await, Ok(0));
+}
+
+#[tokio::test]
+async fn what_the_database_always_refuses_holds_up_nothing_else() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let meddler = dir.raw();
+    meddler.refuse_inserts("proxy_logs", "NEW.model_requested = 'refused'");
+    meddler.refuse_inserts("usage_day", "NEW.site_id = 2");
+    for site in [1, 2] {
+        let of_site = row(1, LogStatus::Success);
+        store.telemetry().log(ProxyLogRow { site_id: Some(SiteId::new(site)), ..of_site.clone() });
+        store.telemetry().log(ProxyLogRow { model_requested: Some("refused".into()), ..of_site });
+    }
+    // Each flush is an attempt; after some it is no passing trouble.
+    for _ in 0..10 {
+        store.flush().await;
+    }
+    assert_eq!(count(&store, "proxy_logs").await, 2);
+    assert_eq!(store.telemetry().dropped(), 2);
+    assert_eq!(
+        dir.raw().number("SELECT SUM(calls) FROM usage_day WHERE site_id = 1"),
+        3,
+        "sums lose nothing"
+    );
+    meddler.allow_inserts("usage_day");
+    store.telemetry().log(ProxyLogRow { site_id: Some(SiteId::new(2)), ..row(1, LogStatus::Success) });
+    store.flush().await;
+    assert_eq!(dir.raw().number("SELECT COUNT(*) FROM usage_day WHERE site_id = 2"), 1);
+}
+
+#[tokio::test]
 async fn the_log_is_filtered_paged_and_summed_up() {
     let dir = Dir::new();
     let store = dir.open();

@@ -10,8 +10,8 @@
 //! Everything handed over waits in its [`Queue`]. A full group commits at once, with all that has arrived
 //! since, and then the next one begins. When the database fails, the group is kept and retried; meanwhile rows
 //! accumulate up to a limit, beyond which they are dropped and counted. Counters wait in their channels until a
-//! group takes them; a group whose rows the database refuses is retried once without the rows. Nobody waits for
-//! a failing database: a flush ends with the attempt, so that an operator still sees what is committed.
+//! group takes them; of a group that the database refuses, what it accepts is written and the rest is dropped. Nobody
+//! waits for a failing database: a flush ends with the attempt, so that an operator still sees what is committed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,6 +38,16 @@ const MAX_AGE_URGENT: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
+
+/// Whether the database is well and refuses what it was given.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)
+}
+
+/// Whether the database may have failed because of what it was given.
+fn is_about_the_data(error: &Error) -> bool {
+    is_refusal(error) || matches!(error, Error::Database(_))
+}
 
 /// On drop, tells everyone who waits that the thread has ended, even by a panic.
 struct Gone(Arc<Queue>);
@@ -270,25 +280,15 @@ impl Writer {
                 }
                 self.reuse(group.rows);
             }
-            // These errors would occur again on every attempt; one bad row must not hold up all that follow.
-            Err(error @ (Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
-                log::error!("dropping {count} log rows that the database refuses: {error}");
-                let mut state = self.queue.state();
-                state.with_writer = 0;
-                state.dropped += count as u64;
-                drop(state);
-                if count > 0 {
-                    self.unwritten = Some(Unwritten { rows: Vec::new(), ..group });
-                    self.commit(last);
-                }
-            }
+            // These errors would occur again on every attempt; what is refused must not hold up all that follows.
+            Err(error) if is_refusal(&error) => self.salvage(group, &error),
             Err(error) if last => {
                 log::error!(
                     "{count} log rows are lost, because the database failed while the service was stopping: \
                      {error}"
                 );
             }
-            Err(Error::Database(why)) if group.pause == RETRY_MOST && count > 0 => self.salvage(group, &why),
+            Err(error @ Error::Database(_)) if group.pause == RETRY_MOST => self.salvage(group, &error),
             Err(error) => {
                 log::error!("writing {count} log rows failed, trying again: {error}");
                 self.queue.state().flushes.clear();
@@ -302,49 +302,60 @@ impl Writer {
         }
     }
 
-    /// Writes the part of a repeatedly failing group that the database accepts: the statements, then the rows
-    /// one by one. If it does not accept the statements either, the database itself fails, and everything is
+    /// Writes the part of a failing group that the database accepts: its statements and its rows one by one. What is
+    /// refused while others are accepted is dropped; if nothing is accepted, the database itself fails, and everything is
     /// kept.
-    fn salvage(&mut self, group: Unwritten, why: &str) {
+    fn salvage(&mut self, group: Unwritten, why: &Error) {
+        let late = self.recorder.late(&group.rows, now_ms());
         let mut write = |rows: &[ProxyLogRow], statements: &[Statement]| {
             self.groups += 1;
             self.connection.write(self.groups, rows, statements, false)
         };
-        let mut kept = Vec::new();
-        let statements = match write(&[], &group.statements) {
-            Ok(()) => Vec::new(),
-            Err(_) => group.statements,
-        };
-        let mut dropped = 0;
-        for row in group.rows {
-            let is_taken = statements.is_empty();
-            match is_taken.then(|| write(std::slice::from_ref(&row), &[])) {
-                Some(Ok(())) => {}
-                Some(Err(Error::Database(_) | Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
-                    dropped += 1
-                }
-                Some(Err(_)) | None => kept.push(row),
+        let (mut kept, mut refused) =
+            (Unwritten { rows: Vec::new(), statements: Vec::new(), ..group }, Vec::new());
+        let mut is_any_written = false;
+        for statement in group.statements.into_iter().chain(late) {
+            match write(&[], std::slice::from_ref(&statement)) {
+                Ok(()) => is_any_written = true,
+                Err(error) if is_about_the_data(&error) => refused.push((statement, error)),
+                Err(_) => kept.statements.push(statement),
             }
         }
+        let mut refused_rows = Vec::new();
+        for row in group.rows {
+            match write(std::slice::from_ref(&row), &[]) {
+                Ok(()) => is_any_written = true,
+                Err(error) if is_about_the_data(&error) => refused_rows.push(row),
+                Err(_) => kept.rows.push(row),
+            }
+        }
+        let mut dropped = 0;
+        if is_any_written || is_refusal(why) {
+            for (statement, error) in refused {
+                log::error!("a change is lost, because the database refuses it: {error}: {}", statement.sql);
+            }
+            dropped = refused_rows.len();
+        } else {
+            kept.statements.extend(refused.into_iter().map(|(statement, _)| statement));
+            kept.rows.append(&mut refused_rows);
+        }
         let mut state = self.queue.state();
-        state.with_writer = kept.len();
-        state.dropped += dropped;
+        state.with_writer = kept.rows.len();
+        state.dropped += dropped as u64;
         state.flushes.clear();
         drop(state);
         if dropped > 0 {
             log::error!("dropping {dropped} log rows that the database refuses: {why}");
         }
-        if !kept.is_empty() || !statements.is_empty() {
-            log::error!("writing {} log rows failed, trying again: {why}", kept.len());
+        if kept.rows.is_empty() && kept.statements.is_empty() {
+            for waiting in kept.flushes {
+                let _ = waiting.send(());
+            }
+        } else {
+            log::error!("writing {} log rows failed, trying again: {why}", kept.rows.len());
             self.groups += 1;
-            self.unwritten = Some(Unwritten {
-                number: self.groups,
-                rows: kept,
-                statements,
-                flushes: Vec::new(),
-                again_at: Instant::now() + group.pause,
-                pause: group.pause,
-            });
+            let again_at = Instant::now() + kept.pause;
+            self.unwritten = Some(Unwritten { number: self.groups, flushes: Vec::new(), again_at, ..kept });
         }
     }
 

@@ -4,14 +4,15 @@ mod google;
 mod operator;
 mod secrets;
 mod story;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::net::TcpListener;
 
 use operator::{ExpectStatus, Operator, browse, split, text};
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually, free_port};
+
+use crate::support::{
+    self, Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually, free_port,
+};
 
 const MODEL: &str = "model-of-the-login";
 

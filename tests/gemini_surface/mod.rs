@@ -1,11 +1,10 @@
 //! Gemini's own surface: clients of Google's SDKs on any upstream.
 
 mod signatures;
-#[path = "../support/mod.rs"]
-mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, PROXY_TOKEN, Reply, Request, Upstream, wire};
+
+use crate::support::{Gateway, PROXY_TOKEN, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "gemini-test";
 const CALL: &str = "/v1beta/models/gemini-test:generateContent";

@@ -2,13 +2,14 @@
 //! `websocket.rs`.
 
 mod broken_turns;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Caller, Gate, Gateway, Pair, Reply, Request, Setup, Socket, Upstream, eventually, wire};
+
+use crate::support::{
+    Caller, Gate, Gateway, Pair, Reply, Request, Setup, Socket, Upstream, eventually, wire,
+};
 
 const MODEL: &str = "model-socket";
 const CHAT: &str = "/v1/chat/completions";

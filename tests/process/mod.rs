@@ -1,16 +1,15 @@
 //! The life of the process: configuration, commands, signals, and one process per directory.
 
-#[path = "../support/mod.rs"]
-mod support;
 mod tokens;
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::json;
-use support::{
-    Caller, Gate, Gateway, Home, Reply, Request, SOON, Setup, Upstream, eventually, eventually_within, run,
-    wire,
+
+use crate::support::{
+    self, Caller, Gate, Gateway, Home, Reply, Request, SOON, Setup, Upstream, eventually, eventually_within,
+    run, wire,
 };
 
 const MODEL: &str = "model-life";

@@ -1,11 +1,10 @@
 //! The edge: literal bytes in, and the answer that a client or an attacker gets.
 
 mod bodies;
-#[path = "../support/mod.rs"]
-mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, PROXY_TOKEN, Request, SOON};
+
+use crate::support::{Gateway, PROXY_TOKEN, Request, SOON};
 
 const MODEL: &str = "model-edge";
 

@@ -1,15 +1,14 @@
 //! Backups through the admin API: what is exported, what is imported, and what is kept.
 
 mod round_trip;
-#[path = "../support/mod.rs"]
-mod support;
 mod under_way;
 mod unlike_ours;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Request, Upstream, eventually};
+
+use crate::support::{Answer, Gateway, Request, Upstream, eventually};
 
 const EXPORT: &str = "/api/settings/backup/export";
 const IMPORT: &str = "/api/settings/backup/import";

@@ -5,14 +5,13 @@ mod databases;
 mod documents;
 mod fields;
 mod sub2api;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use support::{Gateway, Home, Setup, run};
+
+use crate::support::{Gateway, Home, Setup, run};
 
 /// A directory with a file to import.
 struct Move {

@@ -3,15 +3,14 @@
 mod codex;
 mod header_defaults;
 mod sessions;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use codex::{Codex, Talk, answer};
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Home, Proxy, Request, Setup, certificates, eventually};
+
+use crate::support::{Gate, Gateway, Home, Proxy, Request, Setup, certificates, eventually};
 
 const MODEL: &str = "model-of-codex";
 const SWITCH: (&str, &str) = ("CODEX_UPSTREAM_WEBSOCKET_ENABLED", "true");

@@ -1,11 +1,10 @@
 //! Requests of the dialect that the upstream speaks: bytes that need no change are not touched, in either direction.
 
 mod headers;
-#[path = "../support/mod.rs"]
-mod support;
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Upstream, split_events, wire};
+
+use crate::support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "model-through";
 

@@ -4,6 +4,7 @@
 mod commands;
 mod failure;
 mod import;
+mod interruption;
 mod passphrase;
 mod progress;
 mod transfer;

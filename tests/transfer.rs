@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, run, run_with};
+use crate::support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, eventually, run, run_with};
 
 /// Creates a gateway that has been in use, and stops it.
 fn used() -> Arc<Home> {
@@ -263,4 +264,27 @@ fn a_copy_is_made_into_no_database_that_is_not_known() {
     let told = refused(&Setup::default(), &home, &["migrate", "--to", address], 64);
     assert!(told.contains("postgres://") && !told.contains("a-password"), "{told}");
     assert!(home.files().iter().all(|(path, _)| !path.to_string_lossy().contains("postgre:")));
+}
+
+#[test]
+fn a_command_that_is_interrupted_leaves_nothing_behind() {
+    let home = Home::new();
+    let scratch = home.path().join("scratch");
+    std::fs::create_dir(&scratch).expect("a directory");
+    let held = || std::fs::read_dir(&scratch).expect("a directory").count();
+    for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        // It waits for its standard input, which stays open.
+        let mut waiting = Setup::default()
+            .with("TMPDIR", text(&scratch))
+            .command(&home, &["import", "--dry-run", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        eventually("it has begun", || (held() == 1).then_some(()));
+        let kill = Command::new("kill").args(["-s", signal, &waiting.id().to_string()]).status();
+        assert!(kill.expect("`kill` runs").success());
+        let ended = eventually("it ends", || waiting.try_wait().expect("a child"));
+        assert_eq!(ended.code(), Some(status));
+        assert_eq!(held(), 0, "after {signal}");
+    }
 }

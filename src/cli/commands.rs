@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::failure::{CANNOT_CREATE, DATA, Failure, NO_INPUT, USAGE};
 use super::import;
+use super::interruption::{self, OnInterruption, on_interruption, remove_on_interruption};
 use super::passphrase::PassphraseFrom;
 use super::print;
 use super::progress::Progress;
@@ -32,6 +33,7 @@ const MAX_ADDRESS: u64 = 4096;
 /// Says what was not done and why, and with which status the process ends.
 pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
     let progress = Progress::new();
+    interruption::listen().map_err(|error| Failure::new(1, format!("cannot listen for signals: {error}")))?;
     match transfer {
         Transfer::Help(text) => print(text),
         Transfer::Import(task) => import_file(config, &task, &progress).await,
@@ -51,7 +53,7 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     let looks_only = task.dry_run && copies::refuse_used(&options).is_ok();
     let scratch = looks_only.then(|| Scratch::new(&config.data_dir)).transpose()?;
     if let Some(scratch) = &scratch {
-        config.data_dir = scratch.0.clone();
+        config.data_dir = scratch.path.clone();
         config.database.url = String::new();
     }
     // Read before the database is opened and created: a wrong file leaves nothing behind.
@@ -99,6 +101,7 @@ async fn export(
     let core = start_on_data(config).await?;
     let partial = partial(to);
     let is_sealed = passphrase.is_some();
+    let interruption = remove_on_interruption(partial.clone());
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
     let written = match file {
         Err(error) => Err(failed(&error)),
@@ -113,6 +116,7 @@ async fn export(
             written
         }
     };
+    drop(interruption);
     core.stop().await;
     written?;
     let advice = match is_sealed {
@@ -193,6 +197,7 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     }
     progress.step("Copying");
     let partial = partial(&to);
+    let _interruption = remove_on_interruption(partial.clone());
     let counts = copies::save(&store_options(config), &partial).map_err(|error| Failure {
         code: if error.exit_code() == 1 { CANNOT_CREATE } else { error.exit_code() },
         ..refused(&error)
@@ -216,6 +221,8 @@ async fn restore(
     let mut head = Vec::new();
     File::open(from).and_then(|file| file.take(16).read_to_end(&mut head)).map_err(missing)?;
     let is_copy = head.starts_with(b"SQLite format 3\0");
+    let undone = store_options(&config);
+    let _interruption = on_interruption(move || copies::remove(&undone));
     if is_copy {
         progress.step("Copying and checking");
         copies::check(from).map_err(|error| Failure { code: DATA, ..refused(&error) })?;
@@ -289,7 +296,10 @@ fn table(counts: &Counts) -> String {
 }
 
 /// A temporary directory for a dry run, removed when dropped.
-struct Scratch(PathBuf);
+struct Scratch {
+    path: PathBuf,
+    _interruption: OnInterruption,
+}
 
 impl Scratch {
     /// Creates it where temporary files go; in a container without such a place, in the data directory.
@@ -297,7 +307,11 @@ impl Scratch {
         let name = format!("switchyard-dry-run-{}", uuid::v4());
         let [usual, last] = [std::env::temp_dir().join(&name), data_dir.join(&name)];
         let make = |path: PathBuf| match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Ok(()) => Ok(Self(path)),
+            Ok(()) => {
+                let removed = path.clone();
+                let interruption = on_interruption(move || drop(fs::remove_dir_all(removed)));
+                Ok(Self { path, _interruption: interruption })
+            }
             Err(error) => Err(Failure::new(1, format!("{}: {error}", path.display()))),
         };
         make(usual).or_else(|_| make(last))
@@ -306,6 +320,6 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }

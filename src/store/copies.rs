@@ -14,8 +14,11 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::OpenError;
 use super::options::StoreOptions;
 use super::sqlite::location::Location;
+use super::staging;
 use crate::config::DatabaseKind;
 
+/// The ending of a copy that is not yet complete.
+const RESTORING: &str = ".restoring";
 /// The tables whose row counts describe a copy, in this order.
 const COUNTED: [&str; 8] = [
     "sites",
@@ -126,7 +129,7 @@ pub fn place(options: &StoreOptions, copy: &Path) -> Result<Counts, OpenError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| unusable(format!("{}: {error}", dir.display())))?;
     }
-    let partial = with_ending(&to, ".restoring");
+    let partial = with_ending(&to, RESTORING);
     let fail = |error: &dyn std::fmt::Display| unusable(format!("cannot write {}: {error}", to.display()));
     let placed = (|| {
         let mut source =
@@ -167,12 +170,13 @@ pub fn refuse_used(options: &StoreOptions) -> Result<(), OpenError> {
     }
 }
 
-/// Removes a restored database that does not open.
+/// Removes a restored database that does not open, or is not complete.
 pub fn remove(options: &StoreOptions) {
     let Ok(database) = file_of(options) else { return };
-    for ending in ["", "-wal", "-shm", "-journal", ".lock"] {
+    for ending in ["", "-wal", "-shm", "-journal", ".lock", RESTORING] {
         let _ = fs::remove_file(with_ending(&database, ending));
     }
+    staging::file::clear(&options.data_dir);
 }
 
 /// Returns the path of the database file. Fails for a database on a server or in memory, which has no file to

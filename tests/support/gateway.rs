@@ -191,7 +191,8 @@ impl Setup {
         Err(gateway.output())
     }
 
-    fn command(&self, home: &Home, arguments: &[&str]) -> Command {
+    /// Returns the command that runs `switchyard` in this directory.
+    pub fn command(&self, home: &Home, arguments: &[&str]) -> Command {
         let other = other_binary();
         let binary = other.as_deref().unwrap_or(Path::new(env!("CARGO_BIN_EXE_switchyard")));
         let mut command = match self.limits {

@@ -10,13 +10,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, 
 use crate::http::websocket::{ClientGone, CloseReason, Sender};
 use crate::upstream::{FromUpstream, SocketReceiver};
 
-use super::responses::{Responses, error_event};
-use super::session::{GONE, LAST_FRAME, kind_among};
+use super::events::{error_event, kind_among};
+use super::responses::Responses;
 
 /// How often a client is pinged.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long a conversation may go on: twice as long as at OpenAI.
 const LIFETIME: Duration = Duration::from_secs(7200);
+/// How long sending the last frame may take.
+pub(super) const LAST_FRAME: Duration = Duration::from_secs(2);
+pub(super) const GONE: &str = "the upstream closed its WebSocket";
 const SILENT: &str = "the upstream has fallen silent";
 
 /// The upstream events that are read: the course of a response, its parts in text and in speech, and transcripts.

@@ -11,6 +11,7 @@
 
 mod attempt;
 mod down;
+mod events;
 mod opening;
 mod responses;
 mod session;

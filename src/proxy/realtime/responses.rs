@@ -6,7 +6,6 @@
 use std::mem;
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -19,6 +18,7 @@ use crate::proxy::Proxy;
 use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
 
+use super::events::error_event;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
 use crate::proxy::auth::AuthRefusal;
 use crate::proxy::call::Call;
@@ -274,11 +274,4 @@ impl Refusal {
     pub(super) fn event(&self) -> String {
         error_event(errors::kind_of(self.status), self.code, &self.message)
     }
-}
-
-/// Writes an error event of this surface.
-pub(super) fn error_event(kind: &str, code: &str, message: &str) -> String {
-    let error = json!({ "type": kind, "code": code, "message": message, "param": null, "event_id": null });
-    json!({ "type": "error", "event_id": format!("event_{}", crate::uuid::random_hex()), "error": error })
-        .to_string()
 }

@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::background;
-use crate::dialect::json as scan;
 use crate::http::websocket::{self, CloseReason, Received, Receiver, Stopping, WebSocket};
 use crate::upstream::{SocketSender, UpstreamSocket};
 
-use super::down::Down;
+use super::down::{Down, GONE, LAST_FRAME};
+use super::events::kind_among;
 use super::responses::Responses;
 use crate::proxy::attempt::Slots;
 
@@ -27,10 +27,7 @@ use crate::proxy::attempt::Slots;
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long an upstream may take to accept a frame.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
-pub(super) const GONE: &str = "the upstream closed its WebSocket";
 const DEAF: &str = "the upstream does not read its WebSocket";
-/// How long sending the last frame may take.
-pub(super) const LAST_FRAME: Duration = Duration::from_secs(2);
 
 /// Serves both sockets of a conversation to their end. `slots`, at the site and the channel, are held to the end.
 pub(super) async fn serve(
@@ -112,18 +109,4 @@ async fn pass_up(
         }
         memory.shrink_to(0);
     }
-}
-
-/// Returns which of these events a frame is, as any reader may see it: its type may contain escapes, or occur twice.
-pub(super) fn kind_among(frame: &[u8], kinds: &[&'static str]) -> Option<&'static str> {
-    let mut found = None;
-    // Invalid JSON after the type is left to the other end to judge.
-    let _ = scan::members(std::str::from_utf8(frame).ok()?, |member| {
-        if member.key == "type"
-            && let Some(kind) = scan::string(member.value)
-        {
-            found = kinds.iter().find(|known| **known == kind).copied().or(found);
-        }
-    });
-    found
 }

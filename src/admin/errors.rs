@@ -30,7 +30,7 @@ use crate::idle_thread::ThreadSpawnError;
 use crate::store;
 
 /// A refusal of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AdminError {
     status: StatusCode,
     /// The text for the client. It never carries a credential.

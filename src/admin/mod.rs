@@ -61,6 +61,7 @@ mod state;
 mod stats;
 mod table;
 mod tasks;
+mod timed_cache;
 mod tokens;
 mod update_center;
 

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::Mutex;
 
-use super::accounts::list_cache::ListCache;
+use super::accounts::list_key::ListKey;
 use super::copying::Copies;
 use super::decisions::cache::DecisionCache;
 use super::logs::live_readers::LiveReaders;
-use super::models::list_cache::MarketplaceCache;
+use super::models::list_key::{self, MarketplaceCache};
 use super::playground::job_list::JobList;
-use super::stats::cache::StatsCache;
+use super::stats::kept::{self, StatsCache};
+use super::timed_cache::TimedCache;
 use crate::core::Core;
 use crate::http::router::Router;
 use crate::http::{Endpoint, Route};
@@ -30,7 +32,7 @@ pub struct Admin {
     pub copying: Copies,
     pub guards: Guards,
     /// The cached account list.
-    pub accounts_list: ListCache,
+    pub accounts_list: TimedCache<ListKey, Bytes>,
     /// The cached list of the models on offer.
     pub marketplace: MarketplaceCache,
     /// The cached statistics.
@@ -56,9 +58,9 @@ impl Admin {
             account_logins: Mutex::new(()),
             copying: Copies::default(),
             guards: Guards::default(),
-            accounts_list: ListCache::default(),
-            marketplace: MarketplaceCache::default(),
-            stats: StatsCache::default(),
+            accounts_list: TimedCache::new(1),
+            marketplace: list_key::cache(),
+            stats: kept::cache(),
             decisions: DecisionCache::default(),
             live_readers: LiveReaders::default(),
             playground: JobList::default(),

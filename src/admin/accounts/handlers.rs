@@ -7,7 +7,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,10 +14,9 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::balance;
-use super::list_cache::CachedList;
+use super::list_key::ListKey;
 use super::schema;
 use super::view::{ListContext, ListedAccount};
 use crate::admin::Admin;
@@ -29,6 +27,7 @@ use crate::admin::paging::{self, Page};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::view::SiteView;
+use crate::admin::timed_cache::Ask;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
 use crate::ids::{AccountId, SiteId};
@@ -42,6 +41,7 @@ use crate::store::{availability, checkins, spend};
 use crate::time::{iso, local_day, local_day_start, now_ms};
 
 const FRESH: Duration = Duration::from_secs(15);
+const STALE: Duration = Duration::from_secs(90);
 
 /// The response header that says where the list came from: `miss`, `hit`, `stale` or `refresh`.
 const CACHE_HEADER: HeaderName = HeaderName::from_static("x-accounts-snapshot-cache");
@@ -55,19 +55,17 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         paging::tell_total(&mut response, total);
         return Ok(response);
     }
-    if request.query.is_on("refresh") {
-        return Ok(answer(load(&admin).await?, "refresh"));
-    }
-    let limits = admin.core.live.limits_state(now_ms());
-    let kept = admin.accounts_list.get(&admin.core.snapshot.load(), limits);
-    match kept {
-        Some((body, age)) if age < FRESH => Ok(answer(body, "hit")),
-        Some((body, _)) => {
-            reload_behind(&admin);
-            Ok(answer(body, "stale"))
-        }
-        None => Ok(answer(load(&admin).await?, "miss")),
-    }
+    let key = ListKey::of(&admin.core);
+    let ask = Ask {
+        fresh: FRESH,
+        stale: STALE,
+        refresh: request.query.is_on("refresh"),
+        what: "the list of accounts",
+    };
+    let core = admin.core.clone();
+    let load = async move { Ok(read(&core, Page::of(&Query::default())).await?.0) };
+    let (body, origin) = admin.accounts_list.get(&admin.core.background, key, ask, load).await?;
+    Ok(answer(body, origin.as_str()))
 }
 
 /// `DELETE /api/accounts/{id}`: deletes an account with everything under it; also succeeds if there is no such account.
@@ -141,31 +139,6 @@ fn answer(body: Bytes, cache: &'static str) -> Response {
     response
 }
 
-fn reload_behind(admin: &Arc<Admin>) {
-    if admin.accounts_list.reloading.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    let for_reload = admin.clone();
-    let spawned = admin.core.background.spawn("the reload of the account list", async move {
-        let _done = Reloading(&for_reload.accounts_list.reloading);
-        if let Err(error) = load(&for_reload).await {
-            log::warn!("the list of accounts could not be reloaded: {}", error.message());
-        }
-    });
-    if !spawned {
-        admin.accounts_list.reloading.store(false, Ordering::Release);
-    }
-}
-
-/// A guard that lets the next reload begin when it is dropped, even if this one panics.
-struct Reloading<'a>(&'a AtomicBool);
-
-impl Drop for Reloading<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct List<A, S> {
@@ -186,15 +159,6 @@ impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(&self.1))
     }
-}
-
-/// Builds the whole list and caches it.
-async fn load(admin: &Admin) -> Result<Bytes> {
-    let snapshot = Arc::downgrade(&admin.core.snapshot.load_full());
-    let limits = admin.core.live.limits_state(now_ms());
-    let (body, _) = read(&admin.core, Page::of(&Query::default())).await?;
-    admin.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot, limits });
-    Ok(body)
 }
 
 /// Builds the JSON text of a page of the list; returns it with the number of accounts.

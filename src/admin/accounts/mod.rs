@@ -7,7 +7,7 @@ pub mod create_session;
 pub mod created;
 pub mod handlers;
 pub mod input;
-pub mod list_cache;
+pub mod list_key;
 pub mod login;
 pub mod models;
 pub mod rebind;

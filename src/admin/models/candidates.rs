@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde::Serialize;
 
+use super::list_key::MarketplaceKey;
 use super::offers::{Offer, Offers, username};
 use crate::admin::Admin;
 use crate::admin::accounts::view::capabilities;
@@ -79,7 +80,8 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
             }
         }
     }
-    if let Some(shown) = admin.marketplace.get(true, admin.jobs.prices.found()) {
+    let key = MarketplaceKey { price_lists: Some(admin.jobs.prices.found()) };
+    if let Some(shown) = admin.marketplace.peek(&key, key.ask().fresh) {
         candidates.endpoint_types_by_model = shown
             .iter()
             .filter(|model| !model.supported_endpoint_types.is_empty())

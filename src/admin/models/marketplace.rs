@@ -12,12 +12,14 @@ use jiff::ToSpan;
 use serde::Serialize;
 use serde_json::json;
 
-use super::list_cache::{GroupPricing, Model, OfferingAccount, OfferingToken, PricingSource};
+use super::list_key::MarketplaceKey;
+use super::listed_model::{GroupPricing, Model, OfferingAccount, OfferingToken, PricingSource};
 use super::offers::{Offer, Offers, username};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::number;
 use crate::admin::routes::handlers;
+use crate::admin::timed_cache::Origin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
@@ -63,7 +65,10 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         admin.jobs.prices.settle().await;
     }
     let price_lists = admin.jobs.prices.found();
-    let cached = admin.marketplace.get(with_prices, price_lists);
+    let key = MarketplaceKey { price_lists: with_prices.then_some(price_lists) };
+    let core = admin.core.clone();
+    let load = async move { Ok(Arc::new(models(&core, with_prices).await?)) };
+    let (models, origin) = admin.marketplace.get(&admin.core.background, key, key.ask(), load).await?;
     let meta = Meta {
         refresh_requested: refresh,
         refresh_queued: started.as_ref().is_some_and(|started| !started.reused),
@@ -71,15 +76,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         refresh_running: running.is_some(),
         include_pricing: with_prices,
         refresh_job_id: running,
-        cache_hit: cached.is_some(),
-    };
-    let models = match cached {
-        Some(cached) => cached,
-        None => {
-            let made = Arc::new(models(&admin.core, with_prices).await?);
-            admin.marketplace.keep(with_prices, price_lists, made.clone());
-            made
-        }
+        cache_hit: origin == Origin::Hit,
     };
     Ok(http::json(StatusCode::OK, &json!({ "models": *models, "meta": meta })))
 }

@@ -2,7 +2,8 @@
 
 pub mod candidates;
 pub mod checks;
-pub mod list_cache;
+pub mod list_key;
+pub mod listed_model;
 pub mod marketplace;
 pub mod offers;
 pub mod schema;

@@ -11,9 +11,8 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::cache;
-use super::cache::StatsQuery;
 use super::cached::hit_ratio;
+use super::kept;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::number;
@@ -45,18 +44,20 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let refresh = request.query.is_on("refresh");
     let (mut shown, mut headers) = (Map::new(), Vec::new());
     if view != "insights" {
-        let query = StatsQuery { key: "summary".to_owned(), ttl: SUMMARY_TTL, refresh };
-        let (summary, state) = cache::get(&admin.stats, &admin.core, query, summary).await?;
+        let load = summary(admin.core.clone());
+        let (summary, origin) =
+            kept::get(&admin.stats, &admin.core, "summary", SUMMARY_TTL, refresh, load).await?;
         shown.extend(summary.as_object().cloned().unwrap_or_default());
-        headers.push((SUMMARY_CACHE, state));
+        headers.push((SUMMARY_CACHE, origin.as_str()));
     }
     if view != "summary" {
-        let query = StatsQuery { key: "insights".to_owned(), ttl: INSIGHTS_TTL, refresh };
-        let (insights, state) = cache::get(&admin.stats, &admin.core, query, insights).await?;
+        let load = insights(admin.core.clone());
+        let (insights, origin) =
+            kept::get(&admin.stats, &admin.core, "insights", INSIGHTS_TTL, refresh, load).await?;
         let summary_made = shown.get("generatedAt").cloned();
         shown.extend(insights.as_object().cloned().unwrap_or_default());
         shown.extend(summary_made.map(|made| ("generatedAt".to_owned(), made)));
-        headers.push((INSIGHTS_CACHE, state));
+        headers.push((INSIGHTS_CACHE, origin.as_str()));
     }
     let mut response = http::json(StatusCode::OK, &shown);
     for (name, state) in headers {

@@ -9,9 +9,8 @@ use jiff::ToSpan;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cache;
-use super::cache::StatsQuery;
 use super::cached::CacheUse;
+use super::kept;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
@@ -68,9 +67,9 @@ struct SpentOnModel<'a> {
 pub async fn distribution(admin: Arc<Admin>, request: Request) -> Result<Response> {
     // `days` is checked for compatibility, but has no effect.
     days_of(&request.query)?;
-    let query =
-        StatsQuery { key: "site-distribution".to_owned(), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = cache::get(&admin.stats, &admin.core, query, load_distribution).await?;
+    let refresh = request.query.is_on("refresh");
+    let load = load_distribution(admin.core.clone());
+    let (found, _) = kept::get(&admin.stats, &admin.core, "site-distribution", TTL, refresh, load).await?;
     Ok(http::json(StatusCode::OK, &json!({ "distribution": *found })))
 }
 
@@ -108,10 +107,10 @@ pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
         let found = load_trend(admin.core.clone(), days, Some(model)).await?;
         return Ok(http::json(StatusCode::OK, &json!({ "trend": found })));
     }
-    let query =
-        StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
+    let refresh = request.query.is_on("refresh");
+    let load = load_trend(admin.core.clone(), days, None);
     let (found, _) =
-        cache::get(&admin.stats, &admin.core, query, move |core| load_trend(core, days, None)).await?;
+        kept::get(&admin.stats, &admin.core, format!("site-trend:{days}"), TTL, refresh, load).await?;
     Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
 }
 

@@ -30,9 +30,6 @@ const ID_INTERVAL: Duration = Duration::from_secs(3600);
 /// The interval at which accounts that check in at an interval are looked for.
 const CHECKIN_LOOK: Duration = Duration::from_secs(60);
 
-/// The job that every instance does for itself: the cooldowns that it ends are known to that instance only.
-const RECOVERY: &str = "recovery of channels";
-
 /// Starts all jobs of the service.
 pub fn start(jobs: &Arc<Jobs>) -> Scheduler {
     let clock = Clock::of_machine(
@@ -70,7 +67,7 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         planned(jobs, "backup", backups::local::plan, backups::local::make),
         planned(jobs, "backup by WebDAV", backups::remote::plan, backups::remote::sync),
         planned(jobs, "model probe", plan_of_probes, probe_models),
-        planned(jobs, RECOVERY, plan_of_recovery, probe::recovery::sweep),
+        planned_here(jobs, "recovery of channels", plan_of_recovery, probe::recovery::sweep),
         job(jobs, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
         shared(jobs, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         shared(jobs, "sums of the proxy log", When::AtStartAndEvery(LOG_SUMS_INTERVAL), sum_up_proxy_logs),
@@ -144,7 +141,6 @@ where
             let pass = run(jobs.clone());
             match scheduled {
                 Some(time) => leadership::run_scheduled(&jobs.core, name, time, pass).await,
-                None if name == RECOVERY => pass.await,
                 // An interval has no times that could be claimed.
                 None => leadership::run_as_leader(&jobs.core, name, interval_of(&plan(&jobs)), pass).await,
             }
@@ -153,6 +149,21 @@ where
     };
     let when = When::Planned(Box::new(move || plan(&planned)));
     Job { name, when, run: Box::new(run) }
+}
+
+/// Builds a job whose times an operator may change, and which each instance does for itself: what it changes is known to
+/// that instance only.
+fn planned_here<F>(
+    jobs: &Arc<Jobs>,
+    name: &'static str,
+    plan: fn(&Jobs) -> Plan,
+    run: fn(Arc<Jobs>) -> F,
+) -> Job
+where
+    F: Future<Output = Pass> + Send + 'static,
+{
+    let planned = jobs.clone();
+    Job { when: When::Planned(Box::new(move || plan(&planned))), ..job(jobs, name, When::AtStart, run) }
 }
 
 fn interval_of(plan: &Plan) -> Duration {

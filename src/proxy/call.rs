@@ -138,7 +138,7 @@ impl Call {
         body: Bytes,
     ) -> Result<Box<Self>, (ErrorShape, EnvelopeError)> {
         let CallKind { dialect, operation, .. } = head.kind;
-        let (envelope, body, version) = read_envelope(&mut head, body)?;
+        let ReadRequest { envelope, body, version } = ReadRequest::of(&mut head, body)?;
         let mut query = forwarded_query(head.query);
         let presented = presented(&head.headers, head.query);
         if operation == Operation::CountTokens && dialect == Dialect::Messages {
@@ -241,37 +241,44 @@ impl UsageWanted {
     }
 }
 
-/// Reads the envelope of a request, with the version that its path names; a form's body is put in order.
-fn read_envelope(
-    head: &mut Head<'_>,
+/// A request as far as routing must know it.
+struct ReadRequest {
+    envelope: Envelope,
+    /// The body; that of a form is put in order.
     body: Bytes,
-) -> Result<(Envelope, Bytes, Option<Box<str>>), (ErrorShape, EnvelopeError)> {
-    let CallKind { dialect, operation, .. } = head.kind;
-    let read = match operation {
-        _ if operation.is_form() => form_body::read(dialect, &head.headers, body),
-        Operation::Moderate => {
-            envelope::skim_or(dialect, operation.default_model(), &body).map(|envelope| (envelope, body))
+    /// The API version in the path.
+    version: Option<Box<str>>,
+}
+
+impl ReadRequest {
+    fn of(head: &mut Head<'_>, body: Bytes) -> Result<Self, (ErrorShape, EnvelopeError)> {
+        let CallKind { dialect, operation, .. } = head.kind;
+        let read = match operation {
+            _ if operation.is_form() => form_body::read(dialect, &head.headers, body),
+            Operation::Moderate => {
+                envelope::skim_or(dialect, operation.default_model(), &body).map(|envelope| (envelope, body))
+            }
+            _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
+        };
+        let (mut envelope, body) =
+            read.map_err(|error| (ErrorShape::of(&head.headers, Some(dialect), head.id), error))?;
+        match operation {
+            Operation::Speak => envelope.stream = streams_speech(&body),
+            // The answer is one object, whatever the request says.
+            Operation::CreateVideo
+            | Operation::CountTokens
+            | Operation::Rerank
+            | Operation::RerankV2
+            | Operation::Moderate => envelope.stream = false,
+            _ => {}
         }
-        _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
-    };
-    let (mut envelope, body) =
-        read.map_err(|error| (ErrorShape::of(&head.headers, Some(dialect), head.id), error))?;
-    match operation {
-        Operation::Speak => envelope.stream = streams_speech(&body),
-        // The answer is one object, whatever the request says.
-        Operation::CreateVideo
-        | Operation::CountTokens
-        | Operation::Rerank
-        | Operation::RerankV2
-        | Operation::Moderate => envelope.stream = false,
-        _ => {}
+        let version = head.kind.of_path.take().and_then(|path| {
+            envelope.model = path.model;
+            envelope.stream = path.stream;
+            path.version
+        });
+        Ok(Self { envelope, body, version })
     }
-    let version = head.kind.of_path.take().and_then(|path| {
-        envelope.model = path.model;
-        envelope.stream = path.stream;
-        path.version
-    });
-    Ok((envelope, body, version))
 }
 
 /// Whether speech is asked for as events; plain audio bytes come piece by piece, too.

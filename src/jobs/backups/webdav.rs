@@ -15,15 +15,17 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{Method, StatusCode};
 use serde::de::IgnoredAny;
 use tokio::task::block_in_place;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backup;
 use crate::mask::Mask;
 use crate::routing::BaseUrl;
 use crate::upstream::{Client, Request, RequestBody};
 
-/// The time limit for one request, including its answer.
+/// The time limit for a request, and then for its answer, without the time that their files take at [`SLOWEST`].
 const LIMIT: Duration = Duration::from_secs(15);
+/// The slowest connection on which files are sent and read, in bytes a second: one megabit.
+const SLOWEST: u64 = 128 * 1024;
 /// The longest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 30;
 /// The longest file that is written, in bytes: it is in memory while it is sent.
@@ -236,11 +238,7 @@ impl<'a> RemoteFile<'a> {
 
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answered, String> {
         let name = method.clone();
-        let asked = timeout(LIMIT, Box::pin(self.exchange(method, path, body))).await;
-        asked.unwrap_or_else(|_| Err(format!("no answer to {name} within {} s", LIMIT.as_secs())))
-    }
-
-    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Answered, String> {
+        let limit = limit_of(body.len() as u64);
         let target: PathAndQuery =
             format!("{path}{}", self.query).parse().map_err(|_| "the address cannot be used")?;
         let has_body = method == Method::PUT;
@@ -252,13 +250,17 @@ impl<'a> RemoteFile<'a> {
             request.headers.set(AUTHORIZATION, authorization.clone());
         }
         let origin = Arc::clone(&self.base.origin);
-        let answer =
-            self.client.send_boxed(&origin, Box::new(request)).await.map_err(|error| error.to_string())?;
+        let answer = timeout(limit, self.client.send_boxed(&origin, Box::new(request))).await;
+        let answer = answer
+            .map_err(|_| format!("no answer to {name} within {} s", limit.as_secs()))?
+            .map_err(|error| error.to_string())?;
         let disk = |error: std::io::Error| format!("the disk: {error}");
         let mut file = backup::scratch_file(self.dir).map_err(disk)?;
-        let (mut body, mut length) = (answer.body, 0);
-        while let Some(piece) = body.data().await {
-            let piece = piece.map_err(|error| error.to_string())?;
+        let (mut body, mut length, began) = (answer.body, 0, Instant::now());
+        loop {
+            let piece = timeout_at(began + limit_of(length), body.data()).await;
+            let piece = piece.map_err(|_| format!("the answer to {name} does not come to its end"))?;
+            let Some(piece) = piece.transpose().map_err(|error| error.to_string())? else { break };
             length += piece.len() as u64;
             if length > MAX_FILE {
                 return Err(format!("the answer is longer than {} MiB", MAX_FILE >> 20));
@@ -268,6 +270,10 @@ impl<'a> RemoteFile<'a> {
         file.rewind().map_err(disk)?;
         Ok(Answered { status: answer.head.status, body: file, length })
     }
+}
+
+fn limit_of(length: u64) -> Duration {
+    LIMIT + Duration::from_secs(length / SLOWEST)
 }
 
 /// Returns the collection that contains a path; `None` at the top.

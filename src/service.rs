@@ -217,7 +217,7 @@ impl Service {
             memory,
             internal: None,
         });
-        let Endpoint { method, path, access, surface } = route.endpoint();
+        let Endpoint { path, access, surface, is_change, .. } = route.endpoint();
         let caller = Caller { peer, client: client_ip, headers: &request.headers };
         if *access == Access::Admin
             && let Some(response) = self.refuse_admin(&caller)
@@ -228,8 +228,7 @@ impl Service {
             FaceRoute::Proxy(route) => route.answer(self.proxy.clone(), request),
             FaceRoute::Admin(route) => route.answer(self.admin.clone(), request),
         };
-        let is_change = *access == Access::Admin && method != Method::GET;
-        (*surface, Routed::To { path, answer, is_change })
+        (*surface, Routed::To { path, answer, is_change: *is_change })
     }
 
     /// Returns the route of a method and a path, with the parameters in the path; otherwise the response to send.

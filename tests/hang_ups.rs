@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Caller, Gateway, Request, eventually};
+use crate::support::{Caller, Gateway, Reply, Request, eventually};
 
 const ROUNDS: u64 = 40;
 
@@ -26,4 +26,19 @@ fn a_setting_that_was_stored_is_in_force() {
             (shown == stored.unwrap_or_else(|| "300".to_owned())).then_some(())
         });
     }
+}
+
+#[test]
+fn a_try_in_the_playground_ends_with_its_operator() {
+    let (gateway, upstream) = Gateway::serving(&["model-tried"]);
+    upstream.answer("/v1/chat/completions", Reply::stall());
+    let messages = json!([{ "role": "user", "content": "x" }]);
+    let body = json!({ "model": "model-tried", "messages": messages });
+    let asked = json!({ "path": "/v1/chat/completions", "jsonBody": body });
+    let admin = gateway.admin();
+    let mut connection = admin.connect();
+    connection.write(&admin.bytes(Request::new("POST", "/api/test/proxy").json(&asked))).expect("it is sent");
+    let request = eventually("the upstream is asked", || upstream.asked_for("/v1/chat/completions").pop());
+    drop(connection);
+    eventually("the upstream's work is not paid for any more", || request.hung_up().then_some(()));
 }

@@ -26,9 +26,9 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::PUT, "/api/settings/runtime", settings::runtime::put),
         admin(Method::GET, "/api/settings/database/runtime", settings::database::get),
         admin(Method::PUT, "/api/settings/database/runtime", settings::database::put),
-        admin(Method::POST, "/api/settings/database/test-connection", settings::database::test),
+        query("/api/settings/database/test-connection", settings::database::test),
         admin(Method::POST, "/api/settings/database/migrate", settings::database::migrate),
-        admin(Method::POST, "/api/settings/system-proxy/test", settings::system_proxy::test),
+        query("/api/settings/system-proxy/test", settings::system_proxy::test),
         action("/api/settings/notify/test", settings::notifications::send_test),
         admin(Method::GET, "/api/settings/brand-list", settings::runtime::brand_list),
         admin(Method::GET, "/api/settings/backup/export", backup::handlers::export),
@@ -40,7 +40,7 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::GET, "/api/sites", sites::handlers::list),
         admin(Method::POST, "/api/sites", sites::handlers::create),
         admin(Method::GET, "/api/sites/presets", sites::handlers::list_presets),
-        admin(Method::POST, "/api/sites/detect", sites::handlers::detect_platform),
+        query("/api/sites/detect", sites::handlers::detect_platform),
         admin(Method::POST, "/api/sites/batch", sites::batch::batch),
         admin(Method::PUT, "/api/sites/{id}", sites::handlers::update),
         removal("/api/sites/{id}", sites::handlers::delete),
@@ -51,7 +51,7 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::GET, "/api/sites/{id}/probe-stream", sites::probes::stream),
         admin(Method::GET, "/api/accounts", accounts::handlers::list),
         admin(Method::POST, "/api/accounts", accounts::create::create),
-        admin(Method::POST, "/api/accounts/verify-token", accounts::verify::verify_token),
+        query("/api/accounts/verify-token", accounts::verify::verify_token),
         admin(Method::POST, "/api/accounts/login", accounts::login::login),
         admin(Method::POST, "/api/accounts/batch", accounts::handlers::batch),
         admin(Method::POST, "/api/accounts/health/refresh", accounts::checks::refresh),
@@ -84,9 +84,9 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::GET, "/api/routes/lite", routes::handlers::lite),
         admin(Method::POST, "/api/routes/rebuild", routes::handlers::rebuild),
         admin(Method::GET, "/api/routes/decision", decisions::handlers::get),
-        admin(Method::POST, "/api/routes/decision/batch", decisions::handlers::batch),
-        admin(Method::POST, "/api/routes/decision/by-route/batch", decisions::handlers::by_route),
-        admin(Method::POST, "/api/routes/decision/route-wide/batch", decisions::handlers::route_wide),
+        query("/api/routes/decision/batch", decisions::handlers::batch),
+        query("/api/routes/decision/by-route/batch", decisions::handlers::by_route),
+        query("/api/routes/decision/route-wide/batch", decisions::handlers::route_wide),
         action("/api/routes/decision/refresh", decisions::handlers::refresh),
         admin(Method::POST, "/api/routes", routes::handlers::create),
         admin(Method::POST, "/api/routes/batch", routes::handlers::batch),
@@ -145,19 +145,19 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::POST, "/api/update-center/deploy", update_center::deploy),
         admin(Method::POST, "/api/update-center/rollback", update_center::rollback),
         admin(Method::GET, "/api/update-center/tasks/{id}/stream", update_center::stream),
-        admin(Method::POST, "/api/search", search::search),
+        query("/api/search", search::search),
         admin(Method::GET, "/api/events", events::list),
         removal("/api/events", events::clear),
         admin(Method::GET, "/api/events/count", events::count),
         action("/api/events/read-all", events::mark_all_read),
         action("/api/events/{id}/read", events::mark_read),
-        admin(Method::POST, "/api/test/proxy", playground::handlers::proxy),
-        admin(Method::POST, "/api/test/proxy/stream", playground::handlers::proxy_stream),
+        query("/api/test/proxy", playground::handlers::proxy),
+        query("/api/test/proxy/stream", playground::handlers::proxy_stream),
         admin(Method::POST, "/api/test/proxy/jobs", playground::handlers::start_proxy_job),
         admin(Method::GET, "/api/test/proxy/jobs/{id}", playground::handlers::job),
         removal("/api/test/proxy/jobs/{id}", playground::handlers::cancel_job),
-        admin(Method::POST, "/api/test/chat", playground::handlers::chat),
-        admin(Method::POST, "/api/test/chat/stream", playground::handlers::chat_stream),
+        query("/api/test/chat", playground::handlers::chat),
+        query("/api/test/chat/stream", playground::handlers::chat_stream),
         admin(Method::POST, "/api/test/chat/jobs", playground::handlers::start_chat_job),
         admin(Method::GET, "/api/test/chat/jobs/{id}", playground::handlers::job),
         removal("/api/test/chat/jobs/{id}", playground::handlers::cancel_job),
@@ -186,6 +186,15 @@ where
         }
         answered(Box::pin(handler(admin, request)))
     })
+}
+
+/// Builds a POST route that changes nothing.
+fn query<H, F>(path: &'static str, handler: H) -> Route<Admin>
+where
+    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    admin(Method::POST, path, handler).only_asks()
 }
 
 /// Builds a POST route that takes no input.

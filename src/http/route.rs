@@ -35,6 +35,8 @@ pub struct Endpoint {
     pub path: &'static str,
     pub access: Access,
     pub surface: Surface,
+    /// Whether it is completed even if its client hangs up: a committed change must take effect.
+    pub is_change: bool,
 }
 
 /// An endpoint and its handler.
@@ -50,7 +52,14 @@ impl<S> Route<S> {
         F: Future<Output = Response> + Send + 'static,
     {
         let handler: Handler<S> = Box::new(move |state, request| Box::pin(handler(state, request)));
-        Self { endpoint: Endpoint { method, path, access, surface }, handler }
+        let is_change = access == Access::Admin && method != Method::GET;
+        Self { endpoint: Endpoint { method, path, access, surface, is_change }, handler }
+    }
+
+    /// Makes it a route that changes nothing, whatever its method: it ends when its client hangs up.
+    pub fn only_asks(mut self) -> Self {
+        self.endpoint.is_change = false;
+        self
     }
 
     pub fn endpoint(&self) -> &Endpoint {

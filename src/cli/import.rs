@@ -87,24 +87,14 @@ pub fn open(
         let passphrase = match (given.as_deref(), config.backups.passphrase.as_deref()) {
             (Some(given), _) => Passphrase::Given(given),
             (None, Some(own)) => Passphrase::Configured(own),
-            (None, None) if is_sealed => {
-                let message = "the backup is sealed: give its passphrase with --passphrase-file FILE (- for standard input), or in BACKUP_PASSPHRASE";
-                return Err(Failure::new(USAGE, format!("{shown}: {message}")));
-            }
+            (None, None) if is_sealed => return Err(Failure::new(USAGE, format!("{shown}: {SEALED}"))),
             (None, None) => Passphrase::Missing,
         };
         let metered = progress.metered("Reading", length, &mut file);
         let document = sealed::open(metered, passphrase).and_then(|text| Document::read(text, scratch));
-        let is_ours = |document: &Document| {
-            document.value(&["format"]).is_some_and(|format| format == "switchyard")
-                || document.has(&["checksum"])
-        };
-        match document {
-            Ok(document) if is_sealed || is_ours(&document) => {
-                return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
-            }
-            Ok(_) => {}
-            Err(error) => return Err(unread(error)),
+        let document = document.map_err(unread)?;
+        if is_sealed || is_ours(&document) {
+            return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
         }
         file.rewind().map_err(failed)?;
     } else {
@@ -124,6 +114,14 @@ pub fn open(
     let text = taken_over.document.to_string();
     let document = Document::read(text.as_bytes(), scratch).map_err(unread)?;
     Ok(Opened { document, name: taken_over.kind.name(), taken_over: Some(taken_over) })
+}
+
+const SEALED: &str = "the backup is sealed: give its passphrase with --passphrase-file FILE (- for standard input), or in \
+                      BACKUP_PASSPHRASE";
+
+/// Whether a document in JSON is a backup of ours.
+fn is_ours(document: &Document) -> bool {
+    document.value(&["format"]).is_some_and(|format| format == "switchyard") || document.has(&["checksum"])
 }
 
 /// Copies standard input into a file without a name.

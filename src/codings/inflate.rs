@@ -71,77 +71,108 @@ impl Inflate {
         ended: bool,
     ) -> Result<(), CodingError> {
         while sink.len() < PIECE {
-            match self.part {
-                Part::Header => {
-                    let length = match self.wrapper {
-                        Wrapper::Gzip => gzip_header_length(input),
-                        Wrapper::Zlib => (input.len() >= 2).then_some(2),
-                        Wrapper::Raw => Some(0),
-                    };
-                    match length {
-                        Some(length) => input.advance(length),
-                        None if ended => return Err(self.cut_short()),
-                        None if input.len() > MAX_HEADER => return Err(CodingError::Malformed("gzip")),
-                        None => return Ok(()),
-                    }
-                    self.part = Part::Start;
-                }
-                Part::Start if self.wrapper == Wrapper::Gzip && input.len() < NOTHING.len() && !ended => {
-                    return Ok(());
-                }
-                Part::Start if self.wrapper == Wrapper::Gzip && input.starts_with(&NOTHING) => {
-                    input.advance(NOTHING.len());
-                    self.part = Part::Trailer;
-                }
-                Part::Start => {
-                    if self.members > 0 {
-                        self.engine.reset(false);
-                    }
-                    self.members += 1;
-                    if self.members > MAX_MEMBERS {
-                        return Err(CodingError::Malformed(self.name()));
-                    }
-                    self.part = Part::Data;
-                }
-                Part::Data => {
-                    let engine = &mut self.engine;
-                    let (read_before, written_before) = (engine.total_in(), engine.total_out());
-                    let status = into_room(sink, |room| {
-                        let status = engine.decompress(input, room, FlushDecompress::None);
-                        ((engine.total_out() - written_before) as usize, status)
-                    });
-                    let read = (engine.total_in() - read_before) as usize;
-                    let moved = read > 0 || engine.total_out() > written_before;
-                    input.advance(read);
-                    match status {
-                        Ok(Status::StreamEnd) => self.part = Part::Trailer,
-                        Ok(_) if moved => {}
-                        Ok(_) if ended => return Err(self.cut_short()),
-                        Ok(_) => return Ok(()),
-                        Err(_) => return Err(CodingError::Malformed(self.name())),
-                    }
-                }
-                Part::Trailer => {
-                    let length = match self.wrapper {
-                        Wrapper::Gzip => 8,
-                        Wrapper::Zlib => 4,
-                        Wrapper::Raw => 0,
-                    };
-                    if input.len() < length && !ended {
-                        return Ok(());
-                    }
-                    input.advance(length.min(input.len()));
-                    self.part = Part::After;
-                }
-                Part::After if self.wrapper == Wrapper::Gzip && input.starts_with(&[0x1f, 0x8b]) => {
-                    self.part = Part::Header; // one more member (RFC 1952, 2.2)
-                }
-                Part::After if self.wrapper == Wrapper::Gzip && input.len() < 2 && !ended => return Ok(()),
-                Part::After => self.part = Part::Done,
-                Part::Done => return Ok(()),
+            let goes_on = match self.part {
+                Part::Header => self.pass_header(input, ended)?,
+                Part::Start => self.start_member(input, ended)?,
+                Part::Data => self.inflate(input, sink, ended)?,
+                Part::Trailer => self.pass_trailer(input, ended),
+                Part::After => self.look_for_another_member(input, ended),
+                Part::Done => false,
+            };
+            if !goes_on {
+                break;
             }
         }
         Ok(())
+    }
+
+    // Each of these does a part, and returns whether the next one can be done: it cannot while input is missing.
+
+    fn pass_header(&mut self, input: &mut BytesMut, ended: bool) -> Result<bool, CodingError> {
+        let length = match self.wrapper {
+            Wrapper::Gzip => gzip_header_length(input),
+            Wrapper::Zlib => (input.len() >= 2).then_some(2),
+            Wrapper::Raw => Some(0),
+        };
+        match length {
+            Some(length) => input.advance(length),
+            None if ended => return Err(self.cut_short()),
+            None if input.len() > MAX_HEADER => return Err(CodingError::Malformed("gzip")),
+            None => return Ok(false),
+        }
+        self.part = Part::Start;
+        Ok(true)
+    }
+
+    fn start_member(&mut self, input: &mut BytesMut, ended: bool) -> Result<bool, CodingError> {
+        if self.wrapper == Wrapper::Gzip {
+            if input.len() < NOTHING.len() && !ended {
+                return Ok(false);
+            }
+            if input.starts_with(&NOTHING) {
+                input.advance(NOTHING.len());
+                self.part = Part::Trailer;
+                return Ok(true);
+            }
+        }
+        if self.members > 0 {
+            self.engine.reset(false);
+        }
+        self.members += 1;
+        if self.members > MAX_MEMBERS {
+            return Err(CodingError::Malformed(self.name()));
+        }
+        self.part = Part::Data;
+        Ok(true)
+    }
+
+    fn inflate(
+        &mut self,
+        input: &mut BytesMut,
+        sink: &mut BytesMut,
+        ended: bool,
+    ) -> Result<bool, CodingError> {
+        let engine = &mut self.engine;
+        let (read_before, written_before) = (engine.total_in(), engine.total_out());
+        let status = into_room(sink, |room| {
+            let status = engine.decompress(input, room, FlushDecompress::None);
+            ((engine.total_out() - written_before) as usize, status)
+        });
+        let read = (engine.total_in() - read_before) as usize;
+        let has_moved = read > 0 || engine.total_out() > written_before;
+        input.advance(read);
+        match status {
+            Ok(Status::StreamEnd) => self.part = Part::Trailer,
+            Ok(_) if has_moved => {}
+            Ok(_) if ended => return Err(self.cut_short()),
+            Ok(_) => return Ok(false),
+            Err(_) => return Err(CodingError::Malformed(self.name())),
+        }
+        Ok(true)
+    }
+
+    fn pass_trailer(&mut self, input: &mut BytesMut, ended: bool) -> bool {
+        let length = match self.wrapper {
+            Wrapper::Gzip => 8,
+            Wrapper::Zlib => 4,
+            Wrapper::Raw => 0,
+        };
+        if input.len() < length && !ended {
+            return false;
+        }
+        input.advance(length.min(input.len()));
+        self.part = Part::After;
+        true
+    }
+
+    /// A gzip file may have several members (RFC 1952, 2.2).
+    fn look_for_another_member(&mut self, input: &BytesMut, ended: bool) -> bool {
+        if self.wrapper == Wrapper::Gzip && input.len() < 2 && !ended {
+            return false;
+        }
+        let has_another = self.wrapper == Wrapper::Gzip && input.starts_with(&[0x1f, 0x8b]);
+        self.part = if has_another { Part::Header } else { Part::Done };
+        true
     }
 
     fn cut_short(&self) -> CodingError {

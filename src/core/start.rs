@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arc_swap::ArcSwap;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::{Mutex, watch};
 
 use super::presence::{self, Presence};
@@ -36,31 +37,40 @@ pub struct StartError {
     pub exit_code: u8,
 }
 
+/// Reads the further certificate authorities that are trusted.
+fn extra_roots(config: &Config) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    let Some(path) = &config.extra_roots_file else { return Ok(Vec::new()) };
+    let read = std::fs::read(path).map_err(|error| error.to_string()).and_then(|pem| roots_from_pem(&pem));
+    read.map_err(|error| {
+        let message = format!("SSL_CERT_FILE: {}: {error}", path.display());
+        StartError { message, exit_code: 78 }
+    })
+}
+
+/// Where a server keeps the data, joins the other instances that use it.
+async fn join_others(store: &Store, config: &Config, instance: &str) -> store::Result<Option<Presence>> {
+    if !store.database().is_shared() {
+        return Ok(None);
+    }
+    presence::release_dead_processes(store, &config.data_dir).await?;
+    let presence = Presence::of(&config.data_dir, instance);
+    // Changes that arrive after this are read again later.
+    let versions = store.database().versions();
+    let there = instance_changes::look(store).await?;
+    there.into_iter().for_each(|version| versions.taken_over(version));
+    Ok(presence)
+}
+
 impl Core {
     /// Opens the store and builds everything on it.
     pub async fn start(config: impl Into<Arc<Config>>) -> Result<Arc<Self>, StartError> {
         let config = config.into();
-        let fail = |message: String| StartError { message, exit_code: 1 };
-        let unconfigured = |message: String| StartError { message, exit_code: 78 };
-        let extra_roots = match &config.extra_roots_file {
-            None => Vec::new(),
-            Some(path) => std::fs::read(path)
-                .map_err(|error| error.to_string())
-                .and_then(|pem| roots_from_pem(&pem))
-                .map_err(|error| unconfigured(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
-        };
+        let extra_roots = extra_roots(&config)?;
         let OpenedStore { store, bootstrap, database } = open_store(&config).await?;
-        let unreadable = |error: store::Error| fail(format!("reading the store: {error}"));
+        let unreadable =
+            |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };
         let instance = crate::uuid::v4();
-        let mut presence = None;
-        if store.database().is_shared() {
-            presence::release_dead_processes(&store, &config.data_dir).await.map_err(unreadable)?;
-            presence = Presence::of(&config.data_dir, &instance);
-            // Changes that arrive after this are read again later.
-            let versions = store.database().versions();
-            let there = instance_changes::look(&store).await.map_err(unreadable)?;
-            there.into_iter().for_each(|version| versions.taken_over(version));
-        }
+        let presence = join_others(&store, &config, &instance).await.map_err(unreadable)?;
         let settings = load_settings(&config, &store).await.map_err(unreadable)?;
         let live = LiveTable::default();
         let saved_health = store::settings::get(&store, saved::SETTING).await.map_err(unreadable)?;

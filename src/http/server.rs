@@ -110,17 +110,11 @@ where
     let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
     let heads = Arc::new(UnfinishedHeads::default());
     let mut connections = tokio::task::JoinSet::new();
-    let (mut full, mut refused) = (ThrottledWarning::default(), ThrottledWarning::default());
+    let mut warnings = AcceptWarnings::default();
     loop {
         reap(&mut connections);
         if slots.available_permits() == 0 {
-            full.warn(|| {
-                let most = options.max_connections;
-                format!(
-                    "{most} client connections are open, the most that are allowed: new ones wait \
-                     (MAX_CONNECTIONS)"
-                )
-            });
+            warnings.full(options.max_connections);
         }
         let permit = tokio::select! {
             biased;
@@ -134,12 +128,7 @@ where
             accepted = listener.borrow().accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    let advice = if open_files::are_used_up(&error) {
-                        "; raise the limit of open files (ulimit -n, LimitNOFILE) or lower MAX_CONNECTIONS"
-                    } else {
-                        ""
-                    };
-                    refused.warn(|| format!("a connection could not be accepted: {error}{advice}"));
+                    warnings.refused(&error);
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
@@ -164,6 +153,32 @@ where
     before_cut();
     connections.shutdown().await;
     left
+}
+
+/// What is told of connections that are not accepted, from time to time.
+#[derive(Default)]
+struct AcceptWarnings {
+    full: ThrottledWarning,
+    refused: ThrottledWarning,
+}
+
+impl AcceptWarnings {
+    fn full(&mut self, most: usize) {
+        self.full.warn(|| {
+            format!(
+                "{most} client connections are open, the most that are allowed: new ones wait (MAX_CONNECTIONS)"
+            )
+        });
+    }
+
+    fn refused(&mut self, error: &io::Error) {
+        let advice = if open_files::are_used_up(error) {
+            "; raise the limit of open files (ulimit -n, LimitNOFILE) or lower MAX_CONNECTIONS"
+        } else {
+            ""
+        };
+        self.refused.warn(|| format!("a connection could not be accepted: {error}{advice}"));
+    }
 }
 
 /// Takes note of connections that have ended. What panics after the head of a response ends its connection.

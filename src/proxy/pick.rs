@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::core::Core;
 use crate::dialect::Dialect;
@@ -53,6 +54,7 @@ async fn pick_free(
     tried: &[ChannelOrMember],
     bound: Option<ChannelOrMember>,
 ) -> Option<Picked> {
+    let mut began = None;
     for _ in 0..FREE_SLOT_TRIES {
         let (chosen, some_are_full) = choose_free(proxy, call, tried, bound);
         let mut choice = match chosen {
@@ -66,7 +68,7 @@ async fn pick_free(
         };
         let mut session = Lease::default();
         if takes_session_lease(call, &choice.channel) {
-            match session_lease(proxy, &choice.channel).await {
+            match session_lease(proxy, &choice.channel, &mut began).await {
                 Ok(lease) => session = lease,
                 Err(_) => return Some(Picked::Busy(choice)),
             }
@@ -98,7 +100,7 @@ async fn pick_in_queue(
     };
     let mut session = Lease::default();
     if takes_session_lease(call, &choice.channel) {
-        match session_lease(proxy, &choice.channel).await {
+        match session_lease(proxy, &choice.channel, &mut None).await {
             Ok(lease) => session = lease,
             Err(_) => return Picked::Busy(choice),
         }
@@ -164,10 +166,17 @@ fn takes_session_lease(call: &Call, channel: &Channel) -> bool {
     call.session.is_some() && channel.account.session_scoped
 }
 
-/// Takes a slot of the channel for the call's session.
-async fn session_lease(proxy: &Proxy, channel: &Channel) -> Result<Lease, SlotRefused> {
+/// Takes a slot of the channel for the call's session. `began` is when the search for a channel began to wait for one: all
+/// its waits together take no longer than the setting says.
+async fn session_lease(
+    proxy: &Proxy,
+    channel: &Channel,
+    began: &mut Option<Instant>,
+) -> Result<Lease, SlotRefused> {
     // The current rules: the call may have been tried elsewhere for a while.
-    let rules = proxy.core.settings.load().session_leases;
+    let mut rules = proxy.core.settings.load().session_leases;
+    let waited = began.get_or_insert_with(Instant::now).elapsed();
+    rules.lease.queue_wait = rules.lease.queue_wait.saturating_sub(waited);
     // Boxed, because waiting is rare.
     Box::pin(proxy.session_leases.lease(channel.key(), &rules)).await
 }

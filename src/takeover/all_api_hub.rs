@@ -172,61 +172,76 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
         return;
     };
     let platform = platform_of(text(row, "site_type").unwrap_or_default(), url);
-    let info = &row["account_info"];
-    let cookie = text(&row["cookieAuth"], "sessionCookie").or_else(|| text(row, "sessionCookie"));
-    let token = text(info, "access_token").or_else(|| text(row, "access_token"));
-    // Files of version 1 have no authType: whichever credential they have was used.
-    let (credential, is_key) = match row["authType"].as_str().unwrap_or("") {
-        "cookie" => (cookie, false),
-        "access_token" => (token, false),
-        "api_key" => (token, true),
-        "" => (token.or(cookie), false),
-        "none" => {
-            draft.leave(place, "an account without a credential");
-            return;
-        }
-        _ => {
-            draft.leave(place, "an unknown authType");
+    let credential = match Credential::of(row) {
+        Ok(credential) => credential,
+        Err(reason) => {
+            draft.leave(place, reason);
             return;
         }
     };
-    let Some(credential) = credential else {
-        draft.leave(place, "the credential that its authType names is missing");
-        return;
-    };
-    let origin = origin(url);
-    let Some(site) = draft.site(place, platform, &origin, name) else { return };
+    let Some(site) = draft.site(place, platform, &origin(url), name) else { return };
     let has_sessions = platform.profile().management.is_some();
-    let is_key = is_key || !has_sessions;
-    let user_name = text(info, "username").or_else(|| text(row, "username")).unwrap_or(name);
-    let mut config = Map::new();
-    config.insert("credentialMode".to_owned(), (if is_key { "apikey" } else { "session" }).into());
-    config.insert("source".to_owned(), "all-api-hub".into());
-    if let Some(id) = user_id(&info["id"]) {
-        config.insert("platformUserId".to_owned(), id.into());
+    let credential = Credential { is_key: credential.is_key || !has_sessions, ..credential };
+    let user_name = text(&row["account_info"], "username").or_else(|| text(row, "username")).unwrap_or(name);
+    let columns = columns(row, &credential, arranged);
+    let before = draft.accounts();
+    let Some(account) = draft.account(place, site, user_name, credential.text, columns) else { return };
+    if draft.accounts() == before {
+        draft.leave(place, "the file has this account twice; the first is kept");
+    } else if credential.is_key {
+        draft.default_token(account, credential.text);
     }
-    if let Some(refresh) = text(&row["sub2apiAuth"], "refreshToken") {
-        let expires = time::from_json(&row["sub2apiAuth"]["tokenExpiresAt"]);
-        config.insert("sub2apiAuth".to_owned(), json!({"refreshToken": refresh, "tokenExpiresAt": expires}));
+    if text(row, "notes").is_some() {
+        draft.leave(format!("{place}.notes"), "notes");
     }
+}
+
+/// The credential of an account.
+struct Credential<'d> {
+    text: &'d str,
+    /// Whether it is a key for models, not a login.
+    is_key: bool,
+}
+
+impl<'d> Credential<'d> {
+    /// Returns the credential that the account uses, or why it has none.
+    fn of(row: &'d Value) -> Result<Self, &'static str> {
+        let cookie = text(&row["cookieAuth"], "sessionCookie").or_else(|| text(row, "sessionCookie"));
+        let token = text(&row["account_info"], "access_token").or_else(|| text(row, "access_token"));
+        // Files of version 1 have no authType: whichever credential they have was used.
+        let (text, is_key) = match row["authType"].as_str().unwrap_or("") {
+            "cookie" => (cookie, false),
+            "access_token" => (token, false),
+            "api_key" => (token, true),
+            "" => (token.or(cookie), false),
+            "none" => return Err("an account without a credential"),
+            _ => return Err("an unknown authType"),
+        };
+        let text = text.ok_or("the credential that its authType names is missing")?;
+        Ok(Self { text, is_key })
+    }
+}
+
+/// Returns the columns of an account's row.
+fn columns(row: &Value, credential: &Credential, arranged: &Arranged) -> Value {
+    let info = &row["account_info"];
+    let Credential { text: credential, is_key } = *credential;
     let usd = |value: &Value| {
         let amount = value.as_f64().filter(|amount| amount.is_finite()).unwrap_or(0.0);
         if amount >= RAW_QUOTA { amount / QUOTA_PER_USD } else { amount }
     };
-    let is_off = row["disabled"] == true;
-    let checks_in = !is_key && row["checkIn"]["autoCheckInEnabled"] != false;
     let balance = row["manualBalanceUsd"].as_f64().or_else(|| text(row, "manualBalanceUsd")?.parse().ok());
     let balance = balance.filter(|balance| balance.is_finite()).unwrap_or_else(|| usd(&info["quota"]));
-    let id = row["id"].as_str().unwrap_or_default();
     let mut columns = json!({
         "accessToken": if is_key { "" } else { credential },
         "apiToken": is_key.then_some(credential),
         "balance": balance,
         "balanceUsed": usd(&info["today_quota_consumption"]),
-        "status": if is_off { "disabled" } else { "active" },
-        "checkinEnabled": checks_in,
-        "extraConfig": Value::Object(config).to_string(),
+        "status": if row["disabled"] == true { "disabled" } else { "active" },
+        "checkinEnabled": !is_key && row["checkIn"]["autoCheckInEnabled"] != false,
+        "extraConfig": Value::Object(extra_config(row, is_key)).to_string(),
     });
+    let id = row["id"].as_str().unwrap_or_default();
     if arranged.pinned.contains(id) {
         columns["isPinned"] = true.into();
     }
@@ -236,16 +251,21 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
     if let Some(made) = time::from_json(&row["created_at"]) {
         columns["createdAt"] = time::iso(made).into();
     }
-    let before = draft.accounts();
-    let Some(account) = draft.account(place, site, user_name, credential, columns) else { return };
-    if draft.accounts() == before {
-        draft.leave(place, "the file has this account twice; the first is kept");
-    } else if is_key {
-        draft.default_token(account, credential);
+    columns
+}
+
+fn extra_config(row: &Value, is_key: bool) -> Map<String, Value> {
+    let mut config = Map::new();
+    config.insert("credentialMode".to_owned(), (if is_key { "apikey" } else { "session" }).into());
+    config.insert("source".to_owned(), "all-api-hub".into());
+    if let Some(id) = user_id(&row["account_info"]["id"]) {
+        config.insert("platformUserId".to_owned(), id.into());
     }
-    if text(row, "notes").is_some() {
-        draft.leave(format!("{place}.notes"), "notes");
+    if let Some(refresh) = text(&row["sub2apiAuth"], "refreshToken") {
+        let expires = time::from_json(&row["sub2apiAuth"]["tokenExpiresAt"]);
+        config.insert("sub2apiAuth".to_owned(), json!({"refreshToken": refresh, "tokenExpiresAt": expires}));
     }
+    config
 }
 
 /// Lists the members of accounts that are not taken, each once with the number of accounts that have it.

@@ -127,24 +127,48 @@ fn take_entry(
         draft.leave(place, "it has no base-url");
         return;
     }
-    // Older files have lists of plain keys.
-    let mut keys: Vec<Key> = Vec::new();
-    let own_weight = entry["weight"].as_i64();
-    if let Some(key) = entry.as_str().or_else(|| text("api-key")) {
-        keys.push(Key { text: key, proxy: proxy(entry), weight: own_weight });
-    }
-    for key in entry["api-key-entries"].as_array().into_iter().flatten() {
-        let weight = key["weight"].as_i64().or(own_weight);
-        keys.push(Key { text: key["api-key"].as_str().unwrap_or_default(), proxy: proxy(key), weight });
-    }
-    let bare = entry["api-keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    keys.extend(bare.map(|key| Key { text: key, proxy: None, weight: own_weight }));
+    let keys = keys_of(entry);
     if keys.is_empty() {
         draft.leave(place, "it has no key");
         return;
     }
     let Some(site) = draft.site(place, platform, url, text("name").unwrap_or_default()) else { return };
     let name = text("name").unwrap_or(platform.id());
+    let accounts = take_keys(draft, place, site, name, &keys);
+    if entry["disabled"] == true {
+        for (account, _) in &accounts {
+            draft.set_account(*account, "status", "disabled".into());
+        }
+    }
+    take_models(draft, place, entry, &accounts, scheme);
+    leave_rest(draft, place, entry);
+}
+
+/// Returns the keys of an entry, in each of the forms that files have had.
+fn keys_of(entry: &Value) -> Vec<Key<'_>> {
+    let own_weight = entry["weight"].as_i64();
+    let own = entry["api-key"].as_str().map(str::trim).filter(|key| !key.is_empty());
+    // Older files have lists of plain keys.
+    let own = entry.as_str().or(own);
+    let mut keys: Vec<Key> =
+        own.map(|key| Key { text: key, proxy: proxy(entry), weight: own_weight }).into_iter().collect();
+    for key in entry["api-key-entries"].as_array().into_iter().flatten() {
+        let weight = key["weight"].as_i64().or(own_weight);
+        keys.push(Key { text: key["api-key"].as_str().unwrap_or_default(), proxy: proxy(key), weight });
+    }
+    let bare = entry["api-keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    keys.extend(bare.map(|key| Key { text: key, proxy: None, weight: own_weight }));
+    keys
+}
+
+/// Makes an account of each key, and returns the accounts with their weights.
+fn take_keys(
+    draft: &mut Draft,
+    place: &str,
+    site: RowId,
+    name: &str,
+    keys: &[Key],
+) -> Vec<(RowId, Option<i64>)> {
     let mut accounts: Vec<(RowId, Option<i64>)> = Vec::new();
     for (at, Key { text: key, proxy, weight }) in keys.iter().enumerate() {
         let place = format!("{place}, key {}", at + 1);
@@ -162,18 +186,23 @@ fn take_entry(
             draft.set_account(account, "extraConfig", extra.into());
         }
     }
-    let is_off = entry["disabled"] == true;
-    if is_off {
-        for (account, _) in &accounts {
-            draft.set_account(*account, "status", "disabled".into());
-        }
-    }
+    accounts
+}
+
+/// Makes a channel of each account for each model.
+fn take_models(
+    draft: &mut Draft,
+    place: &str,
+    entry: &Value,
+    accounts: &[(RowId, Option<i64>)],
+    scheme: Scheme,
+) {
     let priority = scheme.highest.saturating_sub(entry["priority"].as_i64().unwrap_or(0));
     for model in entry["models"].as_array().into_iter().flatten() {
         let name = model.as_str().or_else(|| model["name"].as_str()).unwrap_or_default();
         let alias = model["alias"].as_str().filter(|alias| !alias.trim().is_empty()).unwrap_or(name);
         let Some(route) = draft.route(place, alias) else { continue };
-        for (account, weight) in &accounts {
+        for (account, weight) in accounts {
             let (weight, enabled) = match weight.unwrap_or(USUAL_WEIGHT) {
                 _ if !scheme.is_weighted => (DEFAULT_WEIGHT, true),
                 weight => (weight.clamp(1, MAX_WEIGHT), weight > 0),
@@ -183,16 +212,18 @@ fn take_entry(
             draft.channel(place, channel);
         }
     }
+}
+
+/// Notes the members of an entry that are not taken.
+fn leave_rest(draft: &mut Draft, place: &str, entry: &Value) {
     let empty = [Value::Null, json!(""), json!([]), json!({}), json!(false)];
     for (member, value) in entry.as_object().into_iter().flatten() {
         if TAKEN.contains(&member.as_str()) || empty.contains(value) {
             continue;
         }
         let known = UNTAKEN.iter().find(|(known, _)| known == member);
-        draft.leave(
-            format!("{place}.{member}"),
-            known.map_or("a setting of that program", |(_, reason)| *reason),
-        );
+        let reason = known.map_or("a setting of that program", |(_, reason)| *reason);
+        draft.leave(format!("{place}.{member}"), reason);
     }
 }
 

@@ -24,64 +24,103 @@ enum Open {
     Map { members: Map<String, Value>, name: Option<String>, anchor: usize, size: usize },
 }
 
+/// A whole value, as its last event gives it.
+struct Whole {
+    value: Value,
+    /// The anchor that names it; 0 for none.
+    anchor: usize,
+    /// The size of the value, and that of what is new with it: a list's members are counted already.
+    size: usize,
+    added: usize,
+}
+
+/// A value of a document while it is read.
+#[derive(Default)]
+struct Tree {
+    open: Vec<Open>,
+    anchors: HashMap<usize, (Value, usize)>,
+    total: usize,
+}
+
 pub(super) fn read(text: &str) -> Result<Value, String> {
-    let mut open: Vec<Open> = Vec::new();
-    let mut anchors: HashMap<usize, (Value, usize)> = HashMap::new();
-    let mut total = 0_usize;
+    let mut tree = Tree::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| format!("it is not valid YAML: {error}"))?;
-        let line = span.start.line();
-        // The size of the whole value, and that of what is new with it: a list's members are counted already.
-        let (value, anchor, size, added) = match event {
+        if event == Event::DocumentEnd {
+            break;
+        }
+        let read = tree.take(event).and_then(|whole| match whole {
+            Some(whole) => tree.put(whole),
+            None => Ok(None),
+        });
+        if let Some(value) = read.map_err(|error| format!("line {}: {error}", span.start.line()))? {
+            return Ok(value);
+        }
+    }
+    Ok(Value::Null)
+}
+
+impl Tree {
+    /// Reads an event, and returns the value that is whole with it.
+    fn take(&mut self, event: Event<'_>) -> Result<Option<Whole>, String> {
+        Ok(Some(match event {
             Event::SequenceStart(anchor, _) => {
-                open.push(Open::List { items: Vec::new(), anchor, size: VALUE });
-                if open.len() > MAX_DEPTH {
-                    return Err(format!("line {line}: values are nested deeper than {MAX_DEPTH} levels"));
-                }
-                continue;
+                self.begin(Open::List { items: Vec::new(), anchor, size: VALUE })?;
+                return Ok(None);
             }
             Event::MappingStart(anchor, _) => {
-                open.push(Open::Map { members: Map::new(), name: None, anchor, size: VALUE });
-                if open.len() > MAX_DEPTH {
-                    return Err(format!("line {line}: values are nested deeper than {MAX_DEPTH} levels"));
-                }
-                continue;
+                self.begin(Open::Map { members: Map::new(), name: None, anchor, size: VALUE })?;
+                return Ok(None);
             }
-            Event::SequenceEnd | Event::MappingEnd => match open.pop() {
-                Some(Open::List { items, anchor, size }) => (Value::Array(items), anchor, size, VALUE),
-                Some(Open::Map { members, anchor, size, .. }) => {
-                    (Value::Object(merged(members)), anchor, size, VALUE)
-                }
-                None => return Err(format!("line {line}: an end without a start")),
-            },
+            Event::SequenceEnd | Event::MappingEnd => {
+                let (value, anchor, size) = match self.open.pop().ok_or("an end without a start")? {
+                    Open::List { items, anchor, size } => (Value::Array(items), anchor, size),
+                    Open::Map { members, anchor, size, .. } => (Value::Object(merged(members)), anchor, size),
+                };
+                Whole { value, anchor, size, added: VALUE }
+            }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain
                     || tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
                 let size = text.len() + VALUE;
                 let value = if is_text { Value::String(text.into_owned()) } else { plain(&text) };
-                (value, anchor, size, size)
+                Whole { value, anchor, size, added: size }
             }
             Event::Alias(anchor) => {
-                let named = anchors.get(&anchor);
-                let (value, size) =
-                    named.cloned().ok_or_else(|| format!("line {line}: an alias inside its own value"))?;
-                (value, 0, size, size)
+                let named = self.anchors.get(&anchor).cloned();
+                let (value, size) = named.ok_or("an alias inside its own value")?;
+                Whole { value, anchor: 0, size, added: size }
             }
-            Event::DocumentEnd => break,
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => continue,
-        };
-        total += added + if anchor == 0 { 0 } else { size };
-        if total > MAX_SIZE {
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => return Ok(None),
+        }))
+    }
+
+    fn begin(&mut self, open: Open) -> Result<(), String> {
+        self.open.push(open);
+        if self.open.len() > MAX_DEPTH {
+            return Err(format!("values are nested deeper than {MAX_DEPTH} levels"));
+        }
+        Ok(())
+    }
+
+    /// Puts a value into the list or mapping that is open; returns it if there is none.
+    fn put(&mut self, Whole { value, anchor, size, added }: Whole) -> Result<Option<Value>, String> {
+        self.total += added + if anchor == 0 { 0 } else { size };
+        if self.total > MAX_SIZE {
             return Err(format!(
-                "line {line}: its values take more than {} MiB, those that aliases stand for included",
+                "its values take more than {} MiB, those that aliases stand for included",
                 MAX_SIZE >> 20
             ));
         }
         if anchor != 0 {
-            anchors.insert(anchor, (value.clone(), size));
+            self.anchors.insert(anchor, (value.clone(), size));
         }
-        match open.last_mut() {
-            None => return Ok(value),
+        match self.open.last_mut() {
+            None => return Ok(Some(value)),
             Some(Open::List { items, size: whole, .. }) => {
                 *whole += size;
                 items.push(value);
@@ -89,18 +128,18 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
             Some(Open::Map { members, name, size: whole, .. }) => {
                 *whole += size;
                 match name.take() {
-                    None => *name = Some(member_name(value, line)?),
+                    None => *name = Some(member_name(value)?),
                     Some(name) => {
                         if members.contains_key(&name) {
-                            return Err(format!("line {line}: a name occurs twice in one mapping"));
+                            return Err("a name occurs twice in one mapping".to_owned());
                         }
                         members.insert(name, value);
                     }
                 }
             }
         }
+        Ok(None)
     }
-    Ok(Value::Null)
 }
 
 /// Returns the members together with those of the mappings that `<<` names, unless the mapping has its own
@@ -124,14 +163,12 @@ fn merged(mut members: Map<String, Value>) -> Map<String, Value> {
     members
 }
 
-fn member_name(value: Value, line: usize) -> Result<String, String> {
+fn member_name(value: Value) -> Result<String, String> {
     match value {
         Value::String(name) => Ok(name),
         Value::Null => Ok(String::new()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
-        Value::Array(_) | Value::Object(_) => {
-            Err(format!("line {line}: a list or mapping is used as a name"))
-        }
+        Value::Array(_) | Value::Object(_) => Err("a list or mapping is used as a name".to_owned()),
     }
 }
 

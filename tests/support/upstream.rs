@@ -226,8 +226,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 fn serve(stream: TcpStream, number: usize, shared: &Shared) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(asked) = read_request(&mut reader, number)? {
+        // The rule is taken first: who sees this request may count on it that the next one gets another rule.
+        let ruled = shared.take_rule(&asked);
         shared.asked.lock().expect("no panic there").push(asked.clone());
-        let reply = shared.reply_to(&asked);
+        let reply = ruled.unwrap_or_else(|| shared.reply_without_rule(&asked));
         if !play(&reply, reader.get_mut(), &asked)? {
             let _ = reader.get_ref().shutdown(Shutdown::Both);
             return Ok(());
@@ -237,21 +239,12 @@ fn serve(stream: TcpStream, number: usize, shared: &Shared) -> std::io::Result<(
 }
 
 impl Shared {
-    fn reply_to(&self, asked: &ReceivedRequest) -> Reply {
-        let body: Value = serde_json::from_slice(&asked.body).unwrap_or(Value::Null);
+    /// Returns the reply of the first rule for this request.
+    fn take_rule(&self, asked: &ReceivedRequest) -> Option<Reply> {
         let mut rules = self.rules.lock().expect("no panic there");
-        let fitting = rules.iter().position(|rule| {
-            rule.path == asked.path() && rule.model.as_deref().is_none_or(|model| body["model"] == model)
-        });
-        let Some(index) = fitting else {
-            drop(rules);
-            let handler = self.handler.lock().expect("no panic there").clone();
-            if let Some(reply) = handler.and_then(|handler| handler(asked)) {
-                return reply;
-            }
-            let models = self.models.lock().expect("no panic there").clone();
-            return wire::faithful(&asked.method, asked.path(), &body, &models);
-        };
+        let is_of_model =
+            |rule: &Rule| rule.model.as_deref().is_none_or(|model| json_of(asked)["model"] == model);
+        let index = rules.iter().position(|rule| rule.path == asked.path() && is_of_model(rule))?;
         let reply = rules[index].reply.clone();
         if let Some(times) = &mut rules[index].times {
             *times -= 1;
@@ -259,8 +252,21 @@ impl Shared {
                 rules.remove(index);
             }
         }
-        reply
+        Some(reply)
     }
+
+    fn reply_without_rule(&self, asked: &ReceivedRequest) -> Reply {
+        let handler = self.handler.lock().expect("no panic there").clone();
+        if let Some(reply) = handler.and_then(|handler| handler(asked)) {
+            return reply;
+        }
+        let models = self.models.lock().expect("no panic there").clone();
+        wire::faithful(&asked.method, asked.path(), &json_of(asked), &models)
+    }
+}
+
+fn json_of(asked: &ReceivedRequest) -> Value {
+    serde_json::from_slice(&asked.body).unwrap_or(Value::Null)
 }
 
 fn read_request(

@@ -40,11 +40,11 @@ use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::availability::{self, ModelRow};
 use crate::store::connections::note_statement;
-use crate::store::sites::{self, SiteStatus};
+use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
 use crate::sync::lock;
-use crate::upstream::platforms::DiscoveryKind;
+use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
 /// The number of accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
@@ -222,46 +222,62 @@ async fn refresh_once(
         return Ok(None);
     }
     match found {
-        Ok(found) => match store_found(pace, &jobs.core.store, &account, &found).await {
-            // The account, or one of its tokens, was deleted meanwhile.
-            Err(store::Error::Dangling(_) | store::Error::NotFound) => Ok(None),
-            Err(error) => Err(error),
-            Ok(()) => {
-                prices::refresh_soon(jobs, id);
-                let detail = RefreshDetail::Tried {
-                    token_scanned: found.tokens_asked,
-                    discovered_by_credential: found.by_credential,
-                    discovered_api_token,
-                };
-                let names = found.models.into_names();
-                let post_probe_result = match ProbeScope::of(&row) {
-                    Some(scope) => {
-                        Some(after_refresh::run(&jobs.core, &row, &account, &names, &scope).await?)
-                    }
-                    None => None,
-                };
-                Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) }))
-            }
-        },
-        Err(error)
-            if provider.is_some()
+        Ok(found) => take_found(pace, jobs, (&row, &account), found, discovered_api_token).await,
+        Err(error) => {
+            let is_renewed = provider.is_some()
                 && may_renew
                 && error.kind == DiscoveryKind::Unauthorized
-                && renewal::renew(jobs, id, account.access_token.as_ref()).await.is_ok() =>
-        {
-            Ok(None)
-        }
-        Err(error) => {
-            log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
-            let mut batch = vec![health(id, HealthState::Unhealthy, &error.message)];
-            if provider.is_some() {
-                let notes = connected::noted(account.extra.as_deref(), Err(&error.message));
-                batch.push(note_statement(&account, &notes));
+                && renewal::renew(jobs, id, account.access_token.as_ref()).await.is_ok();
+            if is_renewed {
+                return Ok(None);
             }
-            jobs.core.store.batch(batch).await?;
-            Ok(Some(RefreshOutcome::failed(id, error.kind.code(), error.message)))
+            log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
+            note_failure(jobs, &account, provider.is_some(), error).await.map(Some)
         }
     }
+}
+
+/// Stores the models that were found, and probes them where the site asks for it. Returns `None` if the account, or one of
+/// its tokens, was deleted meanwhile.
+async fn take_found(
+    pace: &Pace,
+    jobs: &Arc<Jobs>,
+    (site, account): (&SiteRow, &AccountRow),
+    found: DiscoveredModels,
+    discovered_api_token: bool,
+) -> store::Result<Option<RefreshOutcome>> {
+    match store_found(pace, &jobs.core.store, account, &found).await {
+        Err(store::Error::Dangling(_) | store::Error::NotFound) => return Ok(None),
+        stored => stored?,
+    }
+    prices::refresh_soon(jobs, account.id);
+    let detail = RefreshDetail::Tried {
+        token_scanned: found.tokens_asked,
+        discovered_by_credential: found.by_credential,
+        discovered_api_token,
+    };
+    let names = found.models.into_names();
+    let post_probe_result = match ProbeScope::of(site) {
+        Some(scope) => Some(after_refresh::run(&jobs.core, site, account, &names, &scope).await?),
+        None => None,
+    };
+    Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(account.id, &names) }))
+}
+
+/// Stores that no models were found, and why.
+async fn note_failure(
+    jobs: &Jobs,
+    account: &AccountRow,
+    is_connected: bool,
+    error: DiscoveryError,
+) -> store::Result<RefreshOutcome> {
+    let mut batch = vec![health(account.id, HealthState::Unhealthy, &error.message)];
+    if is_connected {
+        let notes = connected::noted(account.extra.as_deref(), Err(&error.message));
+        batch.push(note_statement(account, &notes));
+    }
+    jobs.core.store.batch(batch).await?;
+    Ok(RefreshOutcome::failed(account.id, error.kind.code(), error.message))
 }
 
 /// Reads the stored models of an account.

@@ -128,46 +128,9 @@ impl Source {
             sites.insert(row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row)))));
             source.endpoints.insert(row.id, row.endpoints.iter().map(|endpoint| endpoint.id).collect());
         }
-        let mut serving = routes::accounts_with_channels(store).await?;
-        serving.extend(source.units.keys());
-        // A row is several times the size of what routing keeps of it, so it is freed before the next page is
-        // read.
-        let mut own_credentials: FastMap<AccountId, Credential> = FastMap::default();
-        accounts::pick(store, |row| -> Option<()> {
-            let (site_row, site) = sites.get(&row.site_id)?;
-            let account = serving.contains(&row.id).then(|| {
-                own_credentials.extend(builder.own_credential(&row).map(|own| (row.id, own)));
-                Arc::new(builder.account(&row, site, Some(site_row)))
-            });
-            source
-                .accounts
-                .insert(row.id, KnownAccount { site_id: row.site_id, account, channels: Vec::new() });
-            None
-        })
-        .await?;
-        let mut channels: BTreeMap<RouteId, Vec<Arc<Channel>>> = BTreeMap::new();
-        let mut after = ChannelId::ZERO;
-        loop {
-            let page = routes::channels_after(store, after, routes::PAGE).await?;
-            for row in &page {
-                let find = |id: AccountId| {
-                    let account = source.accounts.get(&id)?.account.as_ref()?;
-                    Some((own_credentials.get(&id).cloned(), account))
-                };
-                let Some((own, account)) = find(row.account_id) else { continue };
-                let token = row.token_id.and_then(|id| token_rows.get(&id));
-                let channel = builder.channel(row, account, own, token);
-                let channel = with_members(&builder, channel, row, &units, find);
-                let Some(known) = source.accounts.get_mut(&row.account_id) else { continue };
-                channels.entry(row.route_id).or_default().push(Arc::new(channel));
-                known.channels.push(row.id);
-                source.owners.insert(row.id, row.route_id);
-            }
-            match page.last() {
-                Some(last) if page.len() == routes::PAGE as usize => after = last.id,
-                _ => break,
-            }
-        }
+        let own_credentials = source.load_accounts(store, &builder, &sites).await?;
+        let mut channels =
+            source.load_channels(store, &builder, (&token_rows, &units, &own_credentials)).await?;
         let route = |row: &RouteRow| build_route(row, channels.remove(&row.id).unwrap_or_default());
         let routes = route_rows.iter().map(route).collect();
         live.retain(
@@ -184,6 +147,67 @@ impl Source {
         let sites = sites.into_values().map(|(_, site)| site).collect();
         source.snapshot = Arc::new(Snapshot::new(routes, sites, weights));
         Ok(source)
+    }
+
+    /// Loads the accounts, and returns the credentials that those with channels have of their own.
+    async fn load_accounts(
+        &mut self,
+        store: &Store,
+        builder: &Builder<'_>,
+        sites: &BTreeMap<SiteId, (&SiteRow, Arc<Site>)>,
+    ) -> Result<FastMap<AccountId, Credential>> {
+        let mut serving = routes::accounts_with_channels(store).await?;
+        serving.extend(self.units.keys());
+        let mut own_credentials: FastMap<AccountId, Credential> = FastMap::default();
+        // A row is several times the size of what routing keeps of it, so it is freed before the next page is read.
+        accounts::pick(store, |row| -> Option<()> {
+            let (site_row, site) = sites.get(&row.site_id)?;
+            let account = serving.contains(&row.id).then(|| {
+                own_credentials.extend(builder.own_credential(&row).map(|own| (row.id, own)));
+                Arc::new(builder.account(&row, site, Some(site_row)))
+            });
+            let known = KnownAccount { site_id: row.site_id, account, channels: Vec::new() };
+            self.accounts.insert(row.id, known);
+            None
+        })
+        .await?;
+        Ok(own_credentials)
+    }
+
+    /// Loads the channels of the loaded accounts, by their routes.
+    async fn load_channels(
+        &mut self,
+        store: &Store,
+        builder: &Builder<'_>,
+        (tokens, units, own_credentials): (
+            &BTreeMap<TokenId, TokenRow>,
+            &Units,
+            &FastMap<AccountId, Credential>,
+        ),
+    ) -> Result<BTreeMap<RouteId, Vec<Arc<Channel>>>> {
+        let mut channels: BTreeMap<RouteId, Vec<Arc<Channel>>> = BTreeMap::new();
+        let mut after = ChannelId::ZERO;
+        loop {
+            let page = routes::channels_after(store, after, routes::PAGE).await?;
+            for row in &page {
+                let find = |id: AccountId| {
+                    let account = self.accounts.get(&id)?.account.as_ref()?;
+                    Some((own_credentials.get(&id).cloned(), account))
+                };
+                let Some((own, account)) = find(row.account_id) else { continue };
+                let token = row.token_id.and_then(|id| tokens.get(&id));
+                let channel = builder.channel(row, account, own, token);
+                let channel = with_members(builder, channel, row, units, find);
+                let Some(known) = self.accounts.get_mut(&row.account_id) else { continue };
+                channels.entry(row.route_id).or_default().push(Arc::new(channel));
+                known.channels.push(row.id);
+                self.owners.insert(row.id, row.route_id);
+            }
+            match page.last() {
+                Some(last) if page.len() == routes::PAGE as usize => after = last.id,
+                _ => return Ok(channels),
+            }
+        }
     }
 
     /// Returns the snapshot in force.
@@ -237,20 +261,7 @@ impl Source {
         let mut whole_routes: BTreeSet<RouteId> =
             routes.values().filter(is_renamed).map(|row| row.id).collect();
         whole_routes.extend(&touched.channels_of_routes);
-        let existing: Vec<AccountId> =
-            touched.accounts.iter().filter(|id| accounts.contains_key(id)).copied().collect();
-        let mut channels =
-            by_id(routes::some_channels(store, ChannelsOf::Accounts(&existing)).await?, |row| row.id);
-        let of_routes = routes::some_channels(store, ChannelsOf::Routes(&list(&whole_routes))).await?;
-        channels.extend(by_id(of_routes, |row| row.id));
-        let members = account_ids.iter().chain(&touched.models);
-        let unit_ids: BTreeSet<UnitId> = members.filter_map(|id| self.units.get(id)).copied().collect();
-        let of_units = routes::some_channels(store, ChannelsOf::Units(&list(&unit_ids))).await?;
-        channels.extend(by_id(of_units, |row| row.id));
-        let rest: Vec<ChannelId> =
-            touched.channels.iter().filter(|id| !channels.contains_key(id)).copied().collect();
-        let rest = routes::some_channels(store, ChannelsOf::Themselves(&rest)).await?;
-        channels.extend(by_id(rest, |row| row.id));
+        let channels = self.read_channels(store, touched, (&account_ids, &accounts), &whole_routes).await?;
         let is_unknown = |id: &RouteId| self.snapshot.route(*id).is_none() && !touched.routes.contains(id);
         let unknown: BTreeSet<RouteId> =
             channels.values().map(|row| row.route_id).filter(is_unknown).collect();
@@ -287,6 +298,31 @@ impl Source {
             units,
             serving,
         })
+    }
+
+    /// Reads the channels of a change: of these accounts and routes, and of the units that these are in.
+    async fn read_channels(
+        &self,
+        store: &Store,
+        touched: &Touched,
+        (account_ids, accounts): (&BTreeSet<AccountId>, &BTreeMap<AccountId, AccountRow>),
+        whole_routes: &BTreeSet<RouteId>,
+    ) -> Result<BTreeMap<ChannelId, ChannelRow>> {
+        let existing: Vec<AccountId> =
+            touched.accounts.iter().filter(|id| accounts.contains_key(id)).copied().collect();
+        let mut channels =
+            by_id(routes::some_channels(store, ChannelsOf::Accounts(&existing)).await?, |row| row.id);
+        let of_routes = routes::some_channels(store, ChannelsOf::Routes(&list(whole_routes))).await?;
+        channels.extend(by_id(of_routes, |row| row.id));
+        let members = account_ids.iter().chain(&touched.models);
+        let unit_ids: BTreeSet<UnitId> = members.filter_map(|id| self.units.get(id)).copied().collect();
+        let of_units = routes::some_channels(store, ChannelsOf::Units(&list(&unit_ids))).await?;
+        channels.extend(by_id(of_units, |row| row.id));
+        let rest: Vec<ChannelId> =
+            touched.channels.iter().filter(|id| !channels.contains_key(id)).copied().collect();
+        let rest = routes::some_channels(store, ChannelsOf::Themselves(&rest)).await?;
+        channels.extend(by_id(rest, |row| row.id));
+        Ok(channels)
     }
 
     /// Whether an account has served channels.

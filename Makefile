@@ -48,7 +48,7 @@ static-armv7: ## One static binary for 32-bit ARM (musl)
 test-clients: ## Test the official SDKs through the gateway, with an upstream by other authors
 	tests/clients/run
 
-test-clis: ## Test Codex and Claude Code through the gateway; downloads them
+test-clis: ## Test Codex, Claude Code and Gemini CLI through the gateway; downloads them
 	tests/clients/run --clis
 
 test-console: ## Test the console in a headless Chromium against the real binary; installs what it needs

@@ -153,6 +153,31 @@ fn a_stream_of_gemini_is_kept_open_in_each_of_its_forms() {
 }
 
 #[test]
+fn googles_sdk_for_javascript_reads_a_heartbeat_as_blanks_of_an_event() {
+    let gateway = Gateway::with(&EVERY_SECOND);
+    let upstream = gemini_site(&gateway);
+    let (events, before, within) = (gemini_events(), Gate::new(), Gate::new());
+    upstream.answer(GEMINI, Reply::events(&events).waits_for(1, &within).head_waits_for(&before));
+    let sdk = gateway.client().with("x-goog-api-client", "google-genai-sdk/1.30.0 gl-node/v20.20.2");
+    let mut stream = sdk.stream(Request::post(&format!("{GEMINI}?alt=sse")).json(&gemini_body()));
+    let piece = |stream: &mut Stream| {
+        let piece = stream.next_piece().expect("no break").expect("not the end");
+        String::from_utf8(piece).expect("text")
+    };
+    let mut sent = piece(&mut stream);
+    assert_eq!(sent, "data: ", "nothing else may stand where its releases look for an event");
+    before.open();
+    while !sent.ends_with("\n\ndata: ") {
+        sent += &piece(&mut stream);
+    }
+    within.open();
+    sent += &stream.whole().text();
+    assert!(sent.starts_with("data: ") && !sent.contains(": keep-alive"), "{sent}");
+    assert!(sent.split_inclusive("\n\n").all(|event| event.starts_with("data: ")), "{sent}");
+    assert_eq!(wire::data_of(&sent), wire::data_of(&events.concat()));
+}
+
+#[test]
 fn failover_goes_on_behind_a_heartbeat() {
     let pair = Pair::with(&EVERY_SECOND);
     let (events, gate) = (wire::chat_events(Pair::MODEL), Gate::new());

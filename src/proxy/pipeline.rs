@@ -39,6 +39,7 @@ use super::headers;
 use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
 use super::realtime::Opening;
+use super::relay::blank_heartbeats;
 use super::relay::heartbeats::BeforeAnswer;
 use super::relay::{own_usage, renamed};
 use super::reply::{ErrorShape, forbid_retry};
@@ -71,6 +72,10 @@ pub(super) async fn serve_body(
     caller: Caller,
 ) -> Response {
     let timer = request.first_output_timer.clone();
+    // An answer as one JSON array is made of its events later, without comments.
+    let is_event_stream = request.query.get("alt").as_deref() == Some("sse");
+    let has_blank_heartbeats =
+        is_event_stream && blank_heartbeats::are_needed(kind.dialect, &request.headers);
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
     let call = match proxy.conversions.read_through(length, read).await {
         // Boxed, because few calls go on from an answer stored here.
@@ -81,10 +86,11 @@ pub(super) async fn serve_body(
         Ok(call) => call,
         Err(refusal) => return *refusal,
     };
-    match BeforeAnswer::of(&call, timer) {
+    let response = match BeforeAnswer::of(&call, timer) {
         None => answer(&proxy, call).await,
         Some(heartbeats) => heartbeats.wait(async move { answer(&proxy, call).await }).await,
-    }
+    };
+    if has_blank_heartbeats { blank_heartbeats::in_place_of_comments(response) } else { response }
 }
 
 /// Completes a responses call with the answer that it goes on from. A long body is checked away from the threads that

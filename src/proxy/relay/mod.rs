@@ -20,6 +20,7 @@
 //! ([`renamed`]), without usage that the client did not ask for ([`own_usage`]), and how long an upstream may be silent
 //! ([`silence`]).
 
+pub(super) mod blank_heartbeats;
 mod converted;
 pub(super) mod heartbeats;
 pub(super) mod long_reply;

@@ -1,5 +1,5 @@
-//! How the gateway behaves: every test starts the real binary and talks to it through its socket, and a file is about one thing that
-//! a user would name. `cargo nextest run discovery::` runs one file.
+//! How the gateway behaves: every test starts the real binary and talks to it through its socket, and a file is about one
+//! thing that a user would name. `cargo nextest run discovery::` runs one file.
 //!
 //! All files are one program, because linking a program takes longer than compiling a file.
 

@@ -222,7 +222,7 @@ async fn restore(
     File::open(from).and_then(|file| file.take(16).read_to_end(&mut head)).map_err(missing)?;
     let is_copy = head.starts_with(b"SQLite format 3\0");
     let undone = store_options(&config);
-    let _interruption = on_interruption(move || copies::remove(&undone));
+    let interruption = on_interruption(move || copies::remove(&undone));
     if is_copy {
         progress.step("Copying and checking");
         copies::check(from).map_err(|error| Failure { code: DATA, ..refused(&error) })?;
@@ -253,6 +253,8 @@ async fn restore(
             return Err(import::failure(error));
         }
     }
+    // From now on it is kept.
+    drop(interruption);
     let counts = database_counts(&options)?;
     print(&format!("Restored into {}\n\n{}", options.data_dir.display(), table(&counts)))
 }

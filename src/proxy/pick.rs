@@ -40,10 +40,11 @@ pub(super) enum Picked {
 pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[ChannelOrMember]) -> Picked {
     let bound =
         call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&proxy.core));
-    match pick_free(proxy, call, tried, bound).await {
+    let mut began = None;
+    match pick_free(proxy, call, tried, bound, &mut began).await {
         Some(picked) => picked,
         // Boxed, because waiting is rare: a call's future is kept in one small allocation.
-        None => Box::pin(pick_in_queue(proxy, call, tried, bound)).await,
+        None => Box::pin(pick_in_queue(proxy, call, tried, bound, &mut began)).await,
     }
 }
 
@@ -53,8 +54,8 @@ async fn pick_free(
     call: &Call,
     tried: &[ChannelOrMember],
     bound: Option<ChannelOrMember>,
+    began: &mut Option<Instant>,
 ) -> Option<Picked> {
-    let mut began = None;
     for _ in 0..FREE_SLOT_TRIES {
         let (chosen, some_are_full) = choose_free(proxy, call, tried, bound);
         let mut choice = match chosen {
@@ -68,7 +69,7 @@ async fn pick_free(
         };
         let mut session = Lease::default();
         if takes_session_lease(call, &choice.channel) {
-            match session_lease(proxy, &choice.channel, &mut began).await {
+            match session_lease(proxy, &choice.channel, began).await {
                 Ok(lease) => session = lease,
                 Err(_) => return Some(Picked::Busy(choice)),
             }
@@ -92,6 +93,7 @@ async fn pick_in_queue(
     call: &Call,
     tried: &[ChannelOrMember],
     bound: Option<ChannelOrMember>,
+    began: &mut Option<Instant>,
 ) -> Picked {
     let choice = match choose(proxy, call, tried, bound, &|_| true) {
         Chosen::Channel(choice) => choice,
@@ -100,7 +102,7 @@ async fn pick_in_queue(
     };
     let mut session = Lease::default();
     if takes_session_lease(call, &choice.channel) {
-        match session_lease(proxy, &choice.channel, &mut None).await {
+        match session_lease(proxy, &choice.channel, began).await {
             Ok(lease) => session = lease,
             Err(_) => return Picked::Busy(choice),
         }
@@ -119,7 +121,7 @@ async fn pick_in_queue(
         }
     }
     drop(session);
-    pick_free(proxy, call, tried, bound).await.unwrap_or(Picked::Saturated)
+    pick_free(proxy, call, tried, bound, began).await.unwrap_or(Picked::Saturated)
 }
 
 /// Checks the choice again after a wait, during which its channel may have been deleted or disabled, or have failed
@@ -245,7 +247,8 @@ fn choose(
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
     // Completions and embeddings are converted only where no channel has them natively.
-    let is_bridged = dialect == Dialect::Completions || call.operation.is_embedding();
+    let is_bridged =
+        preferred.is_none() && (dialect == Dialect::Completions || call.operation.is_embedding());
     let has_it = |channel: &Channel| {
         let (site, now) = (&channel.account.site, query.now);
         let key = DialectMemoryKey { site: site.id, client: dialect, model: &call.model };

@@ -73,9 +73,8 @@ pub(super) async fn serve_body(
 ) -> Response {
     let timer = request.first_output_timer.clone();
     // An answer as one JSON array is made of its events later, without comments.
-    let is_event_stream = request.query.get("alt").as_deref() == Some("sse");
-    let has_blank_heartbeats =
-        is_event_stream && blank_heartbeats::are_needed(kind.dialect, &request.headers);
+    let has_blank_heartbeats = blank_heartbeats::are_needed(kind.dialect, &request.headers)
+        && request.query.get("alt").as_deref() == Some("sse");
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
     let call = match proxy.conversions.read_through(length, read).await {
         // Boxed, because few calls go on from an answer stored here.

@@ -40,7 +40,7 @@ pub(in crate::proxy) fn in_place_of_comments(mut response: Response) -> Response
     if matches!(response.body(), ResponseBody::Stream(_)) {
         let body = std::mem::replace(response.body_mut(), ResponseBody::empty());
         *response.body_mut() =
-            ResponseBody::stream(BlankHeartbeats { body, has_begun: false, next: None, is_over: false });
+            ResponseBody::stream(BlankHeartbeats { body, has_begun: false, is_over: false });
     }
     response
 }
@@ -49,8 +49,6 @@ struct BlankHeartbeats {
     body: ResponseBody,
     /// Whether the next event has been begun.
     has_begun: bool,
-    /// A piece that goes out before anything else is read.
-    next: Option<Bytes>,
     is_over: bool,
 }
 
@@ -66,10 +64,7 @@ impl BlankHeartbeats {
         }
         match piece.strip_prefix(b"data:") {
             Some(rest) => piece.slice_ref(rest),
-            None => {
-                self.next = Some(piece);
-                Bytes::from_static(EMPTY)
-            }
+            None => Bytes::from([EMPTY, &piece].concat()),
         }
     }
 }
@@ -83,9 +78,6 @@ impl Body for BlankHeartbeats {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
-        if let Some(next) = this.next.take() {
-            return Poll::Ready(Some(Ok(Frame::data(next))));
-        }
         if this.is_over {
             return Poll::Ready(None);
         }
@@ -103,7 +95,7 @@ impl Body for BlankHeartbeats {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_over || (!self.has_begun && self.next.is_none() && self.body.is_end_stream())
+        self.is_over || (!self.has_begun && self.body.is_end_stream())
     }
 }
 

@@ -37,6 +37,8 @@ const MAX_AGE: Duration = Duration::from_millis(250);
 const MAX_AGE_URGENT: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
+/// How many parts of a group are tried before nothing has been accepted: then the database itself fails.
+const MOST_REFUSALS: usize = 100;
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Whether the database is well and refuses what it was given.
@@ -313,20 +315,34 @@ impl Writer {
         };
         let (mut kept, mut refused) =
             (Unwritten { rows: Vec::new(), statements: Vec::new(), ..group }, Vec::new());
-        let mut is_any_written = false;
+        let (mut refused_rows, mut is_any_written, mut gives_up) = (Vec::new(), false, false);
+        let is_failing = |refusals: usize, is_any_written: bool| {
+            !is_any_written && !is_refusal(why) && refusals >= MOST_REFUSALS
+        };
         for statement in group.statements.into_iter().chain(late) {
-            match write(&[], std::slice::from_ref(&statement)) {
-                Ok(()) => is_any_written = true,
-                Err(error) if is_about_the_data(&error) => refused.push((statement, error)),
-                Err(_) => kept.statements.push(statement),
+            match (!gives_up).then(|| write(&[], std::slice::from_ref(&statement))) {
+                Some(Ok(())) => is_any_written = true,
+                Some(Err(error)) if is_about_the_data(&error) => {
+                    refused.push((statement, error));
+                    gives_up = is_failing(refused.len(), is_any_written);
+                }
+                Some(Err(_)) | None => {
+                    kept.statements.push(statement);
+                    gives_up = true;
+                }
             }
         }
-        let mut refused_rows = Vec::new();
         for row in group.rows {
-            match write(std::slice::from_ref(&row), &[]) {
-                Ok(()) => is_any_written = true,
-                Err(error) if is_about_the_data(&error) => refused_rows.push(row),
-                Err(_) => kept.rows.push(row),
+            match (!gives_up).then(|| write(std::slice::from_ref(&row), &[])) {
+                Some(Ok(())) => is_any_written = true,
+                Some(Err(error)) if is_about_the_data(&error) => {
+                    refused_rows.push(row);
+                    gives_up = is_failing(refused.len() + refused_rows.len(), is_any_written);
+                }
+                Some(Err(_)) | None => {
+                    kept.rows.push(row);
+                    gives_up = true;
+                }
             }
         }
         let mut dropped = 0;

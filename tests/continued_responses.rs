@@ -374,3 +374,114 @@ fn a_history_that_is_named_twice_is_refused() {
     }
     assert_eq!(upstream.asked_for(RESPONSES).len(), asked);
 }
+
+/// Requests an answer whose only item the upstream stores under this id.
+fn given_item(client: &Caller, upstream: &Upstream, id: &str, streamed: bool) {
+    let in_place = |text: String| text.replace("msg_stub", id).replace("resp_stub", &format!("resp_of_{id}"));
+    let reply = match streamed {
+        true => Reply::events(wire::response_events(MODEL).into_iter().map(in_place)),
+        false => {
+            let answer = in_place(wire::response(MODEL).to_string());
+            Reply::json(200, &serde_json::from_str(&answer).expect("JSON"))
+        }
+    };
+    upstream.answer_once(RESPONSES, reply);
+    assert_eq!(says(client, "One", None, streamed)["output"][0]["id"], id);
+}
+
+/// The forms in which an upstream accepts an item by its id alone.
+fn references_to(id: &str) -> [Value; 4] {
+    [
+        json!({"type": "item_reference", "id": id}),
+        json!({"id": id}),
+        json!({"type": "image_generation_call", "id": id}),
+        json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": null}),
+    ]
+}
+
+fn with_item(item: &Value) -> Value {
+    json!({"model": MODEL, "input": [item, {"role": "user", "content": "Two"}]})
+}
+
+#[test]
+fn no_upstream_is_handed_an_item_of_another_key() {
+    let (gateway, upstream) = storing();
+    let (_, ann) = key_of(&gateway, "ann");
+    key_of(&gateway, "bob");
+    given_item(&ann, &upstream, "msg_ann", false);
+    given_item(&ann, &upstream, "msg_ann_streamed", true);
+    given_item(&gateway.client(), &upstream, "msg_global", true);
+    gateway.wait_for_logs(3);
+    let mut gateway = gateway;
+    // Ownership of items survives a restart.
+    for restarts in [false, true] {
+        if restarts {
+            gateway = gateway.restart();
+        }
+        let [ann, bob] = ["ann", "bob"].map(|name| gateway.with_token(&format!("sk-managed-key-of-{name}")));
+        let global = gateway.client();
+        let asked = upstream.asked_for(RESPONSES).len();
+        for (client, id) in
+            [(&bob, "msg_ann"), (&bob, "msg_ann_streamed"), (&global, "msg_ann"), (&ann, "msg_global")]
+        {
+            for item in references_to(id) {
+                for path in [RESPONSES, "/v1/responses/compact", "/v1/responses/input_tokens"] {
+                    let refused = client.post(path, &with_item(&item)).expect(400);
+                    let message = refused["error"]["message"].as_str().unwrap_or_default();
+                    assert!(message.contains("Send the item itself"), "{path} {item}: {refused}");
+                    assert_eq!(refused["error"]["param"], "input", "{path} {item}: {refused}");
+                }
+            }
+        }
+        // The letters may be escaped, and of a member that is given twice an upstream may read either.
+        for item in [
+            r#"{"type":"item_reference","\u0069d":"msg_\u0061nn"}"#,
+            r#"{"type":"item_reference","id":"msg_ann","id":"msg_bob"}"#,
+            r#"{"type":"item_reference","type":"message","role":"user","content":"x","id":"msg_ann"}"#,
+        ] {
+            let body = format!(r#"{{"model":"{MODEL}","input":[{item}]}}"#);
+            bob.send(Request::post(RESPONSES).json_text(body)).expect(400);
+        }
+        // An item that was never given out here may be anyone's.
+        let refused = bob.post(RESPONSES, &with_item(&references_to("msg_made_elsewhere")[0])).expect(400);
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("send the items"), "{refused}");
+        assert_eq!(upstream.asked_for(RESPONSES).len(), asked);
+        for (client, id) in [
+            (&ann, "msg_ann"),
+            (&ann, "msg_ann_streamed"),
+            (&global, "msg_global"),
+            (&global, "msg_made_elsewhere"),
+        ] {
+            for item in references_to(id) {
+                client.post(RESPONSES, &with_item(&item)).expect(200);
+                assert_eq!(upstream.last(RESPONSES).json()["input"][0], item);
+            }
+        }
+        // Whoever has an item may send it, whatever its id.
+        let whole = json!({"type": "message", "role": "assistant", "id": "msg_ann",
+            "content": [{"type": "output_text", "text": "Hello"}]});
+        bob.post(RESPONSES, &with_item(&whole)).expect(200);
+    }
+}
+
+#[test]
+fn a_request_that_refers_to_an_item_goes_to_the_account_that_has_it() {
+    let gateway = Gateway::start();
+    let upstreams = [(), ()].map(|()| Upstream::start(&[MODEL]));
+    for (name, upstream) in ["one", "two"].into_iter().zip(&upstreams) {
+        gateway.add_as(&json!({"name": name, "platform": "openai"}), upstream);
+        upstream.answer(RESPONSES, Reply::json(200, &wire::response(MODEL)));
+    }
+    let client = gateway.client();
+    says(&client, "One", None, false);
+    let has_it = upstreams.iter().position(|upstream| !upstream.asked_for(RESPONSES).is_empty());
+    let (with, without) = match has_it {
+        Some(0) => (&upstreams[0], &upstreams[1]),
+        _ => (&upstreams[1], &upstreams[0]),
+    };
+    for _ in 0..6 {
+        client.post(RESPONSES, &with_item(&references_to("msg_stub")[0])).expect(200);
+    }
+    assert_eq!((with.asked_for(RESPONSES).len(), without.asked_for(RESPONSES).len()), (7, 0));
+}

@@ -84,7 +84,11 @@ pub(super) fn may_matter(dialect: Dialect, name: &[u8], data: &[u8]) -> bool {
                 || terms.error.find(data).is_some()
         }
         Dialect::Responses => {
-            is_terminal(name) || terms.response.find(data).is_some() || terms.error.find(data).is_some()
+            is_terminal(name)
+                || is_item(name)
+                || terms.response.find(data).is_some()
+                || terms.error.find(data).is_some()
+                || name.is_empty() && terms.item.find(data).is_some()
         }
         Dialect::Audio => {
             name.ends_with(b".done") || terms.done.find(data).is_some() || terms.error.find(data).is_some()
@@ -97,6 +101,11 @@ fn is_terminal(name: &[u8]) -> bool {
     matches!(name, b"response.completed" | b"response.incomplete" | b"response.done" | b"response.failed")
 }
 
+/// Whether an event tells of an item as a whole, with its id.
+fn is_item(name: &[u8]) -> bool {
+    matches!(name, b"response.output_item.added" | b"response.output_item.done")
+}
+
 struct SearchTerms {
     choices: Finder<'static>,
     finish_reason: Finder<'static>,
@@ -106,6 +115,7 @@ struct SearchTerms {
     done: Finder<'static>,
     message: Finder<'static>,
     response: Finder<'static>,
+    item: Finder<'static>,
 }
 
 static SEARCH_TERMS: LazyLock<SearchTerms> = LazyLock::new(|| SearchTerms {
@@ -117,6 +127,7 @@ static SEARCH_TERMS: LazyLock<SearchTerms> = LazyLock::new(|| SearchTerms {
     done: Finder::new(".done\""),
     message: Finder::new("\"message_"),
     response: Finder::new("\"response\""),
+    item: Finder::new("response.output_item."),
 });
 
 /// Whether the key occurs with a value other than `null` and `""`: many sites send empty ones in every chunk.
@@ -165,6 +176,15 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
     };
     reading.usage = event.usage(dialect);
     reading
+}
+
+/// Returns the ids of the items that an event of the responses dialect tells of as a whole.
+pub(super) fn item_ids(event: &StreamEvent<'_>) -> impl Iterator<Item = String> {
+    let json = event.json();
+    let item = json.filter(|_| is_item(event.kind().as_bytes())).and_then(|json| json.get("item"));
+    let ended = json.filter(|_| RESPONSE_ENDS.contains(&event.kind())).and_then(|json| json.get("response"));
+    let items = ended.map_or(&[][..], |response| response.items_at("output"));
+    item.into_iter().chain(items).filter_map(|item| item.text_at("id")).map(|id| id.decode().into_owned())
 }
 
 /// Reads an event too long to be held: it is content, or a terminal object that repeats all content.

@@ -31,6 +31,10 @@ use std::ops::Deref;
 /// The longest event that is read whole, in bytes; only the beginning and the end of a longer one are.
 const EVENT_LIMIT: usize = 256 * 1024;
 
+/// The maximum number of items of an answer whose ids are noted, and the longest id that is, in bytes.
+const MAX_ITEMS: usize = 256;
+const MAX_ITEM_ID: usize = 256;
+
 /// The stage that a streamed answer has reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -56,6 +60,8 @@ pub struct StreamProgress {
     opening: Opening,
     /// The number of events so far.
     events: u64,
+    /// The ids of the answer's items so far (responses only).
+    items: Vec<String>,
 }
 
 /// The part of the chunk last fed that may be relayed when the chunk made the stream [`Phase::Failed`].
@@ -98,6 +104,7 @@ impl StreamProgress {
             finished: false,
             opening,
             events: 0,
+            items: Vec::new(),
         }
     }
 
@@ -139,6 +146,11 @@ impl StreamProgress {
         self.events
     }
 
+    /// Returns the ids of the answer's items so far, by which later requests may refer to them (responses only).
+    pub fn items(&self) -> &[String] {
+        &self.items
+    }
+
     /// Whether events that a client needs before the first output are missing (messages, responses).
     pub fn lacks_opening(&self) -> bool {
         self.opening.is_lacking()
@@ -158,6 +170,9 @@ impl StreamProgress {
         if self.phase == Phase::Preamble {
             self.opening.take(self.dialect, event.kind());
         }
+        if self.dialect == Dialect::Responses {
+            self.note_items(event);
+        }
         let read = events::read(self.dialect, event);
         if let Some(usage) = read.usage {
             self.usage.get_or_insert_default().merge(usage);
@@ -175,6 +190,13 @@ impl StreamProgress {
             Meaning::Plain if read.output && self.phase == Phase::Preamble => self.phase = Phase::Output,
             Meaning::Plain => {}
         }
+    }
+
+    fn note_items(&mut self, event: &StreamEvent<'_>) {
+        let ids = events::item_ids(event).filter(|id| id.len() <= MAX_ITEM_ID && !self.items.contains(id));
+        let room = MAX_ITEMS.saturating_sub(self.items.len());
+        let new: Vec<String> = ids.take(room).collect();
+        self.items.extend(new);
     }
 
     /// Whether an end marker now would follow nothing, not even a finish reason: that is never an answer.

@@ -24,7 +24,7 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
     if let Some(refusal) = forbidden(&proxy.core, call) {
         return Err(refusal);
     }
-    if call.envelope.has_previous || call.envelope.has_conversation {
+    if owners::may_go_on(call) {
         Box::pin(owners::check(proxy, call)).await?;
     }
     if stored_files::may_be_resolved(call.shape.dialect, call.envelope.marks) {

@@ -36,6 +36,7 @@ use super::key::quota::Admission;
 use super::operation::Operation;
 use super::responses::background;
 use super::responses::id_owners::StoredAt;
+use super::responses::owners;
 use super::session::{self, Session};
 use super::trace::record::Trace;
 use super::trace::redact;
@@ -104,6 +105,8 @@ pub(super) struct Attempt {
     slots: Slots,
     /// The id of an answer that goes on in the background after the attempt: its usage is booked when it ends.
     goes_on_as: Option<String>,
+    /// Whether the upstream stores the answer, so that later requests may refer to its items.
+    is_stored: bool,
     /// Whether the usage becomes known, and is booked, only later.
     is_booked_later: bool,
     /// Estimated usage of a stream whose client leaves before the usage is told, where its key is charged for it.
@@ -171,6 +174,7 @@ impl Attempt {
             conversation: call.session.as_ref().map(Session::conversation),
             slots,
             goes_on_as: None,
+            is_stored: false,
             is_booked_later: false,
             estimated: call.estimated_input.map(|input| EstimatedTokens { input, output: 0 }),
             is_extra: call.operation == Operation::CountTokens,
@@ -495,9 +499,19 @@ impl Attempt {
     }
 
     /// Binds requests that go on from the answer with this id to this channel: no other channel has stored it.
-    pub(super) fn bind_answer(&self, answer_id: &str) {
+    pub(super) fn bind_answer(&mut self, answer_id: &str) {
+        self.is_stored = true;
         let key_id = self.key.as_ref().map(|key| key.id);
         self.bind(session::opened_by(&self.proxy.core, key_id, answer_id), now_ms());
+    }
+
+    /// Binds the items of an answer to the caller's key, if the upstream stores the answer and the attempt is not settled.
+    pub(super) fn bind_items<'i>(&self, ids: impl IntoIterator<Item = &'i str>) {
+        if let Some(row) = self.row.as_ref().filter(|_| self.is_stored) {
+            let requested = row.model_requested.clone().unwrap_or_else(|| self.model.clone());
+            let by = (row.downstream_api_key_id, &requested);
+            owners::bind_items(&self.proxy, by, &self.channel, ids);
+        }
     }
 
     /// Binds the conversation to this channel, for the sticky time from now on.

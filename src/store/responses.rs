@@ -1,11 +1,11 @@
-//! Responses of the responses dialect that an upstream stores: the owner of each, and the account that holds
-//! it.
+//! Responses of the responses dialect that an upstream stores, and their items: the owner of each, and the account that
+//! holds it.
 //!
 //! Rows are written with the log rows of their requests, a moment after the answers. An upstream that repeats
 //! its ids leaves several rows with one id.
 
 use super::owner::Owner;
-use super::sql::Statement;
+use super::sql::{Fields, Statement};
 pub use super::telemetry::stored_response::StoredResponse;
 use super::{Result, Store, prune};
 use crate::ids::{AccountId, TokenId};
@@ -23,6 +23,36 @@ pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
             Ok(Owner { kind: Owner::kind_of(&row.text()?), id: row.text()? })
         })
         .await
+}
+
+/// One owner of a response or an item, and the place of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedId {
+    pub id: String,
+    pub owner: Owner,
+    pub place: ResponsePlace,
+}
+
+/// Returns the owners of responses and items with these ids, and the places; an id may have several.
+pub async fn owned(store: &Store, ids: &[&str]) -> Result<Vec<OwnedId>> {
+    let sql = |marks: &str| {
+        format!(
+            "SELECT response_id, owner_type, owner_id, account_id, token_id, model_requested \
+             FROM proxy_response_ids WHERE response_id IN ({marks}) ORDER BY id"
+        )
+    };
+    let read = |row: &mut Fields<'_>| {
+        Ok(OwnedId {
+            id: row.text()?,
+            owner: Owner { kind: Owner::kind_of(&row.text()?), id: row.text()? },
+            place: ResponsePlace {
+                account_id: row.id()?,
+                token_id: row.opt_id()?,
+                model_requested: row.opt_text()?,
+            },
+        })
+    };
+    store.rows_of(ids, sql, read).await
 }
 
 /// The account and token that hold a response.

@@ -59,7 +59,10 @@ pub use echo::echo;
 pub use input_items::input_items;
 pub use instructions::{as_message, with_gathered_instructions};
 pub use own_ids::{answer_of, without_own_ids, without_reasoning};
-pub use references::{ItemReferredTo, items_referred_to, refers_to_items, with_items};
+pub use references::{
+    BareItem, ItemReferredTo, bare_items, item_ids, items_referred_to, may_have_item_ids, refers_to_items,
+    with_items,
+};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;

@@ -20,7 +20,11 @@ const ANSWER_DIGITS: usize = 32;
 
 /// Returns whether an item's id is one of ours.
 pub(super) fn is_own_id(id: &Text<'_>) -> bool {
-    let id = id.literal();
+    is_own_item_id(id.literal())
+}
+
+/// Returns whether an item's id, decoded, is one of ours.
+pub(super) fn is_own_item_id(id: &str) -> bool {
     let number = PREFIXES.iter().find_map(|prefix| id.strip_prefix(prefix));
     is_place(number) || answer_of(id).is_some()
 }

@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use memchr::memmem;
 
-use super::own_ids::{answer_of, is_own_id, with_input};
+use super::own_ids::{answer_of, is_own_id, is_own_item_id, with_input};
 use crate::dialect::canonical::ConversionError;
+use crate::dialect::json::{self, Member};
 use crate::dialect::tree::Node;
 
 /// Returns whether the input refers to items by their ids.
@@ -88,6 +90,86 @@ pub fn with_items(body: &Node<'_>, found: &[ItemReferredTo]) -> Option<Bytes> {
             }
         }
     })
+}
+
+/// An item without its content, which an upstream finds by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BareItem {
+    pub id: String,
+    /// Whether it is reasoning: unlike other items, that may also stand there to no purpose.
+    pub is_reasoning: bool,
+}
+
+/// Returns the items that an upstream would have to find by their ids, except those with ids of ours. Where a member is
+/// given twice, both values count: an upstream may read either.
+pub fn bare_items(body: &str) -> Vec<BareItem> {
+    let mut found = Vec::new();
+    // A body that is no object has no members.
+    let _ = json::walk(body, |scan, key, depth| {
+        if !key.name().eq_ignore_ascii_case("input") || scan.peek() != Some(b'[') {
+            return scan.value(depth);
+        }
+        scan.array(depth + 1, |scan, depth| {
+            bare_item(scan.literal(depth)?, &mut found);
+            Ok(())
+        })
+    });
+    found
+}
+
+/// Whether a body may have items with ids: most have none, and need not be read for them.
+pub fn may_have_item_ids(body: &[u8]) -> bool {
+    // The letters of the name may be escaped, as \u0069 and \u0064.
+    [&b"\"id\""[..], b"\\u006"].iter().any(|name| memmem::find(body, name).is_some())
+}
+
+fn bare_item(item: &str, found: &mut Vec<BareItem>) {
+    let mut ids = Vec::new();
+    let (mut is_reference, mut is_reasoning, mut has_content, mut has_reasoning) =
+        (false, false, false, false);
+    let _ = json::members(item, |Member { key, value, .. }| match key.as_ref() {
+        "id" => ids.extend(json::string(value)),
+        "type" => {
+            let kind = json::string(value).unwrap_or_default();
+            is_reference |= kind == "item_reference";
+            is_reasoning |= kind == "reasoning";
+        }
+        "status" => {}
+        "encrypted_content" if !matches!(value, "null" | "\"\"") => {
+            (has_content, has_reasoning) = (true, true)
+        }
+        _ => has_content = true,
+    });
+    let is_bare_reasoning = is_reasoning && !has_reasoning;
+    if is_reference || !has_content || is_bare_reasoning {
+        let is_reasoning = is_bare_reasoning && !is_reference;
+        let ids = ids.into_iter().filter(|id| !is_own_item_id(id));
+        found.extend(ids.map(|id| BareItem { id, is_reasoning }));
+    }
+}
+
+/// Returns the ids of the items in an answer's output, also from the beginning of one.
+pub fn item_ids(answer: &str) -> Vec<String> {
+    let mut ids = Vec::new();
+    // What is cut off is no JSON, and is read up to the cut.
+    let _ = json::walk(answer, |scan, key, depth| {
+        if key.name() != "output" || scan.peek() != Some(b'[') {
+            return scan.value(depth);
+        }
+        scan.array(depth + 1, |scan, depth| {
+            if scan.peek() != Some(b'{') {
+                return scan.value(depth);
+            }
+            scan.object(depth + 1, |scan, key, depth| {
+                let value = scan.literal(depth)?;
+                if key.name() == "id" {
+                    ids.extend(json::string(value));
+                }
+                Ok(())
+            })
+        })
+    });
+    ids
 }
 
 #[cfg(test)]

@@ -473,6 +473,9 @@ impl<'a> StartedResponse<'a> {
                 let in_background =
                     call.envelope.in_background.then(|| attempt.continue_in_background(&id)).flatten();
                 owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
+                // Those of a stream are told as it passes.
+                let items = responses::item_ids(&String::from_utf8_lossy(answer));
+                attempt.bind_items(items.iter().map(String::as_str));
                 unwritten = call.envelope.in_background.then(|| self.proxy.core.store.clone());
             }
         }

@@ -324,7 +324,7 @@ impl Relay {
             Ok(rest) => {
                 self.upstream = None;
                 self.send(joined(last, rest));
-                return self.attempt.succeed(self.transit.progress().usage());
+                return self.succeed();
             }
             Err(before) => joined(last, before),
         };
@@ -339,6 +339,12 @@ impl Relay {
         };
         self.end_with(before, Some(&error));
         self.attempt.break_off(cause, None, self.transit.progress().usage());
+    }
+
+    fn succeed(&mut self) {
+        let progress = self.transit.progress();
+        self.attempt.bind_items(progress.items().iter().map(String::as_str));
+        self.attempt.succeed(progress.usage());
     }
 
     fn send(&mut self, bytes: Bytes) {
@@ -400,7 +406,7 @@ impl Relay {
 
     /// Waits for the end of the upstream's body after the client has got everything.
     fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.attempt.succeed(self.transit.progress().usage());
+        self.succeed();
         if !self.lingering {
             let (Ok(rest) | Err(rest)) = self.transit.conclude();
             self.send(rest);

@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
 use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::responses::item_ids;
 use crate::dialect::{Dialect, convert, json as scan};
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
@@ -34,6 +35,7 @@ use super::background::{self, Outcome};
 use super::background_watch;
 use super::id_owners::StoredAt;
 use super::input_items;
+use super::owners;
 use super::turns::StoredTurn;
 use crate::proxy::auth::Caller;
 use crate::proxy::download::Download;
@@ -239,7 +241,7 @@ async fn told_by_upstream(
     part: Part,
 ) -> Result<Response, Response> {
     let model = at.model.clone();
-    let (upstream, mut answer, mut slot) = ask(proxy, request, at, method, part).await?;
+    let (upstream, mut answer, mut slot) = ask(proxy, request, at.clone(), method, part).await?;
     let shape = shape(request);
     if let Some(refusal) = answer.page(shape) {
         return Err(refusal);
@@ -252,6 +254,8 @@ async fn told_by_upstream(
         let is_whole =
             answer.hold(&mut held, MAX_HELD).await.map_err(|failure| failure.into_response(shape))?;
         if is_whole {
+            let items = item_ids(&String::from_utf8_lossy(&held));
+            owners::bind_items_of(proxy, name.0, &at, items.iter().map(String::as_str));
             if let Some(outcome) = Outcome::of_object(&held) {
                 background::settle(proxy, &name, outcome).await;
             }
@@ -265,7 +269,7 @@ async fn told_by_upstream(
         true => UsageReader::Events(Box::new(StreamObserver::new(Dialect::Responses))),
         false => UsageReader::Tail(Tail::default()),
     };
-    let watched = UsageWatch { told: Some(told), name, proxy: proxy.clone() };
+    let watched = UsageWatch { told: Some(told), name, at, proxy: proxy.clone() };
     let download = ResponseBody::stream(Download::new(proxy, held.freeze(), answer, slot));
     *response.body_mut() = rewritten(download, watched);
     Ok(under_its_name(proxy, model, response))
@@ -286,6 +290,7 @@ struct UsageWatch {
     /// What has been observed; `None` once the usage was booked.
     told: Option<UsageReader>,
     name: (Option<KeyId>, String),
+    at: StoredAt,
     proxy: Arc<Proxy>,
 }
 
@@ -319,7 +324,16 @@ impl UsageReader {
 
 impl UsageWatch {
     fn settle(&mut self) {
-        if let Some(outcome) = self.told.take().and_then(|told| told.outcome()) {
+        let told = self.told.take();
+        if let Some(UsageReader::Events(observer)) = &told {
+            owners::bind_items_of(
+                &self.proxy,
+                self.name.0,
+                &self.at,
+                observer.items().iter().map(String::as_str),
+            );
+        }
+        if let Some(outcome) = told.and_then(|told| told.outcome()) {
             let (settling, name) = (self.proxy.clone(), self.name.clone());
             self.proxy.core.background.spawn("the usage of a response in the background", async move {
                 background::settle(&settling, &name, outcome).await;

@@ -1,15 +1,19 @@
-//! Which key owns an answer that its upstream stores, or a conversation that the upstream keeps.
+//! Which key owns an answer that its upstream stores, an item of one, or a conversation that the upstream keeps.
 //!
-//! Many keys share an account, and its upstream would let each go on from the answers of all. So the ids that a key was
-//! given are bound to it, and no upstream is sent an id that another key was given. An id that was given to nobody here
+//! Many keys share an account, and its upstream would let each go on from the answers of all, and refer to their items. So
+//! the ids that a key was given are bound to it, and no upstream is sent an id that another key was given. An id that was given to nobody here
 //! passes for the proxy token, whose holder owns the accounts, and where no other key can use the account. A conversation
 //! (`conv_…`) is made elsewhere, and is bound to the key that first goes on in it.
 //!
 //! Memory holds the latest ids; older ones, and those of other instances or from before a restart, are in the database,
 //! which is only asked about an id that memory does not know. An id that an upstream gives to several keys belongs to none.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
 use crate::core::Core;
-use crate::dialect::json;
+use crate::dialect::responses::{BareItem, bare_items, may_have_item_ids};
+use crate::dialect::{Dialect, json};
 use crate::http::Response;
 use crate::ids::{AccountId, KeyId};
 use crate::proxy::Proxy;
@@ -17,15 +21,20 @@ use crate::routing::Channel;
 use crate::store;
 use crate::store::background_responses::InBackground;
 use crate::store::owner::Owner;
-use crate::store::responses::{self, MAX_ID, StoredResponse};
+use crate::store::responses::{self, MAX_ID, OwnedId, StoredResponse};
 use crate::time::now_ms;
 
 use super::id_owners::{IdOwner, KeptAt, StoredAt};
 use crate::proxy::call::Call;
+use crate::proxy::operation::Operation;
 use crate::proxy::reply::ErrorShape;
 
 const PREVIOUS: &str = "previous_response_id";
 const CONVERSATION: &str = "conversation";
+const ITEM: &str = "item_reference";
+
+/// The maximum number of items of one answer that are bound.
+const MAX_BOUND_ITEMS: usize = 256;
 
 /// Binds an answer that its upstream stores to the key that asked for it; for one made in the background also records the
 /// row of its request.
@@ -36,18 +45,52 @@ pub(in crate::proxy) fn bind(
     id: &str,
     in_background: Option<InBackground>,
 ) {
-    let model = call.model.clone();
+    bind_id(proxy, (call.key_id, &call.model), channel, id, in_background);
+}
+
+/// Binds the items of such an answer to the key that asked for it, for the model with this name.
+pub(in crate::proxy) fn bind_items<'i>(
+    proxy: &Proxy,
+    by: (Option<KeyId>, &Arc<str>),
+    channel: &Channel,
+    ids: impl IntoIterator<Item = &'i str>,
+) {
+    for id in ids.into_iter().take(MAX_BOUND_ITEMS) {
+        bind_id(proxy, by, channel, id, None);
+    }
+}
+
+/// Binds the items of an answer that its key asks for once more, in memory: of an answer that was made in the background
+/// they are not known before.
+pub(in crate::proxy) fn bind_items_of<'i>(
+    proxy: &Proxy,
+    key_id: Option<KeyId>,
+    at: &StoredAt,
+    ids: impl IntoIterator<Item = &'i str>,
+) {
+    for id in ids.into_iter().take(MAX_BOUND_ITEMS) {
+        proxy.response_owners.give(id, IdOwner::Key(key_id), Some(at.clone()));
+    }
+}
+
+fn bind_id(
+    proxy: &Proxy,
+    (key_id, model): (Option<KeyId>, &Arc<str>),
+    channel: &Channel,
+    id: &str,
+    in_background: Option<InBackground>,
+) {
     let at = StoredAt { account: channel.account.id, token: channel.token_id, model: Some(model.clone()) };
-    proxy.response_owners.give(id, IdOwner::Key(call.key_id), Some(at));
+    proxy.response_owners.give(id, IdOwner::Key(key_id), Some(at));
     if id.len() <= MAX_ID {
         proxy.core.store.telemetry().stored_response(StoredResponse {
             response_id: id.to_owned(),
-            key_id: call.key_id,
+            key_id,
             site_id: channel.account.site.id,
             account_id: channel.account.id,
             token_id: channel.token_id,
             channel_id: channel.id,
-            model_requested: model,
+            model_requested: model.clone(),
             created_at: now_ms(),
             in_background,
         });
@@ -82,15 +125,29 @@ fn history(body: &str) -> Vec<(&'static str, String)> {
     ids
 }
 
-/// Checks the owners of the answer and the conversation that a call goes on from.
+/// Whether a call may go on from something that an upstream keeps.
+pub(in crate::proxy) fn may_go_on(call: &Call) -> bool {
+    call.envelope.has_previous || call.envelope.has_conversation || may_refer(call)
+}
+
+fn may_refer(call: &Call) -> bool {
+    let takes_items =
+        matches!(call.operation, Operation::Answer | Operation::CountTokens | Operation::Compact);
+    call.shape.dialect == Dialect::Responses && takes_items && may_have_item_ids(&call.body)
+}
+
+/// Checks the owners of the answer and the conversation that a call goes on from, and of the items that it refers to.
 ///
 /// # Errors
 ///
 /// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation. A
 /// member that is given twice is refused, because an upstream may read the other one.
 pub(in crate::proxy) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
-    let named = || history(std::str::from_utf8(&call.body).unwrap_or_default());
-    let ids = proxy.conversions.read_through(call.body.len(), named).await;
+    let named = || {
+        let body = std::str::from_utf8(&call.body).unwrap_or_default();
+        (history(body), if may_refer(call) { bare_items(body) } else { Vec::new() })
+    };
+    let (ids, items) = proxy.conversions.read_through(call.body.len(), named).await;
     for member in [PREVIOUS, CONVERSATION] {
         if ids.iter().filter(|(other, _)| *other == member).count() > 1 {
             let message = format!("{member} is given twice");
@@ -103,7 +160,79 @@ pub(in crate::proxy) async fn check(proxy: &Proxy, call: &mut Call) -> Result<()
         }
         check_id(proxy, call, member, id).await?;
     }
+    check_items(proxy, call, items).await
+}
+
+/// What is known of an item that a call refers to.
+#[derive(Clone)]
+enum ItemOwner {
+    /// The caller's key was given it, by the upstream of this account if that is known.
+    Caller(Option<StoredAt>),
+    Another,
+    /// Several keys were given this id.
+    Several,
+}
+
+/// Checks the owners of items that an upstream would have to find, and notes which account has the last of them.
+async fn check_items(proxy: &Proxy, call: &mut Call, items: Vec<BareItem>) -> Result<(), Response> {
+    let stored = stored_items(proxy, call, &items).await?;
+    let mut last = None;
+    for BareItem { id, is_reasoning } in items {
+        match item_owner(proxy, call, &id).or_else(|| stored.get(&id).cloned()) {
+            Some(ItemOwner::Caller(at)) => {
+                last = at.map(|at| KeptAt { account: at.account, member: ITEM, id }).or(last);
+            }
+            // An upstream that gives all its reasoning one id does not find it by that.
+            Some(ItemOwner::Several) | None if is_reasoning => {}
+            Some(ItemOwner::Another | ItemOwner::Several) => return Err(not_found(call.shape, ITEM, &id)),
+            None => _ = call.unknown_history.get_or_insert(ITEM),
+        }
+    }
+    call.kept_at = call.kept_at.take().or(last);
     Ok(())
+}
+
+/// Returns what memory knows of an item.
+fn item_owner(proxy: &Proxy, call: &Call, id: &str) -> Option<ItemOwner> {
+    Some(match proxy.response_owners.holder(id)? {
+        IdOwner::Several => ItemOwner::Several,
+        IdOwner::Key(key) if key == call.key_id => {
+            ItemOwner::Caller(proxy.response_owners.place(id, call.key_id))
+        }
+        IdOwner::Key(_) => ItemOwner::Another,
+    })
+}
+
+/// Looks up the items that memory does not know. Those of the caller's key are in memory afterwards.
+async fn stored_items(
+    proxy: &Proxy,
+    call: &Call,
+    items: &[BareItem],
+) -> Result<HashMap<String, ItemOwner>, Response> {
+    let unknown = |id: &&str| id.len() <= MAX_ID && proxy.response_owners.holder(id).is_none();
+    let asked: HashSet<&str> = items.iter().map(|item| item.id.as_str()).filter(unknown).collect();
+    let asked: Vec<&str> = asked.into_iter().collect();
+    let owned =
+        responses::owned(&proxy.core.store, &asked).await.map_err(|error| unreadable(call, &error))?;
+    let own = Owner::of_key(call.key_id);
+    let mut found: HashMap<String, ItemOwner> = HashMap::new();
+    for OwnedId { id, owner, place } in owned {
+        let holder = if owner == own { ItemOwner::Caller(Some(place.into())) } else { ItemOwner::Another };
+        let known = found.remove(&id);
+        let holder = match (known, holder) {
+            (None | Some(ItemOwner::Caller(_)), holder @ ItemOwner::Caller(_)) => holder,
+            // It does not matter which other keys share it.
+            (None | Some(ItemOwner::Another), ItemOwner::Another) => ItemOwner::Another,
+            _ => ItemOwner::Several,
+        };
+        found.insert(id, holder);
+    }
+    for (id, holder) in &found {
+        if let ItemOwner::Caller(at) = holder {
+            proxy.response_owners.give(id, IdOwner::Key(call.key_id), at.clone());
+        }
+    }
+    Ok(found)
 }
 
 async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: String) -> Result<(), Response> {
@@ -147,11 +276,13 @@ async fn kept_at(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<AccountI
 /// conversation.
 pub(in crate::proxy) fn not_found(shape: ErrorShape, member: &'static str, id: &str) -> Response {
     let shown: String = id.chars().take(MAX_ID).collect();
-    let (what, code) = match member {
-        PREVIOUS => ("Previous response", Some("previous_response_not_found")),
-        _ => ("Conversation", None),
+    let (what, code, param) = match member {
+        PREVIOUS => ("Previous response", Some("previous_response_not_found"), member),
+        ITEM => ("Item", None, "input"),
+        _ => ("Conversation", None, member),
     };
-    shape.refuse(400, &format!("{what} with id '{shown}' not found."), code, Some(member))
+    let hint = if member == ITEM { " Send the item itself in place of a reference to it." } else { "" };
+    shape.refuse(400, &format!("{what} with id '{shown}' not found.{hint}"), code, Some(param))
 }
 
 fn unreadable(call: &Call, error: &store::Error) -> Response {

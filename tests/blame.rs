@@ -129,7 +129,8 @@ fn an_error_told_in_a_stream_rests_a_channel_by_its_name_alone() {
         (error(json!(null), json!(400)), false),
         (error(json!("content_policy_violation"), json!(null)), false),
         (wire::data(&json!({"error": {"message": "No. Validation failed."}})), false),
-        (wire::data(&json!({"error": {"message": "No."}})), true),
+        (wire::data(&json!({"error": {"message": "No."}})), false),
+        (wire::data(&json!({"error": {"message": "No. Too many requests."}})), true),
     ] {
         for begun in [false, true] {
             let pair = Pair::start();
@@ -140,6 +141,72 @@ fn an_error_told_in_a_stream_rests_a_channel_by_its_name_alone() {
             pair.gateway.wait_for_logs(if begun { 1 } else { 2 });
             let cools = pair.channel("first")["cooldownUntil"] != json!(null);
             assert_eq!(cools, rests, "{event}, behind output: {begun}");
+        }
+    }
+}
+
+#[test]
+fn an_error_without_a_name_in_a_good_answer_rests_a_channel_only_if_it_is_about_the_channel() {
+    let said = "quota exceeded";
+    for (message, rests) in [
+        ("Your prompt was flagged", false),
+        ("Cannot say \"quota exceeded\"", false),
+        ("Malformed input: too many requests", false),
+        ("Too many requests", true),
+        ("该令牌额度已用尽", true),
+        ("Service temporarily unavailable", true),
+    ] {
+        for error in [
+            json!({"error": message}),
+            json!({"error": {"message": message, "code": null}}),
+            json!({"success": false, "message": message}),
+            json!({"success": false, "msg": message}),
+        ] {
+            for streamed in [false, true] {
+                let pair = Pair::start();
+                let reply = match streamed {
+                    true => Reply::events(vec![wire::data(&error)]),
+                    false => Reply::json(200, &error),
+                };
+                pair.first.answer_once(CHAT, reply);
+                let ask = json!({"model": Pair::MODEL, "stream": streamed,
+                    "messages": [{"role": "user", "content": said}]});
+                assert_eq!(pair.gateway.client().post(CHAT, &ask).status, 200, "{error}");
+                assert_eq!(pair.second.asked_for(CHAT).len(), 1, "{error}, streamed: {streamed}");
+                pair.gateway.wait_for_logs(2);
+                let cools = pair.channel("first")["cooldownUntil"] != json!(null);
+                assert_eq!(cools, rests, "{error}, streamed: {streamed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_code_in_a_good_answer_means_the_same_in_an_object_and_in_a_stream() {
+    for (path, code, rests) in [
+        (CHAT, 400, false),
+        (CHAT, 429, true),
+        (MESSAGES, 400, false),
+        (MESSAGES, 429, true),
+        (RESPONSES, 429, true),
+    ] {
+        for streamed in [false, true] {
+            let error = json!({"code": code, "msg": "No."});
+            let reply = match streamed {
+                true => Reply::events(vec![wire::data(&error)]),
+                false => Reply::json(200, &error),
+            };
+            let upstream = Upstream::with_one_path(Pair::MODEL, path);
+            let gateway = Gateway::start();
+            gateway.add("site", &upstream);
+            upstream.answer_once(path, reply);
+            let ask = json!({"model": Pair::MODEL, "stream": streamed, "max_tokens": 9, "input": "x",
+                "messages": [{"role": "user", "content": "x"}]});
+            let answer = gateway.client().post(path, &ask);
+            assert_eq!(answer.status, if rests { 502 } else { 400 }, "{path} {code}: {}", answer.text());
+            gateway.wait_for_logs(1);
+            let cools = gateway.channels(Pair::MODEL)[0]["cooldownUntil"] != json!(null);
+            assert_eq!(cools, rests, "{path} {code}, streamed: {streamed}");
         }
     }
 }

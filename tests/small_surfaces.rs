@@ -61,6 +61,33 @@ fn a_version_that_is_said_twice_is_understood() {
 }
 
 #[test]
+fn a_count_goes_on_to_a_site_that_counts() {
+    for (path, counted) in [
+        (COUNT, json!({"input_tokens": 42})),
+        ("/v1/responses/input_tokens", json!({"object": "response.input_tokens", "input_tokens": 42})),
+    ] {
+        for refusal in [
+            Reply::error(404, "Not found"),
+            Reply::error(501, "Not implemented"),
+            Reply::html(405, "<html><title>405 Not Allowed</title></html>"),
+        ] {
+            let pair = Pair::start();
+            pair.first.answer(path, refusal);
+            pair.second.answer(path, Reply::json(200, &counted));
+            let mut ask = to_count();
+            (ask["model"], ask["input"]) = (json!(Pair::MODEL), json!("Which way?"));
+            let answer = pair.gateway.client().post(path, &ask);
+            assert_eq!(
+                (answer.expect(200), answer.header("x-switchyard-estimated")),
+                (counted.clone(), None)
+            );
+            assert_eq!(pair.first.asked_for(path).len(), 1, "{path}");
+            assert_eq!(pair.channel("first")["cooldownUntil"], Value::Null, "{path}");
+        }
+    }
+}
+
+#[test]
 fn where_nobody_counts_an_estimate_says_so_and_no_channel_cools() {
     let (gateway, upstream) = through("new-api");
     let without_a_count = json!({"success": false, "message": "no"});

@@ -211,16 +211,10 @@ fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
 }
 
 fn read_chat(event: &Node<'_>) -> Reading {
-    if states_error(event) {
+    if states_error(event) || event.get("choices").is_none() && is_bare_error(event) {
         return Reading::failure(event);
     }
     let choices = event.items_at("choices");
-    let is_bare_error = event.get("choices").is_none()
-        && event.get("message").is_some_and(Node::is_string)
-        && event.get("code").is_some();
-    if is_bare_error {
-        return Reading::failure(event);
-    }
     let output = choices.iter().any(|choice| {
         let delta = choice.get("delta").filter(|delta| delta.is_object()).or(choice.get("message"));
         has_more_than(delta, "role") || has_content(choice, "text")
@@ -243,7 +237,7 @@ fn read_messages(kind: &str, event: &Node<'_>) -> Reading {
             }
         }
         "content_block_delta" => Reading::of(Meaning::Plain, has_more_than(event.get("delta"), "type")),
-        _ if states_error(event) => Reading::failure(event),
+        _ if states_error(event) || kind.is_empty() && is_bare_error(event) => Reading::failure(event),
         _ => Reading::output(),
     }
 }
@@ -268,13 +262,13 @@ fn read_responses(kind: &str, event: &Node<'_>) -> Reading {
                 Reading::end(true, items.iter().any(is_answer_item))
             }
         },
-        _ if states_error(event) => Reading::failure(event),
+        _ if states_error(event) || kind.is_empty() && is_bare_error(event) => Reading::failure(event),
         _ => Reading::output(),
     }
 }
 
 fn read_gemini(event: &Node<'_>) -> Reading {
-    if states_error(event) {
+    if states_error(event) || event.get("candidates").is_none() && is_bare_error(event) {
         return Reading::failure(event);
     }
     if event.path(&["promptFeedback", "blockReason"]).is_some() {
@@ -314,6 +308,14 @@ fn read_audio(kind: &str, event: &Node<'_>) -> Reading {
 
 fn states_error(holder: &Node<'_>) -> bool {
     holder.get("error").is_some_and(is_error)
+}
+
+/// Whether an object that is no event of its dialect is an error in the form of a hub: words beside a code, or beside
+/// `success`, which is false.
+fn is_bare_error(object: &Node<'_>) -> bool {
+    let has_words = ["message", "msg"].iter().any(|key| object.get(key).is_some_and(Node::is_string));
+    let fails = object.get("success").is_some_and(|success| success.raw() == "false");
+    has_words && (fails || object.get("code").is_some())
 }
 
 /// Whether an item of a response's `output` is more than an empty message or empty reasoning.

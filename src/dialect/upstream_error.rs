@@ -59,6 +59,8 @@ pub struct UpstreamError {
     /// Whether Google's details name our key, its project or its billing as the cause; its code says only that the
     /// request is bad.
     pub is_about_our_key: bool,
+    /// Whether the gateway states the error, because the upstream's answer cannot be used or does not say what failed.
+    pub is_ours: bool,
     /// The time until a retry makes sense, when the body states it.
     pub retry_after: Option<Duration>,
 }
@@ -69,7 +71,7 @@ impl UpstreamError {
 
     /// Creates an error that the gateway states itself.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ..Self::default() }
+        Self { message: message.into(), is_ours: true, ..Self::default() }
     }
 
     /// Creates the error for an upstream's error in a stream that has no message.
@@ -119,7 +121,8 @@ impl UpstreamError {
         let mut details = error.items_at("details").iter();
         let is_about_our_key = details.any(|detail| OF_KEY.contains(&&*detail.str_at("reason")));
         let retry_after = retry_after(error, root);
-        Some(Self { message, kind, code, param: named("param"), is_about_our_key, retry_after })
+        let param = named("param");
+        Some(Self { message, kind, code, param, is_about_our_key, is_ours: false, retry_after })
     }
 
     /// Returns the names by which the upstream's program identifies the error: its type, its code, and a cause about
@@ -161,7 +164,7 @@ pub fn read(status: u16, body: &[u8]) -> UpstreamError {
     if detail.is_empty() {
         return UpstreamError::new(format!("Upstream returned HTTP {status}"));
     }
-    UpstreamError::new(detail)
+    UpstreamError { is_ours: false, ..UpstreamError::new(detail) }
 }
 
 /// Returns the text for the log and the judges: `[upstream:<path>] Upstream returned HTTP <status>: <detail>`.

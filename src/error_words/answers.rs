@@ -167,6 +167,9 @@ const CREDENTIAL: &[&str] = &[
     "credential is only authorized for",
     "organization must be verified",
     "user location is not supported",
+    "无效的令牌",
+    "该令牌已过期",
+    "该令牌状态不可用",
 ];
 const TOO_MUCH: &[&str] = &["rate limit", "too many requests", "quota"];
 /// Further phrases of OpenAI, Anthropic and Chinese hubs: too little is left, or a bill is unpaid.
@@ -177,6 +180,7 @@ const LIMIT: &[&str] = &[
     "out of extra usage",
     "draw from your extra usage",
     "额度不足",
+    "额度已用尽",
     "余额不足",
     "欠费",
 ];

@@ -12,7 +12,7 @@
 //! | the site lacks a surface that only some sites have | no | yes | the site's status |
 //! | a status | as [`failure::blame`] says | as [`failure::should_retry`] says | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
-//! | error with a good status | [`failure::blame`]; unnamed: yes, unless about the request | yes | 502; client's: 400–422 |
+//! | error with a good status | [`failure::blame`]; unnamed: if its text says so | yes | 502; client's: 400–422 |
 //! | a stream that ends before any output | yes | yes | 502 |
 //! | no file or memory left for a connection of ours | no | yes | 502 |
 //! | not configured well enough to be tried | no | yes | 502 |

@@ -127,6 +127,11 @@ impl Operation {
         !matches!(self, Self::Answer | Self::CountTokens | Self::Compact | Self::OfGemini(_))
     }
 
+    /// Whether sites that speak its dialect may lack its path.
+    pub(super) fn may_be_lacking(self) -> bool {
+        self.is_extra() || self == Self::CountTokens
+    }
+
     /// Returns the model for requests that name none.
     pub(super) fn default_model(self) -> Option<&'static str> {
         (self == Self::Moderate).then_some(DEFAULT_MODERATION_MODEL)

@@ -158,8 +158,8 @@ impl Delivery<'_> {
             Err(failure) => {
                 let failure = self.to_the_call(failure.redacted(&attempt.secrets())).await;
                 // For such an operation no other can be asked for instead.
-                let is_converted = format.is_convertible() && !call.operation.is_extra();
-                let failure = if is_converted { failure } else { failure.of_surface() };
+                let may_be_lacking = !format.is_convertible() || call.operation.may_be_lacking();
+                let failure = if may_be_lacking { failure.of_surface() } else { failure };
                 Err(if format == call.shape.dialect { failure } else { failure.without_body() })
             }
         }

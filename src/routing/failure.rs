@@ -8,9 +8,11 @@
 //! | a `code` or `type` in [`OF_MODEL`] | the channel's, if it claims to have the model | is tried |
 //! | text about the channel ([`ErrorText`]) | nobody's | is tried |
 //! | anything else | nobody's | is not tried |
+//! | an error inside an answer with a good status, named | by the names | is tried |
+//! | such an error without a `code` or `type` | the channel's, if the text is about it ([`is_blamed_by_text`]) | is tried |
 //!
-//! Error text alone never blames a channel: upstreams quote the client, and one key's bad request must not switch off what
-//! other keys use.
+//! Beside a status that tells more, error text alone never blames a channel: upstreams quote the client, and one key's bad
+//! request must not switch off what other keys use.
 //!
 //! ```text
 //! failure ──cools, ten minutes──▶ half-open, until the provider's hint ──▶ as before
@@ -235,6 +237,14 @@ pub fn should_retry(status: u16, text: &ErrorText) -> bool {
             || text.is_about_credential()
             || text.is_about_limit()
             || text.is_transient())
+}
+
+/// Returns whether an error inside an answer with a good status, which has no code or type, is the channel's fault: its text
+/// is about our credential, our limits or trouble of the upstream. Hubs say so in words alone; of anything else the cause may
+/// be what the client asks for.
+pub fn is_blamed_by_text(text: &ErrorText) -> bool {
+    !text.is_about_validation()
+        && (text.is_about_credential() || text.is_about_limit() || text.is_transient())
 }
 
 /// Returns whether the credential has used up what its provider grants, so that every channel that uses it must cool.

@@ -82,8 +82,9 @@ impl Failure {
             _ if self.spares_channel || self.lacks_surface => false,
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::Judged | Kind::ClosedEarly => true,
-            // Unnamed errors also include those that we make of an unreadable answer.
-            Kind::InBody if self.error.names().next().is_none() => !self.words.is_about_validation(),
+            Kind::InBody if self.error.names().next().is_none() => {
+                self.error.is_ours || failure::is_blamed_by_text(&self.words)
+            }
             Kind::Status | Kind::InBody => match self.blame() {
                 Blame::Channel => true,
                 Blame::Model => !self.is_of_made_up_name,

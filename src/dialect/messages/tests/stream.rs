@@ -334,7 +334,8 @@ fn an_error_fails_the_stream_and_nothing_follows() {
         r#"{"error":{"message":"busy","type":"overloaded_error"}}"#,
     ] {
         let events = read(&[STREAM[0], STREAM[5], error, STREAM[14]]);
-        let failed = UpstreamError { kind: Some("overloaded_error".into()), ..UpstreamError::new("busy") };
+        let (message, kind) = ("busy".to_owned(), Some("overloaded_error".to_owned()));
+        let failed = UpstreamError { message, kind, ..UpstreamError::default() };
         assert_eq!(events.last(), Some(&format!("{:?}", Event::Fail(failed))));
         assert!(!events.contains(&"End".to_owned()));
     }

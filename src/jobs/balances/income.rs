@@ -11,6 +11,7 @@ use crate::ids::AccountId;
 use crate::money::Usd;
 use crate::store::checkins::RewardRow;
 use crate::time::{Millis, iso};
+use crate::upstream::platforms::quota_units;
 
 /// The member of `extraConfig` that holds the snapshot.
 pub const SNAPSHOT: &str = "todayIncomeSnapshot";
@@ -42,10 +43,8 @@ pub fn in_message(message: &str) -> Option<Usd> {
         !counts && (is_paid || BEFORE.iter().any(|word| before.ends_with(word)))
     };
     let found = numbers(&text).find(|number| number.value > 0.0 && tells(number))?;
-    // Sites that show no money name units instead; a dollar has this many unless an operator there has changed it.
-    const UNITS_PER_USD: f64 = 500_000.0;
-    let is_units = found.after.trim_start().starts_with("点额度");
-    let amount = Usd::new(if is_units { found.value / UNITS_PER_USD } else { found.value });
+    let is_units = quota_units::are_meant(found.value, found.before, found.after);
+    let amount = Usd::new(if is_units { found.value / quota_units::PER_USD } else { found.value });
     amount.is_believable().then_some(amount)
 }
 
@@ -145,7 +144,9 @@ mod tests {
             ("连续签到 5 天，获得 0.1 额度", Some(0.1)),
             ("签到成功，获得了 500 额度", Some(500.0)),
             ("签到成功！奖励：$0.25", Some(0.25)),
-            ("签到成功, +1,000 quota", Some(1000.0)),
+            ("签到成功, +1,000 quota", Some(0.002)),
+            ("签到成功，获得 500000 额度", Some(1.0)),
+            ("签到成功，获得 $1,000 额度", Some(1000.0)),
             ("checked in, reward: 0.5", Some(0.5)),
             ("You earned 0.3 USD", Some(0.3)),
             ("第 12 次签到，+0.02 美元", Some(0.02)),

@@ -15,6 +15,7 @@
 //! | `detection` | which platform answers at an address |
 //! | `models` | which models a key may use, on every platform |
 //! | `prices`, `usage_log` | what an account is charged, and the lines of its log |
+//! | `quota_units` | the units in which some count quota |
 //! | `credential` | credentials as people paste them |
 //! | `user_ids` | the user's number, read out of name, token or cookie |
 //! | `memory` | what is remembered of sites and sessions |
@@ -29,6 +30,7 @@ mod models;
 mod new_api;
 mod operations;
 mod prices;
+pub mod quota_units;
 mod reply;
 mod site_client;
 mod sub2api;

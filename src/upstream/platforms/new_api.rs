@@ -24,14 +24,12 @@ use serde_json::Value;
 use super::contract::{Balance, Role, User};
 use super::error::{SiteError, SiteErrorKind};
 use super::memory::Unit;
-use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
+use super::{quota_units, reply};
 use crate::money::Usd;
 use crate::platform::NewApiFork;
 use crate::upstream::{Client, FetchLimits};
 
-/// The number of units in a dollar where the site does not say.
-const DEFAULT_UNIT: f64 = 500_000.0;
 /// The time limit for a status page: a slower one must not hold up what needs its unit.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -89,7 +87,7 @@ pub(super) async fn unit(site_client: &SiteClient, client: &Client) -> f64 {
     let known = match site_client.memory.unit(&site_client.base) {
         Unit::Fresh(unit) => return unit,
         Unit::Old(unit) => unit,
-        Unit::Unknown => DEFAULT_UNIT,
+        Unit::Unknown => quota_units::PER_USD,
     };
     match status(site_client, client).await {
         Ok(status) => learn_unit(site_client, &status),
@@ -114,7 +112,7 @@ pub(super) async fn status(site_client: &SiteClient, client: &Client) -> Result<
 /// Remembers the unit in a status, and returns it.
 pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
     let unit = status.get("quota_per_unit").and_then(reply::number).filter(|unit| *unit > 0.0);
-    let unit = unit.unwrap_or(DEFAULT_UNIT);
+    let unit = unit.unwrap_or(quota_units::PER_USD);
     site_client.memory.learn_unit(&site_client.base, unit);
     unit
 }

@@ -8,8 +8,8 @@ use crate::platform::NewApiFork;
 use crate::time::Millis;
 use crate::upstream::Client;
 use crate::upstream::platforms::error::SiteError;
-use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
+use crate::upstream::platforms::{quota_units, reply};
 
 /// The kinds of lines that are income: top-ups, and what the system says (check-ins, gifts).
 const KINDS: [u8; 2] = [1, 4];
@@ -56,10 +56,10 @@ fn amount(line: &Value, unit: f64) -> Option<Usd> {
     match line.get("quota").and_then(reply::number) {
         Some(units) if units > 0.0 => Some(Usd::new(units / unit)),
         _ => {
-            let content = line.get("content")?.as_str()?;
-            let number = first_number(content)?;
-            // Sites that show no money name units instead.
-            Some(Usd::new(if content.contains("点额度") { number / unit } else { number }))
+            let content = plain(line.get("content")?.as_str()?);
+            let (number, before, after) = number_in(&content)?;
+            let is_units = quota_units::are_meant(number, before, after);
+            Some(Usd::new(if is_units { number / unit } else { number }))
         }
     }
 }
@@ -67,8 +67,17 @@ fn amount(line: &Value, unit: f64) -> Option<Usd> {
 /// Returns the first number of a text, ignoring commas, if it is above zero. A number that is a part of a word, as in
 /// `2FA`, does not count; `USD` may stand right beside one.
 pub(super) fn first_number(text: &str) -> Option<f64> {
+    number_in(&plain(text)).map(|(number, ..)| number)
+}
+
+/// Returns a text in lower case, without commas.
+fn plain(text: &str) -> String {
+    text.replace(',', "").to_ascii_lowercase()
+}
+
+/// Returns the number of [`first_number`], and the text before and behind it.
+fn number_in(text: &str) -> Option<(f64, &str, &str)> {
     const CURRENCY: &str = "usd";
-    let text = text.replace(',', "").to_ascii_lowercase();
     let mut from = 0;
     loop {
         let start = from + text[from..].find(|c: char| c.is_ascii_digit())?;
@@ -84,7 +93,7 @@ pub(super) fn first_number(text: &str) -> Option<f64> {
             continue;
         }
         let number = text[start..end].trim_end_matches('.').parse::<f64>().ok()?;
-        return (number > 0.0 && !before.ends_with('-')).then_some(number);
+        return (number > 0.0 && !before.ends_with('-')).then_some((number, before, after));
     }
 }
 
@@ -101,6 +110,7 @@ mod tests {
             (json!({"quota": 0, "content": "充值 ＄1,250.50 额度"}), Some(1250.5)),
             (json!({"content": "通过兑换码充值 2."}), Some(2.0)),
             (json!({"quota": 0, "content": "用户签到，获得额度 12500 点额度"}), Some(0.025)),
+            (json!({"quota": 0, "content": "签到奖励 500,000 额度"}), Some(1.0)),
             (json!({"content": "-3"}), None),
             (json!({"quota": 0, "content": "通用安全验证成功 (验证方式: 2FA)"}), None),
             (json!({"content": "2FA on; for gpt4o.1x you get 0.5USD"}), Some(0.5)),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gate, Gateway, Program, Relay, Reply, Site, eventually};
+use crate::support::{Gate, Gateway, Program, Relay, Reply, Site, StubKey, eventually};
 
 const MODEL: &str = "model-token";
 
@@ -275,6 +275,27 @@ fn a_sync_brings_what_the_site_lists_and_keeps_what_it_does_not() {
     let skipped = gateway.admin().post(&path, &json!({})).expect(200);
     assert_eq!(skipped["reason"], "site_disabled", "{skipped}");
     gateway.admin().post("/api/account-tokens/sync/999", &json!({})).expect(404);
+}
+
+#[test]
+fn keys_that_are_known_are_not_revealed_again() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    // An older server reveals one key at a time, and only twenty in a while.
+    site.answer("/api/token/batch/keys", Reply::json(404, &json!({"error": {"message": "Invalid URL"}})));
+    let first = site.ada().keys[0].clone();
+    for id in 8..=10 {
+        let key = format!("key{id}{}", &first.key[5..]);
+        site.ada().keys.push(StubKey { id, key, name: format!("key {id}"), ..first.clone() });
+    }
+    let revealed = |id: i64| site.asked_for(&format!("/api/token/{id}/key")).len();
+    let (gateway, _, account) = with_account(&site);
+    assert_eq!(tokens(&gateway).len(), 4);
+    // The account's default is needed to prove the session; all are read once more when it has been added.
+    assert_eq!([7, 8, 9, 10].map(revealed), [2, 1, 1, 1]);
+    let synced = gateway.admin().post(&format!("/api/account-tokens/sync/{account}"), &json!({})).expect(200);
+    assert_eq!((&synced["total"], &synced["created"]), (&json!(4), &json!(0)), "{synced}");
+    assert!(synced.get("maskedPending").is_none(), "{synced}");
+    assert_eq!([7, 8, 9, 10].map(revealed), [2, 1, 1, 1]);
 }
 
 #[test]

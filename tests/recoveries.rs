@@ -38,6 +38,30 @@ fn thinking_that_is_refused_is_asked_for_in_the_other_form_also_by_a_client_of_t
     assert_eq!(sent["output_config"], json!({"effort": "medium"}));
 }
 
+#[test]
+fn betas_that_an_upstream_refuses_are_left_out() {
+    let (gateway, upstream) = started("claude", &[]);
+    let client = gateway.client();
+    let asks_with = |betas: &str| {
+        let ask = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
+        client.send(Request::post(MESSAGES).header("anthropic-beta", betas).json(&ask)).expect(200);
+        upstream.last(MESSAGES).header("anthropic-beta").map(str::to_owned)
+    };
+    let (known, refused) = ("interleaved-thinking-2025-05-14", "context-management-2025-06-27");
+    let both = format!("{known},{refused}");
+    let named = format!("Unexpected value(s) `{refused}` for the `anthropic-beta` header.");
+    upstream.answer_once(MESSAGES, refusal(&named));
+    assert_eq!(asks_with(&both).as_deref(), Some(known));
+    assert_eq!(upstream.asked_for(MESSAGES).len(), 2);
+    // It is left out of the next request at once.
+    assert_eq!(asks_with(&both).as_deref(), Some(known));
+    assert_eq!(upstream.asked_for(MESSAGES).len(), 3);
+    // An upstream that does not say which gets none, but the next request has them again.
+    upstream.answer_once(MESSAGES, refusal("invalid beta flag"));
+    assert_eq!(asks_with(known), None);
+    assert_eq!(asks_with(known).as_deref(), Some(known));
+}
+
 fn full() -> Value {
     json!({"model": MODEL, "input": "Which way?", "metadata": {"a": "b"}, "temperature": 0.5, "novelty": 1,
         "include": [], "tools": [{"type": "function", "name": "f", "parameters": {}}]})

@@ -94,6 +94,27 @@ pub fn is_of_content_type(text: &str) -> bool {
     (has(text, &CONTENT_TYPE) || has(text, &MEDIA_TYPE)) && !has(text, &PARTS)
 }
 
+/// Returns whether values of the header `anthropic-beta` are refused: Anthropic names them, Bedrock does not ("invalid beta
+/// flag").
+pub fn is_of_betas(text: &str) -> bool {
+    text.contains("anthropic-beta") || text.contains("beta flag")
+}
+
+/// Returns the betas that a text names. A beta ends with its day: `context-1m-2025-08-07`.
+pub fn named_betas(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    let is_beta = |word: &&str| {
+        let day = word.len().checked_sub("-2025-08-07".len()).and_then(|at| word.get(at..));
+        day.is_some_and(|day| {
+            day.bytes().zip("-0000-00-00".bytes()).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                dash => byte == dash,
+            })
+        })
+    };
+    words.filter(is_beta).map(str::to_owned).collect()
+}
+
 /// Returns whether the upstream sees no messages in the body.
 pub fn misses_messages(text: &str) -> bool {
     text.contains("messages is required")

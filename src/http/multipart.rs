@@ -15,6 +15,7 @@ use memchr::memmem;
 
 /// The longest head of a part, in bytes.
 pub(super) const MAX_HEAD: usize = 8 * 1024;
+const BOUNDARY: &str = "boundary";
 /// The longest boundary, in characters (RFC 2046 §5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
@@ -76,7 +77,13 @@ pub(super) fn boundary(content_type: &str) -> Result<String, Malformed> {
     if !essence.trim().eq_ignore_ascii_case("multipart/form-data") {
         return Err(Malformed("send multipart/form-data"));
     }
-    let boundary = Parameters::read(rest)?.take("boundary").unwrap_or_default();
+    // Parsers that look for the word alone would read a boundary out of another parameter's value.
+    let lower = rest.to_ascii_lowercase();
+    let is_named = |at: usize| lower[at + BOUNDARY.len()..].trim_start().starts_with('=');
+    if lower.match_indices(BOUNDARY).filter(|(at, _)| is_named(*at)).count() > 1 {
+        return Err(Malformed("the boundary is given twice"));
+    }
+    let boundary = Parameters::read(rest)?.take(BOUNDARY).unwrap_or_default();
     if boundary.is_empty() || boundary.len() > MAX_BOUNDARY {
         return Err(Malformed("multipart/form-data needs a boundary of 1 to 70 characters"));
     }
@@ -235,10 +242,10 @@ impl PartHead {
         let name = parameters.take("name").ok_or(Malformed("a field has no name"))?;
         // PHP takes single quotes for quotes, and readers of e-mail decode `=?utf-8?Q?…?=` (RFC 2047).
         let is_odd = name.contains('\\') || name.starts_with('\'') || name.contains("=?");
-        if is_odd || name.trim() != name {
+        if is_odd || has_percent_escapes(&name) || name.trim() != name {
             return Err(Malformed(
-                "the name of a field begins with a quote, has a backslash or an encoded word, or begins or \
-                 ends with a blank",
+                "the name of a field begins with a quote, has a backslash, a percent escape or an encoded word, or \
+                 begins or ends with a blank",
             ));
         }
         let plain = parameters.take("filename");
@@ -246,6 +253,14 @@ impl PartHead {
         self.filename = parameters.take("filename*").and_then(|value| extended(&value)).or(plain);
         Ok(())
     }
+}
+
+/// Whether a name has percent escapes other than those that browsers write for quotes and line ends (HTML Living Standard,
+/// 4.10.22.8): some readers decode them.
+fn has_percent_escapes(name: &str) -> bool {
+    let mut escapes = name.match_indices('%').filter_map(|(at, _)| name.get(at + 1..at + 3));
+    let is_escape = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    escapes.any(|digits| is_escape(digits) && !["22", "0D", "0A"].contains(&digits))
 }
 
 /// The parameters of a header's value, by lower-cased name.

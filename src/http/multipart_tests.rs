@@ -120,6 +120,7 @@ fn what_is_no_form_is_refused() {
         (TYPE, "--XbX\r\nno colon\r\n\r\n", "no colon"),
         ("multipart/form-data; boundary=XbX; boundary=b", "", "given twice"),
         ("multipart/form-data; boundary=XbX; boundary*=b", "", "only filename* may"),
+        ("multipart/form-data; x=\"boundary=C;\"; boundary=XbX", "", "given twice"),
         ("multipart/form-data; boundary=\"X\\bX\"", "", "not allowed in one"),
         ("multipart/form-data; boundary=\"XbX \"", "", "not allowed in one"),
     ] {
@@ -144,6 +145,7 @@ fn what_two_parsers_could_read_in_two_ways_is_refused() {
         "name=\"mo\\del\"",
         "name='model'",
         "name=\"=?utf-8?Q?model?=\"",
+        "name=\"mod%65l\"",
         "name=\"a\\\"; x=\"",
         "name=\" model\"",
         "name =model",

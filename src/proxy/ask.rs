@@ -26,6 +26,7 @@ use super::failure::Failure;
 use super::operation::Operation;
 use super::retry::dialect_order::{self, DialectOrder};
 use super::retry::downgrade::{Downgrade, downgrade};
+use super::retry::member_refusals::Refused;
 use super::retry::recovery::Recovery;
 use super::send::Accepted;
 
@@ -174,7 +175,7 @@ impl Delivery<'_> {
             }
             let failure = match self.send(endpoint, asked, composed, attempt).await {
                 Ok(accepted) => {
-                    self.learn(round.recovery.unknown(), format);
+                    self.learn(round.recovery.refused(), format);
                     return Ok(accepted);
                 }
                 Err(failure) => failure,
@@ -223,11 +224,11 @@ impl Delivery<'_> {
         }
     }
 
-    /// Remembers that the model accepted the request without these members, which it does not know.
-    fn learn(&self, unknown: &[&'static str], format: Dialect) {
-        if !unknown.is_empty() {
+    /// Remembers that the model accepted the request without what it does not know.
+    fn learn(&self, refused: &Refused, format: Dialect) {
+        if !refused.is_nothing() {
             let asked = (self.channel.account.site.id, format, self.model);
-            self.proxy.member_refusals.refused(asked, unknown, now_ms());
+            self.proxy.member_refusals.refused(asked, refused, now_ms());
         }
     }
 

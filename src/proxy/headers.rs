@@ -166,6 +166,52 @@ pub fn add_betas(out: &mut RequestHeaders, first: Option<&str>, betas: &[String]
     }
 }
 
+/// The values of `anthropic-beta` that an upstream refuses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RefusedBetas {
+    #[default]
+    None,
+    Named(Vec<String>),
+    /// The upstream does not say which.
+    All,
+}
+
+impl RefusedBetas {
+    /// The maximum number of values that are kept.
+    const MAX: usize = 32;
+
+    /// Adds what another refusal tells.
+    pub fn add(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::All, _) | (_, Self::None) => {}
+            (Self::Named(known), Self::Named(more)) => {
+                let new: Vec<String> = more.iter().filter(|beta| !known.contains(beta)).cloned().collect();
+                known.extend(new.into_iter().take(Self::MAX.saturating_sub(known.len())));
+            }
+            (_, other) => *self = other.clone(),
+        }
+    }
+
+    fn contain(&self, beta: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Named(named) => named.iter().any(|named| named.eq_ignore_ascii_case(beta)),
+            Self::All => true,
+        }
+    }
+}
+
+/// Takes refused values out of `anthropic-beta`.
+pub fn leave_out_betas(out: &mut RequestHeaders, refused: &RefusedBetas) {
+    let Some(given) = out.get(&ANTHROPIC_BETA).and_then(|value| value.to_str().ok()) else { return };
+    let all = given.split(',').map(str::trim).filter(|beta| !beta.is_empty());
+    let left: Vec<&str> = all.filter(|beta| !refused.contain(beta)).collect();
+    match HeaderValue::from_str(&left.join(",")) {
+        Ok(value) if !left.is_empty() => out.set(ANTHROPIC_BETA, value),
+        _ => out.remove(&ANTHROPIC_BETA),
+    }
+}
+
 /// Whether a client's header goes on to the upstream for every operation.
 fn always_crosses(name: &HeaderName) -> bool {
     matches!(name.as_str(), "user-agent" | "accept" | "accept-language")

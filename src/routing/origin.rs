@@ -194,6 +194,16 @@ impl OutboundProxy {
                 Ok::<_, String>((decoded(user)?, decoded(password)?))
             })
             .transpose()?;
+        let is_socks4 = matches!(scheme, ProxyScheme::Socks4 | ProxyScheme::Socks4a);
+        if is_socks4 && credentials.is_some() {
+            return Err("SOCKS4 has no password: use socks5 for a user name and password".to_owned());
+        }
+        let is_short = |(user, password): &(String, String)| user.len() <= 255 && password.len() <= 255;
+        if matches!(scheme, ProxyScheme::Socks5 | ProxyScheme::Socks5h)
+            && !credentials.as_ref().is_none_or(is_short)
+        {
+            return Err("the user name or password is longer than the 255 bytes of SOCKS5".to_owned());
+        }
         Ok(Self { scheme, host, port: port.unwrap_or(default_port), credentials })
     }
 }

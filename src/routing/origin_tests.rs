@@ -155,6 +155,9 @@ fn proxies_are_read_with_their_schemes_and_credentials() {
         "socks6://x",
         "http://x:y",
         "http://%FF@x",
+        "socks4://ann@x",
+        "socks4a://ann:b@x",
+        &format!("socks5://ann:{}@x", "b".repeat(256)),
     ] {
         assert!(OutboundProxy::parse(text).is_err(), "{text}");
     }

@@ -189,18 +189,12 @@ async fn handshake(proxy: &OutboundProxy, stream: Stream, target: &str) -> Resul
             tunnel.call(target).await.map(TokioIo::into_inner).map_err(|error| chain(&error))
         }
         ProxyScheme::Socks4 | ProxyScheme::Socks4a => {
-            if proxy.credentials.is_some() {
-                return Err("SOCKS4 has no password; use socks5".into());
-            }
             let mut socks = SocksV4::new(here, connected);
             socks.call(target).await.map(TokioIo::into_inner).map_err(|error| chain(&error))
         }
         ProxyScheme::Socks5 | ProxyScheme::Socks5h => {
             let mut socks = SocksV5::new(here, connected);
             if let Some((user, password)) = &proxy.credentials {
-                if user.len() > 255 || password.len() > 255 {
-                    return Err("user name or password is longer than the 255 bytes of SOCKS5".into());
-                }
                 socks = socks.with_auth(user.clone(), password.clone());
             }
             socks.call(target).await.map(TokioIo::into_inner).map_err(|error| chain(&error))

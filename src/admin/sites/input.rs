@@ -207,7 +207,7 @@ pub fn proxy_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let expected = "http, https, socks, socks4, socks4a, socks5 or socks5h proxy address, or null";
     address(fields, "proxyUrl", expected, |text| match OutboundProxy::parse(text) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Invalid::field("proxyUrl", expected)),
+        Err(why) => Err(Invalid::field("proxyUrl", &format!("{expected}: {why}"))),
     })
 }
 

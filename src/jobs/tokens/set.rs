@@ -157,6 +157,14 @@ impl TokenSet {
         }
     }
 
+    /// Whether the value of a key that the site masks is known here.
+    pub fn knows(&self, name: &str, group: Option<&str>, mask: &str) -> bool {
+        let name = name.trim();
+        let group = given(group).or_else(|| group_of_name(name));
+        let same_place = |row: &TokenRow| row.name == name && row.token_group == group;
+        self.pictured(mask.trim(), same_place, &vec![MatchState::Free; self.rows.len()]).is_some()
+    }
+
     /// Brings the rows in line with what the site lists.
     pub fn merge(&mut self, listed: &[ListedKey]) -> MergeResult {
         let mut merged = MergeResult::default();

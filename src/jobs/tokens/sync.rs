@@ -116,7 +116,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncO
         return skipped("missing_access_token");
     }
     let before = TokenSet::read(&jobs.core.store, id).await?;
-    let keys = match listed(jobs, &site, &mut account).await {
+    let keys = match listed(jobs, &site, &mut account, &before).await {
         Ok(keys) => keys,
         Err(error) => {
             note_failure(&jobs.core, &site, &account, "token-sync", &error).await?;
@@ -176,11 +176,13 @@ async fn listed(
     jobs: &Arc<Jobs>,
     site: &SiteRow,
     account: &mut AccountRow,
+    before: &TokenSet,
 ) -> Result<Vec<ListedKey>, SiteError> {
     let mut session = Session::open(jobs, site.clone(), account.clone()).await?;
-    let mut keys = session.site_client().keys(&jobs.core.client).await;
+    let knows = |key: &SiteKey| before.knows(&key.name, key.group.as_deref(), key.key.expose());
+    let mut keys = session.site_client().unknown_keys(&jobs.core.client, &knows).await;
     if session.is_renewed_after(jobs, &mut keys).await {
-        keys = session.site_client().keys(&jobs.core.client).await;
+        keys = session.site_client().unknown_keys(&jobs.core.client, &knows).await;
     }
     account.credential_version = session.account.credential_version;
     Ok(keys?.into_iter().map(ListedKey::from).filter(|item| !item.key.trim().is_empty()).collect())

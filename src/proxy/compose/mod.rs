@@ -27,9 +27,10 @@ use crate::upstream::{self, RequestBody};
 
 use super::call::Call;
 use super::failure::Failure;
-use super::headers;
+use super::headers::{self, RefusedBetas};
 use super::operation::Operation;
 use super::responses::owners;
+use super::retry::member_refusals::Refused;
 use super::retry::recovery;
 use outgoing::{Destination, PreparedBody};
 
@@ -96,10 +97,11 @@ impl Delivery<'_> {
         })
     }
 
-    /// Leaves out the members that this model has refused as unknown.
+    /// Leaves out the members and betas that this model has refused as unknown.
     fn without_unknown(&self, format: Dialect, outgoing: PreparedBody) -> PreparedBody {
         let asked = (self.channel.account.site.id, format, self.model);
-        let mut unknown = self.proxy.member_refusals.members(asked, now_ms());
+        let Refused { members: mut unknown, betas } = self.proxy.member_refusals.of(asked, now_ms());
+        let outgoing = PreparedBody { refused_betas: betas, ..outgoing };
         if format == self.call.shape.dialect {
             // A schema that came in this dialect is for its client to mend.
             unknown.retain(|member| *member != optional::OPEN_OBJECTS);
@@ -173,7 +175,8 @@ impl Delivery<'_> {
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
         let (account, client) = (&self.channel.account, self.call.shape.dialect);
         let site = &account.site;
-        let PreparedBody { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
+        let PreparedBody { pieces, stream, betas, refused_betas, content_type, bare, reply_context } =
+            outgoing;
         let pieces = match self.code_assist() {
             Some(api) => code_assist::enveloped((api, self.call.operation), account, self.model, pieces),
             None => pieces,
@@ -185,6 +188,9 @@ impl Delivery<'_> {
         let (said, agent) =
             (less.as_ref().unwrap_or(own), self.call.settings.codex_headers.user_agent.as_ref());
         request.headers = headers::upstream(client, format, stream, account, credential, said, agent);
+        if refused_betas != RefusedBetas::None {
+            headers::leave_out_betas(&mut request.headers, &refused_betas);
+        }
         let betas = betas.as_deref().unwrap_or_default();
         let login_beta = login_headers::beta(account).filter(|_| format == Dialect::Messages);
         if login_beta.is_some() || !betas.is_empty() {

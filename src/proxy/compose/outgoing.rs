@@ -15,6 +15,7 @@ use crate::dialect::{Dialect, json, responses};
 use crate::platform::{BodyEdit, Platform};
 
 use crate::proxy::call::Call;
+use crate::proxy::headers::RefusedBetas;
 
 /// Members that are removed from a compaction and from a count of responses.
 pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
@@ -28,6 +29,8 @@ pub(in crate::proxy) struct PreparedBody {
     pub(in crate::proxy) stream: bool,
     /// The betas to name in `anthropic-beta`.
     pub(in crate::proxy) betas: Option<Vec<String>>,
+    /// The betas that the upstream refuses.
+    pub(in crate::proxy) refused_betas: RefusedBetas,
     /// The content type, where the body is not JSON.
     pub(in crate::proxy) content_type: Option<HeaderValue>,
     /// Whether the client's headers are left out, except those the protocol needs.
@@ -38,7 +41,15 @@ pub(in crate::proxy) struct PreparedBody {
 
 impl PreparedBody {
     pub(in crate::proxy) fn of(pieces: [Bytes; 3], stream: bool) -> Self {
-        Self { pieces, stream, betas: None, content_type: None, bare: false, reply_context: None }
+        Self {
+            pieces,
+            stream,
+            betas: None,
+            refused_betas: RefusedBetas::None,
+            content_type: None,
+            bare: false,
+            reply_context: None,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Request members that models have refused as unknown: for a while they are left out from the start, so that a client that
-//! sends one each time is not refused each time.
+//! Request members and betas that models have refused as unknown: for a while they are left out from the start, so that a
+//! client that sends one each time is not refused each time.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,6 +11,8 @@ use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
+use crate::proxy::headers::RefusedBetas;
+
 /// How long a member is left out, in milliseconds. Then it is tried again: sites learn, and model names are reassigned.
 const KEPT_MS: Millis = 60 * 60 * 1000;
 const MAX_MODELS: usize = 512;
@@ -18,7 +20,7 @@ const MAX_MODELS: usize = 512;
 /// A model at a site, asked in a dialect.
 type ModelInDialect = (SiteId, Dialect, String);
 
-/// The members that are left out, by the model that refused them.
+/// What is left out, by the model that refused it.
 #[derive(Default)]
 pub struct MemberRefusals {
     refused: Mutex<HashMap<ModelInDialect, Entry>>,
@@ -27,51 +29,67 @@ pub struct MemberRefusals {
 }
 
 struct Entry {
-    members: Vec<&'static str>,
+    refused: Refused,
     until: Millis,
 }
 
+/// What a model has refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::proxy) struct Refused {
+    /// Members, in the order in which they were refused.
+    pub(in crate::proxy) members: Vec<&'static str>,
+    pub(in crate::proxy) betas: RefusedBetas,
+}
+
+impl Refused {
+    pub(in crate::proxy) fn is_nothing(&self) -> bool {
+        self.members.is_empty() && self.betas == RefusedBetas::None
+    }
+}
+
 impl MemberRefusals {
-    /// Records that the model accepted a request only without these members.
+    /// Records that the model accepted a request only without these.
     pub(in crate::proxy) fn refused(
         &self,
         (site, format, model): (SiteId, Dialect, &str),
-        members: &[&'static str],
+        without: &Refused,
         now: Millis,
     ) {
         let asked = (site, format, model.to_owned());
         let mut refused = lock(&self.refused);
         make_room(&mut refused, &asked, MAX_MODELS, |refused| refused.until);
-        let entry = refused.entry(asked).or_insert(Entry { members: Vec::new(), until: 0 });
+        let entry = refused.entry(asked).or_insert_with(|| Entry { refused: Refused::default(), until: 0 });
         if entry.until <= now {
-            *entry = Entry { members: Vec::new(), until: now + KEPT_MS };
+            *entry = Entry { refused: Refused::default(), until: now + KEPT_MS };
         }
-        for member in members {
-            if !entry.members.contains(member) {
-                entry.members.push(member);
+        let Refused { members, betas } = &mut entry.refused;
+        for member in &without.members {
+            if !members.contains(member) {
+                members.push(member);
             }
         }
+        betas.add(&without.betas);
         self.count.store(refused.len(), Ordering::Relaxed);
     }
 
-    /// Returns the members to leave out for the model, in the order in which they were refused.
-    pub(in crate::proxy) fn members(
+    /// Returns what to leave out for the model.
+    pub(in crate::proxy) fn of(
         &self,
         (site, format, model): (SiteId, Dialect, &str),
         now: Millis,
-    ) -> Vec<&'static str> {
+    ) -> Refused {
         if self.count.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
+            return Refused::default();
         }
         let asked = (site, format, model.to_owned());
         let mut refused = lock(&self.refused);
         match refused.get(&asked) {
-            Some(kept) if kept.until > now => return kept.members.clone(),
+            Some(kept) if kept.until > now => return kept.refused.clone(),
             Some(_over) => drop(refused.remove(&asked)),
             None => {}
         }
         self.count.store(refused.len(), Ordering::Relaxed);
-        Vec::new()
+        Refused::default()
     }
 
     /// Forgets all refusals.
@@ -89,20 +107,22 @@ mod tests {
     fn what_a_model_refused_is_left_out_for_an_hour_there_and_nowhere_else() {
         let memory = MemberRefusals::default();
         let asked = |site, model| (SiteId::new(site), Dialect::Chat, model);
-        assert!(memory.members(asked(1, "a"), 0).is_empty());
-        memory.refused(asked(1, "a"), &["temperature"], 0);
-        memory.refused(asked(1, "a"), &["temperature", "top_p"], KEPT_MS - 1);
-        assert_eq!(memory.members(asked(1, "a"), KEPT_MS - 1), ["temperature", "top_p"]);
-        assert!(memory.members(asked(1, "a"), KEPT_MS).is_empty());
+        let without = |members: &[&'static str]| Refused { members: members.to_vec(), ..Refused::default() };
+        let members = |site, model, now| memory.of(asked(site, model), now).members;
+        assert!(members(1, "a", 0).is_empty());
+        memory.refused(asked(1, "a"), &without(&["temperature"]), 0);
+        memory.refused(asked(1, "a"), &without(&["temperature", "top_p"]), KEPT_MS - 1);
+        assert_eq!(members(1, "a", KEPT_MS - 1), ["temperature", "top_p"]);
+        assert!(members(1, "a", KEPT_MS).is_empty());
         assert_eq!(memory.count.load(Ordering::Relaxed), 0, "no request takes the lock any more");
-        assert!(memory.members(asked(1, "b"), 1).is_empty() && memory.members(asked(2, "a"), 1).is_empty());
-        memory.refused(asked(1, "a"), &["seed"], KEPT_MS);
-        assert_eq!(memory.members(asked(1, "a"), KEPT_MS), ["seed"]);
+        assert!(members(1, "b", 1).is_empty() && members(2, "a", 1).is_empty());
+        memory.refused(asked(1, "a"), &without(&["seed"]), KEPT_MS);
+        assert_eq!(members(1, "a", KEPT_MS), ["seed"]);
         for site in 2..MAX_MODELS as i64 + 10 {
-            memory.refused(asked(site, "a"), &["seed"], 2 * KEPT_MS + site);
+            memory.refused(asked(site, "a"), &without(&["seed"]), 2 * KEPT_MS + site);
         }
         assert_eq!(lock(&memory.refused).len(), MAX_MODELS);
         memory.clear();
-        assert!(memory.members(asked(MAX_MODELS as i64, "a"), 2 * KEPT_MS).is_empty());
+        assert!(members(MAX_MODELS as i64, "a", 2 * KEPT_MS).is_empty());
     }
 }

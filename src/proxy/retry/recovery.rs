@@ -6,6 +6,7 @@
 //! | messages | unsigned thinking, or calls without their thinking | none of that |
 //! | messages | the schema of the answer | its objects closed, its limits in words; then all of it in words |
 //! | messages | a body in which it finds no messages | the body read and written anew |
+//! | messages | values of `anthropic-beta` | the others, or none |
 //! | gemini, chat | calls without a signature of a Google model | a placeholder for each signature |
 //! | responses | an answer that it does not know, or no longer knows | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
@@ -32,7 +33,10 @@ use crate::platform::Platform;
 use crate::proxy::call::Call;
 use crate::proxy::compose::outgoing::PreparedBody;
 use crate::proxy::failure::Failure;
+use crate::proxy::headers::RefusedBetas;
 use crate::proxy::operation::Operation;
+
+use super::member_refusals::Refused;
 
 /// The maximum number of rewritten requests that may be refused as well, for one dialect of one address.
 const MAX_GUESSES: usize = 3;
@@ -100,6 +104,10 @@ enum RequestRewrite {
     Shorter,
     /// Leaves out all headers but those the protocol needs.
     Bare,
+    /// Leaves out the betas that the refusal names.
+    WithoutNamedBetas,
+    /// Leaves out the client's betas.
+    WithoutBetas,
     /// Leaves out the member of that name.
     Without(&'static str),
     /// Lowers the output limit to this many tokens.
@@ -114,17 +122,19 @@ pub(in crate::proxy) struct Recovery {
     /// How many of the sends did something other than leave out a named member.
     guesses: usize,
     tried: Vec<RequestRewrite>,
-    /// The members that the model said it never accepts, and that are left out.
-    unknown: Vec<&'static str>,
+    /// What the model said it never accepts, and that is left out.
+    refused: Refused,
     /// The request sent last, when it was a rewritten one; only set after a refusal.
     last: Option<Box<SentBody>>,
     /// The bodies and headers still to be tried at a responses upstream, made from the first request refused that way.
     shortened: Option<Vec<SentBody>>,
 }
 
+#[derive(Clone)]
 struct SentBody {
     body: Bytes,
     bare: bool,
+    refused_betas: RefusedBetas,
 }
 
 impl Recovery {
@@ -142,13 +152,21 @@ impl Recovery {
         let mut way = self.way(call, format, failure)?;
         let first = prepare()?;
         let sent = match &self.last {
-            Some(last) => SentBody { body: last.body.clone(), bare: last.bare },
-            None => SentBody { body: Bytes::from(first.pieces.concat()), bare: first.bare },
+            Some(last) => SentBody::clone(last),
+            None => SentBody {
+                body: Bytes::from(first.pieces.concat()),
+                bare: first.bare,
+                refused_betas: first.refused_betas.clone(),
+            },
         };
         let next = loop {
             self.tried.push(way);
-            let sent = SentBody { body: sent.body.clone(), bare: sent.bare };
-            match self.reworded(way, sent, (call, platform, format), first.stream) {
+            if let Some(refused) = refused_betas(way, failure) {
+                let mut next = sent.clone();
+                next.refused_betas.add(&refused);
+                break next;
+            }
+            match self.reworded(way, sent.clone(), (call, platform, format), first.stream) {
                 Some(next) => break next,
                 // The refusal may have several causes, and this one does not apply to the request. Each is tried once.
                 None if way != RequestRewrite::Shorter => way = self.way(call, format, failure)?,
@@ -158,6 +176,7 @@ impl Recovery {
         let outgoing = PreparedBody {
             pieces: [next.body.clone(), Bytes::new(), Bytes::new()],
             bare: next.bare,
+            refused_betas: next.refused_betas.clone(),
             ..first
         };
         self.note(way, failure);
@@ -170,16 +189,22 @@ impl Recovery {
     /// Records what the model says that it never accepts.
     fn note(&mut self, way: RequestRewrite, failure: &Failure) {
         match way {
+            // Where none is named, one that a client made up may be the reason: the next client's are tried again.
+            RequestRewrite::WithoutNamedBetas => {
+                self.refused.betas.add(&refused_betas(way, failure).unwrap_or_default());
+            }
             RequestRewrite::Without(member)
                 if requests::never_takes_member(&failure.words().as_str().to_ascii_lowercase()) =>
             {
-                self.unknown.push(member);
+                self.refused.members.push(member);
             }
             RequestRewrite::SchemaClosed if !self.tried.contains(&RequestRewrite::SchemaInWords) => {
-                self.unknown.push(optional::OPEN_OBJECTS);
+                self.refused.members.push(optional::OPEN_OBJECTS);
             }
             // Closing the objects was not enough.
-            RequestRewrite::SchemaInWords => self.unknown.retain(|member| *member != optional::OPEN_OBJECTS),
+            RequestRewrite::SchemaInWords => {
+                self.refused.members.retain(|member| *member != optional::OPEN_OBJECTS)
+            }
             _ => {}
         }
     }
@@ -189,9 +214,9 @@ impl Recovery {
         self.tried.contains(&RequestRewrite::Without(member))
     }
 
-    /// Returns the members that the model says it never accepts, and that the request now leaves out.
-    pub(in crate::proxy) fn unknown(&self) -> &[&'static str] {
-        &self.unknown
+    /// Returns what the model says it never accepts, and that the request now leaves out.
+    pub(in crate::proxy) fn refused(&self) -> &Refused {
+        &self.refused
     }
 
     /// Returns the way that would help against a refusal and has not been tried.
@@ -232,6 +257,12 @@ impl Recovery {
                     && requests::misses_messages(words) =>
             {
                 RequestRewrite::Anew
+            }
+            Dialect::Messages if own && status == 400 && requests::is_of_betas(words) => {
+                let ways = [RequestRewrite::WithoutNamedBetas, RequestRewrite::WithoutBetas].into_iter();
+                let names_some = !requests::named_betas(words).is_empty();
+                let mut ways = ways.skip(usize::from(!names_some)).filter(|way| is_new(*way));
+                return ways.next().or(without);
             }
             Dialect::Gemini | Dialect::Chat
                 if is_new(RequestRewrite::Signed) && requests::misses_call_signature(words) =>
@@ -274,6 +305,7 @@ impl Recovery {
     ) -> Option<SentBody> {
         match way {
             RequestRewrite::Bare => return Some(SentBody { bare: true, ..sent }),
+            RequestRewrite::WithoutNamedBetas | RequestRewrite::WithoutBetas => return None,
             RequestRewrite::Shorter => {
                 let left = self.shortened.get_or_insert_with(|| shortened(platform, &sent));
                 return (!left.is_empty()).then(|| left.remove(0));
@@ -300,12 +332,26 @@ impl Recovery {
             RequestRewrite::WithoutReasoning => responses::without_reasoning(&body),
             RequestRewrite::Without(member) => optional::without(format, &body, member),
             RequestRewrite::LowerLimit(bound) => output_limit::lowered(format, &body, bound),
-            RequestRewrite::Shorter | RequestRewrite::Bare => None,
+            RequestRewrite::Shorter
+            | RequestRewrite::Bare
+            | RequestRewrite::WithoutNamedBetas
+            | RequestRewrite::WithoutBetas => None,
         };
         let body = body?;
         // The remaining shorter bodies would undo this rewrite.
         self.shortened = None;
-        Some(SentBody { body, bare: sent.bare })
+        Some(SentBody { body, ..sent })
+    }
+}
+
+/// Returns the betas that a rewrite leaves out; `None` where it leaves none out.
+fn refused_betas(way: RequestRewrite, failure: &Failure) -> Option<RefusedBetas> {
+    match way {
+        RequestRewrite::WithoutNamedBetas => {
+            Some(RefusedBetas::Named(requests::named_betas(failure.words().as_str())))
+        }
+        RequestRewrite::WithoutBetas => Some(RefusedBetas::All),
+        _ => None,
     }
 }
 
@@ -339,7 +385,14 @@ fn shortened(platform: Platform, sent: &SentBody) -> Vec<SentBody> {
         bodies.push(only(&[&STRICT[..], store].concat()));
     }
     bodies.dedup();
-    let with = |bare: bool| bodies.iter().map(move |body| SentBody { body: body.clone(), bare });
+    let refused_betas = &sent.refused_betas;
+    let with = |bare: bool| {
+        bodies.iter().map(move |body| SentBody {
+            body: body.clone(),
+            bare,
+            refused_betas: refused_betas.clone(),
+        })
+    };
     let all = with(sent.bare).chain(with(true).filter(|_| !sent.bare));
     all.filter(|next| next.bare != sent.bare || next.body != sent.body).collect()
 }

@@ -215,6 +215,9 @@ impl Default for NewSiteKey {
     }
 }
 
+/// Whether the caller knows the value of a listed key.
+pub type KnowsKey<'f> = &'f (dyn Fn(&SiteKey) -> bool + Sync);
+
 // === impl SiteKey ===
 
 impl SiteKey {

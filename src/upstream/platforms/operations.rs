@@ -4,12 +4,14 @@
 //! have fails with [`SiteErrorKind::Unsupported`], and no request is sent.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::contract::{
-    Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SessionModels, SiteKey, User,
+    Announcement, Balance, CheckIn, Identity, KnowsKey, LoggedIn, NewSiteKey, Refreshed, SessionModels,
+    SiteKey, User,
 };
 use super::credential::{bare_credential, leave_out};
 use super::error::{SiteError, SiteErrorKind};
@@ -166,7 +168,10 @@ impl SiteClient {
             .await?;
         // A key is an extra: without one, or with a list that takes too long, the session is proved all the same.
         let left = self.limits.timeout.saturating_sub(began.elapsed() + RESERVE);
-        let keys = timeout(KEYS_WAIT.min(left), self.keys(client)).await;
+        // One is enough, and the site may reveal only so many.
+        let has_one = AtomicBool::new(false);
+        let is_needless = |key: &SiteKey| !key.enabled || has_one.swap(true, Ordering::Relaxed);
+        let keys = timeout(KEYS_WAIT.min(left), self.unknown_keys(client, &is_needless)).await;
         let keys = keys.ok().and_then(Result::ok).unwrap_or_default();
         Ok(Identity::Session { user, balance: balance.ok(), api_token: usable_key(keys) })
     }
@@ -191,8 +196,17 @@ impl SiteClient {
 
     /// Lists the API keys of the account, whole where the site shows them whole.
     pub async fn keys(&self, client: &Client) -> Result<Vec<SiteKey>, SiteError> {
+        self.unknown_keys(client, &|_| false).await
+    }
+
+    /// Lists the API keys of the account like [`keys`](Self::keys); one that `knows` returns true for may stay masked.
+    pub async fn unknown_keys(
+        &self,
+        client: &Client,
+        knows: KnowsKey<'_>,
+    ) -> Result<Vec<SiteKey>, SiteError> {
         match self.management("API keys of an account")? {
-            Management::NewApi(fork) => self.bounded(new_api::keys::list(self, client, fork)).await,
+            Management::NewApi(fork) => self.bounded(new_api::keys::list(self, client, fork, knows)).await,
             Management::Sub2Api => self.bounded(sub2api::keys::list(self, client)).await,
         }
     }

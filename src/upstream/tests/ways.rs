@@ -347,7 +347,6 @@ async fn a_proxy_that_refuses_fails_the_request() {
         (connect.url("http", ""), &here),
         (socks.url("socks5", "ada:wrong@"), &here),
         (socks.url("socks5h", ""), &here),
-        (open.url("socks4", "ada:wrong@"), &here),
         (open.url("socks5h", ""), "http://forbidden.example"),
     ] {
         let error = ask(&client(), url, Some(&proxy)).await.expect_err(&proxy);

@@ -83,6 +83,7 @@ pub enum Surface {
     Chat,
     Responses,
     Messages,
+    Gemini,
     Completions,
     Embeddings,
     Images,
@@ -96,10 +97,11 @@ pub enum Surface {
 }
 
 impl Surface {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Chat,
         Self::Responses,
         Self::Messages,
+        Self::Gemini,
         Self::Completions,
         Self::Embeddings,
         Self::Images,
@@ -117,6 +119,7 @@ impl Surface {
             Self::Chat => "chat",
             Self::Responses => "responses",
             Self::Messages => "messages",
+            Self::Gemini => "gemini",
             Self::Completions => "completions",
             Self::Embeddings => "embeddings",
             Self::Images => "images",

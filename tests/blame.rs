@@ -318,3 +318,20 @@ fn a_refused_key_of_google_is_not_told_as_the_clients_mistake() {
         assert!(!error.to_string().contains("API_KEY_INVALID"), "{path}: {error}");
     }
 }
+
+#[test]
+fn a_wait_that_makes_no_sense_is_not_passed_on() {
+    let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
+    for (told, passed) in [
+        ("2.5", true),
+        ("Wed, 21 Oct 2037 07:28:00 GMT", true),
+        ("-5", false),
+        ("99999999999", false),
+        ("soon", false),
+        ("nan", false),
+    ] {
+        upstream.answer_once(CHAT, Reply::error(400, "no").header("retry-after", told));
+        let answer = gateway.client().chat(Pair::MODEL);
+        assert_eq!(answer.header("retry-after"), passed.then_some(told), "{told}");
+    }
+}

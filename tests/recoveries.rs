@@ -385,6 +385,26 @@ fn reasoning_that_an_upstream_cannot_read_is_left_out_once() {
 }
 
 #[test]
+fn reasoning_that_an_upstream_does_not_find_by_its_id_is_left_out() {
+    let thought = json!({"type": "reasoning", "id": "rs_68aa", "summary": []});
+    let said = json!({"type": "message", "role": "user", "content": "And now?"});
+    let body = json!({"model": MODEL, "input": [thought, said]});
+    for status in [400, 404] {
+        let (gateway, upstream) = started("openai", &[]);
+        let message =
+            "Item with id 'rs_68aa' not found. Items are not persisted when `store` is set to false.";
+        upstream.answer_once(RESPONSES, Reply::error(status, message));
+        let client = gateway.client();
+        client.post(RESPONSES, &body).expect(200);
+        let asked: Vec<Value> = upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()).collect();
+        assert_eq!(asked, [body.clone(), json!({"model": MODEL, "input": [said]})], "{status}");
+        client.post(RESPONSES, &json!({"model": MODEL, "input": [said]})).expect(200);
+        assert_eq!(upstream.asked_for(RESPONSES).len(), 3, "the site has the dialect, {status}");
+        assert!(upstream.asked_for(CHAT).is_empty(), "{status}");
+    }
+}
+
+#[test]
 fn who_cannot_compact_is_asked_for_an_answer_when_the_operator_says_so() {
     let body = json!({"model": MODEL, "input": "long", "stream": false});
     for (platform, refusal) in [

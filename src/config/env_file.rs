@@ -16,6 +16,10 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Says why the file cannot be read, and what to do.
 pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>), String> {
     let tell = |why: &str| format!("{}: {why}", path.display());
+    // Reading a pipe or a device may never end.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(tell("is neither a file nor a link to one: put a file in its place, or remove it"));
+    }
     match std::fs::read(path) {
         Ok(bytes) => {
             let (values, doubts) = parse(decode(&bytes).map_err(|why| tell(&why))?);
@@ -40,6 +44,10 @@ fn decode(bytes: &[u8]) -> Result<&str, String> {
         return Err("is UTF-16 or not text: save it as UTF-8".to_owned());
     }
     let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+    // Everything would be one line, and all but the first name a part of its value.
+    if bytes.contains(&b'\r') && !bytes.contains(&b'\n') {
+        return Err("has line ends of carriage returns alone: save it with line feeds".to_owned());
+    }
     std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         format!("line {line} is not UTF-8: save the file as UTF-8")
@@ -127,6 +135,7 @@ mod tests {
             (b"\xfe\xff\x00A\x00=\x001", "UTF-16"),
             (b"A\x00=\x001\x00", "UTF-16"),
             (b"A=1\nB=2\nC=\xe4\n", "line 3"),
+            (b"A=1\rB=2\r", "line feeds"),
         ] {
             let said = decode(bytes).expect_err("no text");
             assert!(said.contains(word), "{said}");

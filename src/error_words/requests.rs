@@ -120,9 +120,10 @@ pub fn misses_messages(text: &str) -> bool {
     text.contains("messages is required")
 }
 
-/// Returns whether reasoning of earlier turns cannot be decrypted.
-pub fn cannot_decrypt(text: &str) -> bool {
-    has(text, &ENCRYPTED)
+/// Returns whether reasoning of earlier turns cannot be decrypted, or is not found by its id, as OpenAI says it: "Item with id
+/// 'rs_1' not found."
+pub fn cannot_use_reasoning(text: &str) -> bool {
+    has(text, &ENCRYPTED) || text.contains("item with id 'rs_") && text.contains("not found")
 }
 
 /// Returns whether a call lacks its signature.

@@ -197,7 +197,7 @@ impl Params {
     /// Returns a strictly positive integer id, else the message for the client.
     pub fn id<I: Id>(&self, name: &str) -> Result<I, String> {
         let text = self.get(name);
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let digits = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse::<i64>() {
             Ok(id) if digits && id > 0 => Ok(I::new(id)),
             _ => Err(format!("Invalid {name}. Expected positive integer.")),

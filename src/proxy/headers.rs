@@ -10,6 +10,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
+use crate::dialect::errors::MAX_RETRY_AFTER;
 use crate::mask::Mask;
 use crate::platform::Profile;
 use crate::request_id::RequestId;
@@ -303,6 +304,14 @@ impl<'a> SecretCheck<'a> {
     }
 }
 
+/// Whether a `Retry-After` is a date, or seconds of at most thirty days.
+fn is_believable_wait(value: &[u8]) -> bool {
+    let text = std::str::from_utf8(value).unwrap_or_default().trim();
+    let most = MAX_RETRY_AFTER.as_secs_f64();
+    let is_date = text.starts_with(|letter: char| letter.is_ascii_uppercase()) && text.contains(':');
+    is_date || text.parse().is_ok_and(|seconds: f64| (0.0..=most).contains(&seconds))
+}
+
 /// Writes the headers of an answer that are passed on to the client. A header that repeats a secret is left out.
 pub fn downstream(upstream: &AnswerHeaders, repeats: impl Fn(&[u8]) -> bool, out: &mut HeaderMap) {
     let connection = ConnectionHeaders::of(upstream.get_all(&header::CONNECTION));
@@ -315,6 +324,9 @@ pub fn downstream(upstream: &AnswerHeaders, repeats: impl Fn(&[u8]) -> bool, out
             continue;
         }
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        if is("retry-after") && !is_believable_wait(value) {
+            continue;
+        }
         let begins = |prefix: &str| {
             name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
         };

@@ -192,9 +192,9 @@ fn batch_routes() -> Vec<Route<Proxy>> {
 /// Builds the routes of Gemini, whose paths name the model and the operation, and those of the Gemini CLI.
 fn gemini_calls() -> Vec<Route<Proxy>> {
     let dialect = Some(Dialect::Gemini);
-    let call = |path| route(Method::POST, path, Surface::Chat, dialect, gemini::call);
+    let call = |path| route(Method::POST, path, Surface::Gemini, dialect, gemini::call);
     let of_cli = |path, operation, stream| {
-        route(Method::POST, path, Surface::Chat, dialect, move |proxy, request, caller| {
+        route(Method::POST, path, Surface::Gemini, dialect, move |proxy, request, caller| {
             gemini::call_of_cli(proxy, request, caller, operation, stream)
         })
     };

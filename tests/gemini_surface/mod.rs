@@ -56,7 +56,7 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
 }
 
 #[test]
-fn a_call_that_came_to_nothing_ends_the_answer_of_other_dialects() {
+fn a_call_that_came_to_nothing_ends_the_answer_in_chat_and_fails_it_in_messages_and_responses() {
     let ask = |streamed: bool| {
         json!({"model": MODEL, "max_tokens": 50, "stream": streamed,
             "messages": [{"role": "user", "content": "Which way?"}]})
@@ -75,19 +75,30 @@ fn a_call_that_came_to_nothing_ends_the_answer_of_other_dialects() {
         upstream.answer(STREAM, Reply::events([wire::data(&last)]));
         upstream.answer(CALL, Reply::json(200, &last));
         for streamed in [false, true] {
-            for (path, body, end) in [
-                ("/v1/chat/completions", ask(streamed), "\"finish_reason\":\"stop\""),
-                ("/v1/messages", ask(streamed), "\"stop_reason\":\"end_turn\""),
-                ("/v1/responses", ask_responses(streamed), "\"status\":\"completed\""),
-            ] {
-                let answer = gateway.client().send(Request::post(path).json(&body));
+            let answer = gateway.client().post("/v1/chat/completions", &ask(streamed));
+            let told = answer.text();
+            assert_eq!(answer.status, 200, "{streamed}: {told}");
+            let has_end = told.contains("\"finish_reason\":\"stop\"") && told.contains(text);
+            assert!(has_end && !told.contains("\"error\":{"), "{streamed}: {told}");
+            for (path, body) in [("/v1/messages", ask(streamed)), ("/v1/responses", ask_responses(streamed))]
+            {
+                let answer = gateway.client().post(path, &body);
                 let told = answer.text();
-                assert_eq!(answer.status, 200, "{path} {streamed}: {told}");
-                assert!(told.contains(end) && told.contains(text), "{path} {streamed}: {told}");
-                assert!(!told.contains("\"error\":{"), "{path} {streamed}: {told}");
+                let has_begun = streamed && !text.is_empty();
+                assert_eq!(answer.status, if has_begun { 200 } else { 502 }, "{path} {streamed}: {told}");
+                assert!(told.contains("MALFORMED_FUNCTION_CALL"), "{path} {streamed}: {told}");
+                for end in ["end_turn", "message_stop", "\"completed\"", "response.completed"] {
+                    assert!(!told.contains(end), "{path} {streamed}: {told}");
+                }
+                if has_begun {
+                    let failed =
+                        if path == "/v1/messages" { "event: error" } else { "event: response.failed" };
+                    assert!(told.contains(failed) && told.contains(text), "{path}: {told}");
+                }
             }
         }
     }
+    assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "it is the model's fault");
 }
 
 #[test]

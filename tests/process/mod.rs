@@ -283,6 +283,12 @@ fn an_env_file_that_cannot_be_read_stops_the_start_and_says_why() {
     assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
     assert!(finished.stderr.contains(".env: is a link"), "{}", finished.stderr);
     let home = Home::new();
+    let made = std::process::Command::new("mkfifo").arg(home.path().join(".env")).status();
+    assert!(made.expect("mkfifo runs").success());
+    let finished = run(&Setup::blank(), &home, &[]);
+    assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
+    assert!(finished.stderr.contains(".env: is neither a file"), "{}", finished.stderr);
+    let home = Home::new();
     let file = home.path().join(".env");
     std::fs::write(&file, "AUTH_TOKEN=x\n").expect("written");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).expect("a change");

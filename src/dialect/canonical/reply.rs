@@ -73,6 +73,8 @@ pub enum Stop<'a> {
     Filtered,
     /// A server-side tool loop paused; the client sends the same request again.
     Paused,
+    /// The model could not put a call together.
+    BrokenCall,
 }
 
 impl Stop<'_> {
@@ -85,6 +87,7 @@ impl Stop<'_> {
             Self::ContextFull => Stop::ContextFull,
             Self::Filtered => Stop::Filtered,
             Self::Paused => Stop::Paused,
+            Self::BrokenCall => Stop::BrokenCall,
         }
     }
 }

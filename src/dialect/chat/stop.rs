@@ -30,7 +30,7 @@ pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
 pub(super) fn word(stop: &Stop<'_>, legacy_calls: bool) -> &'static str {
     match stop {
         Stop::ToolCall if legacy_calls => "function_call",
-        Stop::End | Stop::Sequence(_) | Stop::Paused => "stop",
+        Stop::End | Stop::Sequence(_) | Stop::Paused | Stop::BrokenCall => "stop",
         Stop::ToolCall => "tool_calls",
         Stop::OutputLimit | Stop::ContextFull => "length",
         Stop::Filtered => "content_filter",

@@ -48,7 +48,7 @@ fn own_id(id: &Text<'_>, context: &ReplyContext) -> String {
 /// Returns the `finish_reason` for a stop.
 pub(super) fn reason(stop: &Stop<'_>) -> &'static str {
     match stop {
-        Stop::End | Stop::Sequence(_) | Stop::Paused | Stop::ToolCall => "stop",
+        Stop::End | Stop::Sequence(_) | Stop::Paused | Stop::ToolCall | Stop::BrokenCall => "stop",
         Stop::OutputLimit | Stop::ContextFull => "length",
         Stop::Filtered => "content_filter",
     }

@@ -184,7 +184,7 @@ impl Answers {
                 let body = chat::write_reply_with(&reply, context, &unknown);
                 Ok(Answer { body, usage: reply.usage, signatures: Vec::new() })
             }
-            None => Ok(write(to, reply, context)),
+            None => write(to, reply, context),
         }
     }
 }

@@ -23,7 +23,7 @@ mod whole;
 use bytes::Bytes;
 
 use super::canonical::{
-    Candidate, ConversionError, Effort, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target,
+    Candidate, ConversionError, Effort, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Stop, Target,
     Vendor,
 };
 use super::effort;
@@ -164,7 +164,19 @@ pub fn reply(
     context: &ReplyContext,
 ) -> Result<Answer, UpstreamError> {
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
-    Ok(write(to, read_reply(from, &node)?, context))
+    write(to, read_reply(from, &node)?, context)
+}
+
+/// Returns the failure that a stop is in a dialect. In messages and responses a call that the model could not put together
+/// is one: an agent would take any other end for the end of its work. In chat the answer ends.
+fn failed_stop(to: Dialect, stop: &Stop<'_>) -> Option<UpstreamError> {
+    let fails = *stop == Stop::BrokenCall && matches!(to, Dialect::Messages | Dialect::Responses);
+    let message = "The upstream's model made a call that it could not put together (MALFORMED_FUNCTION_CALL)";
+    fails.then(|| UpstreamError { message: message.to_owned(), ..UpstreamError::default() })
+}
+
+fn fail_by_stop(to: Dialect, reply: &Reply<'_>) -> Result<(), UpstreamError> {
+    reply.candidates.first().and_then(|first| failed_stop(to, &first.stop)).map_or(Ok(()), Err)
 }
 
 /// Replays plain text, which an upstream sent in place of an answer, as a stream.
@@ -203,6 +215,7 @@ pub fn replayed(
     }
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
     let mut reply = read_reply(from, &node)?;
+    fail_by_stop(to, &reply)?;
     let replay = match to {
         Dialect::Chat => chat::replay,
         Dialect::Responses => responses::replay,
@@ -223,13 +236,14 @@ pub fn replayed(
     Ok(Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) })
 }
 
-fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Answer {
+fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Result<Answer, UpstreamError> {
+    fail_by_stop(to, &reply)?;
     if to != Dialect::Gemini {
         gemini::images_to_text(&mut reply);
     }
     restore::reply(&mut reply, context);
     let body = write_reply(to, &reply, context);
-    Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) }
+    Ok(Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) })
 }
 
 fn lost_signatures(to: Dialect, reply: &Reply<'_>) -> Vec<CallSignature> {

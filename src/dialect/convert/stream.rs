@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::restore::Restorer;
 use super::signatures::{self, CallSignature, SignatureCollector};
 use super::surrogates::SurrogateJoiner;
-use super::{Reader, Writer, answers_in};
+use super::{Reader, Writer, answers_in, failed_stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, ReplyContext, too_many_parts};
 use crate::dialect::observe::StreamProgress;
@@ -57,6 +57,7 @@ struct Choice {
 /// The state of an answer that is being written.
 #[derive(Debug)]
 struct Written {
+    to: Dialect,
     writer: Writer,
     failure: Option<UpstreamError>,
     ended: bool,
@@ -211,6 +212,7 @@ impl Choice {
             restorer: Restorer::default(),
             context: context.clone(),
             written: Written {
+                to,
                 writer: Writer::of_answer(index, to, context),
                 failure: None,
                 ended: false,
@@ -258,6 +260,12 @@ impl Written {
             Event::PartStart { .. } => self.open += 1,
             Event::PartStop { .. } => self.open = self.open.saturating_sub(1),
             _ => {}
+        }
+        if let Event::Finish(stop) = &event
+            && let Some(error) = failed_stop(self.to, stop)
+        {
+            self.failure = Some(error);
+            return;
         }
         match event {
             Event::Fail(error) => self.failure = Some(error),

@@ -8,14 +8,14 @@ use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::writer::Writer;
 
-/// Reads a `finishReason`. A call that the model could not put together (`MALFORMED_FUNCTION_CALL`) ends the answer
-/// with the text before it, as Google bills it; other dialects have no word for that.
+/// Reads a `finishReason`.
 pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
     match reason {
         "MAX_TOKENS" => Stop::OutputLimit,
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
             Stop::Filtered
         }
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => Stop::BrokenCall,
         _ if called => Stop::ToolCall,
         _ => Stop::End,
     }
@@ -27,6 +27,7 @@ pub(super) fn word(stop: &Stop<'_>) -> &'static str {
         Stop::End | Stop::Sequence(_) | Stop::ToolCall | Stop::Paused => "STOP",
         Stop::OutputLimit | Stop::ContextFull => "MAX_TOKENS",
         Stop::Filtered => "SAFETY",
+        Stop::BrokenCall => "MALFORMED_FUNCTION_CALL",
     }
 }
 

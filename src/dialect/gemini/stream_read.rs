@@ -117,7 +117,13 @@ impl StreamReader {
             self.grounding = Some(metadata.raw().to_owned());
         }
         let Some(reason) = member::get(candidate, "finishReason").and_then(Node::str) else { return };
-        self.stop = Some(stop::read(&reason, self.calls > 0));
+        let stop = stop::read(&reason, self.calls > 0);
+        // Of other reasons the last counts: some sites put one into every chunk.
+        let is_last = stop == Stop::BrokenCall;
+        self.stop = Some(stop);
+        if is_last {
+            self.close(each);
+        }
     }
 
     fn read_part(&mut self, part: Part<'_>, each: &mut dyn FnMut(Event<'_>)) {

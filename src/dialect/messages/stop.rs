@@ -25,8 +25,8 @@ pub(super) fn read<'a>(holder: &Node<'a>, called: bool) -> Stop<'a> {
 /// Writes both members.
 pub(super) fn put(o: &mut Writer, stop: &Stop<'_>, called: bool) {
     let (reason, sequence) = match stop {
-        Stop::End | Stop::ToolCall if called => ("tool_use", None),
-        Stop::End | Stop::ToolCall => ("end_turn", None),
+        Stop::End | Stop::ToolCall | Stop::BrokenCall if called => ("tool_use", None),
+        Stop::End | Stop::ToolCall | Stop::BrokenCall => ("end_turn", None),
         Stop::Sequence(sequence) => ("stop_sequence", sequence.as_ref()),
         Stop::OutputLimit => ("max_tokens", None),
         Stop::ContextFull => ("model_context_window_exceeded", None),

@@ -18,7 +18,9 @@ impl Status<'_> {
         match stop {
             Stop::OutputLimit | Stop::ContextFull => Self::Incomplete("max_output_tokens"),
             Stop::Filtered => Self::Incomplete("content_filter"),
-            Stop::End | Stop::Sequence(_) | Stop::ToolCall | Stop::Paused => Self::Completed,
+            Stop::End | Stop::Sequence(_) | Stop::ToolCall | Stop::Paused | Stop::BrokenCall => {
+                Self::Completed
+            }
         }
     }
 

@@ -179,6 +179,8 @@ async fn check_items(proxy: &Proxy, call: &mut Call, items: Vec<BareItem>) -> Re
     let mut last = None;
     for BareItem { id, is_reasoning } in items {
         match item_owner(proxy, call, &id).or_else(|| stored.get(&id).cloned()) {
+            // Without its reasoning an upstream still answers; without another item it does not.
+            Some(ItemOwner::Caller(_)) if is_reasoning => {}
             Some(ItemOwner::Caller(at)) => {
                 last = at.map(|at| KeptAt { account: at.account, member: ITEM, id }).or(last);
             }

@@ -9,7 +9,7 @@
 //! | messages | values of `anthropic-beta` | the others, or none |
 //! | gemini, chat | calls without a signature of a Google model | a placeholder for each signature |
 //! | responses | an answer that it does not know, or no longer knows | no reference to it |
-//! | responses | reasoning that another account encrypted | no reasoning |
+//! | responses | reasoning that another account encrypted or stored | no reasoning |
 //! | responses | something unknown to it, 400 | no metadata; known fields only; the bare minimum |
 //! | any | an optional member that it names (`cache_control`, `context_management`, …), 400 or 422 | no such member |
 //! | any | an output limit above its model's, in a converted request | the limit that it names |
@@ -273,9 +273,9 @@ impl Recovery {
                 RequestRewrite::WithoutPrevious
             }
             Dialect::Responses
-                if status == 400
+                if matches!(status, 400 | 404)
                     && is_new(RequestRewrite::WithoutReasoning)
-                    && requests::cannot_decrypt(words) =>
+                    && requests::cannot_use_reasoning(words) =>
             {
                 RequestRewrite::WithoutReasoning
             }

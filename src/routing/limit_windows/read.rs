@@ -140,16 +140,18 @@ impl LimitHeaders {
 
     fn windows(self, source: WindowSource, now: Millis) -> Vec<LimitWindow> {
         let codex = codex_names(self.codex).into_iter().zip(self.codex);
-        let named =
-            codex.chain(PLANS.into_iter().zip(self.plans)).chain(COUNTED.into_iter().zip(self.counted));
-        named.filter_map(|(name, told)| told.window(name, source, now)).collect()
+        let codex = codex.map(|(name, told)| (told.long_name().unwrap_or_else(|| name.to_owned()), told));
+        let others = PLANS.into_iter().zip(self.plans).chain(COUNTED.into_iter().zip(self.counted));
+        let others = others.map(|(name, told)| (name.to_owned(), told));
+        codex.chain(others).filter_map(|(name, told)| told.window(name, source, now)).collect()
     }
 }
 
 /// Names the two windows of Codex: the shorter one is the five-hour window.
 fn codex_names([primary, secondary]: [WindowHeaders; 2]) -> [&'static str; 2] {
     let [short, long] = PLANS;
-    let primary_is_short = match (primary.minutes, secondary.minutes) {
+    let of_plan = |told: WindowHeaders| told.minutes.filter(|_| told.long_name().is_none());
+    let primary_is_short = match (of_plan(primary), of_plan(secondary)) {
         (Some(one), Some(other)) => one <= other,
         (Some(one), None) => one <= SHORT_MINUTES,
         (None, Some(other)) => other > SHORT_MINUTES,
@@ -159,7 +161,15 @@ fn codex_names([primary, secondary]: [WindowHeaders; 2]) -> [&'static str; 2] {
 }
 
 impl WindowHeaders {
-    fn window(self, name: &str, source: WindowSource, now: Millis) -> Option<LimitWindow> {
+    /// Returns the name of a window that is much longer than a week, as some plans have: `30d`.
+    fn long_name(self) -> Option<String> {
+        const DAY: f64 = 1440.0;
+        let days =
+            (self.minutes.filter(|minutes| (8.0 * DAY..=MOST_MINUTES).contains(minutes))? / DAY).round();
+        Some(format!("{days}d"))
+    }
+
+    fn window(self, name: String, source: WindowSource, now: Millis) -> Option<LimitWindow> {
         let counted = || {
             let (limit, remaining) = (self.limit.filter(|limit| *limit > 0.0)?, self.remaining?);
             Some(((limit - remaining) / limit * 100.0).max(0.0))
@@ -264,6 +274,7 @@ mod tests {
             (["10080", "?"], &long),
             (["", "10080"], &short),
             (["", ""], &long),
+            (["43199", "10080"], &[plan("30d", 37.5, Some(3600)), plan("7d", 12.0, Some(86_400))]),
         ] {
             assert_eq!(of(minutes), wanted, "{minutes:?}");
         }

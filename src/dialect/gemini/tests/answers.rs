@@ -121,7 +121,7 @@ fn a_call_that_the_model_could_not_put_together_ends_the_answer() {
     {
         let written = through(&saying(parts.clone(), reason)).unwrap();
         let candidate = &written["candidates"][0];
-        assert_eq!(candidate["finishReason"], "STOP");
+        assert_eq!(candidate["finishReason"], "MALFORMED_FUNCTION_CALL");
         assert_eq!(
             candidate["content"]["parts"].as_array().map_or(0, Vec::len),
             parts.as_array().unwrap().len()

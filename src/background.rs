@@ -56,6 +56,9 @@ impl Default for Background {
     }
 }
 
+/// Work that has not begun. Boxed, or each future around it would have room for it.
+pub type BoxedWork<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
 impl Background {
     /// Runs `work` in the background until it ends or the process stops. Returns false if the process is already
     /// stopping; `work` is then dropped unrun.
@@ -65,7 +68,7 @@ impl Background {
 
     /// Spawns work behind one type: tasks that [`Background::spawn`] made itself would have a type for each of a
     /// hundred kinds of work, and the runtime's code would be compiled as often.
-    fn spawn_boxed(&self, name: &'static str, work: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
+    fn spawn_boxed(&self, name: &'static str, work: BoxedWork<()>) -> bool {
         let mut running = lock(&self.running);
         let Some(running) = running.as_mut() else { return false };
         while running.try_join_next().is_some() {}
@@ -86,7 +89,7 @@ impl Background {
     pub async fn run_to_completion<T: Send + 'static>(
         &self,
         name: &'static str,
-        work: impl Future<Output = T> + Send + 'static,
+        work: BoxedWork<T>,
     ) -> Result<T, Incomplete> {
         let (done, ended) = oneshot::channel();
         let carried = CompletionGuard::begin(&self.carried);
@@ -174,24 +177,25 @@ mod tests {
     #[tokio::test]
     async fn work_is_carried_through_although_nobody_waits_for_it() {
         let background = Background::default();
-        assert_eq!(background.run_to_completion("seven", async { 7 }).await, Ok(7));
+        assert_eq!(background.run_to_completion("seven", Box::pin(async { 7 })).await, Ok(7));
         assert_eq!(
-            background.run_to_completion("lost", async { panic!("lost") }).await,
+            background.run_to_completion("lost", Box::pin(async { panic!("lost") })).await,
             Err::<(), _>(Incomplete::Panicked("lost".to_owned()))
         );
         let (go, wait) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
-        let waiting = background.run_to_completion("a change", async move {
+        let change = async move {
             wait.await.ok();
             done.send(8).ok();
-        });
+        };
+        let waiting = background.run_to_completion("a change", Box::pin(change));
         assert!(tokio::time::timeout(std::time::Duration::ZERO, waiting).await.is_err());
         assert!(tokio::time::timeout(std::time::Duration::ZERO, background.all_completed()).await.is_err());
         go.send(()).expect("the work goes on");
         assert_eq!(ended.await, Ok(8));
         background.all_completed().await;
         background.stop().await;
-        assert_eq!(background.run_to_completion("late", async {}).await, Err(Incomplete::Stopping));
+        assert_eq!(background.run_to_completion("late", Box::pin(async {})).await, Err(Incomplete::Stopping));
     }
 
     #[tokio::test]

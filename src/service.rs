@@ -97,7 +97,8 @@ impl Service {
                     let answered = match is_change {
                         // Boxed, because it is rare and would enlarge every future.
                         true => {
-                            Box::pin(self.core.background.run_to_completion("an admin change", answer)).await
+                            let work = Box::pin(answer);
+                            Box::pin(self.core.background.run_to_completion("an admin change", work)).await
                         }
                         false => background::catch_panic(answer).await.map_err(Incomplete::Panicked),
                     };

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::schedule::Pass;
+use super::schedule::{Pass, PassFuture};
 use crate::core::Core;
 use crate::fence::Fence;
 use crate::ids::AccountId;
@@ -36,12 +36,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(75);
 
 /// Runs a pass of a job at an interval, unless another instance does that job.
-pub async fn run_as_leader(
-    core: &Core,
-    job: &str,
-    interval: Duration,
-    pass: impl Future<Output = Pass>,
-) -> Pass {
+pub async fn run_as_leader(core: &Core, job: &str, interval: Duration, pass: PassFuture) -> Pass {
     let lasts = (interval * 3 / 2).max(SHORTEST);
     let since = Instant::now();
     match leases::take(&core.store, job, &core.instance, millis(lasts)).await {
@@ -56,7 +51,7 @@ pub async fn run_as_leader(
 
 /// Runs the pass of a job for a time of its schedule, unless that time was served: by another instance, or before the
 /// clock was set back.
-pub async fn run_scheduled(core: &Core, job: &str, time: Millis, pass: impl Future<Output = Pass>) -> Pass {
+pub async fn run_scheduled(core: &Core, job: &str, time: Millis, pass: PassFuture) -> Pass {
     let latest = Instant::now() + LATEST;
     let mut is_again = false;
     loop {
@@ -126,6 +121,8 @@ pub async fn with_account_lease<T>(
     account: AccountId,
     work: impl Future<Output = T>,
 ) -> store::Result<T> {
+    // Boxed like the passes of jobs.
+    let work = Box::pin(work);
     let job = format!("credential of account {account}");
     let latest = Instant::now() + LONGEST_LOOK;
     loop {

@@ -57,7 +57,7 @@ pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<Rebuild
         let rebuilds = &runs.model_refresh.rebuilds;
         rebuilds.runs.run(|| run_off_workers(run(runs.clone()))).await
     };
-    let counts = fence::outside(jobs.core.background.run_to_completion("a rebuild", run)).await;
+    let counts = fence::outside(jobs.core.background.run_to_completion("a rebuild", Box::pin(run))).await;
     counts.unwrap_or_else(|incomplete| Err(store::Error::Database(incomplete.to_string())))
 }
 

@@ -62,7 +62,9 @@ pub enum Plan {
 }
 
 /// Begins a pass of a job. A pass of a schedule gets its scheduled time.
-pub type Run = Box<dyn Fn(Option<Millis>) -> Pin<Box<dyn Future<Output = Pass> + Send>> + Send + Sync>;
+pub type Run = Box<dyn Fn(Option<Millis>) -> PassFuture + Send + Sync>;
+/// A pass of a job that has not begun. Boxed, because each function that it is handed to would double its size.
+pub type PassFuture = Pin<Box<dyn Future<Output = Pass> + Send>>;
 
 /// The time of day, and the settings that a scheduler needs.
 #[derive(Clone)]

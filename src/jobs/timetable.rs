@@ -1,12 +1,11 @@
 //! The jobs of the service, the times at which they run, and the start and stop of all of them.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::balances::balance;
 use super::models::refresh;
-use super::schedule::{Clock, Job, Pass, Plan, Scheduler, When};
+use super::schedule::{Clock, Job, Pass, PassFuture, Plan, Scheduler, When};
 use super::sessions::renewal;
 use super::state::Jobs;
 use super::{
@@ -114,9 +113,9 @@ where
     let interval = when.interval();
     let run = move |_| {
         let jobs = jobs.clone();
-        let led =
-            async move { leadership::run_as_leader(&jobs.core, name, interval, run(jobs.clone())).await };
-        Box::pin(led) as Pin<Box<dyn Future<Output = Pass> + Send>>
+        let pass: PassFuture = Box::pin(run(jobs.clone()));
+        let led = async move { leadership::run_as_leader(&jobs.core, name, interval, pass).await };
+        Box::pin(led) as PassFuture
     };
     Job { name, when, run: Box::new(run) }
 }
@@ -137,15 +136,15 @@ where
     let (planned, jobs) = (jobs.clone(), jobs.clone());
     let run = move |scheduled| {
         let jobs = jobs.clone();
+        let pass: PassFuture = Box::pin(run(jobs.clone()));
         let claimed = async move {
-            let pass = run(jobs.clone());
             match scheduled {
                 Some(time) => leadership::run_scheduled(&jobs.core, name, time, pass).await,
                 // An interval has no times that could be claimed.
                 None => leadership::run_as_leader(&jobs.core, name, interval_of(&plan(&jobs)), pass).await,
             }
         };
-        Box::pin(claimed) as Pin<Box<dyn Future<Output = Pass> + Send>>
+        Box::pin(claimed) as PassFuture
     };
     let when = When::Planned(Box::new(move || plan(&planned)));
     Job { name, when, run: Box::new(run) }

@@ -56,7 +56,7 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let jobs = admin.jobs.clone();
     // The accounts that were stored get their routes even if the client stops waiting.
     let run = async move { run(&jobs, batch).await };
-    let outcomes = admin.core.background.run_to_completion("an import of connections", run).await;
+    let outcomes = admin.core.background.run_to_completion("an import of connections", Box::pin(run)).await;
     let outcomes = outcomes.map_err(|error| AdminError::internal("importing connections", error))?;
     if let (true, [Outcome { result: Err((status, message)), .. }]) = (is_single, &outcomes[..]) {
         return Err(AdminError::new(*status, message.clone()));

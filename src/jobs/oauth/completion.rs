@@ -61,7 +61,7 @@ pub async fn complete(
             outcome
         }
     };
-    let outcome = jobs.core.background.run_to_completion("a login", work).await;
+    let outcome = jobs.core.background.run_to_completion("a login", Box::pin(work)).await;
     outcome.unwrap_or_else(|_| Err("the login was interrupted".to_owned())).map_err(CallbackError::Failed)
 }
 

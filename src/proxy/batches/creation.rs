@@ -78,7 +78,7 @@ impl NewBatch {
         attempt.via(self.call.operation.path(self.call.shape.dialect));
         let (batch, making, choice) = (self.clone(), proxy.clone(), choice.clone());
         let made = async move { batch.make(&making, choice, attempt).await };
-        let made = proxy.core.background.run_to_completion("the creation of a batch", made).await;
+        let made = proxy.core.background.run_to_completion("the creation of a batch", Box::pin(made)).await;
         match made {
             Ok(made) => made.map(ClientAnswer::from),
             Err(why) => Err(Failure::local(why.to_string())),

@@ -264,7 +264,8 @@ impl Incoming {
         }
         let core = self.core.clone();
         // Carried through even when the client hangs up: either the file is stored, or its chunks are removed.
-        let stored = core.background.run_to_completion("the end of an upload", self.store(purpose)).await;
+        let stored =
+            core.background.run_to_completion("the end of an upload", Box::pin(self.store(purpose))).await;
         stored.map_err(|why| FileRefusal::new(503, format!("The upload was not completed: {why}")))?
     }
 

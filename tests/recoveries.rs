@@ -385,6 +385,22 @@ fn reasoning_that_an_upstream_cannot_read_is_left_out_once() {
 }
 
 #[test]
+fn ids_of_calls_that_another_provider_gave_are_replaced() {
+    let (gateway, upstream) = started("claude", &[]);
+    let body = json!({"model": MODEL, "max_tokens": 9, "messages": [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "functions.f:0", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "functions.f:0", "content": "y"}]}]});
+    let message = "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'";
+    upstream.answer_once(MESSAGES, refusal(message));
+    gateway.client().post(MESSAGES, &body).expect(200);
+    let sent = upstream.last(MESSAGES).json();
+    let id = sent["messages"][1]["content"][0]["id"].as_str().expect("an id").to_owned();
+    assert!(id.starts_with("call_") && id.len() == 29, "{id}");
+    assert_eq!(sent["messages"][2]["content"][0]["tool_use_id"], id);
+}
+
+#[test]
 fn reasoning_that_an_upstream_does_not_find_by_its_id_is_left_out() {
     let thought = json!({"type": "reasoning", "id": "rs_68aa", "summary": []});
     let said = json!({"type": "message", "role": "user", "content": "And now?"});

@@ -201,6 +201,10 @@ pub struct File<'a> {
 }
 
 impl<'a> File<'a> {
+    pub fn is_video(&self) -> bool {
+        matches!(&self.source, Source::Inline { mime, .. } if mime.decode().to_ascii_lowercase().starts_with("video/"))
+    }
+
     /// Returns the file's name, or one made from its kind: OpenAI refuses data without a name, which Anthropic's
     /// clients (Claude Code reading a PDF) do not give.
     pub fn name_or_kind(&self) -> Text<'a> {

@@ -10,6 +10,10 @@ use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use ring::digest::{SHA256, digest};
+
+use crate::hex;
+
 /// The content of a JSON string between its quotes, as written.
 ///
 /// Two literals may be joined, but not cut: a cut could fall into an escape.
@@ -108,6 +112,16 @@ impl<'a> Text<'a> {
         }
         let quoted = format!("\"{}\"", self.0);
         Cow::Owned(serde_json::from_str(&quoted).unwrap_or_else(|_| self.decode_halves()))
+    }
+
+    /// Returns the text if it has at most this many characters, else its SHA-256 hash in hex: for names that an upstream
+    /// only compares.
+    pub fn or_hash(&self, most: usize) -> Text<'_> {
+        let plain = self.decode();
+        if plain.chars().count() <= most {
+            return self.borrowed();
+        }
+        Text::of(&hex::encode(digest(&SHA256, plain.as_bytes()).as_ref()))
     }
 
     /// Decodes like [`decode`](Self::decode) a text in which halves of surrogate pairs stand alone.

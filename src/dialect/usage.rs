@@ -309,6 +309,14 @@ impl Tally {
             (Some(known), None, Some(total)) => usage.completion = Some(total.saturating_sub(known)),
             _ => {}
         }
+        if let (Dialect::Chat, Some(prompt), Some(completion), Some(total), Some(reasoning)) =
+            (dialect, usage.prompt, usage.completion, usage.total, usage.reasoning)
+            && reasoning > 0
+            && total == prompt + completion + reasoning
+        {
+            // xAI counts the reasoning beside the completion
+            usage.completion = Some(completion + reasoning);
+        }
         usage.settle_total();
         usage.prompt_includes_cache = match (dialect, self.cache_apart, self.cache_within) {
             (Dialect::Messages, true, _) | (_, true, false) => Some(false),
@@ -382,6 +390,14 @@ mod tests {
                 "completion_tokens_details":{"reasoning_tokens":2}}),
                 [Some(5), Some(7), Some(12), Some(3), n, Some(2)],
                 Some(true),
+            ),
+            // xAI counts the reasoning beside the completion.
+            (
+                Chat,
+                json!({"prompt_tokens":100,"completion_tokens":5,"total_tokens":150,
+                "completion_tokens_details":{"reasoning_tokens":45}}),
+                [Some(100), Some(50), Some(150), n, n, Some(45)],
+                None,
             ),
             (
                 Chat,

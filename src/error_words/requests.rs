@@ -65,7 +65,12 @@ const THINKING_FORMS: [&str; 5] = ["adaptive", "enabled", "budget_tokens", "thin
 /// Anthropic's words for other things about thinking: a budget that is too large, a block that is missing.
 const NOT_OF_THE_FORM: [&str; 4] = ["max_tokens", "must start with", "signature", "tool_choice"];
 /// Anthropic's phrases about blocks of thinking in the conversation.
-const THINKING_BLOCKS: [&str; 3] = ["signature", "expected `thinking`", "must start with a thinking block"];
+const THINKING_BLOCKS: [&str; 4] = [
+    "signature",
+    "expected `thinking`",
+    "must start with a thinking block",
+    "final block in an assistant message",
+];
 /// Anthropic's words for the schema of the answer.
 const SCHEMAS: [&str; 4] = ["output_config", "output_format", "output format", "structured output"];
 
@@ -113,6 +118,12 @@ pub fn named_betas(text: &str) -> Vec<String> {
         })
     };
     words.filter(is_beta).map(str::to_owned).collect()
+}
+
+/// Returns whether the id of a call has a character that the upstream does not accept ("messages.1.content.0.tool_use.id: String
+/// should match pattern '^[a-zA-Z0-9_-]+$'").
+pub fn is_of_call_ids(text: &str) -> bool {
+    text.contains("should match pattern") && (text.contains("tool_use.id") || text.contains("tool_use_id"))
 }
 
 /// Returns whether the upstream sees no messages in the body.

@@ -1,13 +1,11 @@
 //! Writes a request body for an upstream.
 
 use bytes::Bytes;
-use ring::digest::{SHA256, digest};
 
 use super::{tools_write, turns_write};
 use crate::dialect::canonical::{ConversionError, Effort, Format, Request, Target, Vendor};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::writer::Writer;
-use crate::hex;
 
 /// The longest `user` that OpenAI accepts, in characters.
 const MAX_USER: usize = 64;
@@ -84,7 +82,7 @@ fn write_sampling(o: &mut Writer, request: &Request<'_>) {
 fn write_advice(o: &mut Writer, request: &Request<'_>) {
     o.field_if("verbosity", request.verbosity.as_ref());
     o.field_if("metadata", request.metadata.as_ref());
-    o.field_if("user", request.user.as_ref().map(short_user));
+    o.field_if("user", request.user.as_ref().map(|user| user.or_hash(MAX_USER)));
     o.field_if("safety_identifier", request.safety_identifier.as_ref());
     o.field_if("prompt_cache_key", request.cache_key.as_ref());
     o.field_if("prompt_cache_retention", shared(request, "prompt_cache_retention"));
@@ -110,14 +108,4 @@ fn write_stream(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
 /// Returns a member that the responses dialect has too.
 fn shared<'r, 'a>(request: &'r Request<'a>, key: &str) -> Option<&'r Json<'a>> {
     request.openai.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
-}
-
-/// Returns the name of a user, or its hash where the name is too long.
-fn short_user<'t>(user: &'t Text<'_>) -> Text<'t> {
-    let name = user.decode();
-    if name.chars().count() <= MAX_USER {
-        return user.borrowed();
-    }
-    let hash = digest(&SHA256, name.as_bytes());
-    Text::of(&hex::encode(hash.as_ref()))
 }

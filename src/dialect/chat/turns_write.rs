@@ -29,6 +29,9 @@ pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), Convers
             Part::File(File { source: Source::Url(_), .. }) => {
                 return Err(ConversionError::unsupported("file_url"));
             }
+            Part::File(file) if file.is_video() && vendor != Vendor::Gemini => {
+                return Err(ConversionError::unsupported("file"));
+            }
             _ => {}
         }
     }

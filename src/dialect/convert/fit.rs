@@ -4,17 +4,15 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use ring::digest::{SHA256, digest};
-
 use super::instructions;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{
     Call, CallKind, Format, Part, Request, Role, Tool, ToolChoice, Turn, Vendor,
 };
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::messages;
 use crate::dialect::names::{self, ToolNames};
 use crate::dialect::waiting_calls::WaitingCalls;
-use crate::hex;
 
 /// The schema of a custom tool for a target that has only functions.
 const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
@@ -270,16 +268,12 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
 fn fit_id(id: &mut Text<'_>, to: Dialect) {
     let plain = id.decode();
     let fits = match to {
-        Dialect::Messages => {
-            !plain.is_empty()
-                && plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-        }
+        Dialect::Messages => messages::fits_call_id(&plain),
         Dialect::Chat | Dialect::Responses => plain.chars().count() <= MAX_ID,
         _ => true,
     };
     if !fits {
-        let hash = digest(&SHA256, plain.as_bytes());
-        *id = Text::of(&format!("call_{}", hex::encode(&hash.as_ref()[..12])));
+        *id = Text::of(&messages::call_id_of(&plain));
     }
 }
 

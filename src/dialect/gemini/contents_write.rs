@@ -7,6 +7,7 @@ use crate::dialect::canonical::{ConversionError, Turn};
 use crate::dialect::canonical::{File, Image, Part, Request, Role, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::{NO_GEMINI_SIGNATURE, Signature};
+use crate::dialect::text_files;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -120,9 +121,10 @@ fn write_content(list: &mut Writer, part: &Part<'_>) {
     }
     match part {
         Part::Image(Image { source, .. }) => list.object(|o| put_data(o, source, "image/jpeg")),
-        Part::File(File { source, .. }) if !matches!(source, Source::Plain(_)) => {
-            list.object(|o| put_data(o, source, "application/pdf"));
-        }
+        Part::File(file) if !matches!(file.source, Source::Plain(_)) => match text_of(file) {
+            Some(text) => list.object(|o| o.field("text", text)),
+            None => list.object(|o| put_data(o, &file.source, "application/pdf")),
+        },
         Part::Audio { data, format } => list.object(|o| {
             o.object_at("inlineData", |o| {
                 o.joined("mimeType", &["audio/", format.literal()]);
@@ -131,6 +133,14 @@ fn write_content(list: &mut Writer, part: &Part<'_>) {
         }),
         _ => {}
     }
+}
+
+/// Returns the text of a file, such as JSON, that Google does not read as a file although it is one.
+fn text_of<'f>(file: &'f File<'_>) -> Option<Text<'f>> {
+    let Source::Inline { mime, .. } = &file.source else { return None };
+    let is_readable =
+        mime.is("application/pdf") || !mime.decode().to_ascii_lowercase().starts_with("application/");
+    (!is_readable).then(|| text_files::inline_text(file))?
 }
 
 /// Writes a file. An address needs a media type: that of its extension, or the default.

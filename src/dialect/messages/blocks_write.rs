@@ -35,6 +35,9 @@ impl<'r, 'a> Block<'r, 'a> {
         Ok(match part {
             Part::Text(text) | Part::Refusal(text) => Self::Text(text),
             Part::Image(image) => match &image.source {
+                Source::Inline { mime, .. } if mime.is("image/svg+xml") => {
+                    return Err(ConversionError::unsupported("image_url"));
+                }
                 Source::Inline { .. } | Source::Url(_) => Self::Image(&image.source),
                 Source::Id(_) => return Err(ConversionError::unsupported("file_id")),
                 Source::Plain(_) => return Err(ConversionError::unsupported("image_url")),

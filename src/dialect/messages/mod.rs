@@ -35,7 +35,9 @@ mod tests;
 
 pub use accumulator::Accumulator;
 pub use continued::answers_elsewhere;
-pub use native::{refuses_thoughts, without_foreign_thinking, without_thoughts};
+pub use native::{
+    call_id_of, fits_call_id, refuses_thoughts, with_fitting_ids, without_foreign_thinking, without_thoughts,
+};
 pub use other_form::{
     in_other_thinking_form, refuses_schema, refuses_thinking_form, with_schema_closed, with_schema_in_words,
 };

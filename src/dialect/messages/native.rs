@@ -6,6 +6,7 @@
 //! is kept.
 
 use bytes::Bytes;
+use ring::digest::{SHA256, digest};
 
 use super::blocks_write::put_thinking;
 use super::{citations, searches};
@@ -17,6 +18,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 use crate::error_words::requests;
+use crate::hex;
 
 /// The prefixes of our tags and of the ids of searches that another provider ran.
 const TAGS: [&str; 3] = ["sy1:", "metapi:", "srvtoolu_sy"];
@@ -53,6 +55,33 @@ pub fn without_thoughts(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(
         edit(left, &[("thinking", r#"{"type":"disabled"}"#)], &["context_management"]).into_owned(),
     ))
+}
+
+/// Returns the body with other ids for calls whose ids the API refuses, as other providers give them
+/// (`functions.read:0`): the same in the results. `None` when there are none.
+pub fn with_fitting_ids(body: &Node<'_>) -> Option<Bytes> {
+    let fitting = |block: &Node<'_>| {
+        let key = match block.str_at("type").as_ref() {
+            "tool_use" => "id",
+            "tool_result" => "tool_use_id",
+            _ => return None,
+        };
+        let id = block.text_at(key).filter(|id| !fits_call_id(&id.decode()))?;
+        let other = format!("\"{}\"", call_id_of(&id.decode()));
+        Some(edit(block.raw(), &[(key, &other)], &[]).into_owned())
+    };
+    replaced(body, fitting).map(Bytes::from)
+}
+
+/// Whether the API accepts a call's id: `^[a-zA-Z0-9_-]+$`.
+pub fn fits_call_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Returns the id in place of one that does not fit, the same for the same one.
+pub fn call_id_of(id: &str) -> String {
+    let hash = digest(&SHA256, id.as_bytes());
+    format!("call_{}", hex::encode(&hash.as_ref()[..12]))
 }
 
 /// Returns whether the upstream would refuse the body for missing thinking: with a thinking budget, an assistant's

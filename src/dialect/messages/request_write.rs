@@ -161,7 +161,8 @@ fn user_id<'r>(request: &'r Request<'_>) -> Option<Text<'r>> {
         let metadata = Node::parse(request.metadata.as_ref()?.as_str()).ok()?;
         Some(metadata.text_at("user_id")?.into_owned())
     };
-    named.or_else(in_metadata).filter(|id| !id.is_empty() && id.decode().chars().count() <= MAX_USER_ID)
+    let id = named.or_else(in_metadata).filter(|id| !id.is_empty())?;
+    Some(id.or_hash(MAX_USER_ID).into_owned())
 }
 
 fn service_tier(request: &Request<'_>) -> Option<&'static str> {
@@ -372,7 +373,7 @@ fn put_schema(o: &mut Writer, parameters: Option<&Json<'_>>) {
     let schema = parameters.and_then(|json| Node::parse(json.as_str()).ok());
     match schema.filter(|schema| !schema.members().is_empty()) {
         None => o.field("input_schema", Json::checked(NO_PARAMETERS)),
-        Some(schema) if schema.get("type").is_some() => o.field("input_schema", schema.json()),
+        Some(schema) if schema.str_at("type") == "object" => o.field("input_schema", schema.json()),
         Some(schema) => o.object_at("input_schema", |o| {
             o.field("type", "object");
             let others = schema.members().iter().filter(|(key, _)| key != "type");

@@ -1,8 +1,8 @@
 //! Puts the turns of a conversation into the order that the messages API requires.
 //!
 //! The sides alternate there, and tool results come first in the turn after their call; everything else keeps its
-//! order. What the API refuses is left out: thinking that another provider or nobody signed, blank text, and results
-//! of calls that were never made.
+//! order. What the API refuses is left out: thinking that another provider or nobody signed, thinking at the end of a turn,
+//! blank text, and results of calls that were never made.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -54,7 +54,26 @@ pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 
         push(&mut arranged, turn.role, others.collect());
         push(&mut arranged, Role::User, results.into_iter().map(|result| result.said).collect());
     }
-    arranged
+    without_last_thoughts(arranged)
+}
+
+/// Leaves out thinking that nothing follows in its turn: the answer ended while the model was thinking.
+fn without_last_thoughts<'r, 'a>(turns: Vec<Turn<'r, 'a>>) -> Vec<Turn<'r, 'a>> {
+    let ends_in_thinking = |turn: &Turn<'_, '_>| {
+        turn.role == Role::Assistant
+            && matches!(turn.parts.last().map(|said| said.part), Some(Part::Thinking(_)))
+    };
+    if !turns.iter().any(ends_in_thinking) {
+        return turns;
+    }
+    let mut kept = Vec::new();
+    for mut turn in turns {
+        while ends_in_thinking(&turn) {
+            turn.parts.pop();
+        }
+        push(&mut kept, turn.role, turn.parts);
+    }
+    kept
 }
 
 /// Returns whether thinking cannot be on because the last turn of the assistant does not begin with thinking although

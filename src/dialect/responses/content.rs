@@ -158,6 +158,7 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
             Some(name) => put_text(list, said, &Text::join([name, text], "\\n")),
             None => put_text(list, said, text),
         },
+        Part::File(file) if file.is_video() => return Err(ConversionError::unsupported("file")),
         Part::File(file) if !said => list.object(|o| {
             o.field("type", "input_file");
             match &file.source {

@@ -1,7 +1,6 @@
 //! Writes a request body.
 
 use bytes::Bytes;
-use ring::digest::{SHA256, digest};
 
 use super::{content, reasoning, tools};
 use crate::dialect::canonical::{
@@ -11,7 +10,6 @@ use crate::dialect::canonical::{
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
-use crate::hex;
 
 /// The smallest `max_output_tokens` that the API accepts.
 const MIN_OUTPUT: u64 = 16;
@@ -157,16 +155,7 @@ fn put_user(o: &mut Writer, request: &Request<'_>) {
     o.field_if("user", short.first());
     let opaque = request.user.as_ref().filter(|_| request.user_is_opaque);
     let identifier = request.safety_identifier.as_ref().or(opaque).or(long.first().copied());
-    o.field_if("safety_identifier", identifier.map(bounded));
-}
-
-fn bounded<'t>(name: &'t Text<'_>) -> Text<'t> {
-    let plain = name.decode();
-    if plain.chars().count() <= MAX_USER {
-        return name.borrowed();
-    }
-    let hash = digest(&SHA256, plain.as_bytes());
-    Text::of(&hex::encode(hash.as_ref()))
+    o.field_if("safety_identifier", identifier.map(|name| name.or_hash(MAX_USER)));
 }
 
 // === items ===

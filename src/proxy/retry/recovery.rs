@@ -6,6 +6,7 @@
 //! | messages | unsigned thinking, or calls without their thinking | none of that |
 //! | messages | the schema of the answer | its objects closed, its limits in words; then all of it in words |
 //! | messages | a body in which it finds no messages | the body read and written anew |
+//! | messages | ids of calls that another provider gave | others in place of these |
 //! | messages | values of `anthropic-beta` | the others, or none |
 //! | gemini, chat | calls without a signature of a Google model | a placeholder for each signature |
 //! | responses | an answer that it does not know, or no longer knows | no reference to it |
@@ -94,6 +95,8 @@ enum RequestRewrite {
     SchemaInWords,
     /// Reads the body and writes it anew.
     Anew,
+    /// Replaces ids of calls that do not fit.
+    FittingIds,
     /// Puts a placeholder for each missing signature.
     Signed,
     /// Leaves out the reference to an earlier answer.
@@ -258,6 +261,9 @@ impl Recovery {
             {
                 RequestRewrite::Anew
             }
+            Dialect::Messages if is_new(RequestRewrite::FittingIds) && requests::is_of_call_ids(words) => {
+                RequestRewrite::FittingIds
+            }
             Dialect::Messages if own && status == 400 && requests::is_of_betas(words) => {
                 let ways = [RequestRewrite::WithoutNamedBetas, RequestRewrite::WithoutBetas].into_iter();
                 let names_some = !requests::named_betas(words).is_empty();
@@ -324,6 +330,7 @@ impl Recovery {
             }),
             RequestRewrite::SchemaInWords => messages::with_schema_in_words(&body),
             RequestRewrite::Anew => written_anew(&body, stream),
+            RequestRewrite::FittingIds => messages::with_fitting_ids(&body),
             // Gemini bodies have no `messages`, chat bodies no `contents`.
             RequestRewrite::Signed => {
                 gemini::with_placeholders(&body).map(Bytes::from).or_else(|| chat::with_placeholders(&body))

@@ -9,6 +9,7 @@ mod crowds;
 mod functions;
 mod gemini_to_others;
 mod growth;
+mod limits_of_targets;
 mod logprobs;
 mod messages_to_others;
 mod prefixes;

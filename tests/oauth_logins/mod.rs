@@ -466,6 +466,51 @@ fn a_connected_account_is_asked_for_models_again_with_a_renewed_token_and_marked
 }
 
 #[test]
+fn an_account_is_not_connected_anew_as_a_user_of_another_account() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let ada = gateway.connect(&provider)["accountId"].clone();
+    (provider.book().email, provider.book().account) =
+        ("bob@example.com".to_owned(), "account-of-bob".to_owned());
+    let bob = gateway.connect(&provider)["accountId"].clone();
+    assert_ne!(ada, bob);
+    let path = format!("/api/oauth/connections/{ada}/rebind");
+    let started = gateway.admin().post(&path, &json!({})).expect(200);
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    let refused = gateway.paste(&started, &url).expect(500);
+    let told = format!("belongs to account {bob}");
+    assert!(text(&refused["message"]).contains(&told), "{refused}");
+    assert_eq!(gateway.account(&ada)["username"], "ada@example.com");
+    let started = gateway.admin().post(&path, &json!({})).expect(200);
+    (provider.book().email, provider.book().account) =
+        ("ada@example.com".to_owned(), "account-of-ada".to_owned());
+    gateway.paste(&started, &provider.agree(text(&started["authorizationUrl"]))).expect(200);
+}
+
+#[test]
+fn a_login_that_a_factory_reset_overtakes_stores_nothing() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let gate = Gate::new();
+    provider.answer_once(
+        "/models",
+        Reply::json(200, &json!({"models": [{"slug": MODEL}]})).head_waits_for(&gate),
+    );
+    let started = gateway.begin(&provider, &json!({}));
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    std::thread::scope(|scope| {
+        let logging_in = scope.spawn(|| gateway.paste(&started, &url).status);
+        eventually("the models are asked for", || (!provider.asked_for("/models").is_empty()).then_some(()));
+        gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({})).expect(200);
+        gate.open();
+        assert_ne!(logging_in.join().expect("an answer"), 200);
+    });
+    let admin = gateway.with_token("change-me-admin-token");
+    assert_eq!(admin.get("/api/accounts?refresh=1").expect(200)["accounts"], json!([]));
+    assert_eq!(admin.get("/api/sites").expect(200), json!([]));
+}
+
+#[test]
 fn an_account_is_connected_anew_through_its_own_proxy_unless_another_is_named() {
     let provider = Provider::start("codex", &[MODEL]);
     let gateway = provider.gateway();

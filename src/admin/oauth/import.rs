@@ -53,9 +53,9 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     guard(&admin, &request, &bucket::OAUTH_IMPORT)?;
     let batch = Batch::of(&fields)?;
     let is_single = batch.is_single;
-    let jobs = admin.jobs.clone();
+    let (jobs, resets) = (admin.jobs.clone(), admin.core.resets());
     // The accounts that were stored get their routes even if the client stops waiting.
-    let run = async move { run(&jobs, batch).await };
+    let run = async move { run(&jobs, batch, resets).await };
     let outcomes = admin.core.background.run_to_completion("an import of connections", Box::pin(run)).await;
     let outcomes = outcomes.map_err(|error| AdminError::internal("importing connections", error))?;
     if let (true, [Outcome { result: Err((status, message)), .. }]) = (is_single, &outcomes[..]) {
@@ -72,7 +72,7 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &body))
 }
 
-async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
+async fn run(jobs: &Arc<Jobs>, batch: Batch, resets: u64) -> Vec<Outcome> {
     let Batch { items, proxy, .. } = batch;
     let mut outcomes = Vec::with_capacity(items.len());
     let mut readable = Vec::new();
@@ -92,7 +92,7 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
     }
     let stored = run_concurrently(readable, CONCURRENCY, |(place, import)| {
         let (jobs, proxy) = (jobs.clone(), proxy.clone());
-        async move { (place, store_candidate(&jobs, candidate(import, proxy)).await) }
+        async move { (place, store_candidate(&jobs, candidate(import, proxy, resets)).await) }
     });
     let mut kept: HashMap<usize, StoredAccount> = HashMap::new();
     for (place, outcome) in stored.await {
@@ -125,7 +125,7 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
 }
 
 /// Builds the candidate of an import. The request's proxy choice takes precedence over the bundle's.
-fn candidate(import: Import, asked: ProxyChoice) -> Candidate {
+fn candidate(import: Import, asked: ProxyChoice, resets: u64) -> Candidate {
     let proxy = match (&asked, import.proxy_url) {
         (ProxyChoice { proxy_url: None, use_system_proxy: None }, Some(url)) => {
             ProxyChoice { proxy_url: Some(Some(url)), use_system_proxy: None }
@@ -133,7 +133,7 @@ fn candidate(import: Import, asked: ProxyChoice) -> Candidate {
         _ => asked,
     };
     let Import { provider, grant, is_disabled, .. } = import;
-    Candidate { provider, grant, rebind: None, proxy, is_disabled }
+    Candidate { provider, grant, rebind: None, proxy, is_disabled, resets }
 }
 
 fn told(error: ActivationError) -> (StatusCode, String) {

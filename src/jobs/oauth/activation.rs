@@ -26,7 +26,7 @@ use crate::platform::OAuthProvider;
 use crate::store::accounts::{self, AccountPatch, AccountRow, Health, HealthState};
 use crate::store::availability::{self, ModelRow};
 use crate::store::connections::{self, Notes, Owner};
-use crate::store::sites::SiteRow;
+use crate::store::sites::{self, SiteRow};
 use crate::store::snapshot::site_through;
 use crate::store::{self, Store, Value};
 use crate::upstream::oauth::{Grant, ProviderClient, refresh};
@@ -78,12 +78,29 @@ pub async fn store_candidate(
     };
     let _turn = jobs.logins.activations.lock().await;
     let mut attempt = 1;
-    loop {
+    let stored = loop {
+        if core.resets() != candidate.resets {
+            return Err(was_reset());
+        }
         match store_once(core, &candidate, found.as_ref()).await {
             Err(ActivationError::Store(store::Error::NotFound)) if attempt < ATTEMPTS => attempt += 1,
-            outcome => return outcome,
+            outcome => break outcome?,
         }
+    };
+    // A reset that is counted only after this check deletes the account with everything else.
+    if core.resets() != candidate.resets {
+        let Activated { account_id, site_id } = stored.activated;
+        accounts::delete(&core.store, account_id).await?;
+        if accounts::of_site(&core.store, site_id).await?.is_empty() {
+            sites::delete(&core.store, site_id).await?;
+        }
+        return Err(was_reset());
     }
+    Ok(stored)
+}
+
+fn was_reset() -> ActivationError {
+    ActivationError::Failed("everything was reset meanwhile: the account was not stored".to_owned())
 }
 
 /// Begins to serve by an account that is stored and has its routes: failures of its former credential no longer count.
@@ -127,10 +144,6 @@ async fn try_undo(jobs: &Arc<Jobs>, stored: StoredAccount) -> store::Result<()> 
 /// Returns the existing account that a candidate is for, if there is one.
 async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRow>, ActivationError> {
     let provider = candidate.provider;
-    if let Some(id) = candidate.rebind {
-        let account = accounts::get(store, id).await?.filter(|account| is_of(account, provider));
-        return account.map(Some).ok_or(ActivationError::NoSuchAccount);
-    }
     let identity = &candidate.grant.identity;
     let owner = Owner {
         provider: provider.id(),
@@ -139,7 +152,18 @@ async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRo
         // Workspaces of Codex share the address of their user.
         email: identity.email.as_deref().filter(|_| provider != OAuthProvider::Codex),
     };
-    Ok(connections::find(store, owner).await?)
+    let known = connections::find(store, owner).await?;
+    let Some(id) = candidate.rebind else { return Ok(known) };
+    let account = accounts::get(store, id).await?.filter(|account| is_of(account, provider));
+    let account = account.ok_or(ActivationError::NoSuchAccount)?;
+    match known.filter(|known| known.id != id) {
+        // Two accounts would renew one login's tokens, each of which works once.
+        Some(other) => Err(ActivationError::Failed(format!(
+            "this login belongs to account {}, which is connected already: log in as another user, or connect that account anew",
+            other.id
+        ))),
+        None => Ok(Some(account)),
+    }
 }
 
 /// Asks for the models of a candidate. An access token that is refused, such as that of a file which has been kept for

@@ -20,6 +20,8 @@ pub struct Candidate {
     pub proxy: ProxyChoice,
     /// Whether the account is stored disabled: not used and not asked for models.
     pub is_disabled: bool,
+    /// The number of factory resets when the request for it began: what was asked for before one is not stored after it.
+    pub resets: u64,
 }
 
 /// The outbound proxy that somebody chose for an account; what is absent stays as it is.

@@ -91,6 +91,7 @@ async fn log_in(
         rebind: session.rebind,
         proxy: session.proxy.clone(),
         is_disabled: false,
+        resets: session.resets,
     };
     activate(jobs, candidate).await.map_err(|error| {
         if let ActivationError::Store(cause) = &error {

@@ -88,6 +88,7 @@ impl Service {
         let (head, body) = request.into_parts();
         let origin = RequestOrigin::of(&head.headers);
         let is_admin = is_admin_path(head.uri.path());
+        let closes = http::websocket::names(&head.headers, header::CONNECTION, "close");
         let method = head.method.clone();
         let (surface, routed) = self.route(head, body, connection, requests, id);
         async move {
@@ -125,6 +126,10 @@ impl Service {
                 if let Some(length) = length {
                     response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
                 }
+            }
+            if closes {
+                // The server says so itself; beside it a stream's `keep-alive` would contradict.
+                response.headers_mut().remove(header::CONNECTION);
             }
             response.headers_mut().insert(X_REQUEST_ID, id.header_value());
             self.cors.stamp(&origin, is_admin, &mut response);

@@ -335,3 +335,15 @@ fn a_wait_that_makes_no_sense_is_not_passed_on() {
         assert_eq!(answer.header("retry-after"), passed.then_some(told), "{told}");
     }
 }
+
+#[test]
+fn what_cloudflare_says_in_plain_text_is_no_answer() {
+    for streamed in [false, true] {
+        let pair = Pair::start();
+        pair.first.answer_once(CHAT, Reply::bytes(200, "text/plain; charset=UTF-8", "error code: 1015"));
+        let answer = pair.gateway.client().send(Caller::chat_ask(Pair::MODEL, streamed));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert!(!answer.text().contains("1015"), "{}", answer.text());
+        assert_eq!(pair.second.asked_for(CHAT).len(), 1, "streamed: {streamed}");
+    }
+}

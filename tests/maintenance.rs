@@ -54,6 +54,20 @@ fn clearing_the_cache_keeps_what_an_operator_made_by_hand() {
 }
 
 #[test]
+fn routes_that_lost_their_channels_get_them_back_with_the_next_request() {
+    let (gateway, upstream) = Gateway::serving(&["alpha"]);
+    let route = gateway.routes()[0]["id"].clone();
+    let group = json!({"routeMode": "explicit_group", "displayName": "team", "sourceRouteIds": [route]});
+    gateway.admin().post("/api/routes", &group).expect(200);
+    upstream.answer("/v1/models", Reply::error(500, "not now"));
+    gateway.wait_for_task(&post(&gateway, CLEAR_CACHE));
+    assert!(gateway.channels("alpha").is_empty());
+    upstream.answer("/v1/models", Reply::json(200, &json!({"data": [{"id": "alpha"}]})));
+    gateway.client().chat("team").expect(200);
+    gateway.client().chat("alpha").expect(200);
+}
+
+#[test]
 fn a_route_that_a_key_names_keeps_its_number() {
     let (gateway, upstream) = Gateway::serving(&["alpha"]);
     upstream.answer("/v1/chat/completions", Reply::json(200, &wire::chat("alpha")));

@@ -314,3 +314,13 @@ fn a_stream_ends_when_its_upstream_says_done() {
     eventually("the upstream connection is closed", || asked.hung_up().then_some(()));
     assert_eq!(gateway.wait_for_logs(1)[0]["status"], "success");
 }
+
+#[test]
+fn a_stream_to_a_client_that_closes_does_not_say_that_it_keeps_the_connection() {
+    let (gateway, upstream) = streaming();
+    upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)));
+    for (asked, told) in [("close", Some("close")), ("keep-alive", Some("keep-alive"))] {
+        let ask = Caller::chat_ask(MODEL, true).header("connection", asked);
+        assert_eq!(gateway.client().send(ask).header("connection"), told, "{asked}");
+    }
+}

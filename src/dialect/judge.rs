@@ -187,8 +187,12 @@ fn is_answer_of(dialect: Dialect, key: &str) -> bool {
     }
 }
 
-/// Judges plain text that serves as an answer.
+/// Judges plain text that serves as an answer. What Cloudflare says in place of an upstream (`error code: 1015`) is none.
 pub fn text(text: &str, rules: &Rules) -> Result<(), Fault> {
+    let code = text.trim().strip_prefix("error code: ");
+    if code.is_some_and(|code| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err(Fault::Error(UpstreamError::new(format!("Cloudflare {}", text.trim()))));
+    }
     let said = text.to_lowercase();
     let found =
         rules.keywords.iter().find(|word| text.len() <= MAX_KEYWORD_BODY && said.contains(word.as_str()));

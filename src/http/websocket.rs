@@ -214,7 +214,7 @@ impl Handshake {
 }
 
 /// Returns whether a header that lists tokens contains this one.
-fn names(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
+pub fn names(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
     headers.get_all(name).iter().any(|value| {
         let value = value.to_str().unwrap_or_default();
         value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token))

@@ -202,8 +202,9 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientA
     };
     for number in 0..attempts {
         let mut picked = pick(proxy, call, &tried).await;
-        if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(&proxy.core, call) {
-            // A model that is not known here may be new upstream: look once, bounded and shared.
+        if number == 0 && matches!(picked, Picked::Nothing(_)) && has_no_channel(&proxy.core, call) {
+            // A model that is not known here may be new upstream, or its list could not be read when it was last asked for:
+            // look once, bounded and shared.
             // Boxed, because it is rare and large.
             Box::pin(refresh::refresh_for_unknown_model(&proxy.jobs)).await;
             picked = pick(proxy, call, &tried).await;
@@ -250,8 +251,11 @@ fn refused_for_good(call: &Call, failure: Failure) -> Response {
     if may_be_made { forbid_retry(response) } else { response }
 }
 
-fn is_unknown_model(core: &Core, call: &Call) -> bool {
-    core.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none()
+/// Whether nobody offers the model, as far as is known here.
+fn has_no_channel(core: &Core, call: &Call) -> bool {
+    let snapshot = core.snapshot.load();
+    let found = snapshot.lookup(&call.envelope.model, call.caller.policy());
+    found.is_none_or(|found| found.route.channels.is_empty())
 }
 
 /// Builds the answer to a request that no channel served.

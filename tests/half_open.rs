@@ -234,3 +234,69 @@ fn a_new_key_does_not_wait_for_the_rest_of_the_old_one() {
     assert_eq!(upstream.last(CHAT).header("authorization"), Some("Bearer sk-the-next-one"));
     assert_eq!(gateway.channels("model-a").remove(0)["cooldownUntil"], json!(null));
 }
+
+#[test]
+fn a_long_answer_ends_no_rest_that_began_after_its_request() {
+    let pair = Pair::start();
+    let gate = Gate::new();
+    let reply = Reply::json(200, &support::wire::chat(Pair::MODEL)).head_waits_for(&gate);
+    pair.first.answer_once(CHAT, reply);
+    thread::scope(|scope| {
+        let long = scope.spawn(|| pair.gateway.client().chat(Pair::MODEL).status);
+        pair.first.last(CHAT);
+        pair.first.answer_once(CHAT, used_up());
+        pair.gateway.client().chat(Pair::MODEL).expect(200);
+        is_limited_for_an_hour(&pair.channel("first"));
+        gate.open();
+        assert_eq!(long.join().expect("an answer"), 200);
+    });
+    pair.gateway.wait_for_logs(3);
+    is_limited_for_an_hour(&pair.channel("first"));
+    assert_eq!(reason_of(&pair.gateway, "first"), "cooling");
+}
+
+#[test]
+fn a_refusal_of_a_former_credential_rests_no_channel() {
+    let (gateway, upstream, account) = alone(&[], &["m"]);
+    let gate = Gate::new();
+    upstream.answer_once(CHAT, Reply::error(401, "Invalid API key").head_waits_for(&gate));
+    thread::scope(|scope| {
+        let refused = scope.spawn(|| gateway.client().chat("m").status);
+        upstream.last(CHAT);
+        let path = format!("/api/accounts/{}", account["id"]);
+        gateway.admin().put(&path, &json!({"apiToken": "sk-another-upstream-key"})).expect(200);
+        gate.open();
+        assert_eq!(refused.join().expect("an answer"), 502);
+    });
+    gateway.wait_for_logs(1);
+    assert_eq!(gateway.channels("m")[0]["cooldownUntil"], Value::Null);
+    gateway.client().chat("m").expect(200);
+    assert_eq!(upstream.last(CHAT).header("authorization"), Some("Bearer sk-another-upstream-key"));
+}
+
+#[test]
+fn a_refused_credential_is_tried_once_by_a_request() {
+    let (one, other) = (Upstream::start(&["a", "b", "c"]), Upstream::start(&["d"]));
+    let gateway = Gateway::with(&[ONE_DIALECT]);
+    let (_, account) = gateway.add("one", &one);
+    gateway.add("other", &other);
+    let route = |model: &str| {
+        let routes = gateway.routes();
+        routes.iter().find(|route| route["modelPattern"] == model).expect("a route")["id"].clone()
+    };
+    let sources = ["a", "b", "c", "d"].map(route);
+    let channel = gateway.channels("d")[0]["id"].clone();
+    gateway.admin().put(&format!("/api/channels/{channel}"), &json!({"priority": 1})).expect(200);
+    let group = json!({"routeMode": "explicit_group", "displayName": "team", "sourceRouteIds": sources});
+    gateway.admin().post("/api/routes", &group).expect(200);
+    for (status, message) in
+        [(401, "Invalid API key"), (402, "Insufficient Balance"), (403, "quota is used up")]
+    {
+        let asked = one.asked_for(CHAT).len();
+        one.answer(CHAT, Reply::error(status, message));
+        gateway.client().chat("team").expect(200);
+        assert_eq!(one.asked_for(CHAT).len(), asked + 1, "{status}");
+        let clear = format!("/api/accounts/{}/clear-cooldown", account["id"]);
+        gateway.admin().post(&clear, &json!({})).expect(200);
+    }
+}

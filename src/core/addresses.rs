@@ -43,7 +43,7 @@ impl<'a> AddressWalk<'a> {
     /// Records that the address gave the wanted answer: its cooldown ends.
     pub fn answered(&self) {
         if let Some(endpoint) = self.asked {
-            self.tell(endpoint, endpoint.live.record_success());
+            self.tell(endpoint, endpoint.live.record_success(self.now));
         }
     }
 

@@ -337,8 +337,8 @@ impl Attempt {
             live.record_cached(cached.input.unsigned_abs(), cached.read.unsigned_abs());
             self.save(live, live.record_success(now, latency, bill.cost));
         }
-        if was_limited {
-            self.end_limits();
+        if was_limited && !self.channel.live.has_rested_since(row.created_at, now) {
+            self.end_limits(row.created_at, now);
         }
         // Only after the channel has recovered: until then only one request at a time may try it.
         self.slots = Slots::default();
@@ -375,6 +375,10 @@ impl Attempt {
     /// Settles the attempt as failed: there is no answer.
     pub(super) fn fail(&mut self, failure: &Failure) {
         self.end_failed(failure.status, failure.text.clone(), (None, None), |attempt| {
+            if failure.refuses_credential() && attempt.has_former_credential() {
+                // The credential that is in use now was not refused.
+                return;
+            }
             if failure.is_channel_fault() && !attempt.is_extra {
                 attempt.cool(failure);
             }
@@ -484,10 +488,18 @@ impl Attempt {
         }
     }
 
-    /// Ends the recorded limit of the credential: the provider has just served again.
-    fn end_limits(&self) {
+    /// Whether the channel has another credential by now than this attempt used.
+    fn has_former_credential(&self) -> bool {
+        let snapshot = self.proxy.core.snapshot.load();
+        let secret =
+            |channel: &Channel| channel.credential.as_ref().map(|held| held.secret().expose().to_owned());
+        snapshot.current(&self.channel).is_some_and(|now| secret(now) != secret(&self.channel))
+    }
+
+    /// Ends the recorded limit of the credential: the provider has served a request again that began after it.
+    fn end_limits(&self, began: Millis, now: Millis) {
         for sibling in self.proxy.core.snapshot.load().sharing_credential(&self.channel) {
-            self.save(&sibling.live, sibling.live.end_limit());
+            self.save(&sibling.live, sibling.live.end_limit(began, now));
         }
     }
 

@@ -235,6 +235,10 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: CallPurpose<'_>) -> ClientA
         match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,
             Err(failure) if failure.may_retry(call.work()) || failure.lacks_surface() => {
+                if failure.refuses_credential() {
+                    let snapshot = proxy.core.snapshot.load();
+                    tried.extend(snapshot.sharing_credential(&choice.channel).map(|other| other.key()));
+                }
                 last = Some(Box::new(failure));
             }
             Err(failure) => return refused_for_good(call, failure).into(),

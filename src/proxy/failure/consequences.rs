@@ -107,6 +107,14 @@ impl Failure {
         failure::blame(status, names)
     }
 
+    /// Whether the upstream refuses the credential or its balance: whatever else the same credential serves is refused as
+    /// well.
+    pub(in crate::proxy) fn refuses_credential(&self) -> bool {
+        let is_about_it = || self.words.is_about_credential() || self.words.is_about_limit();
+        let by_status = matches!(self.status, 401 | 402) || self.status == 403 && is_about_it();
+        self.kind == Kind::Status && by_status && self.is_channel_fault()
+    }
+
     /// Whether a conversation that was bound to this channel should leave it.
     pub(in crate::proxy) fn leaves_the_channel(&self) -> bool {
         self.kind == Kind::Busy || self.is_channel_fault()

@@ -190,19 +190,24 @@ impl ChannelLive {
         live
     }
 
-    /// Counts an answered request and ends any rest. Like every `record_*`, returns true when the caller must hand this
-    /// channel to the writer.
+    /// Counts an answered request and ends the rest, unless that is newer than the request: a long answer that began before
+    /// says nothing of what is refused since. Like every `record_*`, returns true when the caller must hand this channel to
+    /// the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_success(&self, now: Millis, latency_ms: u64, cost: Usd) -> bool {
         self.success.add(1);
         self.latency_ms.add(latency_ms);
         self.add_cost(cost);
         advance(&self.last_used, now);
+        let began = now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0));
+        if self.has_rested_since(began, now) {
+            return self.mark_dirty();
+        }
         if self.consecutive_fail.load(Relaxed) != 0
             || self.cooldown_until.load(Relaxed) != 0
             || self.is_limited()
         {
-            self.note_cleared(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)));
+            self.note_cleared(began);
         }
         self.last_fail.store(0, Relaxed);
         self.consecutive_fail.store(0, Relaxed);
@@ -272,11 +277,17 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// Ends the provider's refusal, because another channel with the same credential was answered. A channel that failed
-    /// itself keeps cooling.
+    /// Returns whether the channel has begun to rest after this time.
+    pub fn has_rested_since(&self, began: Millis, now: Millis) -> bool {
+        let cooled_at = self.cooled_at.load(Relaxed);
+        cooled_at > began && cooled_at <= now + SET_BACK
+    }
+
+    /// Ends the provider's refusal, because another channel with the same credential was answered, by a request that began
+    /// after it. A channel that failed itself keeps cooling.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn end_limit(&self) -> bool {
-        if self.provider_cooldown_until.swap(0, Relaxed) == 0 {
+    pub fn end_limit(&self, began: Millis, now: Millis) -> bool {
+        if self.has_rested_since(began, now) || self.provider_cooldown_until.swap(0, Relaxed) == 0 {
             return false;
         }
         self.rest_unsaved.store(true, Relaxed);

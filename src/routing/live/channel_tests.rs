@@ -76,11 +76,25 @@ fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
         let _ = live.record_limit(9_000_000);
         assert!(live.is_limited());
         live.take_delta();
-        assert!(live.end_limit() && !live.end_limit());
+        assert!(!live.end_limit(999, 2_000), "the request began before the refusal");
+        assert!(live.end_limit(1_000, 2_000) && !live.end_limit(1_000, 2_000));
     }
     assert_eq!(spread.resting(2_000), None);
     assert_eq!(failed.resting(2_000), Some(Resting::Cooling { until: 601_000 }));
     assert_eq!(failed.resting(601_000), None);
+}
+
+#[test]
+fn a_success_ends_no_rest_that_began_after_its_request() {
+    let live = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
+    let _ = live.record_failure(5_000, 605_000);
+    let _ = live.record_limit(9_000_000);
+    // A request of 4,000 that was answered at 8,000.
+    let _ = live.record_success(8_000, 4_000, Usd::ZERO);
+    assert_eq!(live.resting(8_000), Some(Resting::Cooling { until: 605_000 }));
+    assert!(live.is_limited());
+    let _ = live.record_success(8_000, 3_000, Usd::ZERO);
+    assert_eq!((live.resting(8_000), live.is_limited()), (None, false));
 }
 
 #[test]

@@ -92,10 +92,10 @@ impl EndpointLive {
         self.mark_dirty()
     }
 
-    /// Records that the address has answered, and ends its cooldown.
+    /// Records that the address has answered a request that began at this time, and ends its cooldown, unless that is newer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_success(&self) -> bool {
-        if !self.is_troubled.load(Relaxed) {
+    pub fn record_success(&self, began: Millis) -> bool {
+        if !self.is_troubled.load(Relaxed) || self.last_failed.load(Relaxed) > began {
             return false;
         }
         self.is_troubled.store(false, Relaxed);
@@ -176,11 +176,11 @@ mod tests {
     #[test]
     fn an_endpoint_recovers_with_a_success() {
         let live = EndpointLive::new(Some(EndpointId::new(4)), EndpointState::default());
-        assert!(!live.record_success(), "nothing to write about a healthy address");
+        assert!(!live.record_success(0), "nothing to write about a healthy address");
         assert!(live.record_failure(1_000, 301_000, "HTTP 502"));
         assert!(live.is_cooling(300_999) && !live.is_cooling(301_000));
         assert_eq!(live.take_state().last_failure_reason.as_deref(), Some("HTTP 502"));
-        assert!(live.record_success());
+        assert!(live.record_success(i64::MAX));
         assert_eq!(live.state().last_failure_reason, None);
         assert_eq!(live.cooldown_until(), None);
     }

@@ -417,7 +417,7 @@ async fn an_address_that_cools_at_one_instance_cools_at_all_until_it_answers_any
     write(1, &other).await;
     assert_eq!(one.cooldown_until(), Some(308_000));
 
-    assert!(one.record_success());
+    assert!(one.record_success(9_000));
     write(0, &one).await;
     assert_eq!((one.cooldown_until(), other.cooldown_until()), (None, None));
     let row = sites::get(&stores[0], id).await.unwrap().unwrap().endpoints.swap_remove(0);

@@ -144,9 +144,10 @@ fn holds_credential(name: &str) -> bool {
 }
 
 fn authenticates(name: &str) -> bool {
-    ["auth", "cookie", "secret", "token", "key", "password", "credential"]
-        .iter()
-        .any(|word| name.contains(word))
+    const WITHIN: [&str; 10] =
+        ["auth", "cookie", "secret", "token", "key", "pass", "credential", "session", "signature", "bearer"];
+    const PARTS: [&str; 8] = ["access", "jwt", "pat", "pin", "pw", "pwd", "sid", "sig"];
+    WITHIN.iter().any(|word| name.contains(word)) || name.split(['-', '_']).any(|part| PARTS.contains(&part))
 }
 
 fn parse_headers(canonical: &str) -> Option<BTreeMap<String, String>> {
@@ -260,6 +261,23 @@ mod tests {
 
     #[test]
     fn headers_that_authenticate_are_masked_and_survive_an_echo() {
+        for name in [
+            "x-pass",
+            "x-bearer",
+            "x-jwt",
+            "x-pat",
+            "x-session-id",
+            "cf-access-client-id",
+            "x-gateway-pw",
+            "x-sig",
+        ] {
+            let shown = mask_headers(&format!(r#"{{"{name}":"0123456789ab"}}"#));
+            assert_eq!(shown, format!(r#"{{"{name}":"0123****89ab"}}"#));
+        }
+        for name in ["accept", "user-agent", "x-path", "x-signal", "x-scope"] {
+            let plain = format!(r#"{{"{name}":"0123456789ab"}}"#);
+            assert_eq!(mask_headers(&plain), plain);
+        }
         let stored = r#"{"api-key":"0123456789ab","x-scope":"internal"}"#;
         let shown = mask_headers(stored);
         assert_eq!(shown, r#"{"api-key":"0123****89ab","x-scope":"internal"}"#);

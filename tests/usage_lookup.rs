@@ -157,3 +157,34 @@ fn sites_that_told_the_usage_or_keep_no_log_are_not_asked() {
         assert!(upstream.asked_for(LOG).is_empty(), "{platform}");
     }
 }
+
+#[test]
+fn each_of_several_requests_at_once_gets_its_own_line() {
+    let (gateway, upstream, client) = world("one-hub", chat(json!(null)));
+    let entry = |prompt: u64| {
+        json!({"id": prompt, "created_at": now(), "type": 2, "token_name": "cli", "model_name": MODEL,
+            "quota": prompt * 500, "prompt_tokens": prompt, "completion_tokens": 1, "use_time": 0})
+    };
+    let prompts = [100, 200, 300, 400];
+    let items: Vec<Value> = prompts.iter().map(|prompt| entry(*prompt)).collect();
+    upstream.answer(LOG, Reply::json(200, &json!({"success": true, "data": {"items": items}})));
+    for prompt in prompts {
+        let usage = json!({"prompt_tokens": prompt, "completion_tokens": 1, "total_tokens": prompt + 1});
+        upstream.answer_once("/v1/chat/completions", chat(usage));
+    }
+    std::thread::scope(|scope| {
+        for _ in prompts {
+            scope.spawn(|| client.chat(MODEL).expect(200));
+        }
+    });
+    wait_for_spending(&gateway, 1.0);
+    let mut booked: Vec<(i64, f64)> = gateway
+        .logs()
+        .iter()
+        .map(|row| {
+            (row["promptTokens"].as_i64().expect("tokens"), row["estimatedCost"].as_f64().expect("a cost"))
+        })
+        .collect();
+    booked.sort_by_key(|(prompt, _)| *prompt);
+    assert_eq!(booked, [(100, 0.1), (200, 0.2), (300, 0.3), (400, 0.4)]);
+}

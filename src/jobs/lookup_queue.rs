@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use super::booked_lines::BookedLines;
+
 /// The most lookups that may wait.
 pub(super) const MAX_WAITING: usize = 512;
 
@@ -14,10 +16,15 @@ pub(super) const PARALLEL: usize = 4;
 pub struct LookupQueue {
     pub(super) waiting: Arc<Semaphore>,
     pub(super) slots: Semaphore,
+    pub(super) booked: BookedLines,
 }
 
 impl Default for LookupQueue {
     fn default() -> Self {
-        Self { waiting: Arc::new(Semaphore::new(MAX_WAITING)), slots: Semaphore::new(PARALLEL) }
+        Self {
+            waiting: Arc::new(Semaphore::new(MAX_WAITING)),
+            slots: Semaphore::new(PARALLEL),
+            booked: BookedLines::default(),
+        }
     }
 }

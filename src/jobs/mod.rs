@@ -29,6 +29,7 @@ pub mod announcement_turn;
 pub mod announcements;
 pub mod backups;
 pub mod balances;
+mod booked_lines;
 pub mod checkin;
 pub mod concurrency;
 pub mod health;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::booked_lines::Looking;
 use super::late_prices;
 use super::late_usage::{ExactUsage, UsageLookup, book};
 use super::sessions::site_client::site_client_of;
@@ -22,6 +23,7 @@ use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
 use crate::store::accounts;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
+use crate::time::now_ms;
 use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
 /// The pauses before each look: sites write their log after the answer, some not at once.
@@ -46,11 +48,14 @@ pub fn enqueue(jobs: &Arc<Jobs>, mut lookup: UsageLookup) {
 }
 
 async fn look_up(jobs: &Jobs, lookup: &UsageLookup) {
-    for pause in PAUSES {
+    let looking = jobs.usage_lookup.booked.begin(lookup.channel.account.id);
+    for (place, pause) in PAUSES.into_iter().enumerate() {
         sleep(pause).await;
         let looked = {
             let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
-            look(&jobs.core, lookup).await
+            // The line of another request that is looked for at the same time may come before the one of this.
+            let is_strict = place + 1 < PAUSES.len() && !looking.is_alone();
+            look(&jobs.core, lookup, &looking, is_strict).await
         };
         match looked {
             Ok(Some(record)) => {
@@ -76,8 +81,13 @@ async fn look_up(jobs: &Jobs, lookup: &UsageLookup) {
     }
 }
 
-/// Returns the request's line in the site's log; `None` when it is not there yet.
-async fn look(core: &Core, lookup: &UsageLookup) -> Result<Option<UsageRecord>, String> {
+/// Returns the request's line in the site's log, which is then booked for it; `None` when it is not there yet.
+async fn look(
+    core: &Core,
+    lookup: &UsageLookup,
+    looking: &Looking<'_>,
+    is_strict: bool,
+) -> Result<Option<UsageRecord>, String> {
     let channel = &lookup.channel;
     let Some(account) = accounts::get(&core.store, channel.account.id).await.map_err(|e| e.to_string())?
     else {
@@ -98,8 +108,16 @@ async fn look(core: &Core, lookup: &UsageLookup) -> Result<Option<UsageRecord>, 
         ended: lookup.ended,
         token,
         token_name: channel.token_name.as_deref(),
+        told: told(lookup.tokens),
+        is_strict,
     };
-    Ok(find(&lines, &query).cloned())
+    Ok(looking.book(lines, now_ms(), |lines| find(lines, &query).cloned()))
+}
+
+/// Returns the tokens of the prompt and of the completion that an answer told.
+fn told(tokens: Tokens) -> Option<(u64, u64)> {
+    let Tokens { prompt, completion, .. } = tokens;
+    (prompt > 0 || completion > 0).then_some((prompt, completion))
 }
 
 /// Books the difference between the line and what was booked.

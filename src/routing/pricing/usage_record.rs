@@ -1,7 +1,10 @@
 //! A request's entry in the site's own log: finds it and reads it.
 //!
 //! Sites of the new-api family, the hubs and sub2api log each request with exact tokens and price. The entry carries no id
-//! that we know, so it is found by model, time and token: if none is close enough, none is used.
+//! that we know, so it is found by model, time, token and the usage that the answer told: if none is close enough, none is
+//! used.
+
+use std::hash::Hash;
 
 use serde_json::Value;
 
@@ -26,6 +29,8 @@ const UNITS_PER_USD: f64 = 500_000.0;
 /// One entry of a site's log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsageRecord {
+    /// The site's id of the entry.
+    pub id: Option<String>,
     pub model: String,
     pub prompt: u64,
     pub completion: u64,
@@ -54,6 +59,10 @@ pub struct UsageQuery<'a> {
     /// The token that the request was sent with.
     pub token: Option<&'a str>,
     pub token_name: Option<&'a str>,
+    /// The tokens of the prompt and of the completion as the answer told them; `None` if it told none.
+    pub told: Option<(u64, u64)>,
+    /// Whether only an entry with the told tokens will do: others are looked for at the same time.
+    pub is_strict: bool,
 }
 
 /// Returns whether this platform's log is worth asking after an answer that did or did not report its usage.
@@ -85,6 +94,12 @@ pub fn find<'r>(lines: &'r [UsageRecord], query: &UsageQuery<'_>) -> Option<&'r 
     let mut near: Vec<&UsageRecord> = lines.iter().filter(|line| line.may_match(query)).collect();
     narrow(&mut near, |line| same_token(line.token.as_deref(), query.token));
     narrow(&mut near, |line| line.token_name.is_some() && line.token_name.as_deref() == query.token_name);
+    if let Some(told) = query.told {
+        if query.is_strict {
+            near.retain(|line| line.total == 0 || line.has_used(told));
+        }
+        narrow(&mut near, |line| line.has_used(told));
+    }
     let best = near.into_iter().min_by(|one, other| one.mismatch(query).total_cmp(&other.mismatch(query)))?;
     let is_far = best.created.is_none_or(|created| (created - query.ended).abs() > FAR);
     (!is_far && best.duration_difference(query) <= SLOW).then_some(best)
@@ -115,7 +130,9 @@ fn line(entry: &Value) -> Option<UsageRecord> {
     let cache_creation = cached(&["cache_creation_tokens", "cacheCreationTokens"]);
     let prompt = count(&["prompt_tokens", "promptTokens", "input_tokens", "inputTokens"]);
     let completion = count(&["completion_tokens", "completionTokens", "output_tokens", "outputTokens"]);
+    let number = |id: &Value| id.is_number().then(|| id.to_string());
     Some(UsageRecord {
+        id: text(entry, &["id"]).or_else(|| number(&entry["id"])),
         prompt,
         completion,
         total: count(&["total_tokens", "totalTokens"]).max(prompt.saturating_add(completion)),
@@ -187,6 +204,24 @@ impl UsageRecord {
             || self.cost > Usd::ZERO
             || self.duration_ms.is_some_and(|duration| duration > 0.0);
         in_time && says_something && last(&self.model) == last(query.model)
+    }
+
+    /// Returns what tells this entry from others of the same log.
+    pub fn identity(&self) -> impl Hash + use<> {
+        let seen = match self.id {
+            Some(_) => None,
+            None => Some((self.created, self.prompt, self.completion, self.total, self.cost.nano())),
+        };
+        (self.id.clone(), self.model.clone(), seen)
+    }
+
+    /// Whether the entry has these tokens of the prompt, with or without the cached ones, and of the completion.
+    fn has_used(&self, (prompt, completion): (u64, u64)) -> bool {
+        let cached = self.cache_read.saturating_add(self.cache_creation);
+        let is_prompt = self.prompt == prompt
+            || self.prompt.saturating_add(cached) == prompt
+            || prompt.saturating_add(cached) == self.prompt;
+        is_prompt && self.completion == completion
     }
 
     fn mismatch(&self, query: &UsageQuery<'_>) -> f64 {

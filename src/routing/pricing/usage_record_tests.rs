@@ -12,6 +12,8 @@ fn query() -> UsageQuery<'static> {
         ended: END,
         token: Some("sk-mine"),
         token_name: Some("cli"),
+        told: None,
+        is_strict: false,
     }
 }
 
@@ -123,4 +125,21 @@ fn garbage_is_refused_with_a_reason() {
         assert_eq!(read(body.as_bytes()), Err(reason.to_owned()), "{body}");
     }
     assert_eq!(read(br#"[7, {}, {"model": " "}]"#), Ok(vec![]));
+}
+
+#[test]
+fn the_tokens_that_an_answer_told_come_before_the_time() {
+    let with = |prompt: u64, cache_read: u64, apart: Millis| UsageRecord {
+        prompt,
+        completion: 7,
+        total: prompt + 7,
+        cache_read,
+        ..at(END + apart)
+    };
+    let lines = [with(200, 0, 0), with(100, 0, 2_000), with(60, 40, 3_000)];
+    let told = |prompt, is_strict| UsageQuery { told: Some((prompt, 7)), is_strict, ..query() };
+    assert_eq!(find(&lines, &told(100, false)), Some(&lines[1]));
+    assert_eq!(find(&lines[..1], &told(100, false)), Some(&lines[0]), "the site counts in another way");
+    assert_eq!(find(&lines[..1], &told(100, true)), None);
+    assert_eq!(find(&lines[2..], &told(100, true)), Some(&lines[2]), "with its cached tokens");
 }

@@ -194,29 +194,23 @@ impl Snapshot {
 
     /// Lists the names for `GET /v1/models`: the public names of routes that this key may use and that have a channel for
     /// it. A cooling channel counts: a rate limit must not make a model disappear from a client's list. Globs and regexes
-    /// are not names of models.
+    /// are not names of models. A route that a group or a pattern with an alias stands for is left out where that alias is
+    /// listed.
     pub fn exposed_models(&self, policy: &Policy) -> Vec<String> {
-        let hidden_sources = self.sources_of_named_groups();
+        let is_listed = |name: &str| self.permits(name, policy) && self.has_channel(name, policy);
+        let aliases = Aliases::of(self, is_listed);
         let names: BTreeSet<&str> = self
             .routes
             .iter()
             .filter(|route| route.enabled)
             .filter(|route| match route.alias() {
                 Some(_) => true,
-                None => {
-                    route.is_exact()
-                        && !hidden_sources.contains(&route.id)
-                        && !self.shadowed(route.pattern.as_str())
-                }
+                None => route.is_exact() && !aliases.stand_for(route),
             })
             .map(|route| route.public_name())
             .filter(|name| !is_search_name(name))
             .collect();
-        names
-            .into_iter()
-            .filter(|name| self.permits(name, policy) && self.has_channel(name, policy))
-            .map(str::to_owned)
-            .collect()
+        names.into_iter().filter(|name| is_listed(name)).map(str::to_owned).collect()
     }
 
     /// Returns whether the model could be served once every cooldown has ended.
@@ -227,27 +221,6 @@ impl Snapshot {
         let query = SelectionQuery::new(model, policy, Millis::MAX);
         let request = RouteRequest::new(found.route, found.by_display_name, &query);
         found.route.channels.iter().any(|channel| request.obstacle(channel).is_none())
-    }
-
-    fn sources_of_named_groups(&self) -> HashSet<RouteId> {
-        let named = self.routes.iter().filter(|route| route.enabled && route.alias().is_some());
-        named
-            .filter_map(|route| match &route.mode {
-                RouteMode::ExplicitGroup { sources } => Some(sources),
-                RouteMode::Pattern => None,
-            })
-            .flatten()
-            .copied()
-            .collect()
-    }
-
-    /// Returns whether a glob or regex with an alias stands for this exact name. It does not when the alias is an exact
-    /// route's name, which is looked up first.
-    fn shadowed(&self, name: &str) -> bool {
-        self.index.patterns.iter().any(|route| {
-            route.alias().is_some_and(|alias| !self.index.exact.contains(alias))
-                && route.pattern.matches(name)
-        })
     }
 
     /// Returns the channel as it is in this snapshot; `None` when it is gone.
@@ -308,6 +281,36 @@ impl Snapshot {
             !other.unit.is_whole() && other.token_id == token && other.account.id == account
         };
         self.channels().filter(is_shared)
+    }
+}
+
+/// The listed aliases that stand for other routes.
+struct Aliases<'s> {
+    /// The sources of groups.
+    sources: HashSet<RouteId>,
+    /// Globs and regexes. One whose alias is an exact route's name stands for none, because that is looked up first.
+    patterns: Vec<&'s Route>,
+}
+
+impl<'s> Aliases<'s> {
+    fn of(snapshot: &'s Snapshot, is_listed: impl Fn(&str) -> bool) -> Self {
+        let listed = |route: &&Arc<Route>| route.enabled && route.alias().is_some_and(&is_listed);
+        let groups = snapshot.routes.iter().filter(listed).filter_map(|route| match &route.mode {
+            RouteMode::ExplicitGroup { sources } => Some(sources),
+            RouteMode::Pattern => None,
+        });
+        let patterns = snapshot.index.patterns.iter().filter(listed);
+        let is_first =
+            |route: &&Arc<Route>| route.alias().is_some_and(|alias| !snapshot.index.exact.contains(alias));
+        Self {
+            sources: groups.flatten().copied().collect(),
+            patterns: patterns.filter(is_first).map(|route| &**route).collect(),
+        }
+    }
+
+    fn stand_for(&self, route: &Route) -> bool {
+        self.sources.contains(&route.id)
+            || self.patterns.iter().any(|other| other.pattern.matches(route.pattern.as_str()))
     }
 }
 

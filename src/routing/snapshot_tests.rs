@@ -148,6 +148,11 @@ fn the_model_list_shows_public_names_that_would_be_served() {
     assert_eq!(snapshot.exposed_models(&everyone), shown);
     let _ = snapshot.route(RouteId::new(2)).unwrap().channels[0].live.record_failure(0, 600_000);
     assert_eq!(snapshot.exposed_models(&everyone), shown, "a cooldown hides nothing");
+    // An alias that a key may not use hides nothing from it.
+    for model in ["in-group", "gamma-1"] {
+        let policy = Policy { managed: true, supported_models: vec![pattern(model)], ..Policy::default() };
+        assert_eq!(snapshot.exposed_models(&policy), [model]);
+    }
 }
 
 #[test]

@@ -110,6 +110,7 @@ pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     admin.core.store.flush().await;
     // Rows that arrive in the meantime stay: under load a moving end would never be reached.
     let deleted = proxy_logs::prune(&admin.core.store, now_ms() + 1).await?;
+    admin.stats.clear();
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
 }
 
@@ -248,7 +249,10 @@ fn tagged_message(row: &LogItem) -> Option<String> {
         ("upstream", row.upstream_path.as_deref()),
         ("usage", row.usage_source.as_deref()),
     ];
-    let tags = tags.into_iter().filter_map(|(name, value)| value.map(|value| format!("[{name}:{value}]")));
+    // A client chooses its session's id, and must not forge other tags with it.
+    let plain = |value: &str| value.replace(['[', ']'], "_");
+    let tags =
+        tags.into_iter().filter_map(|(name, value)| value.map(|value| format!("[{name}:{}]", plain(value))));
     let mut parts: Vec<String> = tags.collect();
     if let Some(text) = &row.error_message {
         // The upstream's message may already begin with a tag.

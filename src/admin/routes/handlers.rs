@@ -17,6 +17,7 @@ use crate::admin::require_id;
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
 use crate::ids::{ChannelId, RouteId, UnitId};
+use crate::jobs::models::outcome::RefreshStatus;
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild;
 use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
@@ -208,6 +209,9 @@ async fn refresh_task(admin: &Arc<Admin>, progress: &TaskProgress) -> Outcome {
     progress.log("Asking all active accounts for their models");
     let (refresh, counts) = refresh::refresh_all_and_rebuild(&admin.jobs).await?;
     admin.marketplace.clear();
-    let message = format!("{} account(s) refreshed, {} model(s) routed", refresh.len(), counts.models);
+    let failed = refresh.iter().filter(|outcome| outcome.status == RefreshStatus::Failed).count();
+    let refreshed = refresh.len() - failed;
+    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let message = format!("{refreshed} account(s) refreshed{failures}, {} model(s) routed", counts.models);
     Ok(Done { message, result: json!({ "success": true, "refresh": refresh, "rebuild": counts }) })
 }

@@ -300,3 +300,21 @@ fn a_refused_credential_is_tried_once_by_a_request() {
         gateway.admin().post(&clear, &json!({})).expect(200);
     }
 }
+
+#[test]
+fn a_trial_that_streams_is_won_with_its_first_output() {
+    let (gateway, upstream, _) = alone(&[SHORT], &["m"]);
+    upstream.answer_once(CHAT, used_up());
+    assert_eq!(gateway.client().chat("m").status, 429);
+    let reason = || candidates(&gateway, "m")[0]["reasonCode"].clone();
+    eventually("the cooldown is over", || (reason() == "half_open").then_some(()));
+    let gate = Gate::new();
+    upstream.answer_once(CHAT, Reply::events(support::wire::chat_events("m")).waits_for(3, &gate));
+    let client = gateway.client();
+    let mut long = client.stream(support::Caller::chat_ask("m", true));
+    let has_begun = |event: &str| event.contains("Signals");
+    while !has_begun(&long.next_event().expect("a stream").expect("an event")) {}
+    client.chat("m").expect(200);
+    gate.open();
+    assert!(long.whole().text().contains("[DONE]"));
+}

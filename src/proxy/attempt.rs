@@ -11,6 +11,7 @@ use hyper::header::HeaderValue;
 
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
+use crate::dialect::responses::item_ids;
 use crate::dialect::usage::Usage;
 use crate::jobs::{late_prices, usage_lookup};
 use crate::keys::{Charge, Key};
@@ -20,8 +21,7 @@ use crate::metrics::GaugeGuard;
 use crate::metrics::series::{AttemptResult, InFlightRequest};
 use crate::money::Usd;
 use crate::proxy::Proxy;
-use crate::routing::failure::ChannelRest;
-use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
+use crate::routing::{Channel, Conversation, SelectionReason, Trial};
 use crate::settings::Settings;
 use crate::store::amend::RowName;
 use crate::store::background_responses::InBackground;
@@ -40,6 +40,8 @@ use super::responses::owners;
 use super::session::{self, Session};
 use super::trace::record::Trace;
 use super::trace::redact;
+
+mod channel_rest;
 
 /// The status logged for a client that hung up; nginx uses the same number.
 const CLIENT_CLOSED: u16 = 499;
@@ -62,7 +64,7 @@ pub(super) struct Choice {
 pub(super) struct Slots {
     pub(super) site: Lease,
     pub(super) _session: Lease,
-    pub(super) _trial: Option<Trial>,
+    pub(super) trial: Option<Trial>,
 }
 
 /// Estimated token counts.
@@ -454,67 +456,17 @@ impl Attempt {
         self.leave_to_background(goes_on_as, told);
     }
 
-    /// Cools the channel down for a while; when a quota is used up, also the channels that share its credential. Lowers the
-    /// health of the site and the model.
-    fn cool(&self, failure: &Failure) {
-        let now = now_ms();
-        let weight = FailureWeight::of(failure.status, failure.words());
-        self.channel.account.site.health.fail(&self.model, weight, now);
-        self.proxy.jobs.health_saver.nudge();
-        let ChannelRest { cooldown_until, limited_until } =
-            failure::rest(now, self.settings.cooldown, failure.recovers_at);
-        let live = &self.channel.live;
-        self.save(live, live.record_failure(now, cooldown_until));
-        if let Some(whole) = self.channel.whole() {
-            self.save(whole, whole.record_failed_member());
-        }
-        log::info!(
-            "channel cooling: {} ({}) until {}: {}{}",
-            self.channel.id,
-            self.channel.account.site.name,
-            crate::time::iso(cooldown_until),
-            failure.keyword(),
-            failure.text
-        );
-        if failure.is_usage_limit() {
-            // Without a hint the cooldown's end is kept, to record that the provider reported a limit.
-            let limit = limited_until.unwrap_or(cooldown_until);
-            for sibling in self.proxy.core.snapshot.load().sharing_credential(&self.channel) {
-                self.save(&sibling.live, sibling.live.record_cooldown(now, cooldown_until));
-                self.save(&sibling.live, sibling.live.record_limit(limit));
-            }
-        } else if let Some(limit) = limited_until {
-            self.save(live, live.record_limit(limit));
-        }
-    }
-
-    /// Whether the channel has another credential by now than this attempt used.
-    fn has_former_credential(&self) -> bool {
-        let snapshot = self.proxy.core.snapshot.load();
-        let secret =
-            |channel: &Channel| channel.credential.as_ref().map(|held| held.secret().expose().to_owned());
-        snapshot.current(&self.channel).is_some_and(|now| secret(now) != secret(&self.channel))
-    }
-
-    /// Ends the recorded limit of the credential: the provider has served a request again that began after it.
-    fn end_limits(&self, began: Millis, now: Millis) {
-        for sibling in self.proxy.core.snapshot.load().sharing_credential(&self.channel) {
-            self.save(&sibling.live, sibling.live.end_limit(began, now));
-        }
-    }
-
-    /// Hands a channel to the writer, if it has changed.
-    fn save(&self, live: &Arc<ChannelLive>, is_dirty: bool) {
-        if is_dirty {
-            self.proxy.core.store.telemetry().dirty_channel(live.clone());
-        }
-    }
-
     /// Binds requests that go on from the answer with this id to this channel: no other channel has stored it.
     pub(super) fn bind_answer(&mut self, answer_id: &str) {
         self.is_stored = true;
         let key_id = self.key.as_ref().map(|key| key.id);
         self.bind(session::opened_by(&self.proxy.core, key_id, answer_id), now_ms());
+    }
+
+    /// Binds the items of a complete answer. Those of a stream are told as it passes.
+    pub(super) fn bind_items_of(&self, answer: &[u8]) {
+        let items = item_ids(&String::from_utf8_lossy(answer));
+        self.bind_items(items.iter().map(String::as_str));
     }
 
     /// Binds the items of an answer to the caller's key, if the upstream stores the answer and the attempt is not settled.

@@ -80,7 +80,7 @@ async fn pick_free(
         if let Some(site) = try_lease(&proxy.core, &choice.channel)
             && let Some(trial) = begin_trial(call, &choice)
         {
-            return Some(Picked::Channel(choice, Slots { site, _session: session, _trial: trial }));
+            return Some(Picked::Channel(choice, Slots { site, _session: session, trial }));
         }
     }
     None
@@ -112,7 +112,7 @@ async fn pick_in_queue(
             if let Some(choice) = still_offered(proxy, call, tried, choice)
                 && let Some(trial) = begin_trial(call, &choice)
             {
-                return Picked::Channel(choice, Slots { site, _session: session, _trial: trial });
+                return Picked::Channel(choice, Slots { site, _session: session, trial });
             }
         }
         Err(refused) => {

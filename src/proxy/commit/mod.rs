@@ -451,8 +451,7 @@ impl<'a> StartedResponse<'a> {
     /// background is on disk before the client has its id: the upstream goes on, and charges for it, whatever becomes of
     /// this process.
     fn note_stored(&self, answer: &[u8], attempt: &mut Attempt) -> impl Future<Output = ()> + Send + use<> {
-        let call = self.call;
-        let dialect = call.shape.dialect;
+        let (call, dialect) = (self.call, self.call.shape.dialect);
         let is_stored = match dialect {
             Dialect::Responses => {
                 (!call.envelope.forbids_storing || call.envelope.in_background)
@@ -473,9 +472,7 @@ impl<'a> StartedResponse<'a> {
                 let in_background =
                     call.envelope.in_background.then(|| attempt.continue_in_background(&id)).flatten();
                 owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
-                // Those of a stream are told as it passes.
-                let items = responses::item_ids(&String::from_utf8_lossy(answer));
-                attempt.bind_items(items.iter().map(String::as_str));
+                attempt.bind_items_of(answer);
                 unwritten = call.envelope.in_background.then(|| self.proxy.core.store.clone());
             }
         }

@@ -91,8 +91,11 @@ pub(super) fn body(
     dialect: Dialect,
     held: HeldStream,
     rest: HeldStreamRest,
-    attempt: Box<Attempt>,
+    mut attempt: Box<Attempt>,
 ) -> ResponseBody {
+    if held.progress().output_seen() {
+        attempt.win_trial();
+    }
     ResponseBody::stream(Relay::new(dialect, held, rest, attempt))
 }
 

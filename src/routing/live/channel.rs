@@ -199,9 +199,15 @@ impl ChannelLive {
         self.latency_ms.add(latency_ms);
         self.add_cost(cost);
         advance(&self.last_used, now);
-        let began = now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0));
+        let _ = self.end_rest(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)), now);
+        self.mark_dirty()
+    }
+
+    /// Ends the rest, because a request that began at this time is being answered.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
+    pub fn end_rest(&self, began: Millis, now: Millis) -> bool {
         if self.has_rested_since(began, now) {
-            return self.mark_dirty();
+            return false;
         }
         if self.consecutive_fail.load(Relaxed) != 0
             || self.cooldown_until.load(Relaxed) != 0

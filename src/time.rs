@@ -54,12 +54,19 @@ pub fn http_date(ms: Millis) -> String {
     jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&stamp).unwrap_or_default()
 }
 
+/// The latest time that is read: the end of `9999-12-30T21:59:59Z`, which is in the year 9999 in every zone.
+const LATEST: Millis = 253_402_207_199_999;
+
 /// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date taken as UTC, a year
 /// or a year and a month, all of these also with slashes, a date of mails and HTTP, a date with the English name of its
 /// month, or a number of seconds (> 10^9) or milliseconds (beyond the seconds until the year 9999). Returns `None` for
 /// anything else.
 pub fn parse(text: &str) -> Option<Millis> {
     let text = &*text.trim().replace('/', "-");
+    // Programs write the last day of the calendar for "never"; it is no time in every zone.
+    if text.starts_with("9999-12-31") {
+        return Some(LATEST);
+    }
     if let Some(date) = year_and_month(text) {
         return Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond());
     }
@@ -133,13 +140,14 @@ pub fn from_json(value: &Value) -> Option<Millis> {
 pub fn from_number(number: f64) -> Option<Millis> {
     // The last second that a calendar with four-digit years can write.
     const LAST_SECOND: f64 = 253_402_300_799.0;
-    if number > LAST_SECOND && number <= LAST_SECOND * 1000.0 {
-        Some(number as Millis)
+    let millis = if number > LAST_SECOND && number <= LAST_SECOND * 1000.0 {
+        number
     } else if number > 1e9 && number <= LAST_SECOND {
-        Some((number * 1000.0) as Millis)
+        number * 1000.0
     } else {
-        None
-    }
+        return None;
+    };
+    Some((millis as Millis).min(LATEST))
 }
 
 #[cfg(test)]
@@ -175,6 +183,14 @@ mod tests {
             let tz = jiff::tz::TimeZone::get(zone).expect(zone);
             let now = parse(now).expect("a time");
             assert_eq!(local_day_start(now, &tz), parse(start).expect("a time"), "{zone}");
+        }
+    }
+
+    #[test]
+    fn the_last_day_of_the_calendar_is_its_last_moment() {
+        for text in ["9999-12-31", "9999-12-31T23:59:59Z", "9999/12/31 23:59:59", "253402300799"] {
+            let last = parse(text).expect(text);
+            assert!(is_date(last) && iso(last).starts_with("9999-12-30"), "{text}: {}", iso(last));
         }
     }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::accounts;
 use crate::config::parse_network;
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::site_headers;
 use crate::site_url::SiteUrl;
@@ -36,6 +37,12 @@ pub(super) fn row(
             accounts::flatten(known, row, left_out).map_err(|expected| ("extraConfig", expected))?;
             one_of(row, "status", &["active", "disabled", "expired", "unhealthy"], left_out);
             one_of(row, "credentialMode", &["auto", "session", "apikey"], left_out);
+            within(row, "unitCost", 0.0, left_out);
+            for amount in ["balance", "balanceUsed", "quota"] {
+                leave_out_unless(row, amount, "is no amount that a site may mean", left_out, |value| {
+                    value.as_f64().is_none_or(|value| Usd::new(value).is_believable())
+                });
+            }
         }
         "account_tokens" => {
             let masked = row.get("token").and_then(Json::as_str).is_some_and(is_mask);
@@ -86,6 +93,11 @@ fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
         value.as_f64().is_none_or(|value| value <= MAX_CONCURRENCY)
     });
     within(row, "globalWeight", f64::MIN_POSITIVE, left_out);
+    // As the API does.
+    let weight = row.get("globalWeight").and_then(Json::as_f64);
+    if let Some(weight) = weight.filter(|weight| !(0.01..=100.0).contains(weight)) {
+        row.insert("globalWeight".to_owned(), weight.clamp(0.01, 100.0).into());
+    }
     within(row, "sortOrder", 0.0, left_out);
     let is_page = |text: &str| text.starts_with("https://") || text.starts_with("http://");
     leave_out_unless(row, "externalCheckinUrl", "is not an http or https address", left_out, |page| {

@@ -69,6 +69,8 @@ fn values_that_the_api_would_not_take_are_left_out_and_named() {
     ] {
         site[member] = value;
     }
+    let account = &mut document["accounts"]["accounts"][0];
+    (account["balance"], account["unitCost"]) = (json!(1e308), json!(-5));
     document["accounts"]["downstreamApiKeys"] =
         json!([{"name": "k", "key": "sk-0123456789", "siteWeightMultipliers": {"5": 0}}]);
     document["accounts"]["routeChannels"][0]["priority"] = json!(-5);
@@ -84,6 +86,8 @@ fn values_that_the_api_would_not_take_are_left_out_and_named() {
         "customHeaders",
         "status",
         "siteWeightMultipliers",
+        "balance",
+        "unitCost",
         "routeChannels 5 (model-a): priority",
         "accountTokens 2: its account has another default token",
         "accountTokens 3: its account has another default token",

@@ -84,8 +84,8 @@ impl PostTarget {
         self.path_and_query.path()
     }
 
-    /// Posts a body, and lets `verdict` read the beginning of the body of a 2xx response. A redirect is not followed: it would turn the
-    /// message into a request without a body.
+    /// Posts a body, and lets `verdict` read the beginning of the body of a 2xx response. A redirect is not followed: it
+    /// would turn the message into a request without a body.
     pub(super) async fn post(
         &self,
         client: &Client,

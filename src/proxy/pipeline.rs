@@ -289,7 +289,8 @@ fn unserved(
     }
 }
 
-/// Whether the model is served to this key, but only by sites whose platform does not offer this call: trying again does not help.
+/// Whether the model is served to this key, but only by sites whose platform does not offer this call: trying again does
+/// not help.
 fn is_offered_by_none(core: &Core, call: &Call) -> bool {
     let snapshot = core.snapshot.load();
     let (model, policy) = (&call.envelope.model, call.caller.policy());

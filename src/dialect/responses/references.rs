@@ -35,9 +35,10 @@ fn is_bare_reasoning(item: &Node<'_>) -> bool {
 /// An item as JSON, and its place in the input.
 pub type ItemReferredTo = (usize, Arc<str>);
 
-/// Finds the items of answers stored here that a body refers to. A reference with an upstream's id that is not found
-/// stays, because the upstream may have the item; so does reasoning that is not found. `find` returns an item as JSON by its id and, where the id is one
-/// of ours, the hex digits that name its answer. `longest` limits the length of all items together, in bytes.
+/// Finds the items of answers stored here that a body refers to. A reference with an upstream's id that is not found stays,
+/// because the upstream may have the item; so does reasoning that is not found. `find` returns an item as JSON by its id
+/// and, where the id is one of ours, the hex digits that name its answer. `longest` limits the length of all items
+/// together, in bytes.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! Which key owns an answer that its upstream stores, an item of one, or a conversation that the upstream keeps.
 //!
 //! Many keys share an account, and its upstream would let each go on from the answers of all, and refer to their items. So
-//! the ids that a key was given are bound to it, and no upstream is sent an id that another key was given. An id that was given to nobody here
-//! passes for the proxy token, whose holder owns the accounts, and where no other key can use the account. A conversation
-//! (`conv_…`) is made elsewhere, and is bound to the key that first goes on in it.
+//! the ids that a key was given are bound to it, and no upstream is sent an id that another key was given. An id that was
+//! given to nobody here passes for the proxy token, whose holder owns the accounts, and where no other key can use the
+//! account. A conversation (`conv_…`) is made elsewhere, and is bound to the key that first goes on in it.
 //!
 //! Memory holds the latest ids; older ones, and those of other instances or from before a restart, are in the database,
 //! which is only asked about an id that memory does not know. An id that an upstream gives to several keys belongs to none.

@@ -199,13 +199,18 @@ impl ChannelLive {
         self.latency_ms.add(latency_ms);
         self.add_cost(cost);
         advance(&self.last_used, now);
-        let _ = self.end_rest(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)), now);
+        self.forget_rest(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)), now);
         self.mark_dirty()
     }
 
     /// Ends the rest, because a request that began at this time is being answered.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn end_rest(&self, began: Millis, now: Millis) -> bool {
+        self.forget_rest(began, now) && self.mark_dirty()
+    }
+
+    /// Forgets the rest, unless it is newer than a request that began at this time. Returns whether it did.
+    fn forget_rest(&self, began: Millis, now: Millis) -> bool {
         if self.has_rested_since(began, now) {
             return false;
         }
@@ -219,7 +224,7 @@ impl ChannelLive {
         self.consecutive_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
         self.provider_cooldown_until.store(0, Relaxed);
-        self.mark_dirty()
+        true
     }
 
     /// Counts how much of an answer's input came from the upstream's cache. [`Self::record_success`] must follow, which

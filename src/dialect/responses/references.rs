@@ -97,8 +97,9 @@ pub fn with_items(body: &Node<'_>, found: &[ItemReferredTo]) -> Option<Bytes> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareItem {
     pub id: String,
-    /// Whether it is reasoning: unlike other items, that may also stand there to no purpose.
-    pub is_reasoning: bool,
+    /// Whether the item is the whole point: a reference, or a picture to go on with. Reasoning and searches without their content
+    /// also stand in conversations that are sent back as they came, and an upstream can do without them.
+    pub is_needed: bool,
 }
 
 /// Returns the items that an upstream would have to find by their ids, except those with ids of ours. Where a member is
@@ -125,27 +126,24 @@ pub fn may_have_item_ids(body: &[u8]) -> bool {
 }
 
 fn bare_item(item: &str, found: &mut Vec<BareItem>) {
-    let mut ids = Vec::new();
-    let (mut is_reference, mut is_reasoning, mut has_content, mut has_reasoning) =
-        (false, false, false, false);
+    let (mut ids, mut kinds) = (Vec::new(), Vec::new());
+    let (mut has_content, mut has_reasoning) = (false, false);
     let _ = json::members(item, |Member { key, value, .. }| match key.as_ref() {
         "id" => ids.extend(json::string(value)),
-        "type" => {
-            let kind = json::string(value).unwrap_or_default();
-            is_reference |= kind == "item_reference";
-            is_reasoning |= kind == "reasoning";
-        }
+        "type" => kinds.extend(json::string(value)),
         "status" => {}
         "encrypted_content" if !matches!(value, "null" | "\"\"") => {
             (has_content, has_reasoning) = (true, true)
         }
         _ => has_content = true,
     });
-    let is_bare_reasoning = is_reasoning && !has_reasoning;
-    if is_reference || !has_content || is_bare_reasoning {
-        let is_reasoning = is_bare_reasoning && !is_reference;
+    let is_of = |kind: &str| kinds.iter().any(|named| named == kind);
+    let is_bare = !has_content || is_of("item_reference") || is_of("reasoning") && !has_reasoning;
+    if is_bare {
+        let is_needed =
+            kinds.is_empty() || ["item_reference", "message", "image_generation_call"].into_iter().any(is_of);
         let ids = ids.into_iter().filter(|id| !is_own_item_id(id));
-        found.extend(ids.map(|id| BareItem { id, is_reasoning }));
+        found.extend(ids.map(|id| BareItem { id, is_needed }));
     }
 }
 
@@ -180,6 +178,38 @@ mod tests {
     use super::*;
 
     const ANSWER: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn items_without_their_content_are_found_and_those_that_an_upstream_needs_told_apart() {
+        for (item, found) in [
+            (r#"{"type":"item_reference","id":"a"}"#, &[("a", true)][..]),
+            (r#"{"\u0069d":"a"}"#, &[("a", true)]),
+            (r#"{"id":"a","id":"b","type":"message","status":"completed"}"#, &[("a", true), ("b", true)]),
+            (r#"{"type":"image_generation_call","id":"a"}"#, &[("a", true)]),
+            (r#"{"type":"message","type":"item_reference","id":"a","content":"x"}"#, &[("a", true)]),
+            (r#"{"type":"reasoning","id":"a","summary":[],"encrypted_content":null}"#, &[("a", false)]),
+            (r#"{"type":"web_search_call","id":"a","status":"completed"}"#, &[("a", false)]),
+            (r#"{"type":"reasoning","id":"a","summary":[],"encrypted_content":"gAAA"}"#, &[]),
+            (r#"{"type":"message","id":"a","role":"user","content":"x"}"#, &[]),
+            (r#"{"type":"item_reference","id":"msg_sy0123456789abcdef0123456789abcdef0"}"#, &[]),
+            (r#"{"role":"user","content":"x"}"#, &[]),
+        ] {
+            let body = format!(r#"{{"model":"m","tools":[{{"id":"t"}}],"Input":[{item}]}}"#);
+            let bare = bare_items(&body);
+            let bare: Vec<_> = bare.iter().map(|item| (item.id.as_str(), item.is_needed)).collect();
+            assert_eq!(bare, found, "{item}");
+            assert!(bare.is_empty() || may_have_item_ids(body.as_bytes()), "{item}");
+        }
+    }
+
+    #[test]
+    fn the_ids_of_an_output_are_read_up_to_where_it_is_cut_off() {
+        let whole = r#"{"id":"resp_1","output":[{"type":"message","id":"a","content":[{"id":"no"}]},{"id":"b"}],"x":1}"#;
+        assert_eq!(item_ids(whole), ["a", "b"]);
+        let cut = &whole[..whole.find("\"no").expect("there")];
+        assert_eq!(item_ids(cut), ["a"]);
+        assert!(item_ids("event: response.created").is_empty() && item_ids("[]").is_empty());
+    }
 
     fn resolved(input: Value, longest: usize) -> Result<Option<Value>, String> {
         let body = json!({"input": input, "model": "m"}).to_string();

@@ -177,15 +177,15 @@ enum ItemOwner {
 async fn check_items(proxy: &Proxy, call: &mut Call, items: Vec<BareItem>) -> Result<(), Response> {
     let stored = stored_items(proxy, call, &items).await?;
     let mut last = None;
-    for BareItem { id, is_reasoning } in items {
+    for BareItem { id, is_needed } in items {
         match item_owner(proxy, call, &id).or_else(|| stored.get(&id).cloned()) {
-            // Without its reasoning an upstream still answers; without another item it does not.
-            Some(ItemOwner::Caller(_)) if is_reasoning => {}
+            // It is found there, but another upstream can do without it.
+            Some(ItemOwner::Caller(_)) if !is_needed => {}
             Some(ItemOwner::Caller(at)) => {
                 last = at.map(|at| KeptAt { account: at.account, member: ITEM, id }).or(last);
             }
-            // An upstream that gives all its reasoning one id does not find it by that.
-            Some(ItemOwner::Several) | None if is_reasoning => {}
+            // An upstream that gives several of these one id does not find them by that.
+            Some(ItemOwner::Several) | None if !is_needed => {}
             Some(ItemOwner::Another | ItemOwner::Several) => return Err(not_found(call.shape, ITEM, &id)),
             None => _ = call.unknown_history.get_or_insert(ITEM),
         }

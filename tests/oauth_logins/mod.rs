@@ -506,6 +506,7 @@ fn a_login_that_a_factory_reset_overtakes_stores_nothing() {
         assert_ne!(logging_in.join().expect("an answer"), 200);
     });
     let admin = gateway.with_token("change-me-admin-token");
+    admin.get(&format!("/api/oauth/sessions/{}", text(&started["state"]))).expect(404);
     assert_eq!(admin.get("/api/accounts?refresh=1").expect(200)["accounts"], json!([]));
     assert_eq!(admin.get("/api/sites").expect(200), json!([]));
 }

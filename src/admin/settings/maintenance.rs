@@ -169,6 +169,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     admin.proxy.sockets.clear();
     admin.proxy.stored_responses.clear();
     admin.proxy.call_signatures.clear();
+    admin.jobs.logins.clear();
     admin.core.rates.clear();
     admin.guards.clear();
     admin.stats.clear();

@@ -146,6 +146,12 @@ impl LoginSessions {
         self.changed.notify_waiters();
     }
 
+    /// Forgets all sessions.
+    pub(super) fn clear(&self) {
+        self.living().clear();
+        self.changed.notify_waiters();
+    }
+
     /// Returns the session with this state.
     pub fn get(&self, state: &str) -> Option<LoginSession> {
         self.living().get(state).cloned()

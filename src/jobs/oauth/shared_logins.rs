@@ -79,6 +79,11 @@ impl Logins {
         Ok(denied)
     }
 
+    /// Forgets all logins, because everything is reset.
+    pub fn clear(&self) {
+        self.sessions.clear();
+    }
+
     /// Records for all instances how an exchange has ended.
     pub async fn end(
         &self,

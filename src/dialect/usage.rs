@@ -314,7 +314,7 @@ impl Tally {
             && reasoning > 0
             && total == prompt + completion + reasoning
         {
-            // xAI counts the reasoning beside the completion
+            // xAI counts the reasoning beside the completion.
             usage.completion = Some(completion + reasoning);
         }
         usage.settle_total();

@@ -11,8 +11,6 @@
 //!
 //! Waiting uses tokio's time, and the time of day comes from the [`Clock`], so tests run both by hand.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::background::catch_panic;
+use crate::background::{BoxedWork, catch_panic};
 use crate::cron::Cron;
 use crate::time::{Millis, millis, now_ms};
 
@@ -63,8 +61,8 @@ pub enum Plan {
 
 /// Begins a pass of a job. A pass of a schedule gets its scheduled time.
 pub type Run = Box<dyn Fn(Option<Millis>) -> PassFuture + Send + Sync>;
-/// A pass of a job that has not begun. Boxed, because each function that it is handed to would double its size.
-pub type PassFuture = Pin<Box<dyn Future<Output = Pass> + Send>>;
+/// A pass of a job that has not begun.
+pub type PassFuture = BoxedWork<Pass>;
 
 /// The time of day, and the settings that a scheduler needs.
 #[derive(Clone)]

@@ -1,6 +1,5 @@
 //! The state that only jobs use, with the core below them.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +15,7 @@ use super::price_lists::Prices;
 use super::probe::busy::Probes;
 use super::sessions::renewals::Renewals;
 use super::tasks::{COPY, DRY_RUN, IMPORT, Notice, Tasks};
+use crate::background::BoxedWork;
 use crate::core::Core;
 use crate::notify::Notifier;
 use crate::store::Store;
@@ -84,10 +84,7 @@ const QUIET_TASK: &str = "site-announcements-sync";
 
 /// Builds the listener of tasks. It stores every start and end of a task as an event that operators see and sends
 /// failures, except those of `QUIET_TASK`; tasks whose callers wait for the answer leave no event.
-fn task_events(
-    store: Store,
-    notifier: Notifier,
-) -> impl Fn(Notice) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync {
+fn task_events(store: Store, notifier: Notifier) -> impl Fn(Notice) -> BoxedWork<()> + Send + Sync {
     move |notice| {
         let (store, notifier) = (store.clone(), notifier.clone());
         Box::pin(async move {

@@ -12,7 +12,6 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
-use crate::background::{Background, catch_panic};
+use crate::background::{Background, BoxedWork, catch_panic};
 use crate::sync::lock;
 use crate::time::{self, Millis, millis};
 use crate::uuid;
@@ -57,7 +56,7 @@ struct Inner {
     listener: Listener,
 }
 
-type Listener = Box<dyn Fn(Notice) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type Listener = Box<dyn Fn(Notice) -> BoxedWork<()> + Send + Sync>;
 
 struct Entry {
     task: Task,

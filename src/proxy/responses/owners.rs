@@ -145,7 +145,9 @@ fn may_refer(call: &Call) -> bool {
 pub(in crate::proxy) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
     let named = || {
         let body = std::str::from_utf8(&call.body).unwrap_or_default();
-        (history(body), if may_refer(call) { bare_items(body) } else { Vec::new() })
+        let goes_on = call.envelope.has_previous || call.envelope.has_conversation;
+        let ids = if goes_on { history(body) } else { Vec::new() };
+        (ids, if may_refer(call) { bare_items(body) } else { Vec::new() })
     };
     let (ids, items) = proxy.conversions.read_through(call.body.len(), named).await;
     for member in [PREVIOUS, CONVERSATION] {

@@ -1,5 +1,8 @@
 //! Starting over: clearing the caches, or everything.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 
 use crate::support::{ADMIN_TOKEN, Gate, Gateway, PROXY_TOKEN, Reply, Request, Upstream, eventually, wire};
@@ -7,6 +10,8 @@ use crate::support::{ADMIN_TOKEN, Gate, Gateway, PROXY_TOKEN, Reply, Request, Up
 const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
 const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
 const BUILT_IN_TOKEN: &str = "change-me-admin-token";
+/// Sent to a client that announced `Expect: 100-continue` when its body is waited for.
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 fn post(gateway: &Gateway, path: &str) -> Value {
     gateway.admin().post(path, &json!({})).expect(202)
@@ -197,6 +202,51 @@ fn a_site_that_is_looked_at_during_a_factory_reset_is_not_stored() {
         making.join().expect("it was refused");
     });
     assert_eq!(gateway.with_token(BUILT_IN_TOKEN).get("/api/sites").expect(200), json!([]));
+}
+
+/// Sends the head of a POST request whose body comes later; returns once the gateway waits for the body.
+fn announce(gateway: &Gateway, path: &str, token: &str, media_type: &str, body: &str) -> TcpStream {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\ncontent-type: {media_type}\r\n\
+         content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let mut socket = TcpStream::connect(gateway.address()).expect("connected");
+    socket.write_all(head.as_bytes()).expect("sent");
+    let mut asked = [0; CONTINUE.len()];
+    socket.read_exact(&mut asked).expect("it waits for the body");
+    assert_eq!(asked, *CONTINUE);
+    socket
+}
+
+/// Sends the body of an announced request; returns the status of the answer.
+fn complete(mut socket: TcpStream, body: &str) -> String {
+    socket.write_all(body.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    answer.split(' ').nth(1).expect("a status").to_owned()
+}
+
+#[test]
+fn a_change_whose_body_comes_after_a_factory_reset_is_refused() {
+    let gateway = Gateway::start();
+    let body = json!({"name": "late", "url": "http://127.0.0.1:9", "platform": "openai"}).to_string();
+    for (token, refused) in [(ADMIN_TOKEN, "403"), (BUILT_IN_TOKEN, "503")] {
+        let socket = announce(&gateway, "/api/sites", token, "application/json", &body);
+        gateway.with_token(token).post(FACTORY_RESET, &json!({})).expect(200);
+        assert_eq!(complete(socket, &body), refused);
+        assert_eq!(gateway.with_token(BUILT_IN_TOKEN).get("/api/sites").expect(200), json!([]));
+    }
+}
+
+#[test]
+fn a_file_that_is_uploaded_during_a_factory_reset_is_not_stored() {
+    let gateway = Gateway::start();
+    let form =
+        "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\nlate\r\n--b--\r\n";
+    let socket = announce(&gateway, "/v1/files", PROXY_TOKEN, "multipart/form-data; boundary=b", form);
+    gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
+    assert_eq!(complete(socket, form), "503");
 }
 
 #[test]

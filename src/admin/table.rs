@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hyper::Method;
 
 use super::errors::{AdminError, Result};
+use super::request::admit_late;
 use super::{
     accounts, announcements, auth, backup, channels, checkins, decisions, events, health, keys, logs,
     metrics, models, oauth, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
@@ -32,7 +33,7 @@ pub fn routes() -> Vec<Route<Admin>> {
         action("/api/settings/notify/test", settings::notifications::send_test),
         admin(Method::GET, "/api/settings/brand-list", settings::runtime::brand_list),
         admin(Method::GET, "/api/settings/backup/export", backup::handlers::export),
-        admin(Method::POST, "/api/settings/backup/import", backup::handlers::import),
+        upload("/api/settings/backup/import", backup::handlers::import),
         admin(Method::GET, "/api/settings/backup/webdav", backup::webdav::get),
         admin(Method::PUT, "/api/settings/backup/webdav", backup::webdav::put),
         admin(Method::POST, "/api/settings/backup/webdav/export", backup::webdav::export),
@@ -175,76 +176,105 @@ pub fn routes() -> Vec<Route<Admin>> {
     ]
 }
 
+/// Builds a route; the handler of one that is not a GET starts when the whole body has arrived.
 fn admin<H, F>(method: Method, path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Admin, Surface::Admin, move |admin: Arc<Admin>, request: Request| {
-        if let Err(refused) = admin.copying.admit(&request.method) {
-            return answered(Box::pin(std::future::ready(Err(refused))));
-        }
-        answered(Box::pin(handler(admin, request)))
-    })
+    let starts = if method == Method::GET { Starts::AtOnce } else { Starts::WithBody };
+    route(method, path, starts, handler)
 }
 
 /// Builds a POST route that changes nothing.
 fn query<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    admin(Method::POST, path, handler).only_asks()
+    route(Method::POST, path, Starts::AtOnce, handler).only_asks()
+}
+
+/// Builds a POST route whose handler reads a long body in pieces. It checks itself what may have happened meanwhile.
+fn upload<H, F>(path: &'static str, handler: H) -> Route<Admin>
+where
+    H: Fn(Arc<Admin>, Request) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    route(Method::POST, path, Starts::AtOnce, handler)
 }
 
 /// Builds a POST route that takes no input.
 fn action<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    without_input(Method::POST, path, handler)
+    route(Method::POST, path, Starts::WithoutInput, handler)
 }
 
 /// Builds a DELETE route; its path says what is deleted.
 fn removal<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    without_input(Method::DELETE, path, handler)
+    route(Method::DELETE, path, Starts::WithoutInput, handler)
 }
 
-/// Builds a route that takes no input. Its body must still be empty or a JSON object: a malformed body was meant to say
-/// something.
-fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route<Admin>
+/// When the handler of a route starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Starts {
+    AtOnce,
+    /// When the whole body has arrived.
+    WithBody,
+    /// Like `WithBody`; the body must be empty or a JSON object: a malformed one was meant to say something.
+    WithoutInput,
+}
+
+/// A handler, its answer behind a type that all handlers share.
+type SharedHandler = Arc<dyn Fn(Arc<Admin>, Request) -> BoxedAnswer + Send + Sync>;
+type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Response>> + Send>>;
+
+fn route<H, F>(method: Method, path: &'static str, starts: Starts, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Admin, Surface::Admin, move |admin: Arc<Admin>, mut request: Request| {
-        answered(Box::pin(async move {
-            admin.copying.admit(&request.method)?;
-            request.json_object().await?;
-            handler(admin, request).await
-        }))
+    let handler: SharedHandler = Arc::new(move |admin, request| Box::pin(handler(admin, request)));
+    Route::new(method, path, Access::Admin, Surface::Admin, move |admin: Arc<Admin>, request: Request| {
+        let handler = handler.clone();
+        async move { answered(admin, request, starts, handler).await.unwrap_or_else(AdminError::into_response) }
     })
+}
+
+async fn answered(
+    admin: Arc<Admin>,
+    mut request: Request,
+    starts: Starts,
+    handler: SharedHandler,
+) -> Result<Response> {
+    admin.copying.admit(&request.method)?;
+    if starts != Starts::AtOnce {
+        let resets = admin.core.resets();
+        request.read_ahead().await?;
+        admit_late(&admin, &request, resets)?;
+    }
+    if starts == Starts::WithoutInput {
+        request.json_object().await?;
+    }
+    handler(admin, request).await
 }
 
 fn public<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
     Route::new(Method::GET, path, Access::Public, Surface::Admin, move |admin, request| {
-        answered(Box::pin(handler(admin, request)))
+        let answer = handler(admin, request);
+        async move { answer.await.unwrap_or_else(AdminError::into_response) }
     })
-}
-
-/// Awaits a handler. All futures come behind one type, so that this is compiled once and not for each of more than a
-/// hundred handlers.
-async fn answered(answer: Pin<Box<dyn Future<Output = Result<Response>> + Send>>) -> Response {
-    answer.await.unwrap_or_else(AdminError::into_response)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub enum RequestBody {
     Wire(WireBody),
     /// Read from a client's connection, and compressed.
     Coded(Box<CodedBody>),
-    /// Made by the service itself; taken when read.
+    /// Made by the service itself, or held since it has arrived; taken when read.
     Own(Option<Bytes>),
 }
 
@@ -61,7 +61,8 @@ impl RequestBody {
     fn claimed(&self, headers: &HeaderMap) -> Option<usize> {
         match self {
             Self::Coded(coded) => coded.announced(),
-            _ => headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok(),
+            Self::Own(bytes) => bytes.as_ref().map(Bytes::len),
+            Self::Wire(_) => headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok(),
         }
     }
 }

@@ -78,6 +78,13 @@ impl Request {
         body::collect(body, headers, *body_limit, memory.as_mut()).await
     }
 
+    /// Waits for the whole body, at most as long as the configured limit; it is read afterwards without waiting.
+    pub async fn read_ahead(&mut self) -> Result<(), BodyError> {
+        let bytes = self.bytes().await?;
+        self.0.body = RequestBody::Own((!bytes.is_empty()).then_some(bytes));
+        Ok(())
+    }
+
     /// Limits the bytes on the wire of a compressed body that is read in pieces.
     pub fn bound_pieces(&mut self, bytes: usize) {
         self.body.bound(bytes);

@@ -12,6 +12,7 @@ use super::{passphrase, upload};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
+use crate::admin::request::admit_late;
 use crate::backup::sealed::Sealing;
 use crate::backup::{self, BackupScope, Conflict, ImportError, ImportOptions};
 use crate::http::{self, Request, Response};
@@ -51,7 +52,9 @@ pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let options = options(&request)?;
     let passphrase = passphrase::opening(&request)?;
+    let resets = admin.core.resets();
     let upload = upload::spool(&admin.core, &mut request).await?;
+    admit_late(&admin, &request, resets)?;
     let source = Source {
         file: upload.file,
         form: upload.form,

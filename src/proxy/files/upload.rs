@@ -59,6 +59,7 @@ enum Field {
 }
 
 async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Result<FileRow, FileRefusal> {
+    let resets = core.resets();
     let mut reader = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
     let allowance = UploadAllowance::of(core, owner).await?;
     if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
@@ -92,6 +93,9 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
         file.ok_or_else(|| FileRefusal::bad("file", "file is required: send it as a part of the form"))?;
     let purpose =
         std::str::from_utf8(&purpose).map_err(|_| FileRefusal::bad("purpose", "purpose is not UTF-8"))?;
+    if core.resets() != resets {
+        return Err(FileRefusal::new(503, "A factory reset took place during the upload"));
+    }
     file.finish(purpose.trim().to_owned()).await
 }
 

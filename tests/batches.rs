@@ -469,6 +469,31 @@ fn batches_of_messages_are_listed_both_ways_cancelled_and_deleted() {
 }
 
 #[test]
+fn a_batch_is_not_deleted_before_its_usage_is_booked() {
+    let (gateway, upstream) = world("claude", &[]);
+    let client = counted(&gateway);
+    let id = client.post(MESSAGES, &requests(ASKED)).expect(200)["id"].as_str().expect("an id").to_owned();
+    let path = format!("{MESSAGES}/{id}");
+    upstream.answer(UP_MESSAGES, Reply::json(200, &anthropic("ended", Some("http://site/results"))));
+    let results = format!("{UP_MESSAGES}/results");
+    upstream.answer(&results, Reply::json(500, &json!({"error": {"message": "down"}})));
+    let refused = client.delete(&path).expect(503);
+    assert!(refused["error"]["message"].as_str().is_some_and(|why| why.contains("usage")), "{refused}");
+    let gate = Gate::new();
+    let lines = Reply::bytes(200, "application/x-jsonl", message_results(THERE)).head_waits_for(&gate);
+    upstream.answer(&results, lines);
+    let asked = upstream.asked_for(&results).len();
+    std::thread::scope(|scope| {
+        client.get(&path).expect(200);
+        eventually("its results are read", || (upstream.asked_for(&results).len() > asked).then_some(()));
+        let deleting = scope.spawn(|| client.delete(&path).expect(200));
+        gate.open();
+        deleting.join().expect("it was deleted");
+    });
+    assert_eq!(used(&gateway).0, 22, "tokens");
+}
+
+#[test]
 fn messages_for_several_models_or_none_are_refused_in_the_shape_of_the_surface() {
     let (gateway, upstream) = world("claude", &[]);
     let client = gateway.client();

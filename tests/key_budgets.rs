@@ -293,6 +293,60 @@ fn who_leaves_before_the_usage_is_told_is_charged_by_what_has_come() {
     assert_eq!((&row["totalTokens"], &row["estimatedCost"]), (&Value::Null, &json!(0)), "{row}");
 }
 
+/// Streams words in chunks as OpenAI writes them, most of which are no text.
+fn words(count: usize) -> Reply {
+    let chunk = |word: usize| {
+        let choices = json!([{"index": 0, "delta": {"content": format!("w{word:03} ")}, "logprobs": null}]);
+        let chunk = json!({"id": "chatcmpl-CmZ8Qx1Yb2Wc3Vd4Ue5Tf6Sg7Rh8", "object": "chat.completion.chunk",
+            "created": 1_790_000_000, "model": MODEL, "service_tier": "default", "obfuscation": "q8f3K2mZ0pWx7",
+            "system_fingerprint": "fp_44709d6fcb", "choices": choices, "usage": null});
+        format!("data: {chunk}\n\n")
+    };
+    Reply::events((0..count).map(chunk).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_stream_that_ends_early_is_charged_by_its_text_and_not_by_its_frames() {
+    let (gateway, upstream) = world();
+    create(&gateway, json!([{"period": "week", "maxTokens": 100_000}]));
+    let of_key = gateway.with_token(KEY);
+    let used = || budgets(&gateway)[0]["used"]["tokens"].as_u64().expect("a count");
+    upstream.serve(|request| (request.path() == CHAT).then(|| words(100).stalls_after(100)));
+    let mut stream = of_key.stream(Request::post(CHAT).json(&question(Value::Null)));
+    for _ in 0..100 {
+        stream.next_event().expect("no break").expect("an event");
+    }
+    drop(stream);
+    let of_client = eventually("the key is charged", || Some(used()).filter(|used| *used > 0));
+    assert!((100..200).contains(&of_client), "{of_client} for about 30 in and 125 out");
+    upstream.serve(|request| (request.path() == CHAT).then(|| words(100).cut_after(100)));
+    of_key.post(CHAT, &question(Value::Null));
+    let of_upstream = eventually("the break is charged", || Some(used()).filter(|used| *used > of_client));
+    assert!((100..200).contains(&(of_upstream - of_client)), "{of_upstream} after {of_client}");
+}
+
+#[test]
+fn cached_tokens_count_in_a_budget_whatever_the_dialect() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&[MODEL]);
+    gateway.add_as(&json!({"name": "site", "platform": "claude"}), &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    let usage = json!({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 3,
+        "output_tokens": 2});
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL,
+        "content": [{"type": "text", "text": "Yes."}], "stop_reason": "end_turn", "usage": usage});
+    upstream.answer("/v1/messages", Reply::json(200, &message));
+    create(&gateway, json!([{"period": "week", "maxTokens": 1000}]));
+    let asked = json!({"model": MODEL, "messages": [{"role": "user", "content": "Is it so?"}]});
+    gateway.with_token(KEY).post(CHAT, &asked).expect(200);
+    assert_eq!(budgets(&gateway)[0]["used"]["tokens"], 100);
+    let usage = gateway.with_token(KEY).get("/v1/usage").expect(200);
+    assert_eq!(
+        (&usage["totals"]["inputTokens"], &usage["totals"]["cacheReadTokens"]),
+        (&json!(98), &json!(90))
+    );
+}
+
 #[test]
 fn a_site_that_cannot_tell_usage_answers_all_the_same() {
     let (gateway, upstream) = world();

@@ -111,6 +111,9 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
         let event: Value = serde_json::from_str(&text).expect("JSON");
         heard.lock().expect("no panic there").push(event.clone());
         match event["type"].as_str().unwrap_or_default() {
+            "response.create" if event["response"]["voice"] == "nobody's" => {
+                say(&mut socket, json!({"type": "error", "error": {"code": "invalid_value"}}));
+            }
             "response.create" | "somebody.speaks" => {
                 let usage = json!({"total_tokens": 30, "input_tokens": 20, "output_tokens": 10,
                     "input_token_details": {"cached_tokens": 5}});
@@ -534,6 +537,18 @@ fn a_service_that_stops_says_so() {
         }
     };
     assert_eq!(end, Incoming::Close(1001));
+    gateway.wait_for_exit();
+}
+
+#[test]
+fn a_response_that_the_upstream_refuses_is_not_waited_for() {
+    let voice = Voice::start();
+    let mut gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "response.create", "response": {"voice": "nobody's"}}));
+    assert_eq!(socket.event()["error"]["code"], "invalid_value");
+    gateway.signal("TERM");
+    assert_eq!(socket.closed_with(), 1001);
     gateway.wait_for_exit();
 }
 

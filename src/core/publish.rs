@@ -5,6 +5,7 @@
 //! change is in force. Changes that are committed while a snapshot is built share the next one.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use super::state::Core;
 use crate::config::Config;
@@ -22,6 +23,10 @@ impl Core {
 
     async fn publish_touched(&self) -> store::Result<()> {
         let mut source = self.publishing.lock().await;
+        if self.routing_stopped.load(SeqCst) {
+            // Whoever stopped it publishes afterwards.
+            return Ok(());
+        }
         if !Arc::ptr_eq(&self.snapshot.load(), source.snapshot()) {
             // A reset took the snapshot out of force.
             self.store.journal().note_everything();

@@ -121,6 +121,7 @@ impl Core {
             stopping: AtomicBool::new(false),
             cutting: AtomicBool::new(false),
             publishes: Coalesced::default(),
+            routing_stopped: AtomicBool::new(false),
             publishing: Mutex::new(source),
             config,
         }))

@@ -87,6 +87,8 @@ pub struct Core {
     /// The time when the process began to serve.
     pub started: Millis,
     pub(super) resets: AtomicU64,
+    /// Set while no request may be routed.
+    pub(super) routing_stopped: AtomicBool,
     pub(super) restart: RestartRequest,
     pub(super) stopping: AtomicBool,
     pub(super) cutting: AtomicBool,
@@ -103,6 +105,15 @@ pub(super) struct RestartRequest {
     begun: watch::Sender<bool>,
 }
 
+/// Keeps the empty snapshot in force.
+pub struct RoutingStop<'c>(&'c AtomicBool);
+
+impl Drop for RoutingStop<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 impl Core {
     /// Logs a caller that was not let in; of many within a minute only the first.
     pub fn note_auth_failure(&self, client: IpAddr, why: &str) {
@@ -117,6 +128,14 @@ impl Core {
     /// Counts a factory reset, before anything is deleted.
     pub fn begin_reset(&self) {
         self.resets.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Routes no request until the guard is dropped and a snapshot is published.
+    pub async fn stop_routing(&self) -> RoutingStop<'_> {
+        let _turn = self.publishing.lock().await;
+        self.routing_stopped.store(true, Ordering::SeqCst);
+        self.snapshot.store(Arc::default());
+        RoutingStop(&self.routing_stopped)
     }
 
     /// Requests that the service stops and starts again on the database that is now named. When this returns, no

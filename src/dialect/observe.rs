@@ -27,6 +27,9 @@ use super::{
 };
 use bytes::Bytes;
 use std::ops::Deref;
+use written::WrittenText;
+
+mod written;
 
 /// The longest event that is read whole, in bytes; only the beginning and the end of a longer one are.
 const EVENT_LIMIT: usize = 256 * 1024;
@@ -58,8 +61,8 @@ pub struct StreamProgress {
     output: bool,
     finished: bool,
     opening: Opening,
-    /// The number of events so far.
-    events: u64,
+    /// The text that has come, where it is counted.
+    written: Option<WrittenText>,
     /// The ids of the answer's items so far (responses only).
     items: Vec<String>,
 }
@@ -103,7 +106,7 @@ impl StreamProgress {
             output: false,
             finished: false,
             opening,
-            events: 0,
+            written: None,
             items: Vec::new(),
         }
     }
@@ -141,9 +144,22 @@ impl StreamProgress {
         self.usage
     }
 
-    /// Returns the number of events so far.
-    pub fn events(&self) -> u64 {
-        self.events
+    /// Counts the text from now on, see [`output_tokens`](Self::output_tokens).
+    pub fn count_text(&mut self) {
+        self.written = Some(WrittenText::new(self.dialect));
+    }
+
+    /// Whether the text is counted.
+    pub fn counts_text(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// Returns how many tokens the model has written so far: what the upstream tells, or else an estimate by the text.
+    pub fn output_tokens(&self) -> u64 {
+        let told = self.usage.and_then(|usage| usage.completion);
+        // At the beginning of a message a few tokens are told, which say nothing of the rest.
+        let told = told.filter(|told| *told > 0 && self.dialect != Dialect::Messages);
+        told.or(self.written.as_ref().map(WrittenText::tokens)).unwrap_or(0)
     }
 
     /// Returns the ids of the answer's items so far, by which later requests may refer to them (responses only).
@@ -163,9 +179,11 @@ impl StreamProgress {
 
     /// Reads the next event.
     pub fn take(&mut self, event: &StreamEvent<'_>) {
-        self.events += 1;
         if self.is_over() {
             return;
+        }
+        if let (Some(written), Some(json)) = (&mut self.written, event.json()) {
+            written.take(json.raw().as_bytes());
         }
         if self.phase == Phase::Preamble {
             self.opening.take(self.dialect, event.kind());
@@ -220,6 +238,11 @@ impl StreamObserver {
         let progress = StreamProgress::new(dialect);
         let watch = Watch { progress, events: 0, begun: None, open_block: None, broke: None };
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
+    }
+
+    /// Counts the text from now on, see [`StreamProgress::output_tokens`].
+    pub fn count_text(&mut self) {
+        self.watch.progress.count_text();
     }
 
     /// Reads the next chunk and returns the phase after it.
@@ -281,7 +304,9 @@ impl Watch {
         }
         let has_output = self.progress.phase != Phase::Preamble;
         if has_output && !events::may_matter(dialect, event.name, event.data) {
-            self.progress.events += 1;
+            if let Some(written) = &mut self.progress.written {
+                written.take(event.data);
+            }
             return;
         }
         let text = sse::text(event.data);

@@ -70,6 +70,13 @@ impl Usage {
         [all.prompt, all.completion, all.cache_read, all.cache_creation].map(Option::unwrap_or_default)
     }
 
+    /// Returns all tokens, with cached ones, also where the dialect counts these apart; 0 when nothing is known.
+    pub fn all(&self) -> u64 {
+        let mut all = *self;
+        all.count_cache_in();
+        all.total.unwrap_or(0)
+    }
+
     fn settle_total(&mut self) {
         if self.prompt.is_some() || self.completion.is_some() {
             let sum = self.prompt.unwrap_or(0).saturating_add(self.completion.unwrap_or(0));
@@ -318,7 +325,11 @@ impl Tally {
             usage.completion = Some(completion + reasoning);
         }
         usage.settle_total();
+        // Some sites tell Anthropic's counts under OpenAI's names: cached tokens are then no part of the prompt.
+        let cached = usage.cache_read.unwrap_or(0).saturating_add(usage.cache_creation.unwrap_or(0));
+        let exceeds_prompt = usage.prompt.is_some_and(|prompt| cached > prompt);
         usage.prompt_includes_cache = match (dialect, self.cache_apart, self.cache_within) {
+            _ if exceeds_prompt => Some(false),
             (Dialect::Messages, true, _) | (_, true, false) => Some(false),
             (_, _, true) => Some(true),
             (_, false, false) => None,
@@ -444,6 +455,12 @@ mod tests {
                 json!({"input_tokens":5,"output_tokens":6}),
                 [Some(5), Some(6), Some(11), n, n, n],
                 None,
+            ),
+            (
+                Chat,
+                json!({"prompt_tokens":40,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":900}}),
+                [Some(40), Some(5), Some(45), Some(900), n, n],
+                Some(false),
             ),
             (
                 Embeddings,

@@ -76,6 +76,7 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
     let spend = |cost, tokens| pricing::spend(cost, platform, tokens);
     let more_cost = bill.cost - booked.cost;
     let more_tokens = count(total(tokens)) - count(total(booked.tokens));
+    let charged_tokens = count(all(tokens)) - count(all(booked.tokens));
     let (told, before) = (cached(tokens), cached(booked.tokens).unwrap_or_default());
     let more_cached = told.map_or(CachedTokens::default(), |told| CachedTokens {
         input: told.input - before.input,
@@ -93,7 +94,7 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
         more: Correction {
             tokens: more_tokens,
-            input: count(tokens.prompt) - count(booked.tokens.prompt),
+            input: count(tokens.input()) - count(booked.tokens.input()),
             output: count(tokens.completion) - count(booked.tokens.completion),
             cost: more_cost,
             spend: spend(bill.cost, total(tokens)) - spend(booked.cost, total(booked.tokens)),
@@ -113,13 +114,13 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
     let now = now_ms();
     let charge = Charge {
         cost: more_cost,
-        tokens: more_tokens,
+        tokens: charged_tokens,
         // What was made in the background may end long after the windows in which it began.
         began: if is_claimed { now } else { booked.row.created_at },
         now,
         ticks: monotonic_ms(),
     };
-    if let Some(key) = booked.key.filter(|_| more_cost != Usd::ZERO || more_tokens != 0) {
+    if let Some(key) = booked.key.filter(|_| more_cost != Usd::ZERO || charged_tokens != 0) {
         core.charge(key, booked.budgets, &charge);
     }
     if is_claimed {
@@ -139,7 +140,7 @@ fn measure(
     more_cost: Usd,
 ) {
     let metrics = &core.metrics;
-    metrics.prompt_tokens.add(now.prompt.saturating_sub(before.prompt));
+    metrics.prompt_tokens.add(now.input().saturating_sub(before.input()));
     metrics.completion_tokens.add(now.completion.saturating_sub(before.completion));
     if let Some(channel) = channel {
         let (now, before) = (by_kind(now), by_kind(before));
@@ -155,6 +156,11 @@ fn by_kind(tokens: Tokens) -> [u64; TOKEN_KINDS.len()] {
 
 fn total(tokens: Tokens) -> u64 {
     tokens.total.max(tokens.prompt.saturating_add(tokens.completion))
+}
+
+/// Returns all tokens, with cached ones: what the limits of a key count.
+fn all(tokens: Tokens) -> u64 {
+    total(tokens).max(tokens.input().saturating_add(tokens.completion))
 }
 
 fn count(tokens: u64) -> i64 {

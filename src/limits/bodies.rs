@@ -93,6 +93,8 @@ pub struct Loan {
     memory: Arc<BodyMemory>,
     ticket: u64,
     asked: oneshot::Receiver<()>,
+    /// Whether the holder knows that it was asked.
+    is_heard: bool,
 }
 
 #[derive(Debug)]
@@ -338,7 +340,7 @@ impl HeldMemory {
         state.loans.push_back(Lender { ticket, owner: self.owner, asked });
         // A body may be waiting for it already.
         state.call_in();
-        Loan { memory: self.memory.clone(), ticket, asked: receiver }
+        Loan { memory: self.memory.clone(), ticket, asked: receiver, is_heard: false }
     }
 
     /// Gives back the memory that a body of this many bytes does not need.
@@ -367,12 +369,20 @@ impl Loan {
     /// Waits until the memory is asked for.
     pub async fn asked_for(&mut self) {
         let _ = (&mut self.asked).await;
+        self.is_heard = true;
     }
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.memory.state().loans.retain(|loan| loan.ticket != self.ticket);
+        let mut state = self.memory.state();
+        let listed = state.loans.len();
+        state.loans.retain(|loan| loan.ticket != self.ticket);
+        let was_asked_for = state.loans.len() == listed;
+        if was_asked_for && !self.is_heard {
+            // Its holder needs the memory itself: another one may help.
+            state.call_in();
+        }
     }
 }
 
@@ -495,6 +505,23 @@ mod tests {
         drop(some);
         granted.abort();
         assert!(granted.await.is_err());
+        assert!(is_whole(&memory));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_asked_and_needs_the_memory_itself_passes_the_question_on() {
+        let memory = BodyMemory::new(4 * MIB);
+        let [busy, idle] = [1, 2].map(|key| BodyOwner::Key(KeyId::new(key)));
+        let (busy, idle) =
+            (held(&memory, busy, 2 * MIB).await.unwrap(), held(&memory, idle, 2 * MIB).await.unwrap());
+        let (of_busy, mut of_idle) = (busy.lend(), idle.lend());
+        let waiting = asked(&memory, BodyOwner::Operator, MIB);
+        until_waiting(&memory, 1).await;
+        drop(of_busy);
+        of_idle.asked_for().await;
+        drop((idle, of_idle));
+        drop(waiting.await.unwrap().unwrap());
+        drop(busy);
         assert!(is_whole(&memory));
     }
 

@@ -60,6 +60,12 @@ struct Slot {
     ticket: u64,
 }
 
+/// A place in the queue, given up when dropped.
+struct Place<'g> {
+    gate: &'g Gate,
+    ticket: u64,
+}
+
 /// The task that renews the lease of a stream, and ends with it.
 #[derive(Debug)]
 struct Renewal(AbortHandle);
@@ -84,13 +90,13 @@ struct GateState {
     last_ticket: u64,
     /// No lease in force expires before this time.
     earliest_expiry: Option<Instant>,
-    /// The waiting requests, first come, first served. Those that hung up stay until their turn or a full queue
-    /// removes them.
+    /// The waiting requests, first come, first served, by rising tickets.
     waiters: VecDeque<Waiter>,
 }
 
 #[derive(Debug)]
 struct Waiter {
+    ticket: u64,
     deadline: Instant,
     admit: oneshot::Sender<Lease>,
 }
@@ -130,6 +136,16 @@ impl Drop for Slot {
     fn drop(&mut self) {
         if let Some(gate) = self.gate.take() {
             gate.release(self.ticket);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let waiters = &mut lock(&self.gate.state).waiters;
+        // It is gone from the queue once it was admitted.
+        if let Ok(place) = waiters.binary_search_by_key(&self.ticket, |waiter| waiter.ticket) {
+            waiters.remove(place);
         }
     }
 }
@@ -223,20 +239,19 @@ impl Gate {
     ) -> Result<Lease, SlotRefused> {
         let now = Instant::now();
         let deadline = now + queue_wait;
-        let mut admitted = {
+        let (mut admitted, _place) = {
             let mut state = self.state_at(now);
             if let Some(lease) = self.admit(&mut state, now) {
                 return Ok(lease);
-            }
-            if state.waiters.len() >= queue_limit {
-                state.waiters.retain(|waiter| !waiter.admit.is_closed());
             }
             if state.waiters.len() >= queue_limit || queue_wait.is_zero() {
                 return Err(SlotRefused::QueueFull);
             }
             let (admit, admitted) = oneshot::channel();
-            state.waiters.push_back(Waiter { deadline, admit });
-            admitted
+            state.last_ticket += 1;
+            let ticket = state.last_ticket;
+            state.waiters.push_back(Waiter { ticket, deadline, admit });
+            (admitted, Place { gate: self, ticket })
         };
         loop {
             // A slot may also come free because a lease expires, which only waiting requests check.
@@ -293,8 +308,7 @@ impl Gate {
     /// Returns the number of leases, of waiting requests, and the limit.
     pub(super) fn occupancy(self: &Arc<Self>) -> Load {
         let state = self.state();
-        let waiting = state.waiters.iter().filter(|waiter| !waiter.admit.is_closed()).count();
-        Load { active: state.held.len(), waiting, limit: state.limit }
+        Load { active: state.held.len(), waiting: state.waiters.len(), limit: state.limit }
     }
 }
 

@@ -86,6 +86,7 @@ async fn a_full_queue_refuses_at_once_and_a_wait_ends_in_its_time() {
     assert!(!d.is_finished());
     after(1).await; // t=2500: D is refused
     assert_eq!(refused(d).await, SlotRefused::WaitTimeout);
+    assert_eq!(leases.gates.load()[&SITE].occupancy().waiting, 0);
     assert_eq!(leases.rules().retry_after_secs(), 2);
 }
 

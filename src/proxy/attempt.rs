@@ -111,7 +111,7 @@ pub(super) struct Attempt {
     is_stored: bool,
     /// Whether the usage becomes known, and is booked, only later.
     is_booked_later: bool,
-    /// Estimated usage of a stream whose client leaves before the usage is told, where its key is charged for it.
+    /// Estimated usage of a stream that ends before its usage is told, where its key is charged for it.
     estimated: Option<EstimatedTokens>,
     /// Whether a failure says nothing about the channel, because the call is an extra that few upstreams offer.
     is_extra: bool,
@@ -395,7 +395,8 @@ impl Attempt {
     pub(super) fn break_off(&mut self, cause: &str, error: Option<&UpstreamError>, usage: Option<Usage>) {
         self.trace.broke_off(cause);
         let failure = Failure::broken(cause, error);
-        self.end_failed(200, cause.to_owned(), (usage, None), |attempt| {
+        let estimated = self.estimated.filter(|estimated| estimated.output > 0);
+        self.end_failed(200, cause.to_owned(), (usage, estimated), |attempt| {
             if failure.is_channel_fault() {
                 attempt.cool(&failure);
                 attempt.unbind();
@@ -403,7 +404,12 @@ impl Attempt {
         });
     }
 
-    /// Records about how many tokens the model has written: its client may leave before the upstream tells the usage.
+    /// Whether the text of a streamed answer may have to be paid for although its usage is not told.
+    pub(super) fn counts_text(&self) -> bool {
+        self.estimated.is_some()
+    }
+
+    /// Records about how many tokens the model has written: the answer may end before the upstream tells the usage.
     pub(super) fn presume_output(&mut self, tokens: u64) {
         if let Some(estimated) = &mut self.estimated {
             estimated.output = tokens;
@@ -498,7 +504,7 @@ impl Attempt {
         let Some(key) = self.key.as_ref().filter(|key| cost > Usd::ZERO || key.limits.is_some()) else {
             return;
         };
-        let tokens = usage.and_then(|usage| usage.total).unwrap_or(0);
+        let tokens = usage.map_or(0, Usage::all);
         let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
         let charge = Charge { cost, tokens, began, now, ticks: monotonic_ms() };
         self.proxy.core.charge(key, self.admission.budgets(), &charge);
@@ -514,7 +520,7 @@ impl Attempt {
         row.input_tokens = count(usage.prompt.map(|_| usage.by_kind()[0]));
         row.cache_read_tokens = count(usage.cache_read);
         row.cache_creation_tokens = count(usage.cache_creation);
-        self.proxy.core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
+        self.proxy.core.metrics.prompt_tokens.add(usage.by_kind()[0]);
         self.proxy.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batches::locks::BatchLocks;
+use super::batches::Bookings;
 use super::call_signatures::CallSignatures;
 use super::responses::id_owners::IdOwners;
 use super::responses::pending::BackgroundResponses;
@@ -38,8 +38,8 @@ pub struct Proxy {
     pub response_owners: IdOwners,
     /// Answers that are being made in the background.
     pub background_responses: BackgroundResponses,
-    /// The batches that are being booked.
-    pub batches: BatchLocks,
+    /// The bookings of batches that are under way.
+    pub(in crate::proxy) bookings: Bookings,
     /// Signatures of tool calls that clients cannot carry.
     pub call_signatures: Arc<CallSignatures>,
     /// The sessions that are at work on each channel right now.
@@ -60,7 +60,7 @@ impl Proxy {
             stored_responses: Arc::default(),
             response_owners: IdOwners::default(),
             background_responses: BackgroundResponses::default(),
-            batches: BatchLocks::default(),
+            bookings: Bookings::default(),
             call_signatures: Arc::default(),
             session_leases: SessionLeases::default(),
         })

@@ -51,7 +51,8 @@ impl Claim {
     }
 }
 
-/// Amends a row that was handed over before; does nothing when the row was dropped or deleted.
+/// Amends a row that was handed over before, and the sums that it is part of. When the row is gone from the log, only the
+/// sums are amended.
 ///
 /// # Errors
 /// [`Error::NotFound`], with nothing changed, when the claim was already taken.

@@ -238,13 +238,15 @@ pub async fn sweep(store: &Store, uploads: &Uploads, cutoff: Millis) -> Result<u
     }
 }
 
-/// Removes the chunks of an upload, a few at a time.
+/// Removes the chunks of an upload, a few at a time, unless a file has them: a caller that did not learn whether the
+/// upload became one may discard it.
 pub async fn discard(store: &Store, upload: &str) -> Result<()> {
     loop {
         let some = Statement::new(
             "DELETE FROM proxy_file_chunks WHERE upload = ? AND position IN (SELECT position FROM \
-             (SELECT position FROM proxy_file_chunks WHERE upload = ? ORDER BY position LIMIT ?) AS first)",
-            vec![upload.into(), upload.into(), DELETED_AT_ONCE.into()],
+             (SELECT position FROM proxy_file_chunks WHERE upload = ? ORDER BY position LIMIT ?) AS first) \
+             AND NOT EXISTS (SELECT 1 FROM proxy_file_blobs WHERE proxy_file_blobs.upload = ?)",
+            vec![upload.into(), upload.into(), DELETED_AT_ONCE.into(), upload.into()],
         );
         let rows = store.batch(vec![some]).await?[0].rows;
         if rows > 0 {

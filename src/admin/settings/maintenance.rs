@@ -138,9 +138,8 @@ pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Re
 async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     let _routes = admin.core.route_edits.lock().await;
     let _settings = admin.core.settings_edits.lock().await;
-    // From here on no request is routed. The records of earlier requests are written first, so that they do not
-    // reappear after the reset.
-    admin.core.snapshot.store(Arc::default());
+    // The records of earlier requests are written first, so that they do not reappear after the reset.
+    let routing_stop = admin.core.stop_routing().await;
     let ended = async {
         while admin.core.metrics.in_flight.get() > 0 {
             sleep(LOOK).await;
@@ -153,6 +152,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     admin.jobs.tasks.stop_all().await;
     admin.core.store.flush().await;
     if let Err(error) = reset::everything(&admin.core.store, PLACEHOLDER_AUTH_TOKEN).await {
+        drop(routing_stop);
         admin.core.publish().await?;
         return Err(error);
     }
@@ -161,6 +161,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     }
     admin.core.reload_settings().await?;
     admin.core.publish_keys().await?;
+    drop(routing_stop);
     admin.core.publish().await?;
     let is_elsewhere = admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await?;
     admin.proxy.dialect_memory.clear();

@@ -82,6 +82,11 @@ impl StreamConverter {
         }
     }
 
+    /// Counts the text from now on, see [`StreamProgress::output_tokens`].
+    pub fn count_text(&mut self) {
+        self.progress.count_text();
+    }
+
     /// Reads the next chunk and appends its conversion to `out`. After a failure nothing more is written; see
     /// [`failure`](Self::failure).
     pub fn feed(&mut self, chunk: &[u8], out: &mut String) {

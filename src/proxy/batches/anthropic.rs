@@ -77,8 +77,8 @@ async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     result_lines::stream(proxy, request, &batch, part).await
 }
 
-/// Serves `DELETE /v1/messages/batches/{id}`: the usage is booked first, because later nobody could tell it. If the
-/// upstream does not know the batch, cannot delete it, or cannot be reached any more, only the mapping is deleted.
+/// Serves `DELETE /v1/messages/batches/{id}`: the usage is booked first, because later nobody could tell it; while that is
+/// not possible, the batch stays. If the upstream does not know the batch, cannot delete it, or cannot be reached any more, only the mapping is deleted.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     response_of(remove(&proxy, &request, &caller).await)
 }
@@ -87,7 +87,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     let shape = shape(request, API);
     let batch = of_path(proxy, request, caller, API).await?;
     let batch = booking::refreshed(proxy, batch).await;
-    booking::settle(proxy, &batch).await;
+    booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     let client = (&request.headers, request.query.raw(), request.timer.clone());
     match ask(proxy, &batch, Part::of(Method::DELETE, &batch, ""), client).await {
         // Read to its end, so that the connection can be reused.

@@ -9,15 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{HeaderMap, Method};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::dialect::batch::{BatchApi, add, text_of};
 use crate::dialect::usage::Usage;
+use crate::flight::KeyedFlight;
 use crate::http::timer::ReusableTimer;
 use crate::http::{Request, Response};
+use crate::ids::BatchId;
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
+use crate::proxy::reply::ErrorShape;
 use crate::proxy::resource_upstream::{UpstreamResponse, in_path};
 use crate::proxy::responses::background::{LateUsage, Outcome, book_late};
 use crate::store;
@@ -42,6 +45,11 @@ const LONGEST_WORK: Millis = 3 * 86_400_000;
 /// The maximum time for reading all results, and the maximum length of a line that is read, in bytes.
 const RESULTS_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_LINE: usize = 16 << 20;
+/// How long a deletion waits for the usage to be booked.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The batches that are being booked: results are long, and are not read again for each poll.
+pub(in crate::proxy) type Bookings = KeyedFlight<BatchId, Result<(), Unbooked>>;
 
 /// Starts to watch the batches that no client asks for, until the service stops.
 pub fn watch(proxy: &Arc<Proxy>) {
@@ -64,7 +72,7 @@ async fn round(proxy: &Arc<Proxy>, due: Vec<BatchRow>) {
     let mut looks = JoinSet::new();
     for batch in due {
         if looks.len() == LOOKS {
-            looks.join_next().await;
+            note_panic(looks.join_next().await);
         }
         let proxy = proxy.clone();
         looks.spawn(async move {
@@ -77,7 +85,15 @@ async fn round(proxy: &Arc<Proxy>, due: Vec<BatchRow>) {
             }
         });
     }
-    while looks.join_next().await.is_some() {}
+    while let Some(ended) = looks.join_next().await {
+        note_panic(Some(ended));
+    }
+}
+
+fn note_panic(ended: Option<Result<(), JoinError>>) {
+    if let Some(Err(error)) = ended {
+        log::error!("a look at a batch failed: {error}");
+    }
 }
 
 async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
@@ -96,7 +112,8 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
         // In the background, because results may take long to read.
         note(proxy, &batch);
     } else if is_gone || age >= LONGEST_WORK {
-        close(proxy, &batch, "it has not ended, or its account does not exist any more").await;
+        // If it cannot be closed, it is looked at again.
+        let _ = close(proxy, &batch, "it has not ended, or its account does not exist any more").await;
     }
 }
 
@@ -141,28 +158,68 @@ fn note(proxy: &Arc<Proxy>, batch: &BatchRow) {
         return;
     }
     let (settling, batch) = (proxy.clone(), batch.clone());
-    proxy.core.background.spawn("the usage of a batch", async move { settle(&settling, &batch).await });
+    proxy.core.background.spawn("the usage of a batch", async move {
+        // What fails is logged, and tried again with the next read.
+        let _ = settle(&settling, &batch).await;
+    });
 }
 
-/// Books the usage of a batch, if it has ended, is not booked yet, and is not being booked here.
-pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
-    if batch.is_booked || !api(batch).has_ended(&batch.object) {
-        return;
+/// Why the usage of a batch that has ended is not booked yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::proxy) enum Unbooked {
+    /// Its results are being read.
+    UnderWay,
+    /// Its results could not be read, or their usage could not be stored.
+    Failed,
+}
+
+impl Unbooked {
+    /// Refuses to delete what the usage is read from.
+    pub(super) fn refuse(self, shape: ErrorShape) -> Response {
+        match self {
+            Self::UnderWay => {
+                let message = "The usage of this batch is being read from its results. Try again in a minute";
+                shape.refuse(409, message, None, Some("batch_id"))
+            }
+            Self::Failed => {
+                let message =
+                    "The usage of this batch could not be read from its results yet. Try again later";
+                shape.refuse(503, message, None, Some("batch_id"))
+            }
+        }
     }
-    let Some(_turn) = proxy.batches.begin(batch.id) else { return };
+}
+
+/// Books the usage of a batch that is about to be deleted.
+///
+/// # Errors
+/// Fails if the usage is not booked soon; the batch must be kept then.
+pub(super) async fn settle_first(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<(), Unbooked> {
+    timeout(PATIENCE, settle(proxy, batch)).await.unwrap_or(Err(Unbooked::UnderWay))
+}
+
+/// Books the usage of a batch if it has ended and is not booked yet.
+async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<(), Unbooked> {
+    if batch.is_booked || !api(batch).has_ended(&batch.object) {
+        return Ok(());
+    }
+    let (booking, ended) = (proxy.clone(), batch.clone());
+    let work = || async move { book(&booking, &ended).await };
+    let booked = proxy.bookings.run(batch.id, &proxy.core.background, "the usage of a batch", work).await;
+    booked.unwrap_or(Err(Unbooked::Failed))
+}
+
+async fn book(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<(), Unbooked> {
     let usage = match used(proxy, batch).await {
         Ok(usage) => usage,
-        Err(refused) if refused.is_for_good() => None,
+        Err(refused) if refused.is_for_good() || refused.is_not_found() => None,
         Err(refused) => {
-            if let BatchUnavailable::Failed(failure) = refused {
-                let id = &batch.place.public_id;
-                log::warn!("the results of batch {id} could not be read: {}", failure.text);
-            }
+            log::warn!("the results of batch {} could not be read: {refused}", batch.place.public_id);
             // It is tried again later.
-            if now_ms() - batch.created_at >= LONGEST_WORK {
-                close(proxy, batch, "its results cannot be read").await;
+            if now_ms() - batch.created_at < LONGEST_WORK {
+                return Err(Unbooked::Failed);
             }
-            return;
+            return close(proxy, batch, "its results cannot be read").await;
         }
     };
     let Some(usage) = usage else {
@@ -177,19 +234,27 @@ pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
         claim: batches::claim(batch.id),
     };
     match book_late(proxy, answer, Outcome::Used(usage)).await {
-        Ok(()) | Err(store::Error::NotFound) => {}
-        Err(error) => log::error!("the usage of batch {} could not be booked: {error}", place.public_id),
+        // Another instance was faster if there is nothing left to claim.
+        Ok(()) | Err(store::Error::NotFound) => Ok(()),
+        Err(error) => {
+            log::error!("the usage of batch {} could not be booked: {error}", place.public_id);
+            Err(Unbooked::Failed)
+        }
     }
 }
 
 /// Closes the batch: its usage is never booked.
-async fn close(proxy: &Arc<Proxy>, batch: &BatchRow, why: &str) {
+async fn close(proxy: &Arc<Proxy>, batch: &BatchRow, why: &str) -> Result<(), Unbooked> {
     let id = &batch.place.public_id;
     match batches::close(&proxy.core.store, batch.id).await {
         Ok(true) => log::info!("batch {id} is charged nothing: {why}"),
         Ok(false) => {}
-        Err(error) => log::warn!("batch {id} could not be closed: {error}"),
+        Err(error) => {
+            log::warn!("batch {id} could not be closed: {error}");
+            return Err(Unbooked::Failed);
+        }
     }
+    Ok(())
 }
 
 /// Returns the usage of a batch; `None` where nothing tells it.
@@ -216,7 +281,7 @@ async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, Bat
     slot.keep_alive();
     match timeout(RESULTS_TIMEOUT, sum(api(batch), answer)).await {
         Ok(sum) => sum,
-        Err(_) => Err(BatchUnavailable::Saturated),
+        Err(_) => Err(BatchUnavailable::TooSlow),
     }
 }
 

@@ -124,7 +124,22 @@ pub(super) async fn ask(
 pub(super) enum BatchUnavailable {
     Unreachable(Unreachable),
     Saturated,
+    /// Its answer took longer than anybody waits.
+    TooSlow,
     Failed(Box<Failure>),
+}
+
+impl std::fmt::Display for BatchUnavailable {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable(Unreachable::Gone(why)) => out.write_str(why),
+            Self::Unreachable(Unreachable::Misconfigured(why)) => out.write_str(why),
+            Self::Unreachable(Unreachable::Store(error)) => error.fmt(out),
+            Self::Saturated => out.write_str("the site has as many requests as it may have at once"),
+            Self::TooSlow => out.write_str("they took too long"),
+            Self::Failed(failure) => out.write_str(&failure.text),
+        }
+    }
 }
 
 impl From<Unreachable> for BatchUnavailable {
@@ -144,6 +159,11 @@ impl BatchUnavailable {
         matches!(self, Self::Unreachable(Unreachable::Gone(_)))
     }
 
+    /// Whether the upstream says that there is no such thing.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Failed(failure) if matches!(failure.upstream_status(), Some(404 | 410)))
+    }
+
     pub(super) fn answer(self, proxy: &Proxy, shape: ErrorShape) -> Response {
         match self {
             Self::Unreachable(Unreachable::Gone(_)) => {
@@ -152,6 +172,7 @@ impl BatchUnavailable {
             }
             Self::Unreachable(Unreachable::Misconfigured(why)) => Failure::local(why).into_response(shape),
             Self::Unreachable(Unreachable::Store(error)) => unreadable(shape, &error),
+            Self::TooSlow => shape.refuse(504, "The upstream took too long", None, None),
             Self::Saturated => shape.site_saturated(proxy.core.leases.rules().retry_after_secs()),
             Self::Failed(failure) => failure.into_response(shape),
         }

@@ -131,7 +131,8 @@ pub(in crate::proxy) async fn file_content(proxy: Arc<Proxy>, request: Request, 
     )
 }
 
-/// Answers about a batch's file, under our id. Before a file is deleted, the usage of its batch is booked.
+/// Answers about a batch's file, under our id. Before a file is deleted, the usage of its batch is booked; while that is
+/// not possible, the file stays.
 async fn about_file(
     proxy: &Arc<Proxy>,
     request: &Request,
@@ -142,7 +143,7 @@ async fn about_file(
     let shape = shape(request, API);
     let (batch, path) = of_file(proxy, request, caller, file).await?;
     if method == Method::DELETE {
-        booking::settle(proxy, &batch).await;
+        booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     }
     let part = Part { method, path, label: "/v1/files/{id}", accept: "application/json" };
     let client = (&request.headers, request.query.raw(), request.timer.clone());

@@ -129,8 +129,8 @@ impl<'a> StartedResponse<'a> {
     async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let (dialect, format) = (self.call.shape.dialect, self.accepted.format);
         let mut held = match self.own {
-            true => HeldStream::passed(format),
-            false => HeldStream::converted(self.converter(attempt.model()).await),
+            true => HeldStream::passed(format, attempt.counts_text()),
+            false => HeldStream::converted(self.converter(attempt.model()).await, attempt.counts_text()),
         };
         held.take(std::mem::take(&mut self.first));
         let hold_until = held.last_data + MAX_HOLD;

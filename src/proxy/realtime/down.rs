@@ -121,6 +121,11 @@ impl<'a> Down<'a> {
                 self.responses.end(&text);
                 None
             }
+            // The upstream refuses what it was asked for: nothing is to be expected of it.
+            Some("error") if self.open_responses == 0 => {
+                self.responses.refused();
+                None
+            }
             Some(TRANSCRIBED) => self.responses.transcribed(&text).err(),
             Some(part) if part.ends_with(".delta") => {
                 self.responses.hear(part, text.len() as u64);
@@ -129,7 +134,7 @@ impl<'a> Down<'a> {
             _ => None,
         };
         sent(if is_text { self.client.texts([text]).await } else { self.client.binary(text.into()).await })?;
-        if kind == Some("response.done") {
+        if matches!(kind, Some("response.done" | "error")) {
             self.responses.told_done();
         }
         match refused {

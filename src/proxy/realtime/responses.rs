@@ -158,7 +158,13 @@ impl Responses {
         }
     }
 
-    /// Tells that the client has been sent the end of a response.
+    /// Notes that the upstream has not begun a response that was asked for. The next one takes its place: it is
+    /// admitted already.
+    pub(super) fn refused(&self) {
+        lock(&self.current).last_sign = None;
+    }
+
+    /// Tells that the client has been sent the end of a response, or its refusal.
     pub(super) fn told_done(&self) {
         self.done.notify_one();
     }

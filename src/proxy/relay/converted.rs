@@ -28,6 +28,10 @@ impl Transit for ConvertingTransit {
         self.0.progress()
     }
 
+    fn count_text(&mut self) {
+        self.0.count_text();
+    }
+
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<InStreamError>> {
         // Events are longer in some dialects than in others, by about this factor.
         let mut out = String::with_capacity(2 * chunk.len());

@@ -59,9 +59,6 @@ use passed::PassthroughTransit;
 const LINGER: Duration = Duration::from_millis(100);
 /// How long a converted answer waits for the usage that may follow its finish.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
-/// The estimated bytes of a token, and of the part of a streamed event that is not the model's output.
-const BYTES_PER_TOKEN: u64 = 4;
-const FRAME: u64 = 150;
 /// The words by which responses clients recognise a stream without its last event.
 pub(super) const CLOSED_EARLY: &str = "stream closed before response.completed";
 
@@ -103,6 +100,9 @@ pub(super) fn body(
 trait Transit: Send {
     /// Returns what the events have said about the answer.
     fn progress(&self) -> &StreamProgress;
+
+    /// Counts the text of the answer from now on.
+    fn count_text(&mut self);
 
     /// Returns the part of a chunk that the client can have.
     ///
@@ -150,26 +150,34 @@ struct InStreamError {
 }
 
 impl HeldStream {
-    /// Holds a stream of the client's own dialect.
-    pub(super) fn passed(dialect: Dialect) -> Self {
-        Self::new(Box::new(PassthroughTransit::new(dialect)))
+    /// Holds a stream of the client's own dialect. `counts_text` is whether its text may have to be paid for although its
+    /// usage is not told.
+    pub(super) fn passed(dialect: Dialect, counts_text: bool) -> Self {
+        Self::new(Box::new(PassthroughTransit::new(dialect)), counts_text)
     }
 
     /// Holds a stream that is converted.
-    pub(super) fn converted(converter: StreamConverter) -> Self {
-        Self::new(Box::new(ConvertingTransit(converter)))
+    pub(super) fn converted(converter: StreamConverter, counts_text: bool) -> Self {
+        Self::new(Box::new(ConvertingTransit(converter)), counts_text)
     }
 
     /// Converts a held stream of the client's own dialect all the same, including all that has been read.
     pub(super) fn rewritten(mut self, converter: StreamConverter) -> Self {
         let read = joined(std::mem::take(&mut self.ready), self.transit.held_back());
+        let counts_text = self.progress().counts_text();
         self.transit = Box::new(ConvertingTransit(converter));
+        if counts_text {
+            self.transit.count_text();
+        }
         let taken = self.transit.take(read);
         self.hold(taken);
         self
     }
 
-    fn new(transit: Box<dyn Transit>) -> Self {
+    fn new(mut transit: Box<dyn Transit>, counts_text: bool) -> Self {
+        if counts_text {
+            transit.count_text();
+        }
         Self { transit, ready: Bytes::new(), told: None, length: 0, last_data: Instant::now() }
     }
 
@@ -223,8 +231,6 @@ struct Relay {
     /// The client's dialect.
     dialect: Dialect,
     transit: Box<dyn Transit>,
-    /// The number of bytes read from the upstream.
-    received: u64,
     /// The upstream's body; `None` when nothing more is to be read.
     upstream: Option<UpstreamBody>,
     /// Bytes to be sent before anything else is read.
@@ -247,14 +253,13 @@ struct Relay {
 
 impl Relay {
     fn new(dialect: Dialect, held: HeldStream, rest: HeldStreamRest, attempt: Box<Attempt>) -> Self {
-        let HeldStream { transit, ready, told, length, last_data } = held;
+        let HeldStream { transit, ready, told, length: _, last_data } = held;
         let HeldStreamRest { upstream, idle, timer } = rest;
         let heartbeats = attempt.settings().heartbeats;
         let open = attempt.proxy().core.metrics.streams.enter();
         let mut relay = Self {
             dialect,
             transit,
-            received: length as u64,
             upstream: Some(upstream),
             ready: None,
             attempt,
@@ -282,7 +287,6 @@ impl Relay {
         if !self.finished {
             self.last_data = now;
         }
-        self.received += chunk.len() as u64;
         let taken = self.transit.take(chunk);
         self.hand_on(taken);
         if self.ready.is_some() {
@@ -305,7 +309,9 @@ impl Relay {
         error.hide(|text| secrets.hide(text));
         self.end_with(before, (!is_told).then_some(&error));
         let cause = format!("stream error: {}", error.message);
-        self.attempt.break_off(&cause, Some(&error), self.transit.progress().usage());
+        let progress = self.transit.progress();
+        self.attempt.presume_output(progress.output_tokens());
+        self.attempt.break_off(&cause, Some(&error), progress.usage());
     }
 
     /// Ends when the upstream's body is over.
@@ -341,7 +347,9 @@ impl Relay {
             ..UpstreamError::default()
         };
         self.end_with(before, Some(&error));
-        self.attempt.break_off(cause, None, self.transit.progress().usage());
+        let progress = self.transit.progress();
+        self.attempt.presume_output(progress.output_tokens());
+        self.attempt.break_off(cause, None, progress.usage());
     }
 
     fn succeed(&mut self) {
@@ -431,8 +439,7 @@ impl Drop for Relay {
     /// its key is charged by what has come.
     fn drop(&mut self) {
         let progress = self.transit.progress();
-        let (events, bytes) = (progress.events(), self.received / BYTES_PER_TOKEN);
-        self.attempt.presume_output(bytes.saturating_sub(events * FRAME / BYTES_PER_TOKEN).max(events));
+        self.attempt.presume_output(progress.output_tokens());
         self.attempt.abandon(progress.usage());
     }
 }

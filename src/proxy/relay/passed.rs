@@ -27,6 +27,10 @@ impl Transit for PassthroughTransit {
         &self.observer
     }
 
+    fn count_text(&mut self) {
+        self.observer.count_text();
+    }
+
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<InStreamError>> {
         self.observer.feed(&chunk);
         let Some(error) = self.observer.failure().cloned() else {

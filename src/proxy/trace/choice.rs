@@ -1,7 +1,5 @@
 //! Which calls are recorded, and what is known of a call at its beginning.
 
-use bytes::Bytes;
-
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::ids::{ChannelId, ChannelOrMember};
@@ -49,8 +47,7 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
         updated_at: now,
         ..DebugTrace::default()
     };
-    let request = if rules.bodies { call.body.clone() } else { Bytes::new() };
-    Trace::begin(rules.clone(), core.store.telemetry().clone(), trace, secrets, request)
+    Trace::begin(rules.clone(), core.store.telemetry().clone(), trace, secrets, &call.body)
 }
 
 /// Returns the requested path. Gemini's names the model and the action.

@@ -46,7 +46,7 @@ struct Recording {
 struct Draft {
     trace: DebugTrace,
     secrets: Secrets,
-    request: Bytes,
+    request: CapturedBody,
     /// The channels that were tried, and the outcome of each.
     tried: Vec<serde_json::Value>,
     attempts: Vec<Exchange>,
@@ -59,7 +59,7 @@ struct Draft {
 #[derive(Default)]
 struct Exchange {
     attempt: DebugAttempt,
-    sent: Vec<Bytes>,
+    sent: CapturedBody,
     received: CapturedBody,
 }
 
@@ -72,14 +72,16 @@ struct CapturedBody {
 }
 
 impl Trace {
-    /// Begins the trace of a call from what is known so far. `request` is the call's body, where the rules want bodies.
+    /// Begins the trace of a call from what is known so far. `body` is the call's body.
     pub(in crate::proxy) fn begin(
         rules: Arc<TraceRules>,
         telemetry: Telemetry,
         trace: DebugTrace,
         secrets: Secrets,
-        request: Bytes,
+        body: &[u8],
     ) -> Self {
+        let mut request = CapturedBody::wanted(rules.bodies);
+        request.push(body, secrets.window(rules.max_body_bytes));
         let draft = Draft { trace, secrets, request, ..Draft::default() };
         Self(Some(Arc::new(Recording { rules, telemetry, draft: Mutex::new(draft) })))
     }
@@ -138,7 +140,9 @@ impl Trace {
             created_at: now_ms(),
             ..DebugAttempt::default()
         };
-        let sent = if recording.rules.bodies { request.body.pieces().to_vec() } else { Vec::new() };
+        let mut sent = CapturedBody::wanted(recording.rules.bodies);
+        let window = draft.secrets.window(recording.rules.max_body_bytes);
+        request.body.pieces().iter().for_each(|piece| sent.push(piece, window));
         draft.trace.final_upstream_path = Some(path.to_owned());
         draft.attempts.push(Exchange { attempt, sent, received: CapturedBody::default() });
     }
@@ -243,18 +247,14 @@ impl Draft {
     fn finish(self, rules: &TraceRules) -> DebugTrace {
         let Self { mut trace, secrets, request, tried, attempts, answer, is_broken: _ } = self;
         let most = rules.max_body_bytes;
-        trace.request_body_json = rules.bodies.then(|| secrets.body(&request, request.len(), most));
+        trace.request_body_json = request.redacted_or_empty(&secrets, most);
         trace.decision_summary_json = Some(secrets.text(&json!({ "tried": tried }).to_string()));
         trace.final_response_body_json = answer.redacted(&secrets, most);
         trace.updated_at = now_ms();
         trace.attempts = attempts
             .into_iter()
             .map(|Exchange { mut attempt, sent, received }| {
-                attempt.request_body_json = rules.bodies.then(|| {
-                    let mut all = CapturedBody { wanted: true, ..CapturedBody::default() };
-                    sent.iter().for_each(|piece| all.push(piece, secrets.window(most)));
-                    secrets.body(&all.beginning, all.total, most)
-                });
+                attempt.request_body_json = sent.redacted_or_empty(&secrets, most);
                 attempt.response_body_json = received.redacted(&secrets, most);
                 attempt
             })
@@ -264,6 +264,10 @@ impl Draft {
 }
 
 impl CapturedBody {
+    fn wanted(wanted: bool) -> Self {
+        Self { wanted, ..Self::default() }
+    }
+
     fn push(&mut self, bytes: &[u8], window: usize) {
         if !self.wanted {
             return;
@@ -273,8 +277,14 @@ impl CapturedBody {
         self.beginning.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
+    /// Returns the body to be stored; `None` if it is not wanted or empty.
     fn redacted(&self, secrets: &Secrets, most: usize) -> Option<String> {
         (self.total > 0).then(|| secrets.body(&self.beginning, self.total, most))
+    }
+
+    /// Returns the body to be stored, even if it is empty; `None` if it is not wanted.
+    fn redacted_or_empty(&self, secrets: &Secrets, most: usize) -> Option<String> {
+        self.wanted.then(|| secrets.body(&self.beginning, self.total, most))
     }
 }
 

@@ -56,8 +56,11 @@ impl KeyDays {
         tally.requests += i64::from(row.begins_call);
         tally.cost += row.estimated_cost;
         let add = |sum: &mut i64, tokens: i64| *sum = sum.saturating_add(tokens);
-        add(&mut tally.tokens, row.tokens());
-        add(&mut tally.input, row.prompt_tokens.unwrap_or(0));
+        // With cached ones, which some dialects count apart.
+        let input = row.input_tokens.or(row.prompt_tokens).unwrap_or(0);
+        let parts = input.saturating_add(row.completion_tokens.unwrap_or(0));
+        add(&mut tally.tokens, row.tokens().max(parts));
+        add(&mut tally.input, input);
         add(&mut tally.output, row.completion_tokens.unwrap_or(0));
         add(&mut tally.cache_read, row.cache_read_tokens.unwrap_or(0));
     }
@@ -67,7 +70,7 @@ impl KeyDays {
         let tally = self.tally(row.created_at, row.key_id);
         tally.cost += more.cost;
         let add = |sum: &mut i64, tokens: i64| *sum = sum.saturating_add(tokens);
-        add(&mut tally.tokens, more.tokens);
+        add(&mut tally.tokens, more.tokens.max(more.input.saturating_add(more.output)));
         add(&mut tally.input, more.input);
         add(&mut tally.output, more.output);
         add(&mut tally.cache_read, more.cached.read);
@@ -116,7 +119,8 @@ mod tests {
         let row = |at: &str, key: Option<i64>, begins_call| ProxyLogRow {
             downstream_api_key_id: key.map(KeyId::new),
             begins_call,
-            prompt_tokens: Some(70),
+            prompt_tokens: Some(30),
+            input_tokens: Some(70),
             completion_tokens: Some(30),
             cache_read_tokens: Some(40),
             estimated_cost: Usd::new(0.5),

@@ -27,7 +27,7 @@ const MAX_MODEL_CHARS: usize = 191;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Correction {
     pub tokens: i64,
-    /// Input tokens among these, as the upstream counts them.
+    /// Input tokens, with cached ones, also where `tokens` counts those apart.
     pub input: i64,
     pub output: i64,
     /// In USD.

@@ -1,13 +1,18 @@
 //! Lines on standard error: `2026-05-01T08:00:00.000Z INFO  message`.
 //!
 //! One writer behind the `log` facade, no files, no rotation: a service manager or a container
-//! keeps the stream. Modules of dependencies are quiet below warnings, because at their lower
+//! keeps the stream. A reader that stops reading it must not stop the service, so that has its lines
+//! written by a thread ([`write_in_background`]). Modules of dependencies are quiet below warnings, because at their lower
 //! levels they print headers, and headers carry credentials.
 //!
 //! Operators search the log for these words: auth failed, no available channel, channel cooling, upstream 429,
 //! upstream 5xx, notify failed, checkin failed, balance refresh failed, proxy timeout, token expired.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -19,14 +24,59 @@ use crate::time;
 /// The interval at which a [`ThrottledWarning`] is logged at most.
 const WARNING_EVERY: Duration = Duration::from_secs(60);
 
-struct Stderr;
+/// The maximum number of lines that wait to be written; further ones are dropped and counted.
+const MOST_WAITING: usize = 1024;
+/// The longest time that the process waits for its last lines to be written.
+const LONGEST_FLUSH: Duration = Duration::from_secs(1);
+/// The interval at which it looks whether there is room again.
+const LOOK: Duration = Duration::from_millis(10);
 
-static LOGGER: Stderr = Stderr;
+struct Stderr {
+    /// The way to the thread that writes; without it each line is written where it is logged.
+    background: OnceLock<SyncSender<Entry>>,
+    dropped: AtomicU64,
+}
+
+/// What the thread gets.
+enum Entry {
+    Line(String),
+    /// To be answered when everything before it is written.
+    Flush(SyncSender<()>),
+}
+
+static LOGGER: Stderr = Stderr { background: OnceLock::new(), dropped: AtomicU64::new(0) };
 
 /// Installs the logger; a second call only changes the level.
 pub fn init(level: LevelFilter) {
     let _ = log::set_logger(&LOGGER);
     log::set_max_level(level);
+}
+
+/// Has lines written by a thread from now on.
+pub fn write_in_background() -> io::Result<()> {
+    let (entries, waiting) = sync_channel(MOST_WAITING);
+    thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting))?;
+    let _ = LOGGER.background.set(entries);
+    Ok(())
+}
+
+fn write(waiting: &Receiver<Entry>) {
+    // A closed standard error is no reason to stop.
+    while let Ok(entry) = waiting.recv() {
+        match entry {
+            Entry::Line(line) => drop(io::stderr().write_all(line.as_bytes())),
+            Entry::Flush(done) => drop(done.try_send(())),
+        }
+        let dropped = LOGGER.dropped.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            let message = format!("{dropped} line(s) were dropped here: nobody read them in time");
+            let _ = io::stderr().write_all(line(Level::Warn, &message).as_bytes());
+        }
+    }
+}
+
+fn line(level: Level, message: &str) -> String {
+    format!("{} {level:<5} {message}\n", time::iso(time::now_ms()))
 }
 
 impl Log for Stderr {
@@ -36,17 +86,36 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let mut line = format!("{} {:<5} {}\n", time::iso(time::now_ms()), record.level(), record.args());
+            let mut line = line(record.level(), &record.args().to_string());
             // Names of sites are in many messages; a line must not be shown as another one.
             if !line.is_ascii() {
                 line.retain(|c| !is_direction(c));
             }
-            // A closed standard error is no reason to stop serving.
-            let _ = std::io::stderr().write_all(line.as_bytes());
+            let Some(background) = self.background.get() else {
+                let _ = io::stderr().write_all(line.as_bytes());
+                return;
+            };
+            if background.try_send(Entry::Line(line)).is_err() {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
-    fn flush(&self) {}
+    /// Waits until all lines are written, but not for long.
+    fn flush(&self) {
+        let Some(background) = self.background.get() else { return };
+        let (done, written) = sync_channel(1);
+        let mut entry = Entry::Flush(done);
+        let end = std::time::Instant::now() + LONGEST_FLUSH;
+        while let Err(TrySendError::Full(again)) = background.try_send(entry) {
+            if std::time::Instant::now() >= end {
+                return;
+            }
+            entry = again;
+            thread::sleep(LOOK);
+        }
+        let _ = written.recv_timeout(LONGEST_FLUSH);
+    }
 }
 
 /// A message that is logged at most once a minute, however often it occurs.

@@ -73,6 +73,9 @@ fn main() -> ExitCode {
 
 /// Runs the service on a given listener, or on the configured address.
 fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
+    if let Err(error) = logging::write_in_background() {
+        return fail(1, &format!("cannot start the thread that writes the log: {error}"));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(32)
@@ -81,6 +84,7 @@ fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     match runtime {
         Ok(runtime) => {
             let code = runtime.block_on(serve(config, listener));
+            log::logger().flush();
             // Everything is flushed, and the process ends with this. Threads that still resolve a name, or compute,
             // would panic at their next timer if the runtime were shut down before them.
             std::mem::forget(runtime);
@@ -216,6 +220,7 @@ impl Running {
         tokio::spawn(async move {
             let signal = signals.stop(None).await;
             log::warn!("second signal: exiting at once");
+            log::logger().flush();
             // The exit code follows the convention of shells: 128 plus the number of the signal.
             std::process::exit(if signal == "SIGTERM" { 143 } else { 130 });
         });
@@ -333,6 +338,7 @@ fn configured(reading: ConfigResult, run: impl FnOnce(Config) -> ExitCode) -> Ex
 }
 
 fn fail(code: u8, message: &str) -> ExitCode {
+    log::logger().flush();
     eprintln!("switchyard: {message}");
     ExitCode::from(code)
 }

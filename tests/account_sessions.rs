@@ -342,6 +342,25 @@ fn a_new_session_replaces_the_old_one_only_when_it_works() {
 }
 
 #[test]
+fn the_password_of_a_former_user_is_not_kept() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let (gateway, id) = with_site(&site);
+    let login = json!({"siteId": id, "username": "ada", "password": "correct horse"});
+    let made = gateway.admin().post("/api/accounts/login", &login).expect(200)["account"].clone();
+    let can_log_in =
+        |account: &Value| account["extraConfig"].as_str().is_some_and(|extra| extra.contains("autoRelogin"));
+    assert!(can_log_in(&made), "{made}");
+    {
+        let mut ada = site.ada();
+        (ada.id, ada.token) = (ada.id + 1, "pat-of-another-user".to_owned());
+    }
+    let path = format!("/api/accounts/{}/rebind-session", made["id"]);
+    let body = json!({"accessToken": "pat-of-another-user", "platformUserId": site.ada().id});
+    let bound = gateway.admin().post(&path, &body).expect(200)["account"].clone();
+    assert!(!can_log_in(&bound), "{bound}");
+}
+
+#[test]
 fn a_balance_is_read_and_a_key_account_has_none() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, id) = with_site(&site);

@@ -136,8 +136,18 @@ fn a_refused_refresh_token_makes_the_account_expired_and_is_told() {
     assert_eq!(site.asked_for("/api/v1/auth/refresh").len(), 1);
     let path = format!("/api/accounts/{id}/rebind-session");
     let (token, refresh) = (site.token(), site.ada().refresh_token.clone());
-    let body = json!({"accessToken": token, "refreshToken": refresh, "tokenExpiresAt": FAR});
-    gateway.admin().post(&path, &body).expect(200);
+    let body = |refresh: &str| json!({"accessToken": token, "refreshToken": refresh, "tokenExpiresAt": FAR});
+    let refused = gateway.admin().post(&path, &body("rt_9****9999")).expect(400);
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains("refreshToken")), "{refused}");
+    gateway.admin().post(&path, &body(&refresh)).expect(200);
+    let config = account(&gateway)["extraConfig"].clone();
+    let config: Value = serde_json::from_str(config.as_str().expect("a text")).expect("JSON");
+    let shown = config["sub2apiAuth"]["refreshToken"].as_str().expect("a mask");
+    gateway.admin().post(&path, &body(shown)).expect(200);
+    let near = json!({"tokenExpiresAt": "2020-01-01T00:00:00Z"});
+    gateway.admin().put(&format!("/api/accounts/{id}"), &near).expect(200);
+    gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(200);
+    assert_eq!(site.asked_for("/api/v1/auth/refresh").len(), 2, "with the refresh token that was kept");
     assert_eq!(account(&gateway)["status"], "active");
 }
 

@@ -84,6 +84,53 @@ fn an_export_restored_elsewhere_exports_the_same() {
 }
 
 #[test]
+fn an_export_replaces_the_target_of_a_link_and_is_written_into_a_pipe() {
+    let home = used();
+    let (target, link, pipe) =
+        (home.path().join("target.json"), home.path().join("link.json"), home.path().join("pipe"));
+    std::fs::write(&target, "old").expect("a file");
+    std::os::unix::fs::symlink(&target, &link).expect("a link");
+    done(&home, &["export", "-o", text(&link)]);
+    assert!(std::fs::symlink_metadata(&link).expect("it exists").is_symlink());
+    assert!(document(&target)["accounts"].is_object());
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs");
+    assert!(made.success());
+    let read = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || std::fs::read(pipe).expect("it is read"))
+    };
+    done(&home, &["export", "-o", text(&pipe)]);
+    let read: Value = serde_json::from_slice(&read.join().expect("no panic")).expect("JSON");
+    assert_eq!(read["accounts"], document(&target)["accounts"]);
+    assert!(!std::fs::symlink_metadata(&pipe).expect("it exists").is_file());
+}
+
+#[test]
+fn a_site_under_another_path_of_an_origin_is_another_site() {
+    let gateway = Gateway::start();
+    let admin = gateway.admin();
+    let origin = "http://127.0.0.1:9";
+    let at = |path: &str| json!({"name": format!("at {path}"), "url": format!("{origin}{path}"), "platform": "openai"});
+    gateway.create_site(&at("/openai"));
+    let import = |path: &str| {
+        let mut site = at(path);
+        site["id"] = 50.into();
+        let sites = json!({"sites": [site], "accounts": [], "accountTokens": [], "tokenRoutes": [],
+            "routeChannels": []});
+        let document = json!({"data": {"version": "2.1", "timestamp": 1, "accounts": sites}});
+        admin.post("/api/settings/backup/import?mode=merge", &document).expect(200);
+        let sites = admin.get("/api/sites").expect(200);
+        let urls = sites.as_array().expect("a list").iter().map(|site| site["url"].as_str().expect("a url"));
+        let mut urls: Vec<String> = urls.map(|url| url.replace(origin, "")).collect();
+        urls.sort();
+        urls
+    };
+    assert_eq!(import("/groq"), ["/groq", "/openai"]);
+    assert_eq!(import("/groq"), ["/groq", "/openai"], "it is there already");
+    assert_eq!(import("").len(), 2, "the origin alone is one of them");
+}
+
+#[test]
 fn a_backup_beside_a_running_service_has_its_history() {
     let pair = Pair::start();
     assert_eq!(pair.gateway.client().chat(Pair::MODEL).status, 200);

@@ -111,12 +111,12 @@ impl Fields {
         }
     }
 
-    /// Reads a trimmed text that is neither blank nor longer than `MAX_NAME_CHARS`.
+    /// Reads a trimmed text of one line that is neither blank nor longer than `MAX_NAME_CHARS`.
     pub fn name(&self, name: &str) -> Result<Option<String>, Invalid> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let text = text.trim();
-        if text.is_empty() || text.chars().count() > MAX_NAME_CHARS {
-            return Err(Invalid::field(name, "non-empty string of at most 500 characters"));
+        if text.is_empty() || text.chars().count() > MAX_NAME_CHARS || text.contains(char::is_control) {
+            return Err(Invalid::field(name, "non-empty line of at most 500 characters"));
         }
         Ok(Some(text.to_owned()))
     }

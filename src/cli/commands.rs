@@ -98,8 +98,18 @@ async fn export(
     };
     let failed =
         |error: &dyn std::fmt::Display| Failure::new(CANNOT_CREATE, format!("{}: {error}", to.display()));
+    // The target of a link is replaced, not the link. What is no file (`/dev/stdout`, a pipe) is written to.
+    let resolved = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
+    let is_stream = fs::metadata(&resolved).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if is_stream {
+        let out = OpenOptions::new().write(true).open(&resolved).map_err(|error| failed(&error))?;
+        let core = start_on_data(config).await?;
+        let written = progress.during("Exporting", write(&core, what, out, passphrase)).await;
+        core.stop().await;
+        return written.map(drop).map_err(|error| failed(&error));
+    }
     let core = start_on_data(config).await?;
-    let partial = partial(to);
+    let partial = partial(&resolved);
     let is_sealed = passphrase.is_some();
     let interruption = remove_on_interruption(partial.clone());
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
@@ -108,7 +118,7 @@ async fn export(
         Ok(file) => {
             let written = progress.during("Exporting", write(&core, what, file, passphrase)).await;
             let written = written.map_err(|error| failed(&error)).and_then(|file| {
-                file.sync_all().and_then(|()| fs::rename(&partial, to)).map_err(|error| failed(&error))
+                file.sync_all().and_then(|()| fs::rename(&partial, &resolved)).map_err(|error| failed(&error))
             });
             if written.is_err() {
                 let _ = fs::remove_file(&partial);

@@ -43,7 +43,8 @@ const ABSENT_WORDS: [&str; 2] = ["not provided", "未提供"];
 const SHIELD_MARKS: [&str; 3] = ["var arg1", "acw_sc__v2", "cdn_sec_tc"];
 const SHIELD_WORDS: [&str; 5] = ["shield", "challenge", "captcha", "acw_sc__v2", "arg1"];
 
-/// Phrases of a site that received no credential, which say nothing about the credential.
+/// Phrases of a site that received no credential, which say nothing about the credential. The newest new-api says them of
+/// every refusal; beside one of the codes that tell more ([`ENDED`]) they mean nothing.
 const NO_CREDENTIAL: [&str; 3] =
     ["未登录且未提供", "not logged in and no access token", "not login and no access token"];
 const EXPIRED: [&str; 3] = ["jwt expired", "token expired", "access token is invalid"];
@@ -63,6 +64,9 @@ const REFUSED_KEY: [&str; 4] = ["invalid", "unauthorized", "无效", "未登录"
 /// Codes of sub2api and of the newest new-api.
 const EXPIRED_CODES: [&str; 5] =
     ["token_expired", "invalid_token", "auth_token_expired", "auth_session_revoked", "auth_unauthorized"];
+
+/// Those of them that only a session which was sent can have.
+const ENDED: [&str; 3] = ["token_expired", "auth_token_expired", "auth_session_revoked"];
 
 /// Reads the words of a failure, in any case; `has_user_id` tells whether the call carried a number.
 pub fn meaning(text: &str, status: Option<u16>, has_user_id: bool) -> Option<Meaning> {
@@ -114,7 +118,7 @@ fn is_expired(text: &str, status: Option<u16>) -> bool {
     // A path that the site does not know may itself be `/api/token`.
     let is_missing = matches!(status, Some(404 | 405)) || names_no_route(text);
     let is_elsewhere = is_missing || status == Some(403) || status.is_some_and(|status| status >= 500);
-    if is_dispatch || is_elsewhere || has(text, &NO_CREDENTIAL) {
+    if is_dispatch || is_elsewhere || has(text, &NO_CREDENTIAL) && !has(text, &ENDED) {
         return false;
     }
     if status == Some(401) || says_http_401(text) {
@@ -194,6 +198,13 @@ mod tests {
             ("cf challenge", Some(403), false, Some(Shield)),
             // the session is over
             ("HTTP 401: nope", None, false, Some(Expired)),
+            (
+                "not logged in and no access token provided (AUTH_TOKEN_EXPIRED)",
+                Some(401),
+                true,
+                Some(Expired),
+            ),
+            ("未登录且未提供 access token (AUTH_SESSION_REVOKED)", Some(401), true, Some(Expired)),
             ("nope", Some(401), false, Some(Expired)),
             ("jwt expired", None, false, Some(Expired)),
             ("Token expired", None, false, Some(Expired)),

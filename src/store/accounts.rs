@@ -143,6 +143,20 @@ pub struct AccountPatch {
     pub extra: Option<Option<String>>,
 }
 
+impl AccountPatch {
+    /// Forgets the password that is kept for logging in again if the account gets another user: it would bring the former
+    /// one back.
+    pub fn forget_password_of_another(&mut self, before: &AccountRow) {
+        if let (Some(Some(user)), Some(former)) = (self.platform_user_id, before.platform_user_id)
+            && user != former
+        {
+            self.login_username = Some(None);
+            self.login_password = Some(None);
+            self.login_updated_at = Some(None);
+        }
+    }
+}
+
 pub(super) const TABLE: &str = "accounts";
 
 pub(super) const COLUMNS: &str = "id, site_id, username, access_token, api_token, balance, balance_used, quota, unit_cost, \

@@ -76,6 +76,7 @@ impl Database {
                 {
                     // Nothing is committed yet, and the next start could not open anything sealed from now on.
                     log::error!("{error}");
+                    log::logger().flush();
                     std::process::exit(error.exit_code().into());
                 }
                 Writer::new(for_writer, connection, recorder, noted, own).run();

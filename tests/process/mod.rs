@@ -2,17 +2,43 @@
 
 mod tokens;
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::support::{
-    self, Caller, Gate, Gateway, Home, Reply, Request, SOON, Setup, Upstream, eventually, eventually_within,
-    run, wire,
+    self, ADMIN_TOKEN, Caller, Gate, Gateway, Home, Reply, Request, SOON, Setup, Upstream, eventually,
+    eventually_within, free_port, run, wire,
 };
 
 const MODEL: &str = "model-life";
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let setup = Setup::default().with("REQUEST_RATE_LIMIT_MAX", "1000000");
+    let (setup, home) = (setup.with("AUTHENTICATED_RATE_LIMIT_MAX", "1000000"), Home::new());
+    let port = free_port();
+    let mut child = setup.command(&home, &[]).env("PORT", port.to_string()).spawn().expect("the binary runs");
+    let caller = Caller::new(SocketAddr::from(([127, 0, 0, 1], port)));
+    let caller = caller.with("authorization", &format!("Bearer {ADMIN_TOKEN}"));
+    let health = Request::new("GET", "/api/desktop/health");
+    eventually("it answers", || caller.try_send(health.clone()).ok().filter(|answer| answer.status == 200));
+    // Each try logs a line, and a pipe takes 64 KiB.
+    let hook = Upstream::start(&[]);
+    hook.answer("/hook", Reply::error(400, &"no ".repeat(50)));
+    let target = format!("{}/hook", hook.url());
+    caller.put("/api/settings/runtime", &json!({"webhookUrl": target})).expect(200);
+    for _ in 0..1200 {
+        caller.post("/api/settings/notify/test", &json!({})).expect(400);
+    }
+    caller.send(health).expect(200);
+    let stopped = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(stopped.expect("it runs").success());
+    let ended = eventually("it stops", || child.try_wait().expect("a child"));
+    assert!(ended.success(), "{ended}");
+}
 
 #[test]
 fn every_mistake_in_the_configuration_is_reported_at_once() {

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::create_session::create_session;
 use super::created::{CreatedView, guess_user_id};
 use super::handlers::find;
-use super::input::CreateInput;
+use super::input::{CreateInput, WHOLE_CREDENTIAL};
 use super::schema;
 use super::verify::{CredentialRefusal, models_of_key, platform_of, verify};
 use super::view;
@@ -108,7 +108,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     }
     for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
         if keys.iter().any(|key| secrets::is_masked(key)) {
-            return Err(Invalid::field(name, "whole credential, not a mask").into());
+            return Err(Invalid::field(name, WHOLE_CREDENTIAL).into());
         }
     }
     let site = admin.core.snapshot.load().site(input.site_id).cloned();
@@ -151,7 +151,7 @@ async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response
     match verify(&jobs.core, &site, credential, input.mode, user_id, username).await? {
         Identity::ApiKey { models } => {
             if input.api_token.as_deref().is_some_and(secrets::is_masked) {
-                return Err(Invalid::field("apiToken", "whole credential, not a mask").into());
+                return Err(Invalid::field("apiToken", WHOLE_CREDENTIAL).into());
             }
             let plan = Plan {
                 site: jobs.core.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,

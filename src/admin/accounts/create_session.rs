@@ -6,7 +6,7 @@ use hyper::StatusCode;
 
 use super::created::{CreatedView, guess_user_id};
 use super::handlers::find;
-use super::input::CreateInput;
+use super::input::{CreateInput, WHOLE_CREDENTIAL};
 use super::view;
 use super::view::AccountView;
 use crate::admin::errors::{AdminError, Result};
@@ -87,9 +87,7 @@ fn given_key(typed: Option<String>, found: Option<Secret>) -> Result<Option<Secr
     match typed {
         None => Ok(found),
         Some(text) if secrets::is_echo(&text, found.as_ref().map(Secret::expose)) => Ok(found),
-        Some(text) if secrets::is_masked(&text) => {
-            Err(Invalid::field("apiToken", "whole credential, not a mask"))
-        }
+        Some(text) if secrets::is_masked(&text) => Err(Invalid::field("apiToken", WHOLE_CREDENTIAL)),
         Some(text) => Ok(Some(Secret::from(text))),
     }
 }

@@ -6,13 +6,17 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
+use crate::admin::secrets;
 use crate::admin::sites::input::proxy_url;
 use crate::ids::SiteId;
+use crate::store::Secret;
 use crate::store::accounts::{AccountStatus, CredentialMode};
 use crate::time::Millis;
 use crate::upstream::platforms::bare_credential;
 
 /// Maximum number of keys in one request: more than anyone pastes, yet it bounds the work.
+/// The expected value in the refusal of a mask that is not the stored one's.
+pub const WHOLE_CREDENTIAL: &str = "whole credential, not a mask";
 const MAX_KEYS: usize = 200;
 /// Maximum length of a credential, in bytes; upstream credentials (JWTs, cookies) are long, but not this long.
 const MAX_CREDENTIAL_BYTES: usize = 16 * 1024;
@@ -122,6 +126,9 @@ impl CreateInput {
         let credentials = distinct(credentials.collect::<Result<Vec<_>, _>>()?);
         let checkin_enabled = fields.bool("checkinEnabled")?;
         let rotation = Rotation::read(fields)?;
+        if rotation.refresh_token.as_deref().is_some_and(secrets::is_masked) {
+            return Err(Invalid::field("refreshToken", WHOLE_CREDENTIAL));
+        }
         Ok(Self {
             site_id,
             credentials,
@@ -216,7 +223,11 @@ impl UpdateInput {
 
 /// Reads the models of `POST /api/accounts/:id/models/manual` and of the disabled list.
 pub fn models(fields: &Fields) -> Result<Vec<String>, Invalid> {
-    fields.texts("models")?.ok_or_else(|| Invalid::field("models", "array of strings"))
+    let models = fields.texts("models")?.ok_or_else(|| Invalid::field("models", "array of strings"))?;
+    match models.iter().any(|model| model.contains(char::is_control)) {
+        true => Err(Invalid::field("models", "array of strings without line breaks and control characters")),
+        false => Ok(models),
+    }
 }
 
 fn credential_mode(fields: &Fields) -> Result<CredentialMode, Invalid> {
@@ -232,6 +243,22 @@ fn credential(name: &str, text: &str) -> Result<String, Invalid> {
     Ok(text.to_owned())
 }
 
+/// Reads a secret to store; returns `None` if the mask of the stored one was sent back.
+pub fn kept_or_new(
+    name: &str,
+    sent: Option<Option<String>>,
+    stored: Option<&Secret>,
+) -> Result<Option<Option<Secret>>, Invalid> {
+    match sent {
+        None => Ok(None),
+        Some(None) => Ok(Some(None)),
+        Some(Some(text)) if text.is_empty() => Ok(Some(None)),
+        Some(Some(text)) if secrets::is_echo(&text, stored.map(Secret::expose)) => Ok(None),
+        Some(Some(text)) if secrets::is_masked(&text) => Err(Invalid::field(name, WHOLE_CREDENTIAL)),
+        Some(Some(text)) => Ok(Some(Some(Secret::from(text)))),
+    }
+}
+
 /// Reads a text that may be absent, `null` or blank, all of which mean none.
 fn optional_text(fields: &Fields, name: &str) -> Result<Option<String>, Invalid> {
     let text = fields.nullable_text(name)?.flatten().map(str::trim).filter(|text| !text.is_empty());
@@ -242,7 +269,7 @@ fn optional_text(fields: &Fields, name: &str) -> Result<Option<String>, Invalid>
 fn username(text: &str) -> Result<String, Invalid> {
     let text = credential("username", text)?;
     if text.chars().count() > MAX_NAME_CHARS {
-        return Err(Invalid::field("username", "string of at most 500 characters"));
+        return Err(Invalid::field("username", "line of at most 500 characters"));
     }
     Ok(text)
 }

@@ -18,7 +18,7 @@ use crate::admin::input::Fields;
 use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
 use crate::jobs::accounts::setup::set_up;
-use crate::jobs::sessions::site_client::site_client_at;
+use crate::jobs::sessions::site_client::{site_client_at, site_client_of};
 use crate::limits::bucket;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
@@ -35,7 +35,16 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     let Some(site) = sites::get(&admin.core.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
-    let logged_in = match site_client_at(&admin.core, &site, None, None) {
+    // An account that exists is reached as it always is.
+    let known = accounts::of_site(&admin.core.store, site.id).await?.into_iter().find(|account| {
+        let names = [&account.username, &account.login_username];
+        account.oauth_provider.is_none() && names.into_iter().flatten().any(|name| *name == input.username)
+    });
+    let client = match &known {
+        Some(account) => site_client_of(&admin.core, &site, account),
+        None => site_client_at(&admin.core, &site, None, None),
+    };
+    let logged_in = match client {
         Ok(site_client) => site_client.login(&admin.core.client, &input.username, &input.password).await,
         Err(error) => Err(error),
     };

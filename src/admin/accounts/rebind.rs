@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::handlers::find;
-use super::input::RebindInput;
+use super::input::{RebindInput, kept_or_new};
 use super::schema;
 use super::verify::{identify, refusal_of};
 use super::view;
@@ -25,7 +25,8 @@ use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::snapshot::site_of_account;
 use crate::store::{self, Secret};
-use crate::upstream::platforms::{Identity, SiteClient, User};
+use crate::time::Millis;
+use crate::upstream::platforms::{Identity, SiteClient};
 
 /// `POST /api/accounts/{id}/rebind-session`
 pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
@@ -33,6 +34,9 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let fields = Fields::of(&schema::REBIND, request.json_object().await?);
     let input = RebindInput::read(&fields)?;
     let account = find(&admin.core.store, id).await?;
+    let RebindInput { credential, platform_user_id, rotation } = input;
+    let stored = account.sub2api_refresh_token.as_ref();
+    let refresh_token = kept_or_new("refreshToken", rotation.refresh_token.map(Some), stored)?;
     let site = site_routes::find(&admin.core.store, account.site_id).await?;
     let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().user_info);
     let Some(platform) = platform.filter(|_| account.oauth_provider.is_none()) else {
@@ -43,9 +47,9 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     };
     let site_client = site_client_of(&admin.core, &site, &account).map_err(|error| refusal_of(&error))?;
     let site_client = SiteClient {
-        session: Some(Secret::from(input.credential.as_str())),
+        session: Some(Secret::from(credential.as_str())),
         keys: Vec::new(),
-        user_id: input.platform_user_id.or(site_client.user_id),
+        user_id: platform_user_id.or(site_client.user_id),
         ..site_client
     };
     let settings = admin.core.settings.load_full();
@@ -57,7 +61,11 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
             return Err(error.flag("requiresVerification", false));
         }
     };
-    let patch = patch(input, &account, user, platform.abilities().refresh);
+    let rotation = match platform.abilities().refresh {
+        true => Rotation { refresh_token, expires_at: rotation.expires_at },
+        false => Rotation::default(),
+    };
+    let patch = patch(&account, credential, user.id.or(platform_user_id), user.username, rotation);
     accounts::update(&admin.core.store, id, patch).await.map_err(|error| match error {
         store::Error::NotFound => AdminError::not_found("Account"),
         other => other.into(),
@@ -81,22 +89,36 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// Builds the change for the confirmed session. A blank refresh token keeps the old one.
-fn patch(input: RebindInput, before: &AccountRow, user: User, has_refresh: bool) -> AccountPatch {
-    let user_id = user.id.or(input.platform_user_id).or(before.platform_user_id);
-    let rotation = Some(input.rotation).filter(|_| has_refresh).unwrap_or_default();
-    let expiry = match &rotation.refresh_token {
-        Some(_) => Some(rotation.expires_at),
-        None => rotation.expires_at.map(Some),
-    };
-    AccountPatch {
-        access_token: Some(Some(Secret::from(input.credential))),
+/// The means to renew a session that came with it. No refresh token keeps the old one.
+#[derive(Default)]
+struct Rotation {
+    refresh_token: Option<Option<Secret>>,
+    expires_at: Option<Millis>,
+}
+
+/// Builds the change for the confirmed session.
+fn patch(
+    before: &AccountRow,
+    credential: String,
+    user_id: Option<i64>,
+    username: String,
+    rotation: Rotation,
+) -> AccountPatch {
+    let Rotation { refresh_token, expires_at } = rotation;
+    let mut patch = AccountPatch {
+        access_token: Some(Some(Secret::from(credential))),
         status: Some(AccountStatus::Active),
         credential_mode: Some(CredentialMode::Session),
-        username: Some(user.username).filter(|name| !name.is_empty()).map(Some),
-        platform_user_id: Some(user_id),
-        sub2api_token_expires_at: expiry.filter(|_| has_refresh),
-        sub2api_refresh_token: rotation.refresh_token.map(|token| Some(Secret::from(token))),
+        username: Some(username).filter(|name| !name.is_empty()).map(Some),
+        platform_user_id: Some(user_id.or(before.platform_user_id)),
+        sub2api_token_expires_at: if refresh_token.is_some() {
+            Some(expires_at)
+        } else {
+            expires_at.map(Some)
+        },
+        sub2api_refresh_token: refresh_token,
         ..AccountPatch::default()
-    }
+    };
+    patch.forget_password_of_another(before);
+    patch
 }

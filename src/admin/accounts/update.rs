@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::balance;
 use super::handlers::find;
-use super::input::UpdateInput;
+use super::input::{UpdateInput, kept_or_new};
 use super::schema;
 use super::verify::models_of_key;
 use super::view;
@@ -177,6 +177,9 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
             }
         };
     }
+    if matches!(patch.access_token, Some(Some(_))) {
+        patch.forget_password_of_another(before);
+    }
     let next = input.status.unwrap_or(before.status);
     let stays_expired = before.status == AccountStatus::Expired && is_key && next != AccountStatus::Disabled;
     if !stays_expired {
@@ -186,30 +189,13 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         moves_status: patch.status.is_some_and(|status| status != before.status),
         may_recover: stays_expired,
         renews_session: before.status == AccountStatus::Expired
-            && patch.status.is_none()
+            // A form sends the status that it was shown.
+            && patch.status.is_none_or(|status| status == before.status)
             && matches!(patch.access_token, Some(Some(_))),
         refreshes_models: input.refreshes_models,
         adopts,
         patch,
     })
-}
-
-/// Reads a secret to store; returns `None` if the mask of the stored one was sent back.
-fn kept_or_new(
-    name: &str,
-    sent: Option<Option<String>>,
-    stored: Option<&Secret>,
-) -> Result<Option<Option<Secret>>, Invalid> {
-    match sent {
-        None => Ok(None),
-        Some(None) => Ok(Some(None)),
-        Some(Some(text)) if text.is_empty() => Ok(Some(None)),
-        Some(Some(text)) if secrets::is_echo(&text, stored.map(Secret::expose)) => Ok(None),
-        Some(Some(text)) if secrets::is_masked(&text) => {
-            Err(Invalid::field(name, "whole credential, not a mask"))
-        }
-        Some(Some(text)) => Ok(Some(Some(Secret::from(text)))),
-    }
 }
 
 /// Whether the stored key was sent as the access token.

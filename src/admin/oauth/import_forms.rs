@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::admin::secrets::is_masked;
 use crate::platform::OAuthProvider;
 use crate::store::Secret;
 use crate::takeover;
@@ -152,6 +153,13 @@ pub fn read(object: &Map<String, Value>) -> Result<Import, Unreadable> {
     let token = |name: &str| value(name).and_then(Value::as_str).and_then(usable).map(Secret::from);
     let text = |name: &str| value(name).and_then(clean);
     let access_token = token("access_token").ok_or("oauth credentials missing access_token")?;
+    if [Some(&access_token), token("refresh_token").as_ref()]
+        .into_iter()
+        .flatten()
+        .any(|token| is_masked(token.expose()))
+    {
+        return Err("the access token or the refresh token is a mask; export whole ones".into());
+    }
     let id_token = token("id_token");
     let claims = id_token.as_ref().map(|token| Claims::of(token.expose()));
     let claimed = claims.as_ref().map(Claims::identity).unwrap_or_default();

@@ -122,6 +122,10 @@ fn wanted(input: &CreateInput) -> NewSiteKey {
 async fn store_typed(core: &Core, account: &AccountRow, input: &CreateInput, key: &str) -> Result<TokenRow> {
     let _turn = core.token_edits.lock().await;
     let mut token_set = TokenSet::read(&core.store, account.id).await?;
+    // Sites accept a key with `sk-` and without it, so these are one key.
+    if token_set.position_of(key).is_some() {
+        return Err(AdminError::conflict("A token with this value already exists"));
+    }
     let name = input.name.clone().unwrap_or_else(|| token_set.next_name());
     let at = token_set.add(&name, key, input.group.clone(), input.source);
     token_set.rows[at].enabled &= input.enabled;

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::view::mask;
 use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
+use crate::admin::secrets::is_masked;
 use crate::ids::AccountId;
-use crate::jobs::tokens::set::Source;
+use crate::jobs::tokens::set::{Source, mask_fits};
 use crate::time::Millis;
 
 /// Maximum length of a key, in bytes; keys are long, but not this long.
@@ -106,8 +107,12 @@ impl UpdateInput {
             Some(text) => {
                 let blank = || Invalid::field("token", "non-empty string");
                 let token = value(text)?.ok_or_else(blank)?;
-                let echo = stored.is_some_and(|stored| token == mask(stored) && token != stored);
-                Some(token).filter(|_| !echo)
+                match stored.filter(|stored| token != **stored && is_masked(&token) && !is_masked(stored)) {
+                    // The account shows another form of the mask than the list of keys.
+                    Some(stored) if token == mask(stored) || mask_fits(&token, stored) => None,
+                    Some(_) => return Err(Invalid::field("token", "whole key, not a mask")),
+                    None => Some(token),
+                }
             }
         };
         Ok(Self {
@@ -128,7 +133,7 @@ fn name(fields: &Fields) -> Result<Option<String>, Invalid> {
     let Some(text) = fields.nullable_text("name")?.flatten() else { return Ok(None) };
     let text = text.trim();
     if text.chars().count() > MAX_NAME_CHARS || text.chars().any(char::is_control) {
-        return Err(Invalid::field("name", "string of at most 500 characters"));
+        return Err(Invalid::field("name", "line of at most 500 characters"));
     }
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
@@ -146,7 +151,7 @@ fn group(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let Some(text) = fields.nullable_text("group")? else { return Ok(None) };
     let text = text.map(str::trim).filter(|text| !text.is_empty());
     if text.is_some_and(|text| text.chars().count() > MAX_NAME_CHARS || text.chars().any(char::is_control)) {
-        return Err(Invalid::field("group", "string of at most 500 characters"));
+        return Err(Invalid::field("group", "line of at most 500 characters"));
     }
     Ok(Some(text.map(str::to_owned)))
 }
@@ -239,11 +244,18 @@ mod tests {
 
     #[test]
     fn a_mask_that_comes_back_is_no_new_value() {
-        let sent = |token: &str| {
+        let sent = |token: &str, stored: &str| {
             let fields = fields(json!({ "token": token }));
-            UpdateInput::read(&fields, Some("sk-abcdefghij")).expect("accepted").token
+            UpdateInput::read(&fields, Some(stored)).map(|input| input.token)
         };
-        assert_eq!(sent("sk-abc***ghij"), None);
-        assert_eq!(sent("sk-new"), Some("sk-new".to_owned()));
+        let whole = "sk-abcdefghij";
+        for mask in ["sk-abc***ghij", "sk-a****ghij", "abc****hij"] {
+            assert_eq!(sent(mask, whole), Ok(None), "{mask}");
+        }
+        assert_eq!(sent("sk-new", whole), Ok(Some("sk-new".to_owned())));
+        for mask in ["sk-b****ghij", "****"] {
+            sent(mask, whole).expect_err("the mask of another key");
+        }
+        assert_eq!(sent("sk-b****xy", "sk-a****xy"), Ok(Some("sk-b****xy".to_owned())));
     }
 }

@@ -96,8 +96,8 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading, 
     }
     match read(jobs, &site, &mut account).await {
         Ok((session, balance)) => {
-            store(&jobs.core, &session, &balance).await?;
-            low::note(&jobs.core, &site, &account, balance.balance).await;
+            let former = store(&jobs.core, &session, &balance).await?;
+            low::note(&jobs.core, &site, &account, former, balance.balance).await;
             Ok(BalanceReading::Read(balance))
         }
         Err(error) => {
@@ -149,7 +149,8 @@ async fn read(
     Ok((session, balance))
 }
 
-async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Result<()> {
+/// Stores a reading; returns the balance that it replaces.
+async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Result<Option<Usd>> {
     let now = now_ms();
     let account = &session.account;
     let mut along = success_statements(account, "balance", "balance read");
@@ -171,7 +172,8 @@ async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Resu
             extra.insert(SUBSCRIPTIONS.to_owned(), shown);
         }
     };
-    balances::record(&core.store, account.id, &numbers, merge, &along).await
+    let user_id = account.platform_user_id;
+    balances::record(&core.store, (account.id, user_id), &numbers, merge, &along).await
 }
 
 /// Builds the subscriptions as API answers and `extraConfig` show them.

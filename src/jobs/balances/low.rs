@@ -11,9 +11,8 @@ use crate::time::now_ms;
 
 /// Notifies the operator when `balance`, just read, fell below the threshold. `account` is the row as it was before. An
 /// alert that cannot be stored is logged and sent all the same: the balance has been read.
-pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: Usd) {
+pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, before: Option<Usd>, balance: Usd) {
     let threshold = Usd::new(core.settings.load().values.number("low_balance_threshold"));
-    let before = account.last_balance_refresh.map(|_| account.balance);
     if !falls_below(threshold, before, balance) {
         return;
     }

@@ -180,10 +180,11 @@ impl TokenSet {
                 true => self.pictured(key, same_place, &marks),
             };
             let at = if let Some(at) = known {
-                let placeholders =
-                    self.rows.iter().zip(&mut marks).filter(|(row, mark)| {
-                        **mark == MatchState::Free && !row.is_ready() && same_place(row)
-                    });
+                let value = self.rows[at].token.as_ref().map_or("", Secret::expose);
+                let placeholders = self.rows.iter().zip(&mut marks).filter(|(row, mark)| {
+                    let mask = row.token.as_ref().map_or("", Secret::expose);
+                    **mark == MatchState::Free && !row.is_ready() && same_place(row) && mask_fits(mask, value)
+                });
                 placeholders.for_each(|(_, mark)| *mark = MatchState::Stale);
                 self.rows[at].enabled = item.enabled;
                 merged.updated += 1;
@@ -316,7 +317,7 @@ pub fn bare(key: &str) -> &str {
 
 /// Whether a mask fits the key: the parts that it shows are at both ends of the key. A mask that shows nothing fits
 /// none.
-fn mask_fits(mask: &str, key: &str) -> bool {
+pub fn mask_fits(mask: &str, key: &str) -> bool {
     let (mask, key) = (bare(mask), bare(key));
     let hidden = ['*', '\u{2022}'];
     let (Some(first), Some(last)) = (mask.find(hidden), mask.rfind(hidden)) else { return false };

@@ -124,7 +124,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncO
             return Ok(Some(SyncOutcome { status: SyncStatus::Failed, reason, message, ..outcome }));
         }
     };
-    merged(&jobs.core, &before, keys, outcome).await.map(Some)
+    merged(&jobs.core, &before, (keys, account.platform_user_id), outcome).await.map(Some)
 }
 
 /// Syncs one of many accounts; one that is an API key itself leaves no event.
@@ -188,11 +188,11 @@ async fn listed(
     Ok(keys?.into_iter().map(ListedKey::from).filter(|item| !item.key.trim().is_empty()).collect())
 }
 
-/// Merges the listed keys into the rows of the account, which were as in `before` when the site was asked.
+/// Merges the keys of a user into the rows of the account, which were as in `before` when the site was asked.
 async fn merged(
     core: &Core,
     before: &TokenSet,
-    mut keys: Vec<ListedKey>,
+    (mut keys, user_id): (Vec<ListedKey>, Option<i64>),
     outcome: SyncOutcome,
 ) -> store::Result<SyncOutcome> {
     let _turn = core.token_edits.lock().await;
@@ -205,6 +205,10 @@ async fn merged(
     let mut pending = Vec::new();
     // A key from before tokens had rows gets one. Read under this lock, because it may be newer than the list.
     let account = accounts::get(&core.store, outcome.account_id).await?;
+    let user_now = account.as_ref().and_then(|account| account.platform_user_id);
+    if user_id.zip(user_now).is_some_and(|(user, now)| user != now) {
+        return Ok(SyncOutcome { reason: Some("another_user"), ..outcome });
+    }
     let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
     let legacy = legacy.filter(|key| !tokens::is_mask(key) && token_set.position_of(key).is_none());
     if let Some(key) = legacy {

@@ -221,7 +221,8 @@ impl Staging {
         Ok(())
     }
 
-    /// Pairs sites with the same origin but different paths, which are the same site. Sites are identified by
+    /// Pairs a site whose address has a path with one whose address is the origin alone: they are the same site. Two
+    /// paths of one origin may be two upstreams behind a gateway, whose keys must not be mixed. Sites are identified by
     /// `platform url`; the origin is the part up to the URL's path.
     fn pair_sites_by_origin(&mut self, index: usize) -> Result<()> {
         let origin = |who: &str| {
@@ -235,11 +236,11 @@ impl Staging {
         self.connection.execute_batch(&format!(
             "UPDATE sites SET local_id = pairs.id FROM (
                SELECT s.line AS line, l.id AS id FROM
-                 (SELECT line, origin, row_number() OVER (PARTITION BY origin ORDER BY line) AS n
-                    FROM (SELECT line, {} AS origin FROM sites WHERE local_id IS NULL)) s
-                 JOIN (SELECT id, origin, row_number() OVER (PARTITION BY origin ORDER BY id) AS n
-                    FROM (SELECT id, {} AS origin FROM local WHERE tbl = {index} AND taken = 0)) l
-                 ON l.origin = s.origin AND l.n = s.n) pairs
+                 (SELECT line, who, origin, row_number() OVER (PARTITION BY origin ORDER BY line) AS n
+                    FROM (SELECT line, who, {} AS origin FROM sites WHERE local_id IS NULL)) s
+                 JOIN (SELECT id, who, origin, row_number() OVER (PARTITION BY origin ORDER BY id) AS n
+                    FROM (SELECT id, who, {} AS origin FROM local WHERE tbl = {index} AND taken = 0)) l
+                 ON l.origin = s.origin AND l.n = s.n AND (l.who = l.origin OR s.who = s.origin)) pairs
              WHERE sites.line = pairs.line;
              {}",
             origin("who"),

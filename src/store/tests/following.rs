@@ -142,7 +142,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
         8 => {
             let numbers =
                 NewBalance { balance: Usd::new(b as f64), used: Usd::new(1.0), quota: Usd::new(2.0), at: 3 };
-            balances::record(store, account_id, &numbers, |_| (), &[]).await.err()
+            balances::record(store, (account_id, None), &numbers, |_| (), &[]).await.err()
         }
         9 | 10 => {
             let before = tokens::of_account(store, account_id).await.unwrap();

@@ -1,7 +1,8 @@
 //! The environment, read once at start.
 //!
-//! Rules: a value is trimmed; unset or blank means the default; a number outside its range is clamped, and a value that
-//! is not a number means the default, each with a warning. Where guessing would open access or look in the wrong place
+//! Rules: a value is trimmed; unset or blank means the default; a number outside its range is clamped (in
+//! `PROXY_SITE_CONCURRENCY_*` it means the default), and a value that is not a number means the default, each with a
+//! warning. Where guessing would open access or look in the wrong place
 //! (addresses, networks, the database), an unreadable value is an error. All errors are collected, so that one start
 //! shows every mistake. A `.env` file in the working directory is read first and never overrides the real environment.
 //! Names and defaults are the table of `docs/configuration.md`.

@@ -30,6 +30,8 @@ const EVERY_HOUR: u64 = (1 << 24) - 1;
 const MAX_LENGTH: usize = 512;
 /// The number of days of each month in a leap year.
 const MONTH_DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+/// The most hours that clocks skip at once, apart from whole days.
+const LARGEST_SKIP: i8 = 2;
 /// The number of clock changes in [`MAX_DAYS`], where they change most often.
 const MAX_TURNS: usize = 4 * 41;
 
@@ -105,7 +107,13 @@ impl Cron {
 
     fn search(&self, at: Millis, zone: &TimeZone) -> Option<Millis> {
         let now = Timestamp::from_millisecond(at).ok()?.to_zoned(zone.clone());
-        let (mut date, mut from) = (now.date(), now.time());
+        // What was due in an hour that the clocks have skipped runs after it, by its local time before now.
+        let mut date = now.date();
+        let mut from = if now.hour() < LARGEST_SKIP {
+            Time::midnight()
+        } else {
+            Time::constant(now.hour() - LARGEST_SKIP, 0, 0, 0)
+        };
         for _ in 0..MAX_DAYS {
             if self.holds_day(date)
                 && let Some(found) = self.first_on(date, from, at, zone)
@@ -224,6 +232,8 @@ mod tests {
             ("0 0 13 * FRI", "2026-05-01T00:00:00Z", "UTC", "2026-05-08T00:00:00.000Z"),
             // 02:30 does not exist that night: it runs one hour later.
             ("30 2 * * *", "2026-03-08T06:00:00Z", "America/New_York", "2026-03-08T07:30:00.000Z"),
+            ("30 2 * * *", "2026-03-08T07:10:00Z", "America/New_York", "2026-03-08T07:30:00.000Z"),
+            ("30 2 * * *", "2026-03-08T07:30:00Z", "America/New_York", "2026-03-09T06:30:00.000Z"),
             // 01:30 comes twice that night: it runs the first time.
             ("30 1 * * *", "2026-11-01T05:29:00Z", "America/New_York", "2026-11-01T05:30:00.000Z"),
             ("30 1 * * *", "2026-11-01T05:30:00Z", "America/New_York", "2026-11-02T06:30:00.000Z"),

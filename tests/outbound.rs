@@ -218,3 +218,23 @@ fn discovery_and_verification_go_through_the_pool() {
     gateway.admin().post("/api/accounts/verify-token", &verify).expect(200);
     assert_eq!(broken.asked_for("/v1/models").len(), 1);
 }
+
+#[test]
+fn a_proxy_that_is_gone_is_no_fault_of_the_sites_addresses() {
+    let gateway = Gateway::start();
+    let (first, second) = (Upstream::start(&["m"]), Upstream::start(&["m"]));
+    let pool = json!([{"url": first.url()}, {"url": second.url()}]);
+    let site = json!({"name": "pool", "url": first.url(), "platform": "openai", "apiEndpoints": pool});
+    let site = gateway.create_site(&site);
+    let account = gateway.create_account(&site, "sk-upstream-key");
+    gateway.wait_for_channels("m", 1);
+    let path = format!("/api/accounts/{}", account["id"]);
+    gateway.admin().put(&path, &json!({"proxyUrl": "http://127.0.0.1:1"})).expect(200);
+    assert!(gateway.client().chat("m").status >= 500);
+    let channel = gateway.channels("m")[0].clone();
+    assert!(channel["cooldownUntil"].is_string(), "the channel has no way to its site: {channel}");
+    let sites = gateway.admin().get("/api/sites").expect(200);
+    for endpoint in sites[0]["apiEndpoints"].as_array().expect("a list") {
+        assert_eq!(endpoint["cooldownUntil"], Value::Null, "{endpoint}");
+    }
+}

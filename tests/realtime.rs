@@ -305,16 +305,20 @@ fn each_response_counts_against_the_limits_of_its_key() {
     let limits = json!({"maxConcurrency": 1, "budgets": [{"period": "total", "maxRequests": 2}]});
     let client = with_key(&gateway, &limits);
     let mut socket = opened(&client);
-    // Its first response is the one of the opening, and takes the only place.
+    // Its first response is the one of the opening, and takes the only place while it is under way.
+    socket.send(&json!({"type": "ramble"}));
+    assert_eq!(socket.event()["type"], "response.created");
+    assert_eq!(socket.event()["type"], "response.output_audio.delta");
     let Err(answer) = client.try_socket(ask()) else { panic!("a second one was opened") };
     assert_eq!(answer.expect(429)["error"]["code"], "key_over_concurrency");
-    talk(&mut socket, "response.create");
+    socket.send(&json!({"type": "go on"}));
+    assert_eq!(socket.event()["type"], "response.done");
     talk(&mut socket, "response.create");
     socket.send(&json!({"type": "response.create"}));
     let refused = socket.event();
     assert_eq!((&refused["type"], &refused["error"]["code"]), (&json!("error"), &json!("key_over_budget")));
     assert_eq!(refused["error"]["type"], "rate_limit_error", "{refused}");
-    assert_eq!(voice.heard().len(), 2, "it was not passed on");
+    assert_eq!(voice.heard().len(), 3, "it was not passed on");
     // The socket stays open until the upstream responds to a speaker.
     socket.send(&json!({"type": "x"}));
     assert_eq!(socket.event()["type"], "echo");
@@ -326,6 +330,22 @@ fn each_response_counts_against_the_limits_of_its_key() {
         let keys = gateway.admin().get("/api/downstream-keys").expect(200);
         (keys["items"][0]["budgets"][0]["used"]["requests"] == 2).then_some(())
     });
+}
+
+#[test]
+fn an_open_conversation_without_a_response_takes_no_place_of_its_key() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let client = with_key(&gateway, &json!({"maxConcurrency": 1}));
+    let mut first = opened(&client);
+    let mut second = opened(&client);
+    second.send(&json!({"type": "ramble"}));
+    assert_eq!(second.event()["type"], "response.created");
+    first.send(&json!({"type": "response.create"}));
+    assert_eq!(first.event()["error"]["code"], "key_over_concurrency");
+    second.send(&json!({"type": "go on"}));
+    while second.event()["type"] != "response.done" {}
+    talk(&mut first, "response.create");
 }
 
 #[test]

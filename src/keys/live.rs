@@ -208,6 +208,7 @@ impl KeyLive {
         self.stored_requests.store(0, Release);
         self.unsaved_requests.store(0, Release);
         self.unsaved_cost_nano.store(0, Release);
+        self.recent_cost_nano.store(0, Release);
         lock(&self.budgets).iter().for_each(|budget| budget.reset());
     }
 

@@ -67,6 +67,8 @@ enum CooldownSubject {
 /// An event to store, and the signature of its subject.
 struct PendingEvent {
     event: NewEvent,
+    /// The number of equal alerts that its message reports.
+    merged: u64,
     signature: u64,
 }
 
@@ -148,7 +150,7 @@ impl Notifier {
         let outgoing = notice_due.map(|merged| QueuedNotice { notice, merged, signature: Some(signature) });
         let pending = event_due.map(|merged| {
             let message = event.message.as_deref().map(|message| with_merged(message, merged));
-            PendingEvent { event: NewEvent { message, ..event }, signature }
+            PendingEvent { event: NewEvent { message, ..event }, merged, signature }
         });
         self.enqueue(pending, outgoing);
     }
@@ -215,7 +217,7 @@ impl Notifier {
         };
         let Some(waiting) = waiting.as_mut() else {
             log::warn!("notify failed: \"{}\" came while the service was stopping", title());
-            return;
+            return self.inner.take_back(pending.as_ref(), outgoing.as_ref());
         };
         while let Some(ended) = waiting.try_join_next() {
             if let Err(panic) = ended {
@@ -224,14 +226,17 @@ impl Notifier {
         }
         if waiting.len() >= MOST_WAITING {
             log::warn!("notify failed: {MOST_WAITING} notifications are waiting, \"{}\" is dropped", title());
-            return;
+            return self.inner.take_back(pending.as_ref(), outgoing.as_ref());
         }
         let inner = self.inner.clone();
         waiting.spawn(async move {
-            if let Some(PendingEvent { event, signature }) = pending {
-                match events::insert(&inner.store, event).await {
-                    Ok(_) => inner.persist_one(CooldownSubject::Event, signature).await,
-                    Err(error) => log::warn!("the event of an alert could not be stored: {error}"),
+            if let Some(pending) = pending {
+                match events::insert(&inner.store, pending.event.clone()).await {
+                    Ok(_) => inner.persist_one(CooldownSubject::Event, pending.signature).await,
+                    Err(error) => {
+                        log::warn!("the event of an alert could not be stored: {error}");
+                        inner.take_back(Some(&pending), None);
+                    }
                 }
             }
             if let Some(outgoing) = outgoing {
@@ -242,6 +247,17 @@ impl Notifier {
 }
 
 impl Inner {
+    /// Lets the next alert and notice of this kind pass: these were not stored and not sent.
+    fn take_back(&self, pending: Option<&PendingEvent>, outgoing: Option<&QueuedNotice>) {
+        let mut recent = lock(&self.recent);
+        if let Some(pending) = pending {
+            recent.events.take_back(pending.signature, pending.merged);
+        }
+        if let Some(QueuedNotice { merged, signature: Some(signature), .. }) = outgoing {
+            recent.notices.take_back(*signature, *merged);
+        }
+    }
+
     async fn send(&self, outgoing: QueuedNotice) {
         let QueuedNotice { notice, merged, signature } = outgoing;
         let _slot = self.slots.acquire().await;

@@ -128,9 +128,12 @@ impl PostTarget {
 /// Whether the error means that nothing has reached the other side.
 fn is_unconnected(kind: ErrorKind) -> bool {
     match kind {
-        ErrorKind::Dns | ErrorKind::Connect | ErrorKind::Proxy | ErrorKind::Tls | ErrorKind::Exhausted => {
-            true
-        }
+        ErrorKind::Dns
+        | ErrorKind::Connect
+        | ErrorKind::NoProxy
+        | ErrorKind::Proxy
+        | ErrorKind::Tls
+        | ErrorKind::Exhausted => true,
         ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Expired | ErrorKind::Protocol => false,
     }
 }

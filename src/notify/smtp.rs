@@ -43,13 +43,44 @@ impl Server {
     pub(super) async fn send(&self, client: &Client, envelope: &Envelope, mail: &str) -> Result<(), Failure> {
         let connected = client.dial(&self.host, self.port).await;
         let stream = connected.map_err(|error| Failure { text: error.to_string(), unconnected: true })?;
-        self.converse(client, stream, envelope, mail).await.map_err(|text| {
-            // Some servers repeat the command that they refuse.
-            let login = format!("\0{}\0{}", self.user, self.password);
-            let encoded = [&self.password, &login].map(|secret| BASE64_STANDARD.encode(secret));
-            let secrets = encoded.iter().chain([&self.password]).map(String::as_str);
-            Failure::lasting(without(&text, secrets))
-        })
+        self.converse(client, stream, envelope, mail)
+            .await
+            .map_err(|text| Failure::lasting(self.without_login(&text)))
+    }
+
+    /// Hides the login in a server's words: some servers repeat the command that they refuse.
+    fn without_login(&self, text: &str) -> String {
+        let login = format!("\0{}\0{}", self.user, self.password);
+        let encoded = [&self.password, &login].map(|secret| BASE64_STANDARD.encode(secret));
+        without(text, encoded.iter().chain([&self.password]).map(String::as_str))
+    }
+
+    async fn hand_over(
+        &self,
+        session: &mut SmtpClient<Stream>,
+        envelope: &Envelope,
+        mail: &str,
+    ) -> Result<(), String> {
+        let plain = Parameters::default();
+        session.mail_from(&envelope.from.address, &plain).await.map_err(refused("the sender"))?;
+        let mut last_refusal = None;
+        let mut accepted = 0;
+        for to in &envelope.to {
+            match session.rcpt_to(&to.address, &plain).await {
+                Ok(()) => accepted += 1,
+                Err(error @ Error::UnexpectedReply(_)) => {
+                    let why = refused("a recipient")(error);
+                    log::warn!("notify failed (smtp): {}: {}", to.address, self.without_login(&why));
+                    last_refusal = Some(why);
+                }
+                Err(error) => return Err(refused("a recipient")(error)),
+            }
+        }
+        if let Some(why) = last_refusal.filter(|_| accepted == 0) {
+            return Err(why);
+        }
+        session.data(mail).await.map_err(refused("the mail"))?;
+        Ok(())
     }
 
     async fn converse(
@@ -86,7 +117,7 @@ impl Server {
             let login = Credentials::new(self.user.as_str(), self.password.as_str());
             session.authenticate(&login, &offers).await.map_err(refused("the login"))?;
         }
-        hand_over(&mut session, envelope, mail).await?;
+        self.hand_over(&mut session, envelope, mail).await?;
         // The mail is accepted, whatever the result of QUIT.
         let _ = session.quit().await;
         Ok(())
@@ -114,29 +145,6 @@ fn own_name(stream: &Stream) -> String {
         Some(address) => format!("[{address}]"),
         None => "[127.0.0.1]".to_owned(),
     }
-}
-
-async fn hand_over(session: &mut SmtpClient<Stream>, envelope: &Envelope, mail: &str) -> Result<(), String> {
-    let plain = Parameters::default();
-    session.mail_from(&envelope.from.address, &plain).await.map_err(refused("the sender"))?;
-    let mut last_refusal = None;
-    let mut accepted = 0;
-    for to in &envelope.to {
-        match session.rcpt_to(&to.address, &plain).await {
-            Ok(()) => accepted += 1,
-            Err(error @ Error::UnexpectedReply(_)) => {
-                let why = refused("a recipient")(error);
-                log::warn!("notify failed (smtp): {}: {why}", to.address);
-                last_refusal = Some(why);
-            }
-            Err(error) => return Err(refused("a recipient")(error)),
-        }
-    }
-    if let Some(why) = last_refusal.filter(|_| accepted == 0) {
-        return Err(why);
-    }
-    session.data(mail).await.map_err(refused("the mail"))?;
-    Ok(())
 }
 
 /// Describes the failure of an exchange at this step.

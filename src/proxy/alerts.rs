@@ -4,7 +4,7 @@
 //! within the cool-down are counted, even when all channels cool down meanwhile and none is left to try. A credential
 //! that its site refuses is reported once as well. The account does not expire because of it: an account whose only
 //! credential is a key would never be asked again, and some hubs refuse now and then; a call to the site decides that
-//! (`jobs::account_health`).
+//! (`jobs::accounts::health`).
 
 use crate::core::Core;
 use crate::error_words::sites::{self, Meaning};

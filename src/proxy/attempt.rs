@@ -32,7 +32,7 @@ use super::alerts;
 use super::call::Call;
 use super::cost;
 use super::failure::Failure;
-use super::key::quota::Admission;
+use super::key::quota::{Admission, AdmissionRefusal};
 use super::operation::Operation;
 use super::responses::background;
 use super::responses::id_owners::StoredAt;
@@ -115,6 +115,8 @@ pub(super) struct Attempt {
     estimated: Option<EstimatedTokens>,
     /// Whether a failure says nothing about the channel, because the call is an extra that few upstreams offer.
     is_extra: bool,
+    /// The number of factory resets when the attempt began.
+    resets: u64,
     _in_flight: GaugeGuard,
     /// Counts the channel's work with this model in the metrics.
     at_work: InFlightRequest,
@@ -180,6 +182,7 @@ impl Attempt {
             is_booked_later: false,
             estimated: call.estimated_input.map(|input| EstimatedTokens { input, output: 0 }),
             is_extra: call.operation == Operation::CountTokens,
+            resets: proxy.core.resets(),
             _in_flight: proxy.core.metrics.in_flight.enter(),
             at_work: proxy.core.metrics.series.begin(channel.id, model),
         })
@@ -188,6 +191,16 @@ impl Attempt {
     /// Replaces what the call holds of the key's limits, where that is shared beyond the call.
     pub(super) fn hold(&mut self, admission: Admission) {
         self.admission = admission;
+    }
+
+    /// Gives the key's slot to other calls while nothing is asked of the upstream.
+    pub(super) fn idle(&mut self) {
+        self.admission.leave();
+    }
+
+    /// Takes a slot of the key again.
+    pub(super) fn reenter(&mut self) -> Result<(), AdmissionRefusal> {
+        self.key.as_ref().map_or(Ok(()), |key| self.admission.reenter(key))
     }
 
     /// Restarts the measured time of the attempt.
@@ -312,7 +325,7 @@ impl Attempt {
 
     /// Settles the attempt as a success: the client has its answer, or will get it.
     pub(super) fn succeed(&mut self, usage: Option<Usage>) {
-        let Some(mut row) = self.row.take() else { return };
+        let Some(mut row) = self.take_row() else { return };
         let latency = self.elapsed_ms();
         row.status = LogStatus::Success;
         row.http_status = Some(200);
@@ -434,7 +447,7 @@ impl Attempt {
         (usage, estimated): (Option<Usage>, Option<EstimatedTokens>),
         book: impl FnOnce(&Self),
     ) {
-        let Some(mut row) = self.row.take() else { return };
+        let Some(mut row) = self.take_row() else { return };
         row.http_status = Some(status);
         row.latency_ms = Some(self.elapsed_ms());
         row.error_message = Some(text);
@@ -534,6 +547,11 @@ impl Attempt {
             cost: row.estimated_cost,
             tokens: usage.map(Usage::by_kind).unwrap_or_default(),
         });
+    }
+
+    /// Takes the row to settle the attempt, once. One that a factory reset has overtaken leaves no trace.
+    fn take_row(&mut self) -> Option<ProxyLogRow> {
+        self.row.take().filter(|_| self.proxy.core.resets() == self.resets)
     }
 
     fn elapsed_ms(&self) -> i64 {

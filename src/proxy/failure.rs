@@ -9,6 +9,7 @@
 //! | an idle connection was closed just as it was used again | no | yes | 502 |
 //! | no first byte in time | yes | yes | 408 |
 //! | the answer went on, but was not complete in time | no | no | 504 |
+//! | the answer is longer than may be held | no | no | 502 |
 //! | the site lacks a surface that only some sites have | no | yes | the site's status |
 //! | a status | as [`failure::blame`] says | as [`failure::should_retry`] says | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
@@ -118,6 +119,7 @@ impl Failure {
         let shown = match kind {
             ErrorKind::Dns => "its name cannot be resolved",
             ErrorKind::Connect => "no connection",
+            ErrorKind::NoProxy => "no connection to the outbound proxy",
             ErrorKind::Proxy => "no connection through the outbound proxy",
             ErrorKind::Tls => "the TLS handshake failed",
             ErrorKind::Timeout => "it took too long",

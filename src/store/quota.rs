@@ -89,16 +89,21 @@ pub async fn give_back(store: &Store, live: &KeyLive) -> Result<()> {
 /// Resets a key's usage to zero. Usage of requests that are running at this moment is lost too.
 pub async fn reset(store: &Store, live: &KeyLive) -> Result<()> {
     let _turn = live.turn.lock().await;
-    live.requests.withdraw();
+    let reserved = live.requests.withdraw();
     store.flush().await;
     let reset = Statement::new(
         "UPDATE downstream_api_keys SET used_requests = 0, used_cost = 0, updated_at = ? WHERE id = ?",
         vec![Value::Int(now_ms()), live.id.into()],
     );
     let days = Statement::new("DELETE FROM downstream_key_days WHERE key_id = ?", vec![live.id.into()]);
-    store.batch(vec![reset.must_change(), budgets::keep_only(live.id, &[]), days]).await?;
-    live.reset();
-    Ok(())
+    let done = store.batch(vec![reset.must_change(), budgets::keep_only(live.id, &[]), days]).await;
+    match &done {
+        Ok(_) => live.reset(),
+        // Whether it was committed is unknown: what was reserved is not spent.
+        Err(Error::Unreachable(_)) => {}
+        Err(_) => live.requests.grant(reserved, now_ms()),
+    }
+    done.map(drop)
 }
 
 // === impl Counter ===

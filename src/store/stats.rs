@@ -172,6 +172,8 @@ pub fn forget_usage(store: &Store, now: Millis) -> Vec<Statement> {
     let statement = |sql: &'static str| Statement::new(sql, Vec::new());
     vec![
         statement("DELETE FROM usage_hour"),
+        // The days of the proxy token; keys have a reset of their own.
+        statement("DELETE FROM downstream_key_days WHERE key_id = 0").touching_nothing(),
         statement("DELETE FROM usage_day"),
         counters("channel_stats"),
         counters("oauth_route_unit_members").touching_nothing(),

@@ -95,7 +95,7 @@ impl Dialer {
         let unreachable = |error: SendError| {
             let kind = match error.kind() {
                 ErrorKind::Exhausted => ErrorKind::Exhausted,
-                _ => ErrorKind::Proxy,
+                _ => ErrorKind::NoProxy,
             };
             SendError::new(kind, format!("outbound proxy {}: {}", name(proxy), error.message()))
         };

@@ -16,7 +16,9 @@ pub enum ErrorKind {
     Dns,
     /// No connection to the upstream: refused, unreachable.
     Connect,
-    /// The outbound proxy could not be reached, or refused.
+    /// The outbound proxy could not be reached: nobody knows of the upstream.
+    NoProxy,
+    /// The outbound proxy refused, or could not reach the upstream.
     Proxy,
     /// The TLS handshake failed: certificate, name or version.
     Tls,

@@ -301,6 +301,7 @@ pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<Strin
                 addresses.answered();
                 return Ok(names);
             }
+            Err(error) if error.lacks_proxy => return Err(error),
             Err(error) if error.status.is_none_or(pool::rotates) => {
                 addresses.failed(&error.message);
                 failure = Some(error);

@@ -159,7 +159,9 @@ impl Failure {
     pub(in crate::proxy) fn blames_address(&self) -> bool {
         match self.kind {
             _ if self.lacks_surface => false,
-            Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
+            Kind::Network(kind) => {
+                !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired | ErrorKind::NoProxy)
+            }
             Kind::FirstByte | Kind::ClosedEarly => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
             Kind::NeverWhole | Kind::Judged | Kind::InBody | Kind::Local => false,

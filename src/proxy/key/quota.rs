@@ -83,18 +83,19 @@ async fn admit_limited(
     limits: &KeyLimits,
     model: &str,
 ) -> Result<Admission, AdmissionRefusal> {
-    let slot = match limits.max_concurrency {
-        Some(most) => {
-            let slot = key.live.enter().ok_or(AdmissionRefusal::Over(OverLimit::Concurrency(most)))?;
-            Some(Arc::new(slot))
-        }
-        None => None,
-    };
+    let slot = slot(key, limits)?;
     limits.check_minute(&key.live, monotonic_ms()).map_err(AdmissionRefusal::Over)?;
     let taken = take_from_budgets(core, key, limits, model).await?;
     limits.count_in_minute(&key.live, monotonic_ms()).map_err(AdmissionRefusal::Over)?;
     count(core, key).await?;
     Ok(Admission { slot, budgets: taken.keep() })
+}
+
+/// Takes a slot among the key's concurrent calls, where these are limited.
+fn slot(key: &Key, limits: &KeyLimits) -> Result<Option<Arc<Lease>>, AdmissionRefusal> {
+    let Some(most) = limits.max_concurrency else { return Ok(None) };
+    let slot = key.live.enter().ok_or(AdmissionRefusal::Over(OverLimit::Concurrency(most)))?;
+    Ok(Some(Arc::new(slot)))
 }
 
 /// Counts one request of the key.
@@ -257,6 +258,16 @@ impl Admission {
     /// Returns which of the key's budgets count the call.
     pub(in crate::proxy) fn budgets(&self) -> BudgetMask {
         self.budgets
+    }
+
+    /// Takes a slot again, for a call that goes on.
+    pub(in crate::proxy) fn reenter(&mut self, key: &Key) -> Result<(), AdmissionRefusal> {
+        if self.slot.is_none()
+            && let Some(limits) = &key.limits
+        {
+            self.slot = slot(key, limits)?;
+        }
+        Ok(())
     }
 
     /// Releases the slot held by this clone: the call is no longer at work.

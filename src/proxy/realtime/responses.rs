@@ -69,8 +69,9 @@ impl Responses {
         call: Arc<Call>,
         opener: Arc<SocketOpener>,
         choice: Choice,
-        opening: Box<Attempt>,
+        mut opening: Box<Attempt>,
     ) -> Self {
+        opening.idle();
         Self {
             proxy,
             call,
@@ -114,10 +115,11 @@ impl Responses {
         self.check_key()?;
         {
             let mut current = lock(&self.current);
-            current.last_sign = Some(Instant::now());
             if let Some(attempt) = &mut current.attempt {
+                attempt.reenter().map_err(Refusal::of)?;
                 // Until now nobody spoke, and that time is not the upstream's.
                 attempt.restart_clock();
+                current.last_sign = Some(Instant::now());
                 return Ok(());
             }
         }
@@ -161,7 +163,11 @@ impl Responses {
     /// Notes that the upstream has not begun a response that was asked for. The next one takes its place: it is
     /// admitted already.
     pub(super) fn refused(&self) {
-        lock(&self.current).last_sign = None;
+        let mut current = lock(&self.current);
+        current.last_sign = None;
+        if let Some(attempt) = &mut current.attempt {
+            attempt.idle();
+        }
     }
 
     /// Tells that the client has been sent the end of a response, or its refusal.

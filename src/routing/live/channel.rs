@@ -214,16 +214,25 @@ impl ChannelLive {
         if self.has_rested_since(began, now) {
             return false;
         }
-        if self.consecutive_fail.load(Relaxed) != 0
-            || self.cooldown_until.load(Relaxed) != 0
-            || self.is_limited()
+        if self.consecutive_fail.load(Relaxed) == 0
+            && self.last_fail.load(Relaxed) == 0
+            && self.cooldown_until.load(Relaxed) == 0
+            && !self.is_limited()
         {
-            self.note_cleared(began);
+            return true;
         }
+        let rests = [&self.cooldown_until, &self.provider_cooldown_until];
+        let ended = rests.map(|until| until.swap(0, SeqCst));
+        if self.has_rested_since(began, now) {
+            // A failure was recorded meanwhile, and its rest may have been taken for the former one.
+            for (until, was) in rests.into_iter().zip(ended) {
+                until.fetch_max(was, SeqCst);
+            }
+            return false;
+        }
+        self.note_cleared(began);
         self.last_fail.store(0, Relaxed);
         self.consecutive_fail.store(0, Relaxed);
-        self.cooldown_until.store(0, Relaxed);
-        self.provider_cooldown_until.store(0, Relaxed);
         true
     }
 
@@ -282,15 +291,15 @@ impl ChannelLive {
     /// Cools the channel without counting a failure.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_cooldown(&self, now: Millis, until: Millis) -> bool {
-        self.cooled_at.store(now, Relaxed);
-        self.cooldown_until.fetch_max(until, Relaxed);
+        self.cooled_at.store(now, SeqCst);
+        self.cooldown_until.fetch_max(until, SeqCst);
         self.rest_unsaved.store(true, Relaxed);
         self.mark_dirty()
     }
 
     /// Returns whether the channel has begun to rest after this time.
     pub fn has_rested_since(&self, began: Millis, now: Millis) -> bool {
-        let cooled_at = self.cooled_at.load(Relaxed);
+        let cooled_at = self.cooled_at.load(SeqCst);
         cooled_at > began && cooled_at <= now + SET_BACK
     }
 

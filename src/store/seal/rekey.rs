@@ -13,8 +13,6 @@
 //! until the writer is done with it ([`super::sealed`]); while there is a claim, the key is not deleted.
 //! Look-up hashes are stored in turns ([`super::sealer::Hashing`]), and the index key changes between two of
 //! them.
-//! the writer is done with it ([`super::sealed`]); while one does, the key is not deleted. Look-up hashes are
-//! stored in turns ([`super::sealer::Hashing`]), and the index key changes between two of them.
 
 use std::time::Duration;
 

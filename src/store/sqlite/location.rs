@@ -91,7 +91,9 @@ pub(in crate::store) fn lock(location: &Location) -> Result<Option<File>, OpenEr
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unusable(dir, error))?;
     }
-    let mut lock_path = path.clone().into_os_string();
+    // A database that is reached through a link is still one database.
+    let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let mut lock_path = real.into_os_string();
     lock_path.push(".lock");
     let lock_path = PathBuf::from(lock_path);
     let private = |path: &Path| {

@@ -23,7 +23,7 @@ use crate::error_words::sites;
 use crate::mask::Mask;
 use crate::platform::{ModelList, Platform};
 use crate::routing::BaseUrl;
-use crate::upstream::{Client, FetchError, FetchLimits};
+use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
 
 /// The limits of one discovery, all its requests together.
 pub const DISCOVERY_LIMITS: FetchLimits =
@@ -60,12 +60,14 @@ pub struct DiscoveryError {
     pub message: String,
     /// Whether the page of a bot shield answered, or one like it.
     pub is_shield: bool,
+    /// Whether the outbound proxy could not be reached, so that nobody was asked.
+    pub lacks_proxy: bool,
 }
 
 impl DiscoveryError {
     /// Builds the error for a site that did not answer.
     pub fn new(kind: DiscoveryKind, message: impl Into<String>) -> Self {
-        Self { kind, status: None, message: message.into(), is_shield: false }
+        Self { kind, status: None, message: message.into(), is_shield: false, lacks_proxy: false }
     }
 
     fn answered(kind: DiscoveryKind, status: StatusCode, message: impl Into<String>) -> Self {
@@ -275,7 +277,8 @@ fn header_value(credential: String) -> Result<HeaderValue, DiscoveryError> {
 
 fn unanswered(error: &FetchError) -> DiscoveryError {
     let kind = if error.is_timeout() { DiscoveryKind::Timeout } else { DiscoveryKind::Unknown };
-    DiscoveryError::new(kind, error.to_string())
+    let lacks_proxy = matches!(error, FetchError::Send(error) if error.kind() == ErrorKind::NoProxy);
+    DiscoveryError { lacks_proxy, ..DiscoveryError::new(kind, error.to_string()) }
 }
 
 /// Whether the answer means that the credential is not accepted. "Invalid URL" (a relay without the route) does not.

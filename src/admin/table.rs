@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use hyper::Method;
 
+use super::arrival::admit_late;
 use super::errors::{AdminError, Result};
-use super::request::admit_late;
 use super::{
     accounts, announcements, auth, backup, channels, checkins, decisions, events, health, keys, logs,
     metrics, models, oauth, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,

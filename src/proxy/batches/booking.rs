@@ -14,13 +14,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::dialect::batch::{BatchApi, add, text_of};
 use crate::dialect::usage::Usage;
-use crate::flight::KeyedFlight;
 use crate::http::timer::ReusableTimer;
 use crate::http::{Request, Response};
-use crate::ids::BatchId;
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
-use crate::proxy::reply::ErrorShape;
 use crate::proxy::resource_upstream::{UpstreamResponse, in_path};
 use crate::proxy::responses::background::{LateUsage, Outcome, book_late};
 use crate::store;
@@ -29,6 +26,7 @@ use crate::time::{Millis, now_ms};
 
 use super::kept::{BatchUnavailable, Part, api, ask, of_path, refresh, shape, shown};
 use super::mapping::FIRST_LOOK;
+use super::unbooked::Unbooked;
 
 /// The longest pause before a batch is asked for again, in milliseconds.
 const LONGEST_PAUSE: Millis = 600_000;
@@ -47,9 +45,6 @@ const RESULTS_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_LINE: usize = 16 << 20;
 /// How long a deletion waits for the usage to be booked.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The batches that are being booked: results are long, and are not read again for each poll.
-pub(in crate::proxy) type Bookings = KeyedFlight<BatchId, Result<(), Unbooked>>;
 
 /// Starts to watch the batches that no client asks for, until the service stops.
 pub fn watch(proxy: &Arc<Proxy>) {
@@ -162,32 +157,6 @@ fn note(proxy: &Arc<Proxy>, batch: &BatchRow) {
         // What fails is logged, and tried again with the next read.
         let _ = settle(&settling, &batch).await;
     });
-}
-
-/// Why the usage of a batch that has ended is not booked yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::proxy) enum Unbooked {
-    /// Its results are being read.
-    UnderWay,
-    /// Its results could not be read, or their usage could not be stored.
-    Failed,
-}
-
-impl Unbooked {
-    /// Refuses to delete what the usage is read from.
-    pub(super) fn refuse(self, shape: ErrorShape) -> Response {
-        match self {
-            Self::UnderWay => {
-                let message = "The usage of this batch is being read from its results. Try again in a minute";
-                shape.refuse(409, message, None, Some("batch_id"))
-            }
-            Self::Failed => {
-                let message =
-                    "The usage of this batch could not be read from its results yet. Try again later";
-                shape.refuse(503, message, None, Some("batch_id"))
-            }
-        }
-    }
 }
 
 /// Books the usage of a batch that is about to be deleted.

@@ -5,7 +5,7 @@
 //! GET     public id ─ its account ─ the upstream ─ shown with our ids                                               kept
 //! GET     a page of them, as they were last seen                                                                    list
 //! GET     results, streamed: the files that OpenAI's batches name, or Anthropic's own path                          results
-//! ended   its usage is booked once, by the first party that learns of the end                                   booking
+//! ended   its usage is booked once, by the first party that learns of the end                         booking, unbooked
 //! ```
 //!
 //! The paths are in `openai` and `anthropic`; `mapping` holds the ids, and shows an object with them. A batch is
@@ -20,12 +20,13 @@ mod list;
 mod mapping;
 mod openai;
 mod results;
+mod unbooked;
 
 pub(super) use anthropic::{
     cancel as cancel_messages, create as create_messages, delete as delete_messages, get as get_messages,
     list as list_messages, results as results_of_messages,
 };
-pub(super) use booking::Bookings;
 pub use booking::watch;
 pub(super) use creation::NewBatch;
 pub(super) use openai::{cancel, create, file, file_content, file_deletion, get, list};
+pub(super) use unbooked::Bookings;

@@ -34,7 +34,7 @@ use crate::dialect::json;
 use crate::error_words::ErrorText;
 use crate::limits::Overloaded;
 use crate::mask::Mask;
-use crate::routing::failure::Blame;
+use crate::routing::failure::{Blame, RetryHeaders};
 use crate::routing::{Channel, ModelPattern, failure};
 use crate::time::Millis;
 use crate::upstream::{
@@ -46,6 +46,8 @@ use super::retry::token_refusal::TokenRefusal;
 
 mod consequences;
 
+/// A wait in milliseconds, which OpenAI and Azure send beside `Retry-After` or in its place.
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// The way in which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -242,7 +244,8 @@ impl Failure {
     ) -> Self {
         let mut error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
-        let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
+        let header = |name| upstream.get(name).and_then(|value| std::str::from_utf8(value).ok());
+        let hint = RetryHeaders { after: header(&RETRY_AFTER), after_ms: header(&RETRY_AFTER_MS) };
         let told = error.retry_after.map(|wait| now.saturating_add(wait.as_millis() as Millis));
         let recovers_at = failure::provider_hint(status, hint, &body, now).or(told);
         // Some upstreams name only the time of the reset.

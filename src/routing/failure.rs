@@ -270,14 +270,27 @@ pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> ChannelRes
 }
 
 /// Reads when the provider says that the channel can be used again: the reset time in the body of a reached usage limit,
-/// else `Retry-After`, in seconds or as a date. A time in the past is ignored.
-pub fn provider_hint(status: u16, retry_after: Option<&str>, body: &[u8], now: Millis) -> Option<Millis> {
+/// else `retry-after-ms` as OpenAI's and Azure's SDKs read it, else `Retry-After`, in seconds or as a date. A time in the past
+/// is ignored.
+pub fn provider_hint(status: u16, retry: RetryHeaders<'_>, body: &[u8], now: Millis) -> Option<Millis> {
     let reset = if status == 429 { usage_limit_reset(body, now) } else { None };
-    reset.or_else(|| retry_after_time(retry_after?.trim(), now)).filter(|until| *until > now)
+    reset
+        .or_else(|| wait_until(retry.after_ms?.trim().parse::<f64>().ok()?, now))
+        .or_else(|| retry_after_time(retry.after?.trim(), now))
+        .filter(|until| *until > now)
+}
+
+/// The headers of a refusal that say when to come again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RetryHeaders<'h> {
+    /// `Retry-After`
+    pub after: Option<&'h str>,
+    /// `retry-after-ms`
+    pub after_ms: Option<&'h str>,
 }
 
 /// A time from which on a number counts milliseconds since 1970: as seconds it would be the year 5138.
-const FIRST_MILLIS: f64 = 1e11;
+pub const FIRST_MILLIS: f64 = 1e11;
 
 /// Reads when the usage limit resets that the body of a 429 reports as reached.
 pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
@@ -294,11 +307,17 @@ pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
 }
 
 fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
-    if let Ok(seconds) = value.parse::<u32>() {
-        return Some(now.saturating_add(i64::from(seconds) * 1000));
+    if let Ok(seconds) = value.parse::<f64>() {
+        return wait_until(seconds * 1000.0, now);
     }
     let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
     Some(date.as_millisecond())
+}
+
+/// Returns the end of a wait in milliseconds; `None` for what is no wait.
+fn wait_until(wait_ms: f64, now: Millis) -> Option<Millis> {
+    const LONGEST: f64 = u32::MAX as f64 * 1000.0;
+    (0.0..=LONGEST).contains(&wait_ms).then(|| now.saturating_add(wait_ms.ceil() as Millis))
 }
 
 /// Returns whether the channel's last failure is so recent, given how often it failed in a row, that other channels come
@@ -519,6 +538,8 @@ mod tests {
             ),
             (429, Some("5"), r#"{"error":{"type":"usage_limit_reached"}}"#, Some(now + 5_000)),
             (429, Some(" 120 "), "busy", Some(now + 120_000)),
+            (429, Some("1200.5"), "busy", Some(now + 1_200_500)),
+            (429, Some("nan"), "busy", None),
             (503, Some("Fri, 01 May 2026 09:00:00 GMT"), "", Some(now + 3_600_000)),
             (503, Some("Fri, 01 May 2026 07:00:00 GMT"), "", None),
             (400, None, r#"{"error":{"type":"usage_limit_reached","resets_in_seconds":90}}"#, None),
@@ -534,10 +555,17 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                provider_hint(status, retry_after, body.as_bytes(), now),
+                provider_hint(
+                    status,
+                    RetryHeaders { after: retry_after, after_ms: None },
+                    body.as_bytes(),
+                    now
+                ),
                 hint,
                 "{status} {retry_after:?} {body}"
             );
         }
+        let both = RetryHeaders { after: Some("5"), after_ms: Some("2500") };
+        assert_eq!(provider_hint(429, both, b"", now), Some(now + 2500));
     }
 }

@@ -2,6 +2,7 @@
 //! that its published client reads.
 
 use super::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
+use crate::routing::failure::FIRST_MILLIS;
 use crate::time::{self, Millis};
 
 /// The longest header name or value that is read, in bytes.
@@ -198,10 +199,11 @@ fn after(now: Millis, seconds: f64) -> Millis {
     now.saturating_add((seconds.max(0.0) * 1000.0) as Millis)
 }
 
-/// Reads a date, or seconds since 1970.
+/// Reads a date, or seconds or milliseconds since 1970.
 fn moment(value: &str) -> Option<Millis> {
-    let seconds = value.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
-    seconds.map(|seconds| (seconds * 1000.0) as Millis).or_else(|| time::parse(value))
+    let number = value.parse::<f64>().ok().filter(|number| *number > 0.0);
+    let millis = |number: f64| if number < FIRST_MILLIS { number * 1000.0 } else { number };
+    number.map(|number| millis(number) as Millis).or_else(|| time::parse(value))
 }
 
 /// Reads a duration in seconds: `6m0s`, `1h2m3.5s`, `20ms`, or a number of seconds; `None` for a point in time.
@@ -218,6 +220,9 @@ fn span(value: &str) -> Option<f64> {
         let length = units.find(|c: char| c.is_ascii_digit()).unwrap_or(units.len());
         seconds += amount
             * match &units[..length] {
+                "ns" => 1e-9,
+                // Go writes the micro sign; the Greek letter looks the same.
+                "us" | "\u{b5}s" | "\u{3bc}s" => 1e-6,
                 "ms" => 0.001,
                 "s" => 1.0,
                 "m" => 60.0,
@@ -321,9 +326,15 @@ mod tests {
 
     #[test]
     fn windows_of_openai_reset_after_a_span() {
-        for (reset, seconds) in
-            [("6m0s", 360), ("1h2m3.5s", 3723), ("7", 7), ("1777622460", 60), ("1d", 86_400)]
-        {
+        for (reset, seconds) in [
+            ("6m0s", 360),
+            ("1h2m3.5s", 3723),
+            ("7", 7),
+            ("1777622460", 60),
+            ("1d", 86_400),
+            ("1777622460000", 60),
+            ("90000000\u{b5}s", 90),
+        ] {
             assert_eq!(
                 seen(&[
                     ("x-ratelimit-limit-requests", "100"),

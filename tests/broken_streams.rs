@@ -109,6 +109,29 @@ fn an_event_that_breaks_in_the_middle_is_kept_from_the_client() {
 }
 
 #[test]
+fn half_an_event_behind_the_finish_is_kept_from_the_client() {
+    const COMPLETIONS: &str = "/v1/completions";
+    let half = "data: {\"id\":\"c1\",\"usa".to_owned();
+    let (chat, completions) = (wire::chat_events(Pair::MODEL), wire::completion_events(Pair::MODEL));
+    let is_finish = |event: &String| event.contains("\"finish_reason\":\"");
+    let chat = &chat[..=chat.iter().position(is_finish).expect("a finish")];
+    let completions = &completions[..=completions.iter().position(is_finish).expect("a finish")];
+    for (path, events, is_cut) in [(CHAT, chat, false), (CHAT, chat, true), (COMPLETIONS, completions, false)]
+    {
+        let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
+        let mut sent = events.to_vec();
+        sent.push(half.clone());
+        let reply = Reply::events(&sent);
+        upstream.answer(path, if is_cut { reply.cut_after(sent.len()) } else { reply });
+        let body = json!({"model": Pair::MODEL, "stream": true, "prompt": "x",
+            "messages": [{"role": "user", "content": "x"}]});
+        let text = gateway.client().stream(Request::post(path).json(&body)).whole().text();
+        assert_eq!(text, events.concat(), "{path} {is_cut}");
+        assert_eq!(gateway.wait_for_logs(1)[0]["status"], "success");
+    }
+}
+
+#[test]
 fn a_break_behind_the_end_event_takes_nothing_from_a_gathered_answer() {
     for kept in [wire::chat_events(Pair::MODEL).len(), wire::chat_events(Pair::MODEL).len() - 1] {
         let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);

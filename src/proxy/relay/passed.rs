@@ -6,7 +6,8 @@ use crate::dialect::Dialect;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::observe::{Phase, StreamObserver, StreamProgress};
-use crate::dialect::sse;
+use crate::dialect::sse::{self, Scanner};
+use crate::dialect::tree::Node;
 
 use super::{InStreamError, Transit};
 
@@ -90,13 +91,25 @@ impl Transit for PassthroughTransit {
     }
 }
 
-/// Adds the blank line that the last event may lack: readers drop an event without it (HTML Living Standard, 9.2.6).
+/// Adds the blank line that the last event may lack: readers drop an event without it (HTML Living Standard, 9.2.6). They
+/// would also drop half an event, which is left out.
 fn ended(event: Bytes) -> Bytes {
     match event.as_ref() {
-        [] => event,
+        half if !is_whole(half) => Bytes::new(),
         [.., b'\n'] => Bytes::from([&event, "\n".as_bytes()].concat()),
         _ => Bytes::from([&event, "\n\n".as_bytes()].concat()),
     }
+}
+
+/// Whether an event lacks no more than its blank line.
+fn is_whole(event: &[u8]) -> bool {
+    let mut scanner = Scanner::new(event.len());
+    let mut is_whole = false;
+    scanner.feed(event, |_| {});
+    scanner.finish(|event| {
+        is_whole = event.data.trim_ascii() == b"[DONE]" || Node::parse(&sse::text(event.data)).is_ok();
+    });
+    is_whole
 }
 
 impl PassthroughTransit {
@@ -134,5 +147,28 @@ impl PassthroughTransit {
     /// Returns the blank line that ends a partial event which the client has, if it has one.
     fn separator(&self) -> Bytes {
         if self.relayed { Bytes::from_static(b"\n\n") } else { Bytes::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_event_gets_its_blank_line_if_it_is_whole() {
+        for (held, sent) in [
+            ("", ""),
+            ("data: {\"a\":1}", "data: {\"a\":1}\n\n"),
+            ("data: {\"a\":1}\n", "data: {\"a\":1}\n\n"),
+            ("event: x\ndata: {\"a\":\ndata: 1}\n", "event: x\ndata: {\"a\":\ndata: 1}\n\n"),
+            ("data: [DONE]", "data: [DONE]\n\n"),
+            ("data: [DO", ""),
+            ("data: {\"a\":1", ""),
+            ("dat", ""),
+            ("event: x\n", ""),
+            (": comment", ""),
+        ] {
+            assert_eq!(ended(Bytes::from_static(held.as_bytes())), sent, "{held}");
+        }
     }
 }

@@ -177,6 +177,18 @@ fn what_is_no_sound_gives_way_to_the_next_site() {
     pair.gateway.client().send(listen(TRANSCRIPTIONS, body.clone())).expect(200);
     assert_eq!(pair.first.last(TRANSCRIPTIONS).body, body);
     assert!(pair.channel("first")["cooldownUntil"].is_null());
+
+    // A plain text is a transcript only for a client that asked for one.
+    let plain = Reply::bytes(200, "text/plain; charset=UTF-8", "error code: 1015");
+    for (format, expected) in [(None, json!({"text": "x"})), (Some("verbose_json"), json!({"text": "x"}))] {
+        pair.first.answer_once(TRANSCRIPTIONS, plain.clone());
+        let fields: Vec<_> = format.map(|format| ("response_format", format)).into_iter().collect();
+        let body = recording(Some(Pair::MODEL), &fields);
+        assert_eq!(pair.gateway.client().send(listen(TRANSCRIPTIONS, body)).expect(200), expected);
+        let account = pair.channel("first")["account"]["id"].clone();
+        pair.gateway.admin().post(&format!("/api/accounts/{account}/clear-cooldown"), &json!({})).expect(200);
+    }
+    assert_eq!(pair.first.asked_for(TRANSCRIPTIONS).len(), 3);
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub struct Envelope {
     pub has_tier: bool,
     /// Whether it states the thinking effort in OpenAI's words, in a dialect that has words of its own (gemini).
     pub has_openai_words: bool,
+    /// Whether the form asks for a transcript as JSON, not as plain text or subtitles (`response_format`).
+    pub wants_json_transcript: bool,
     /// Other models that the upstream may turn to, as some hubs offer it (`models`, `fallbacks`).
     pub also: Vec<String>,
     place: ModelPlace,

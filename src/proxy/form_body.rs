@@ -116,5 +116,11 @@ pub(super) fn read(
     envelope
         .also
         .extend(others.map(|field| String::from_utf8_lossy(&body[field.content.clone()]).into_owned()));
+    envelope.wants_json_transcript = dialect == Dialect::Audio
+        && form.field("response_format").is_none_or(|field| is_json_transcript(&body[field.content.clone()]));
     Ok((envelope, body))
+}
+
+fn is_json_transcript(format: &[u8]) -> bool {
+    matches!(format.trim_ascii(), b"json" | b"verbose_json" | b"diarized_json")
 }

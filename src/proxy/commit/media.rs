@@ -3,7 +3,7 @@
 //! | the upstream sends | what becomes of it |
 //! |---|---|
 //! | events | a stream like any other, observed to its last event |
-//! | JSON | held and judged: it may be an error |
+//! | JSON, or any answer to a client that wants a transcript as JSON | held and judged: it may be an error |
 //! | a page | a failure |
 //! | anything else: audio, text, subtitles | passed on as it comes |
 //!
@@ -39,8 +39,8 @@ impl StartedResponse<'_> {
             return self.stream(attempt).await;
         }
         let content_type = headers.value(&header::CONTENT_TYPE);
-        let is_object =
-            headers.get(&header::CONTENT_TYPE).map_or_else(|| looks_like_json(&self.first), is_json);
+        let is_object = self.call.envelope.wants_json_transcript
+            || headers.get(&header::CONTENT_TYPE).map_or_else(|| looks_like_json(&self.first), is_json);
         if is_object {
             return self.whole(attempt).await;
         }

@@ -134,6 +134,11 @@ fn defaults_fill_what_a_form_leaves_open() {
         assert_eq!((&file["filename"], &file["mime_type"]), (&json!(expected), &json!(mime)));
         assert_eq!(file["purpose"], "assistants");
     }
+    let long = upload(&client, &format!("{}.txt", "n".repeat(3000)), b"content");
+    assert_eq!(
+        (&long["filename"], &long["mime_type"]),
+        (&json!(format!("{}.txt", "n".repeat(251))), &json!("text/plain"))
+    );
     let empty = upload(&client, "empty.txt", b"");
     assert_eq!(empty["bytes"], 0);
     assert_eq!(read(&client, &empty).expect(200), Value::Null);
@@ -177,6 +182,40 @@ fn a_form_that_is_none_is_refused() {
     eventually("nothing is left of them", || {
         (number(&gateway, "SELECT COUNT(*) FROM proxy_file_chunks") == 0).then_some(())
     });
+}
+
+#[test]
+fn a_file_that_is_to_go_before_all_others_is_refused() {
+    const DAY: i64 = 86_400;
+    let gateway = Gateway::start();
+    let field = |name: &str, value: &str| {
+        format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let ask = |anchor: &str, seconds: &str| {
+        let file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\n1\r\n";
+        let (anchor, seconds) =
+            (field("expires_after[anchor]", anchor), field("expires_after[seconds]", seconds));
+        let body = format!("{file}{anchor}{seconds}--b--");
+        gateway
+            .client()
+            .send(Request::post(FILES).header("content-type", "multipart/form-data; boundary=b").body(body))
+    };
+    let kept = ask("created_at", &(30 * DAY).to_string()).expect(200);
+    let lasts = |file: &Value| {
+        file["expires_at"].as_i64().zip(file["created_at"].as_i64()).map(|(end, start)| end - start)
+    };
+    assert_eq!(lasts(&kept), Some(30 * DAY));
+    for (anchor, seconds, told) in [
+        ("created_at", "3600", "kept for 30 days"),
+        ("created_at", "-5", "positive"),
+        ("created_at", "soon", "positive"),
+        ("last_used", "2592000", "anchor"),
+    ] {
+        let error = ask(anchor, seconds).expect(400)["error"].clone();
+        assert_eq!(error["param"], "expires_after", "{error}");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(told)), "{error}");
+    }
+    assert_eq!(listed(&gateway.client(), "").0.len(), 1);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::proxy::reply::ErrorShape;
 use crate::store::files::FileRow;
 use crate::time;
 
-const DAY_SECS: i64 = 86_400;
+pub(super) const DAY_SECS: i64 = 86_400;
 
 /// Whether the client reads files in Anthropic's form.
 pub(super) fn is_anthropic(shape: ErrorShape) -> bool {

@@ -30,7 +30,13 @@ use super::shown;
 /// The purpose of an upload that names none.
 const DEFAULT_PURPOSE: &str = "assistants";
 const MAX_PURPOSE: usize = 64;
+/// The maximum length of a file's name, and of an extension that a longer name keeps, in characters.
 const MAX_FILENAME: usize = 255;
+const MAX_EXTENSION: usize = 16;
+/// The names of the fields by which OpenAI's clients say how long a file is to be kept, and the longest content of one.
+const EXPIRY_ANCHOR: &str = "expires_after[anchor]";
+const EXPIRY_SECONDS: &str = "expires_after[seconds]";
+const MAX_EXPIRY: usize = 32;
 /// The maximum size of the form around a file, in bytes: boundaries, heads, other fields.
 const FORM: u64 = 64 * 1024;
 /// The memory that a file of any length takes on its way, in bytes: the chunk being filled, and the one being stored.
@@ -54,6 +60,8 @@ pub(in crate::proxy) async fn upload(proxy: Arc<Proxy>, mut request: Request, ca
 enum Field {
     File,
     Purpose,
+    ExpiryAnchor,
+    ExpirySeconds,
     /// A field without meaning here, which is skipped.
     Other,
 }
@@ -68,7 +76,15 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
     request.body.bound(usize::try_from(allowance.limit.saturating_add(FORM)).unwrap_or(usize::MAX));
     let deadline = Instant::now() + MAX_DURATION;
     let mut taken = 0;
-    let mut form = UploadForm { core, allowance, field: Field::Other, file: None, purpose: Vec::new() };
+    let mut form = UploadForm {
+        core,
+        allowance,
+        field: Field::Other,
+        file: None,
+        purpose: Vec::new(),
+        anchor: None,
+        seconds: None,
+    };
     let mut memory = request.memory.take();
     while let Some(piece) = request.piece().await? {
         taken += piece.len() as u64;
@@ -88,6 +104,7 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
     if !reader.is_ended() {
         return Err(FileRefusal::new(400, "The form ends before its closing boundary"));
     }
+    check_expiry(core, form.anchor.as_deref(), form.seconds.as_deref())?;
     let UploadForm { file, purpose, .. } = form;
     let file =
         file.ok_or_else(|| FileRefusal::bad("file", "file is required: send it as a part of the form"))?;
@@ -106,6 +123,9 @@ struct UploadForm<'a> {
     field: Field,
     file: Option<Incoming>,
     purpose: Vec<u8>,
+    /// The contents of the fields about the file's expiry.
+    anchor: Option<Vec<u8>>,
+    seconds: Option<Vec<u8>>,
 }
 
 impl UploadForm<'_> {
@@ -121,6 +141,8 @@ impl UploadForm<'_> {
                         Field::File
                     }
                     "purpose" => Field::Purpose,
+                    EXPIRY_ANCHOR => Field::ExpiryAnchor,
+                    EXPIRY_SECONDS => Field::ExpirySeconds,
                     _ => Field::Other,
                 };
             }
@@ -139,10 +161,45 @@ impl UploadForm<'_> {
                     ));
                 }
             }
+            (Event::Data(data), Field::ExpiryAnchor) => append_expiry(&mut self.anchor, &data)?,
+            (Event::Data(data), Field::ExpirySeconds) => append_expiry(&mut self.seconds, &data)?,
             (Event::Data(_), Field::Other) => {}
             (Event::PartEnd | Event::End, _) => self.field = Field::Other,
         }
         Ok(())
+    }
+}
+
+fn append_expiry(held: &mut Option<Vec<u8>>, data: &[u8]) -> Result<(), FileRefusal> {
+    let held = held.get_or_insert_default();
+    held.extend_from_slice(data);
+    match held.len() > MAX_EXPIRY {
+        true => Err(FileRefusal::bad("expires_after", "A field of expires_after is too long")),
+        false => Ok(()),
+    }
+}
+
+/// Checks whether a file goes as early as its client wants. All files are kept for the same time, so an earlier end is
+/// refused: the client would rely on it.
+fn check_expiry(core: &Core, anchor: Option<&[u8]>, seconds: Option<&[u8]>) -> Result<(), FileRefusal> {
+    let bad = |message: String| Err(FileRefusal::bad("expires_after", message));
+    if anchor.is_none() && seconds.is_none() {
+        return Ok(());
+    }
+    if anchor != Some(b"created_at") {
+        return bad("expires_after[anchor] must be created_at".to_owned());
+    }
+    let seconds =
+        seconds.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse::<i64>().ok());
+    let Some(seconds) = seconds.filter(|seconds| *seconds > 0) else {
+        return bad("expires_after[seconds] must be a positive number".to_owned());
+    };
+    match i64::from(core.config.files.retention_days) {
+        0 => bad("Files do not expire here: leave out expires_after, and delete the file in time".to_owned()),
+        days if seconds < days * shown::DAY_SECS => bad(format!(
+            "Files are kept for {days} days here: leave out expires_after, and delete the file in time"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -326,12 +383,23 @@ fn new_id() -> Result<String, FileRefusal> {
     Ok(format!("file-sy-{}", hex::encode(&bits)))
 }
 
-/// Returns the last part of a path, without control characters; `upload.bin` when nothing is left.
+/// Returns the last part of a path, without control characters and not too long; `upload.bin` when nothing is left.
 fn tidy_filename(said: &str) -> String {
     let last = said.rsplit(['/', '\\']).next().unwrap_or_default();
-    let name: String = last.chars().filter(|c| !c.is_control()).take(MAX_FILENAME).collect();
+    let name: String = last.chars().filter(|c| !c.is_control()).collect();
     let name = name.trim();
-    if name.is_empty() { "upload.bin".to_owned() } else { name.to_owned() }
+    if name.is_empty() { "upload.bin".to_owned() } else { shortened(name) }
+}
+
+/// Shortens a name to [`MAX_FILENAME`]. Its extension stays, since it may be all that tells the file's type.
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= MAX_FILENAME {
+        return name.to_owned();
+    }
+    let stem = name.rfind('.').filter(|dot| name[*dot..].chars().count() <= MAX_EXTENSION);
+    let (stem, extension) = name.split_at(stem.unwrap_or(name.len()));
+    let room = MAX_FILENAME - extension.chars().count();
+    stem.chars().take(room).chain(extension.chars()).collect()
 }
 
 #[cfg(test)]
@@ -341,6 +409,8 @@ mod tests {
     #[test]
     fn names_are_tidied() {
         let long = "x".repeat(300);
+        let long_stem = format!("{long}.txt");
+        let long_extension = format!("a.{long}");
         for (said, expected) in [
             ("a b.pdf", "a b.pdf"),
             ("", "upload.bin"),
@@ -351,6 +421,8 @@ mod tests {
             ("a\r\nb\0.txt", "ab.txt"),
             ("caf\u{e9}.pdf", "caf\u{e9}.pdf"),
             (&long, &long[..255]),
+            (&long_stem, &long_stem[49..]),
+            (&long_extension, &long_extension[..255]),
         ] {
             assert_eq!(tidy_filename(said), expected, "{said:?}");
         }

@@ -5,6 +5,7 @@
 //! send credentials elsewhere: no user information, no blanks or backslashes, host names only in ASCII (operators write the
 //! punycode form themselves).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv6Addr;
@@ -104,6 +105,9 @@ pub struct BaseUrl {
 
 /// The number of targets that an address remembers; a site is asked in two or three dialects.
 const JOINED: usize = 4;
+
+/// The end of the path of Google's interface that is compatible with OpenAI's.
+const COMPATIBLE: &str = "/openai";
 
 // === impl Origin ===
 
@@ -281,6 +285,14 @@ impl BaseUrl {
                 ..self
             },
             None => self,
+        }
+    }
+
+    /// Returns the address of Google's own interface, where this one (`…/v1beta/openai`) is that of the compatible one.
+    pub fn native(&self) -> Cow<'_, Self> {
+        match self.path.ends_with(COMPATIBLE) {
+            true => Cow::Owned(self.clone().without(&[COMPATIBLE])),
+            false => Cow::Borrowed(self),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Gemini's own surface: clients of Google's SDKs on any upstream.
 
 mod signatures;
+mod upstream_names;
 
 use serde_json::{Value, json};
 
@@ -53,6 +54,15 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
     assert_eq!(stream.text(), wire::data(&answer("North.")));
     let row = gateway.wait_for_logs(3).pop().expect("a row");
     assert_eq!((&row["status"], &row["promptTokens"]), (&json!("success"), &json!(11)), "{row}");
+}
+
+#[test]
+fn half_an_event_behind_the_finish_leaves_the_array_whole() {
+    let (gateway, upstream) = Gateway::serving_as("gemini", &[MODEL]);
+    upstream.answer(STREAM, Reply::events([wire::data(&answer("North.")), "data: {\"usageMeta".to_owned()]));
+    let stream = gateway.client().send(Request::post(&format!("{STREAM}?alt=sse")).json(&body()));
+    assert_eq!(stream.text(), wire::data(&answer("North.")));
+    assert_eq!(gateway.client().post(STREAM, &body()).expect(200), json!([answer("North.")]));
 }
 
 #[test]

@@ -44,6 +44,46 @@ pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
     Some(edit(body.raw(), &[(key, json.as_str())], &OPENAI_WORDS).into_owned())
 }
 
+/// The members in which a request stands, or several do, in lower case and without underscores.
+const REQUESTS: [&str; 5] = [REQUEST, "requests", "request", "batch", "inputconfig"];
+/// The deepest such member: `batch.inputConfig.requests.requests[].request`.
+const MAX_LEVEL: usize = 6;
+
+/// Returns the body with `model` wherever a request names the model `asked`, with or without `models/`; `None` where
+/// none does.
+pub fn with_model(body: &Node<'_>, asked: &str, model: &str) -> Option<String> {
+    let mut named = Vec::new();
+    find_named(body, asked, 0, &mut named);
+    let mut out = String::with_capacity(body.raw().len() + 64);
+    let mut rest = body.raw();
+    for name in &named {
+        // Names are found in the order in which they stand.
+        let at = name.as_ptr() as usize - rest.as_ptr() as usize;
+        out.push_str(&rest[..at]);
+        let is_resource = name.starts_with("\"models/") && !model.starts_with("tunedModels/");
+        let written = if is_resource { format!("models/{model}") } else { model.to_owned() };
+        out.push_str(&serde_json::Value::from(written).to_string());
+        rest = &rest[at + name.len()..];
+    }
+    out.push_str(rest);
+    (!named.is_empty()).then_some(out)
+}
+
+fn find_named<'a>(node: &Node<'a>, asked: &str, level: usize, named: &mut Vec<&'a str>) {
+    if level > MAX_LEVEL {
+        return;
+    }
+    node.items().iter().for_each(|item| find_named(item, asked, level + 1, named));
+    for (key, value) in node.members() {
+        let names_it = |name: &str| name.strip_prefix("models/").unwrap_or(name) == asked;
+        if key == "model" && value.str().is_some_and(|name| names_it(&name)) {
+            named.push(value.raw());
+        } else if REQUESTS.contains(&key.replace('_', "").to_lowercase().as_str()) {
+            find_named(value, asked, level + 1, named);
+        }
+    }
+}
+
 /// Returns the body with a placeholder for each missing signature of a call; `None` when none is missing. The
 /// signature of the first call of a turn stands for all its calls.
 pub fn with_placeholders(body: &Node<'_>) -> Option<String> {

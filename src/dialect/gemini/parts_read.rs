@@ -113,8 +113,8 @@ fn standard(data: Text<'_>) -> Text<'_> {
     Text::of(&standard)
 }
 
-/// Returns the name of an audio format in the chat dialect.
-fn audio_format(subtype: &str) -> &str {
+/// Returns the name of an audio format in the chat dialect, by the subtype of its media type.
+pub fn audio_format(subtype: &str) -> &str {
     match subtype {
         "mpeg" | "mpga" => "mp3",
         "mp4" | "x-m4a" => "m4a",

@@ -4,6 +4,7 @@ use crate::dialect::cache_marks;
 use crate::dialect::canonical::{
     Call, CallKind, ConversionError, File, Image, Part, Source, Thinking, ToolResult,
 };
+use crate::dialect::gemini::audio_format;
 use crate::dialect::literal::Text;
 use crate::dialect::marked_turns;
 use crate::dialect::signature::{self, Signature};
@@ -176,7 +177,7 @@ fn read_document<'a>(
     parts.extend(block.text_at("context").filter(|context| !context.is_blank()).map(Part::Text));
     if source.str_at("type") != "content" {
         let source = read_source(source).ok_or_else(missing)?;
-        parts.push(Part::File(File { source, name }));
+        parts.push(as_audio(&source).unwrap_or(Part::File(File { source, name })));
         return Ok(());
     }
     let mut inner = Vec::new();
@@ -196,6 +197,14 @@ fn read_document<'a>(
     }
     parts.extend(inner.into_iter().filter(|part| !matches!(part, Part::Text(_))));
     Ok(())
+}
+
+/// Returns the recording that a document is: a stored file of any kind may be named as a document.
+fn as_audio<'a>(source: &Source<'a>) -> Option<Part<'a>> {
+    let Source::Inline { mime, data } = source else { return None };
+    let mime = mime.decode().to_ascii_lowercase();
+    let format = Text::of(audio_format(mime.strip_prefix("audio/")?));
+    Some(Part::Audio { data: data.clone(), format })
 }
 
 fn read_source<'a>(source: &Node<'a>) -> Option<Source<'a>> {

@@ -21,7 +21,7 @@ use crate::dialect::{Dialect, embeddings, optional};
 use crate::limits::Overloaded;
 use crate::platform::CodeAssist;
 use crate::proxy::Proxy;
-use crate::routing::{Channel, CredentialHeaders, Endpoint, path_segments};
+use crate::routing::{BaseUrl, Channel, CredentialHeaders, Endpoint, path_segments};
 use crate::time::now_ms;
 use crate::upstream::{self, RequestBody};
 
@@ -161,7 +161,10 @@ impl Delivery<'_> {
             _ if self.code_assist().is_some() => {
                 endpoint.base.join(code_assist::path(self.call.operation, stream))
             }
-            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(endpoint, stream, query)?),
+            _ if format == Dialect::Gemini => {
+                let base = endpoint.base.native();
+                base.join(&self.named_path(&base, stream, query)?)
+            }
             "" => endpoint.base.join_known(path),
             query => endpoint.base.join(&format!("{path}{query}")),
         })
@@ -209,7 +212,7 @@ impl Delivery<'_> {
     ///
     /// # Errors
     /// Fails for a model's name that cannot stand in a path.
-    fn named_path(&self, endpoint: &Endpoint, stream: bool, query: &str) -> Result<String, ConversionError> {
+    fn named_path(&self, base: &BaseUrl, stream: bool, query: &str) -> Result<String, ConversionError> {
         let (action, query) = match self.call.operation {
             Operation::CountTokens => ("countTokens", query.to_owned()),
             Operation::OfGemini(action) => (action, query.to_owned()),
@@ -223,7 +226,7 @@ impl Delivery<'_> {
             .map_err(|message| ConversionError::Invalid { field: "model".to_owned(), message })?;
         // Tuned models are in a collection of their own beside the base models.
         let collection = if name.starts_with("tunedModels/") { "" } else { "models/" };
-        let version = self.call.version.as_deref().filter(|_| !endpoint.base.names_version());
+        let version = self.call.version.as_deref().filter(|_| !base.names_version());
         let version = version.unwrap_or("v1beta");
         Ok(format!("/{version}/{collection}{name}:{action}{query}"))
     }

@@ -69,6 +69,14 @@ pub(super) fn gemini_count(call: &Call, to: Destination<'_>) -> Option<String> {
     body.changed
 }
 
+/// Returns the body of one of Gemini's other actions with the upstream's name of the model, or `None` where the client's body
+/// goes as it came.
+pub(super) fn gemini_action(call: &Call, to: Destination<'_>) -> Option<String> {
+    let mut body = Edits { call, changed: None };
+    body.rename_gemini(to);
+    body.changed
+}
+
 /// Returns the edited body, or `None` where the client's body goes as it came.
 fn edited(call: &Call, to: Destination<'_>) -> Result<Option<String>, ConversionError> {
     let mut body = Edits { call, changed: None };
@@ -128,13 +136,24 @@ impl Edits<'_> {
         }
     }
 
-    /// Removes what Google cannot read: thinking signed by another provider, and OpenAI's reasoning members.
+    /// Names the model as the path does. Removes what Google cannot read: thinking signed by another provider, and OpenAI's
+    /// reasoning members.
     fn edit_gemini(&mut self, to: Destination<'_>) {
+        self.rename_gemini(to);
         if memmem::find(&self.call.body, PREFIX_IN_BYTES.as_bytes()).is_some() {
             self.rewrite(gemini::without_foreign_thinking);
         }
         if self.call.envelope.has_openai_words {
             self.rewrite(|body| gemini::with_own_thinking(body, to.model));
+        }
+    }
+
+    /// Writes the upstream's name of the model where the body repeats the one in the client's path: Google refuses another
+    /// name than that in the path.
+    fn rename_gemini(&mut self, to: Destination<'_>) {
+        let asked = self.call.envelope.model.as_str();
+        if asked != to.model && memmem::find(&self.call.body, asked.as_bytes()).is_some() {
+            self.rewrite(|body| gemini::with_model(body, asked, to.model));
         }
     }
 

@@ -54,8 +54,10 @@ pub(super) fn prepare(
             let body = embeddings::to_openai(action, text(call), to.model)?;
             PreparedBody::of(whole(body), false)
         }
-        // The path names the model.
-        Operation::OfGemini(_) => PreparedBody::of(whole(call.body.clone()), false),
+        Operation::OfGemini(_) => {
+            let as_it_came = || whole(call.body.clone());
+            PreparedBody::of(native::gemini_action(call, to).map_or_else(as_it_came, whole), false)
+        }
         _ => PreparedBody::of(splice_model(&call.body, &call.envelope, to.model), call.envelope.stream),
     };
     let target = payload_rules::Target {
@@ -83,7 +85,7 @@ pub(super) fn prepare(
 
 /// Builds the request that counts the tokens of the call's request.
 fn count(call: &Call, to: Destination<'_>) -> PreparedBody {
-    // Gemini's path names the model, and a count accepts everything in its body.
+    // A count of Gemini's accepts everything in its body.
     if to.format == Dialect::Gemini {
         let as_it_came = || whole(call.body.clone());
         return PreparedBody::of(native::gemini_count(call, to).map_or_else(as_it_came, whole), false);

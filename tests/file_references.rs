@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Caller, Gateway, Request, Upstream};
+use crate::support::{Caller, Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "model-files";
 const CHAT: &str = "/v1/chat/completions";
@@ -106,11 +106,25 @@ fn sound_reaches_upstreams_that_listen() {
     let (gateway, upstream) = narrow(CHAT);
     let client = gateway.client();
     let id = upload(&client, "a.mp3", b"ABC");
-    for path in [CHAT, RESPONSES] {
+    for path in PATHS {
         client.post(path, &naming(path, &id, false)).expect(200);
         let expected = json!({"type": "input_audio", "input_audio": {"data": "QUJD", "format": "mp3"}});
         assert_eq!(block(CHAT, &upstream.last(CHAT).json()), expected, "{path}");
     }
+}
+
+#[test]
+fn a_file_by_its_address_is_a_400_where_the_site_has_no_responses() {
+    let (gateway, upstream) = narrow(CHAT);
+    upstream.answer(RESPONSES, Reply::error(404, "Invalid URL (POST /v1/responses)"));
+    let file = json!({"type": "input_file", "file_url": "https://h.example/a.pdf"});
+    let body = json!({"model": MODEL, "input": [{"role": "user", "content": [file]}]});
+    let error = gateway.client().post(RESPONSES, &body).expect(400);
+    let told = error["error"]["message"].as_str().unwrap_or_default();
+    assert!(told.starts_with("file_url is not supported by any upstream"), "{error}");
+    assert_eq!(error["error"]["param"], "file_url", "{error}");
+    assert!(upstream.asked_for(CHAT).is_empty());
+    assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
 }
 
 #[test]

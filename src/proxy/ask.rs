@@ -196,6 +196,10 @@ impl Delivery<'_> {
                 }
                 NextStep::End { is_dialect_refused } => {
                     dialects.are_all_refused = is_dialect_refused;
+                    if is_dialect_refused && format == Dialect::Responses && self.needs_responses() {
+                        let unfit = Failure::unfit(ConversionError::unsupported("file_url"));
+                        round.refusals.unsaid.get_or_insert_with(|| Box::new(unfit));
+                    }
                     return Err(round.refusals.or_last(failure, is_dialect_refused));
                 }
             };
@@ -206,6 +210,13 @@ impl Delivery<'_> {
                 "site {name} accepts none of the dialects that this request can be sent in"
             ))
         }))
+    }
+
+    /// Whether no other dialect than responses can express the call.
+    fn needs_responses(&self) -> bool {
+        let Self { call, channel, .. } = *self;
+        let request = (call.envelope.marks, &call.body[..]);
+        dialect_order::needs_responses(channel.account.site.platform, call.shape.dialect, request)
     }
 
     /// Prepares the call's body; `None` if this dialect cannot express it.

@@ -172,12 +172,21 @@ pub(in crate::proxy) fn keep_address(
     client: Dialect,
     (marks, body): (Marks, &[u8]),
 ) {
-    if client != Dialect::Responses || !marks.file_urls || platform.profile().fetches_files {
-        return;
-    }
-    if formats.contains(&Dialect::Responses) && names_an_address(body) {
+    if formats.contains(&Dialect::Responses) && needs_responses(platform, client, (marks, body)) {
         formats.keep(|_, dialect| dialect == Dialect::Responses);
     }
+}
+
+/// Whether a request has a document given by its address, and the platform may fetch it in the responses dialect alone.
+pub(in crate::proxy) fn needs_responses(
+    platform: Platform,
+    client: Dialect,
+    (marks, body): (Marks, &[u8]),
+) -> bool {
+    client == Dialect::Responses
+        && marks.file_urls
+        && !platform.profile().fetches_files
+        && names_an_address(body)
 }
 
 /// Whether a member holds the address of a file. A parameter of a tool may have the same name, but its

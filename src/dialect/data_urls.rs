@@ -1,8 +1,52 @@
-//! Turns files that stand in a body as bare base64 into the data URLs that chat and responses want.
+//! Data URLs (RFC 2397): reads them, and turns files that stand in a body as bare base64 into those that chat and responses
+//! want.
 //!
 //! A conversion reads both. A body that is passed through keeps every other byte.
 
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use percent_encoding::percent_decode_str;
+
+use super::canonical::Source;
+use super::literal::Text;
 use super::tree::Node;
+
+/// Returns the source that a URL names, by the literal of its string: inline data, or an address.
+pub(super) fn source_of(literal: &str) -> Source<'_> {
+    let text = |part| match part {
+        Cow::Borrowed(part) => Text::inside(part),
+        Cow::Owned(part) => Text::of(&part),
+    };
+    if !literal.contains('\\') {
+        let parts = split(literal).map(|(mime, data)| Source::Inline { mime: text(mime), data: text(data) });
+        return parts.unwrap_or_else(|| Source::Url(Text::inside(literal)));
+    }
+    // Some encoders escape every slash.
+    match split(&Text::inside(literal).decode()) {
+        Some((mime, data)) => Source::Inline { mime: Text::of(&mime), data: Text::of(&data) },
+        None => Source::Url(Text::inside(literal)),
+    }
+}
+
+/// Splits a data URL into its media type, in lower case, and its data in base64.
+fn split(url: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    const SCHEME: &str = "data:";
+    url.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME))?;
+    let (head, data) = url[SCHEME.len()..].split_once(',')?;
+    let mime = match head.split(';').next().unwrap_or_default().trim() {
+        "" => Cow::Borrowed("text/plain"),
+        mime if mime.bytes().any(|byte| byte.is_ascii_uppercase()) => Cow::Owned(mime.to_ascii_lowercase()),
+        mime => Cow::Borrowed(mime),
+    };
+    let encoding = head.rsplit_once(';').map_or("", |(_, encoding)| encoding.trim());
+    if encoding.eq_ignore_ascii_case("base64") {
+        return Some((mime, Cow::Borrowed(data)));
+    }
+    let plain: Cow<'_, [u8]> = percent_decode_str(data).into();
+    Some((mime, Cow::Owned(BASE64.encode(plain))))
+}
 
 /// The beginnings of `file_data` that an upstream takes: a data URL, or an address.
 const WHOLE: [&str; 2] = ["data:", "http"];
@@ -68,6 +112,25 @@ fn mime_of(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_data_url_is_read_in_every_spelling() {
+        let inline = |mime: &str, data: &str| Source::Inline { mime: Text::of(mime), data: Text::of(data) };
+        for (url, source) in [
+            ("data:image/png;base64,iVBO", inline("image/png", "iVBO")),
+            ("DATA:IMAGE/PNG;Base64,iVBO", inline("image/png", "iVBO")),
+            ("data:image/png;name=a.png;base64,iVBO", inline("image/png", "iVBO")),
+            (r"data:image\/png;base64,iV\/O", inline("image/png", "iV/O")),
+            ("data:text/plain;charset=utf-8,a%20b", inline("text/plain", "YSBi")),
+            (r#"data:image/svg+xml;utf8,<svg a=\"1\"/>"#, inline("image/svg+xml", "PHN2ZyBhPSIxIi8+")),
+            ("data:,a", inline("text/plain", "YQ==")),
+            ("data:image/png", Source::Url(Text::inside("data:image/png"))),
+            (r"https:\/\/a/b,c", Source::Url(Text::inside(r"https:\/\/a/b,c"))),
+            ("", Source::Url(Text::inside(""))),
+        ] {
+            assert_eq!(source_of(url), source, "{url}");
+        }
+    }
 
     #[test]
     fn bare_base64_becomes_a_data_url_and_all_else_stays() {

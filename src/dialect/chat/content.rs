@@ -2,6 +2,7 @@
 
 use crate::dialect::cache_marks;
 use crate::dialect::canonical::{File, Image, Part, Source, Thinking};
+use crate::dialect::data_urls::source_of;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
@@ -67,7 +68,7 @@ fn shown<'a>(node: &Node<'a>) -> Text<'a> {
 fn image<'a>(part: &Node<'a>) -> Option<Image<'a>> {
     let url = part.get("image_url")?;
     let (url, holder) = if url.is_string() { (url, part) } else { (url.get("url")?, url) };
-    Some(Image { source: source(literal(url)?), detail: holder.text_at("detail") })
+    Some(Image { source: source_of(literal(url)?), detail: holder.text_at("detail") })
 }
 
 /// Reads a file. If it names several sources, data is preferred to an address, and an address to an id.
@@ -75,7 +76,7 @@ fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
     let name = file.text_at("filename");
     let source = if let Some(data) = file.get("file_data") {
         let data = literal(data)?;
-        match source(data) {
+        match source_of(data) {
             Source::Url(_) if !data.starts_with("http") => {
                 let mime = file.text_at("mime_type").unwrap_or_else(|| mime_of(name.as_ref()));
                 Source::Inline { mime, data: Text::inside(data) }
@@ -83,7 +84,7 @@ fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
             source => source,
         }
     } else if let Some(url) = file.get("file_url") {
-        source(literal(url)?)
+        source_of(literal(url)?)
     } else {
         Source::Id(file.text_at("file_id")?)
     };
@@ -93,19 +94,6 @@ fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
 /// Returns the text between the quotes of a JSON string, as it is escaped there.
 fn literal<'a>(node: &Node<'a>) -> Option<&'a str> {
     node.is_string().then(|| &node.raw()[1..node.raw().len() - 1])
-}
-
-/// Returns the inline data of a base64 data URL; any other address stays an address.
-fn source(literal: &str) -> Source<'_> {
-    let data_url = literal.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"));
-    let parts = data_url.and_then(|_| literal[5..].split_once(','));
-    if let Some((head, data)) = parts
-        && let Some(head) = head.strip_suffix(";base64")
-    {
-        let mime = head.split(';').next().filter(|mime| !mime.is_empty()).unwrap_or("text/plain");
-        return Source::Inline { mime: Text::inside(mime), data: Text::inside(data) };
-    }
-    Source::Url(Text::inside(literal))
 }
 
 /// Returns the media type of bare base64 data, by the name of its file. PDF is the default, because that is what the

@@ -21,7 +21,6 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     let messages = all_messages(body)?;
     let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
     let object = |key: &str| body.get(key).filter(|node| node.is_object()).map(Node::json);
-    let limits = ["max_completion_tokens", "max_tokens"];
     let mut request = Request {
         tools: tools_read::tools(body),
         cache_marks: CacheMarks {
@@ -31,7 +30,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         },
         tool_choice: tools_read::choice(body),
         parallel: body.bool_at("parallel_tool_calls"),
-        max_output: limits.iter().filter_map(|key| body.u64_at(key)).find(|limit| *limit > 0),
+        max_output: max_output(body)?,
         temperature: number("temperature"),
         top_p: number("top_p"),
         top_k: number("top_k"),
@@ -62,6 +61,21 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         request.openai.push(("include_obfuscation", obfuscation.json()));
     }
     Ok(request)
+}
+
+/// Reads the limit of the answer. A number below 1 is no limit; what is no number at all is refused, because the client
+/// would rely on it.
+fn max_output(body: &Node<'_>) -> Result<Option<u64>, ConversionError> {
+    for key in ["max_completion_tokens", "max_tokens"] {
+        let Some(given) = body.get(key) else { continue };
+        let limit =
+            given.is_number().then(|| given.u64()).or_else(|| given.str()?.trim().parse().ok().map(Some));
+        let limit = limit.ok_or_else(|| ConversionError::invalid(key, "must be a whole number"))?;
+        if let Some(limit) = limit.filter(|limit| *limit > 0) {
+            return Ok(Some(limit));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads the messages of a body of another dialect that has them, as instructions and turns.

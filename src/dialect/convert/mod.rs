@@ -113,9 +113,7 @@ pub fn request_with(
     if from == Dialect::Gemini || to == Dialect::Responses {
         fit::name_json(&mut request, to);
     }
-    if matches!(to, Dialect::Messages | Dialect::Gemini) {
-        results::settle(&mut request);
-    }
+    results::settle(&mut request, to == Dialect::Responses);
     // Responses has no stop sequences, nor do OpenAI's reasoning models take any; messages refuses blank ones, such as
     // a line end of completions.
     let is_untold = |stop: &Text<'_>| match to {

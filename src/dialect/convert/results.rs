@@ -1,5 +1,5 @@
-//! Puts a result right behind every call of a conversation, as messages and gemini require: a call without one is an
-//! error there, and the conversation could never go on.
+//! Puts a result right behind every call of a conversation: messages, gemini and chat refuse a call without one, responses
+//! one that is answered nowhere, and the conversation could never go on.
 //!
 //! A call that was not answered before the assistant spoke again, because the client stopped it or lost the result, is
 //! answered with an error that says so: without the call the model would not know what it had done, and the thinking
@@ -7,7 +7,7 @@
 //! comes later is put in words where it comes: the earlier request had the error behind the call, and a prompt that
 //! begins differently is not cached. A result without a call, or a second one, is left out; where the user's side says
 //! nothing else, it is put in words too, since a conversation that ends with the assistant asks it to continue its own
-//! words.
+//! words. Towards responses both stay: an upstream may keep the calls of earlier answers.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -25,7 +25,7 @@ type PartPlace = (usize, usize);
 
 /// The treatment of a result.
 enum Fate<'a> {
-    /// It answers a call of the turn before.
+    /// It answers a call of the turn before, or one that the upstream keeps.
     Kept,
     /// It answers an earlier call of the function with this name.
     Late(Text<'a>),
@@ -33,8 +33,8 @@ enum Fate<'a> {
     Stray,
 }
 
-/// Puts a result behind each call.
-pub(super) fn settle<'a>(request: &mut Request<'a>) {
+/// Puts a result behind each call. `keeps_strays` is whether results without a call stay as they are.
+pub(super) fn settle<'a>(request: &mut Request<'a>, keeps_strays: bool) {
     let mut fates: HashMap<PartPlace, Fate<'a>> = HashMap::new();
     // Our own results, each with the place of the turn before which it is inserted, in order.
     let mut missing: Vec<(usize, Part<'a>)> = Vec::new();
@@ -73,7 +73,9 @@ pub(super) fn settle<'a>(request: &mut Request<'a>) {
             }
             strays.extend(places);
         }
-        if !says_more {
+        if keeps_strays {
+            fates.extend(strays.into_iter().map(|place| (place, Fate::Kept)));
+        } else if !says_more {
             fates.extend(strays.into_iter().map(|place| (place, Fate::Stray)));
         }
     }

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::dialect::canonical::{ConversionError, File, Image, Part, Source};
+use crate::dialect::data_urls::source_of;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -115,28 +116,7 @@ fn with_mime<'a>(source: Source<'a>, name: Option<&Text<'_>>) -> Source<'a> {
 
 /// Returns the source that a URL names: inline data, or an address.
 fn source_of_url<'a>(url: &Node<'a>) -> Option<Source<'a>> {
-    let text = url.text()?;
-    let literal = &url.raw()[1..url.raw().len() - 1];
-    if literal.contains('\\') {
-        // Some encoders escape every slash.
-        let plain = text.decode();
-        return Some(match data_url(&plain) {
-            Some((mime, data)) => Source::Inline { mime: Text::of(mime), data: Text::of(data) },
-            None => Source::Url(text.clone()),
-        });
-    }
-    Some(match data_url(literal) {
-        Some((mime, data)) => Source::Inline { mime: Text::inside(mime), data: Text::inside(data) },
-        None => Source::Url(text),
-    })
-}
-
-/// Splits `data:image/png;base64,iVBO…` into the media type and the base64 text.
-fn data_url(url: &str) -> Option<(&str, &str)> {
-    let scheme = url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"))?;
-    let (head, data) = url[scheme.len()..].split_once(',')?;
-    let mime = head.strip_suffix(";base64")?;
-    Some((mime.split(';').next().unwrap_or(mime), data))
+    url.is_string().then(|| source_of(&url.raw()[1..url.raw().len() - 1]))
 }
 
 /// Writes one block. `said` is set for content of the model, whose block types differ from those of the input.

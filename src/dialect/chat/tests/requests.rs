@@ -131,6 +131,8 @@ fn custom_calls_and_their_results_go_through_unchanged() {
 fn older_and_foreign_spellings_are_understood() {
     for (spelling, usual) in [
         (json!({"max_tokens":7.9}), json!({"max_completion_tokens":7})),
+        (json!({"max_tokens":" 5 "}), json!({"max_completion_tokens":5})),
+        (json!({"max_tokens":-1}), json!({})),
         (json!({"max_completion_tokens":0,"max_tokens":5}), json!({"max_completion_tokens":5})),
         (json!({"stop":"END"}), json!({"stop":["END"]})),
         (json!({"stop":["", "END"]}), json!({"stop":["END"]})),
@@ -317,6 +319,8 @@ fn what_no_dialect_understands_is_the_clients_mistake() {
             "messages[0].tool_calls[0].function.name",
         ),
         (with(json!({"stop":[1]})), "stop"),
+        (with(json!({"max_tokens":"many"})), "max_tokens"),
+        (with(json!({"max_completion_tokens":{}})), "max_completion_tokens"),
     ] {
         let Err(ConversionError::Invalid { field: named, message }) = through(&body, Vendor::OpenAi) else {
             panic!("{body}")

@@ -237,14 +237,14 @@ fn results_with_ids_and_without_find_their_calls() {
             {"role":"model","parts":parts(calls, &call)}, {"role":"user","parts":parts(results, &result)}]});
         let written = request(Gemini, Chat, Vendor::OpenAi, &body).unwrap();
         let messages = written["messages"].as_array().unwrap();
-        let asked = messages[3]["tool_calls"].as_array().unwrap().iter().map(|call| {
+        let asked = messages[4]["tool_calls"].as_array().unwrap().iter().map(|call| {
             let arguments: Value =
                 serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap();
             (call["id"].clone(), arguments["n"].clone())
         });
         let asked: Vec<_> = asked.collect();
         let answered =
-            messages[4..].iter().map(|message| (message["tool_call_id"].clone(), message["content"].clone()));
+            messages[5..].iter().map(|message| (message["tool_call_id"].clone(), message["content"].clone()));
         let mut answered: Vec<_> = answered.collect();
         answered.sort_by_key(|(_, n)| n.to_string());
         assert_eq!(asked, answered, "{body}");

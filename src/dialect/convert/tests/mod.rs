@@ -15,6 +15,7 @@ mod messages_to_others;
 mod prefixes;
 mod recorded;
 mod responses_to_others;
+mod results;
 mod sacred;
 mod searches;
 mod sources;

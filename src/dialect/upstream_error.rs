@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! JSON   error.message, error as text, message, detail    else type/code
-//! HTML   Cloudflare's code and reason                     else title, else first h1
+//! HTML   Cloudflare's code and reason                     else title, else first h1, else its text
+//! event  its data, as one of these
 //! other  the text itself, cut at 400 characters
 //! ```
 
+use super::sse::{self, Scanner};
 use super::tree::Node;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The part of an error body that is read, in bytes.
@@ -157,6 +160,7 @@ pub(super) fn is_error(value: &Node<'_>) -> bool {
 pub fn read(status: u16, body: &[u8]) -> UpstreamError {
     let body = &body[..body.len().min(MAX_BODY)];
     let text = String::from_utf8_lossy(body);
+    let text = unframed(text.trim_start_matches('\u{feff}'));
     if let Some(error) = Node::parse(&text).ok().and_then(|value| UpstreamError::of(&value)) {
         return error;
     }
@@ -165,6 +169,21 @@ pub fn read(status: u16, body: &[u8]) -> UpstreamError {
         return UpstreamError::new(format!("Upstream returned HTTP {status}"));
     }
     UpstreamError { is_ours: false, ..UpstreamError::new(detail) }
+}
+
+/// Returns the data of the first event, where an error has the form of a stream.
+fn unframed(text: &str) -> Cow<'_, str> {
+    if !["data:", "event:"].iter().any(|field| text.trim_start().starts_with(field)) {
+        return Cow::Borrowed(text);
+    }
+    let mut first = None;
+    let mut scanner = Scanner::new(MAX_BODY);
+    let mut take = |event: sse::Event<'_>| {
+        first.get_or_insert_with(|| sse::text(event.data).into_owned());
+    };
+    scanner.feed(text.as_bytes(), &mut take);
+    scanner.finish(&mut take);
+    first.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// Returns the text for the log and the judges: `[upstream:<path>] Upstream returned HTTP <status>: <detail>`.
@@ -199,21 +218,39 @@ fn retry_after(error: &Node<'_>, root: &Node<'_>) -> Option<Duration> {
 
 // === HTML ===
 
+/// The beginnings of pages, and of pieces of one.
+const TAGS: [&str; 12] = [
+    "<!doctype html",
+    "<!--",
+    "<html",
+    "<head",
+    "<body",
+    "<title",
+    "<h1",
+    "<h2",
+    "<p>",
+    "<pre",
+    "<div",
+    "<center",
+];
+
 /// Whether a body is an HTML page.
 pub(super) fn looks_like_html(text: &str) -> bool {
     let start = text.trim_start_matches('\u{feff}').trim_start();
     let start = start.get(..start.len().min(15)).unwrap_or_default().to_ascii_lowercase();
-    ["<!doctype html", "<html", "<head", "<body", "<title"].iter().any(|tag| start.starts_with(tag))
+    TAGS.iter().any(|tag| start.starts_with(tag))
 }
 
-/// Returns the subject of an HTML page: Cloudflare's code and reason, else its title, else its first heading.
+/// Returns the subject of an HTML page: Cloudflare's code and reason, else its title, else its first heading, else its text.
 pub(super) fn html_detail(status: u16, page: &str) -> String {
     let lower = page.to_ascii_lowercase();
     let title = element(page, &lower, "title");
     if lower.contains("cloudflare") {
         return cloudflare(status, title.as_deref(), &lower);
     }
-    title.or_else(|| element(page, &lower, "h1")).unwrap_or_default()
+    let has_code = || lower.contains("<script") || lower.contains("<style");
+    let text = || (!has_code()).then(|| clean(&without_tags(page), MAX_TEXT));
+    title.or_else(|| element(page, &lower, "h1")).or_else(text).unwrap_or_default()
 }
 
 fn cloudflare(status: u16, title: Option<&str>, lower: &str) -> String {
@@ -241,9 +278,14 @@ fn element(page: &str, lower: &str, name: &str) -> Option<String> {
     let start = lower.find(&format!("<{name}"))?;
     let start = start + lower[start..].find('>')? + 1;
     let end = start + lower[start..].find(&format!("</{name}"))?;
+    let text = clean(&without_tags(&page[start..end]), MAX_TEXT);
+    (!text.is_empty()).then_some(text)
+}
+
+fn without_tags(page: &str) -> String {
     let mut text = String::new();
     let mut in_tag = false;
-    for c in page[start..end].chars() {
+    for c in page.chars() {
         match c {
             '<' => in_tag = true,
             '>' if in_tag => in_tag = false,
@@ -251,8 +293,7 @@ fn element(page: &str, lower: &str, name: &str) -> Option<String> {
             _ => {}
         }
     }
-    let text = clean(&text, MAX_TEXT);
-    (!text.is_empty()).then_some(text)
+    text
 }
 
 // === cleaning ===
@@ -281,7 +322,7 @@ fn clean(text: &str, limit: usize) -> String {
 }
 
 /// Removes the address or key from a word.
-fn without_secrets(word: &str) -> std::borrow::Cow<'_, str> {
+fn without_secrets(word: &str) -> Cow<'_, str> {
     if let Some(at) = word.find("://") {
         let scheme = word[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && !"+.-".contains(c));
         let start =
@@ -339,6 +380,12 @@ mod tests {
                 "Cloudflare 1020: request blocked",
             ),
             (520, "<html>cloudflare", "Cloudflare 520: origin host error"),
+            (400, "<pre>Cannot POST /v1/<b>x</b></pre>", "Cannot POST /v1/x"),
+            (400, "<html><style>a{}</style>", "Upstream returned HTTP 400"),
+            (400, "\u{feff}{\"error\":{\"message\":\"marked\"}}", "marked"),
+            (400, "data: {\"error\":{\"message\":\"told\"}}\n\n", "told"),
+            (400, "event: error\r\ndata: {\"message\":\"told\"}\r\n\r\ndata: [DONE]\r\n\r\n", "told"),
+            (400, "event: error\ndata: in words", "in words"),
             (200, "{}", "{}"),
         ] {
             assert_eq!(message(status, body), wanted, "{body}");

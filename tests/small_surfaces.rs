@@ -217,10 +217,13 @@ fn documents_are_put_in_order_in_either_form() {
     assert_eq!(client.post("/v2/rerank", &ask).expect(200), found);
     assert_eq!(upstream.asked_for("/v2/rerank").len(), 1);
     assert_eq!(upstream.last("/v1/rerank").json(), ask);
-    let cohere = json!({"id": "1", "results": [], "meta": {"billed_units": {"search_units": 1}}});
+    let cohere = json!({"id": "1", "results": [], "meta": {"billed_units": {"search_units": 1},
+        "tokens": {"input_tokens": 9, "output_tokens": 0}}});
     upstream.answer("/v2/rerank", Reply::json(200, &cohere));
     let asked = upstream.asked_for("/v1/rerank").len();
     assert_eq!(client.post("/v2/rerank", &ask).expect(200), cohere);
+    let rows = gateway.wait_for_logs(3);
+    assert!(rows.iter().any(|row| row["promptTokens"] == 9 && row["totalTokens"] == 9), "{rows:?}");
     assert_eq!(upstream.asked_for("/v1/rerank").len(), asked);
     let error = client.post("/v1/rerank", &json!({"query": "x", "documents": []})).expect(400);
     assert_eq!(error["error"]["param"], "model");

@@ -130,6 +130,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     // A response that is made in the background has its output yet to come.
     let mut is_under_way = false;
     let mut usage = None;
+    let mut meta = None;
     json::walk(text, |scan, key, depth| {
         let key = key.name();
         let key = key.as_ref();
@@ -142,6 +143,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         match key {
             "choices" | "output" | "content" | "data" | "candidates" => has_answer |= !is_nothing(value),
             "error" => error = Some(value),
+            "meta" if dialect == Dialect::Embeddings => meta = Some(value),
             "status" => {
                 failed = value == "\"failed\"";
                 is_under_way = matches!(value, "\"queued\"" | "\"in_progress\"");
@@ -151,6 +153,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         Ok(())
     })
     .map_err(|_| not_json(text))?;
+    let usage = usage.or_else(|| usage::of_cohere(meta?));
     let error = error.filter(|_| !has_answer || failed).and_then(|error| Node::parse(error).ok());
     if error.as_ref().is_some_and(is_error) || (failed && dialect == Dialect::Responses) {
         // Some sites put the type or the message beside the error, so the whole body is read.

@@ -6,6 +6,7 @@
 //! | responses | `usage` | `response.usage` of the terminal event |
 //! | messages | `usage` | `message.usage` of `message_start`, `usage` of `message_delta`, field by field |
 //! | embeddings, images, audio | `usage` | `usage` |
+//! | rerank | `usage`; `meta.tokens` and `meta.billed_units` of Cohere | |
 //! | gemini | `usageMetadata` | the same, cumulative |
 //!
 //! Only these places count: a tool result may hold the same words. Inside them every known spelling is understood,
@@ -88,6 +89,12 @@ impl Usage {
 /// Returns the usage of a complete answer; `None` when it has none or is not a JSON object.
 pub fn of_reply(dialect: Dialect, body: &[u8]) -> Option<Usage> {
     of_text(dialect, json::member(std::str::from_utf8(body).ok()?, member_of(dialect))?)
+}
+
+/// Reads the usage from the `meta` of an answer in Cohere's form: `tokens`, or what is billed.
+pub(super) fn of_cohere(meta: &str) -> Option<Usage> {
+    let of = |member: &str| of_text(Dialect::Embeddings, json::member(meta, member)?);
+    of("tokens").or_else(|| of("billed_units"))
 }
 
 /// Returns the name of an answer's member that holds the usage record.

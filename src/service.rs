@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode, Version};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
@@ -88,7 +88,8 @@ impl Service {
         let (head, body) = request.into_parts();
         let origin = RequestOrigin::of(&head.headers);
         let is_admin = is_admin_path(head.uri.path());
-        let closes = http::websocket::names(&head.headers, header::CONNECTION, "close");
+        let closes = head.version == Version::HTTP_10
+            || http::websocket::names(&head.headers, header::CONNECTION, "close");
         let method = head.method.clone();
         let (surface, routed) = self.route(head, body, connection, requests, id);
         async move {

@@ -323,4 +323,14 @@ fn a_stream_to_a_client_that_closes_does_not_say_that_it_keeps_the_connection() 
         let ask = Caller::chat_ask(MODEL, true).header("connection", asked);
         assert_eq!(gateway.client().send(ask).header("connection"), told, "{asked}");
     }
+    // HTTP/1.0 ends a body of unknown length with the connection.
+    let body =
+        json!({"model": MODEL, "stream": true, "messages": [{"role": "user", "content": "x"}]}).to_string();
+    let head =
+        format!("authorization: Bearer {}\r\ncontent-length: {}\r\n", support::PROXY_TOKEN, body.len());
+    let request = format!("POST {CHAT} HTTP/1.0\r\n{head}\r\n{body}");
+    let answer = gateway.anyone().connect().exchange(request.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_ne!(answer.header("connection"), Some("keep-alive"));
+    assert!(answer.text().ends_with("data: [DONE]\n\n"), "{}", answer.text());
 }

@@ -7,8 +7,10 @@ use hyper::{Method, StatusCode};
 use super::{Response, ResponseBody, origin, text};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
+/// The headers of answers that pages may read: these by name for old browsers, and `*` for all, since no credentials are sent
+/// (Fetch Standard, 3.3.3).
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "Retry-After, X-Accounts-Snapshot-Cache, X-Request-Id, Request-Id, X-Upstream-Request-Id",
+    "Retry-After, X-Accounts-Snapshot-Cache, X-Request-Id, Request-Id, X-Upstream-Request-Id, *",
 );
 const REQUESTED_HEADERS: HeaderName = header::ACCESS_CONTROL_REQUEST_HEADERS;
 

@@ -402,6 +402,8 @@ fn pages_of_any_origin_may_read_the_proxy_and_only_its_own_the_admin_api() {
         assert_eq!(answer.header("access-control-allow-credentials"), None);
         let exposed = answer.header("access-control-expose-headers").unwrap_or_default();
         assert_eq!(exposed.to_lowercase().contains("retry-after"), allowed.is_some(), "{path}: {exposed:?}");
+        // All others: x-should-retry, x-switchyard-estimated, limits.
+        assert_eq!(exposed.ends_with(", *"), allowed.is_some(), "{path}: {exposed:?}");
         let varies = answer.header("vary").unwrap_or_default().to_lowercase().contains("origin");
         assert_eq!(varies, allowed != Some("*"), "{path} {origin}");
     }

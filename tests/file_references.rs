@@ -111,6 +111,13 @@ fn sound_reaches_upstreams_that_listen() {
         let expected = json!({"type": "input_audio", "input_audio": {"data": "QUJD", "format": "mp3"}});
         assert_eq!(block(CHAT, &upstream.last(CHAT).json()), expected, "{path}");
     }
+    let (gateway, upstream) = narrow(MESSAGES);
+    let client = gateway.client();
+    let id = upload(&client, "a.mp3", b"ABC");
+    let error = client.post(MESSAGES, &naming(MESSAGES, &id, false)).expect(400);
+    let told = error["error"]["message"].as_str().unwrap_or_default();
+    assert!(told.starts_with("document is not supported"), "{error}");
+    assert!(upstream.asked_for(MESSAGES).is_empty(), "that dialect has no block for sound");
 }
 
 #[test]

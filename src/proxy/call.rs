@@ -94,6 +94,8 @@ pub(super) struct Call {
     pub(super) previous: Option<String>,
     /// The conversation kept by the upstream that the call goes on in.
     pub(super) conversation: Option<String>,
+    /// Whether a document of a messages body is a recording stored here, for which that dialect has no block.
+    pub(super) has_recording: bool,
     /// Signatures of tool calls from earlier answers, which some upstreams want back.
     pub(super) call_signatures: Arc<CallSignatures>,
     /// The call's trace; records nothing unless the operator asked for calls like this one.
@@ -175,6 +177,7 @@ impl Call {
             kept_at: None,
             previous: None,
             conversation: None,
+            has_recording: false,
             call_signatures: proxy.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,

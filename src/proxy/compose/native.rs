@@ -42,6 +42,9 @@ pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<PreparedBo
     if always_streams && call.shape.dialect == Dialect::Responses && refers_to_items(call) {
         return Err(ConversionError::unsupported(REFERENCE));
     }
+    if call.has_recording {
+        return Err(ConversionError::unsupported("document"));
+    }
     let pieces = match edited(call, to)? {
         // The path names the model.
         None if to.format == Dialect::Gemini => whole(call.body.clone()),

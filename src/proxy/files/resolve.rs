@@ -75,6 +75,8 @@ async fn inlined(proxy: &Proxy, call: &mut Call) -> Result<Option<Bytes>, FileRe
     };
     let Some(wanted) = proxy.conversions.read_through(call.body.len(), wanted).await else { return Ok(None) };
     let rows = rows(&proxy.core.store, &Owner::of_key(call.key_id), wanted).await?;
+    let is_recording = |row: &FileRow| row.mime_type.starts_with("audio/");
+    call.has_recording = call.shape.dialect == Dialect::Messages && rows.values().any(is_recording);
     let bytes: i64 = rows.values().map(|row| row.byte_size).sum();
     // Each file is held as base64, and again in the body.
     let needed = call.body.len() + 2 * usize::try_from(bytes).unwrap_or(0).div_ceil(3) * 4;

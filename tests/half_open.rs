@@ -54,7 +54,8 @@ fn a_limited_channel_is_tried_behind_its_cooldown_and_a_success_ends_the_limit()
     let all = candidates(&pair.gateway, Pair::MODEL);
     let first = all.iter().find(|one| one["siteName"] == "first").expect("a candidate");
     is_limited_for_an_hour(first);
-    assert!(seconds_ahead(&first["cooldownUntil"]) <= 0 && first["eligible"] == false, "{first}");
+    // A trial is due, and the next request is that.
+    assert!(seconds_ahead(&first["cooldownUntil"]) <= 0 && first["eligible"] == true, "{first}");
     pair.gateway.client().chat(Pair::MODEL).expect(200);
     assert_eq!(pair.first.asked_for(CHAT).len(), 2, "a trial");
     eventually("the limit is over", || pair.channel("first")["limitedUntil"].is_null().then_some(()));
@@ -147,11 +148,19 @@ fn when_every_channel_cools_one_request_is_tried_as_a_last_resort() {
     let (gateway, upstream, _) = alone(&[("COOLDOWN_LAST_RESORT_SEC", "1")], &[Pair::MODEL]);
     upstream.answer_once(CHAT, Reply::error(500, "boom"));
     gateway.client().chat(Pair::MODEL).expect(500);
-    eventually("the channel may be tried", || {
+    let decision = eventually("the channel may be tried", || {
         let answer = gateway.admin().get(&format!("/api/routes/decision?model={}", Pair::MODEL)).expect(200);
-        answer["decision"]["selectedChannelId"].is_number().then_some(())
+        answer["decision"]["selectedChannelId"].is_number().then_some(answer["decision"].clone())
     });
-    assert_eq!(reason_of(&gateway, "alone"), "cooling");
+    let candidate = &decision["candidates"][0];
+    assert_eq!(
+        (&candidate["eligible"], &candidate["probability"]),
+        (&json!(true), &json!(100.0)),
+        "{decision}"
+    );
+    assert_eq!(candidate["reasonCode"], "last_resort");
+    let steps = decision["summary"].as_array().expect("steps").iter().filter_map(|step| step.as_str());
+    assert_eq!(steps.filter(|step| step.contains("last_resort: all cool")).count(), 1, "{decision}");
     one_of_many_is_tried(&gateway, &upstream);
     assert_eq!(gateway.channels(Pair::MODEL)[0]["cooldownUntil"], json!(null));
 }

@@ -171,13 +171,18 @@ fn an_account_near_a_limit_is_used_only_when_nothing_else_can_serve() {
             (1, 19),
             "{headers:?}"
         );
-        let path = format!("/api/routes/decision?model={}", Pair::MODEL);
-        let decision = pair.gateway.admin().get(&path).expect(200);
-        let candidates = decision["decision"]["candidates"].as_array().expect("candidates");
-        let first = candidates.iter().find(|one| one["siteName"] == "first").expect("a candidate");
-        assert_eq!((&first["reasonCode"], &first["eligible"]), (&json!("near_limit"), &json!(true)));
+        let explained = || {
+            let path = format!("/api/routes/decision?model={}", Pair::MODEL);
+            let decision = pair.gateway.admin().get(&path).expect(200)["decision"].clone();
+            let candidates = decision["candidates"].as_array().expect("candidates");
+            let first = candidates.iter().find(|one| one["siteName"] == "first").expect("a candidate");
+            assert_eq!((&first["reasonCode"], &first["eligible"]), (&json!("near_limit"), &json!(true)));
+            first["probability"].clone()
+        };
+        assert_eq!(explained(), 0.0);
         pair.second.answer(CHAT, Reply::error(500, "boom"));
         ask();
         assert_eq!(pair.first.asked_for(CHAT).len(), 2, "{headers:?}");
+        assert_eq!(explained(), 100.0, "there is no other one");
     }
 }

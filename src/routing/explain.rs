@@ -10,6 +10,7 @@ use super::rotation_pool::Pool;
 use super::route::{Channel, Strategy, serving};
 use super::score::{Conditions, Score};
 use super::select::{next_in_turn, shares, upstream_model, weigh};
+use super::selection_reason::SelectionReason;
 use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
 use super::stable::{self, RankedSite};
@@ -36,6 +37,8 @@ pub struct Assessment<'r> {
     pub obstacles: Vec<Obstacle>,
     /// Whether recent failures put the channel behind others; always false where channels take turns.
     pub recently_failed: bool,
+    /// Whether a limit of its account is nearly used up.
+    pub near_limit: bool,
     pub place: SelectionStage,
     /// The channel's present share of the requests, from 0 to 1.
     pub share: f64,
@@ -65,6 +68,8 @@ pub enum SelectionStage {
         conditions: Conditions,
         health: HealthParts,
     },
+    /// The resting channel that is tried now.
+    Tried(SelectionReason),
 }
 
 /// The two factors of a channel's health.
@@ -83,7 +88,8 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
         let place =
             if obstacles.is_empty() { SelectionStage::LaterPriority } else { SelectionStage::NotEligible };
         let recently_failed = !turns_go_round && request.failed_recently(channel);
-        Assessment { channel, obstacles, recently_failed, place, share: 0.0 }
+        let near_limit = serving(channel).iter().all(|one| request.is_near_limit(one));
+        Assessment { channel, obstacles, recently_failed, near_limit, place, share: 0.0 }
     };
     let mut sheet = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
     let (others, near_limit): (Vec<_>, Vec<_>) =
@@ -220,15 +226,28 @@ impl<'r> AssessmentTable<'r> {
         line.map(|line| self.assessments[line].channel)
     }
 
-    fn into_explanation(self, request: &RouteRequest<'r>, strategy: Strategy) -> Explanation<'r> {
+    /// Gives all requests to the resting channel that is tried now.
+    fn give_to(&mut self, channel: &Channel, reason: SelectionReason) {
+        self.assessments.iter_mut().for_each(|one| one.share = 0.0);
+        self.put(channel, SelectionStage::Tried(reason), 1.0);
+    }
+
+    fn into_explanation(mut self, request: &RouteRequest<'r>, strategy: Strategy) -> Explanation<'r> {
         let reserve = self.reserve(request);
-        let serving = match self.given() {
+        let given = self.given();
+        let tried = match given {
             Some(channel) => {
                 let priority = if strategy == Strategy::Weighted { channel.priority } else { i64::MAX };
-                let trial = reserve.trial(&request.query, priority);
-                Some(trial.unwrap_or_else(|| request.member(channel)))
+                reserve.trial(&request.query, priority).map(|channel| (channel, SelectionReason::Trial))
             }
-            None => reserve.last(&request.query).map(|(channel, _)| channel),
+            None => reserve.last(&request.query),
+        };
+        let serving = match tried {
+            Some((channel, reason)) => {
+                self.give_to(channel, reason);
+                Some(channel)
+            }
+            None => given.map(|channel| request.member(channel)),
         };
         // A member has the id of its unit's channel.
         let picked = serving.and_then(|channel| self.lines.get(&channel.id).copied());

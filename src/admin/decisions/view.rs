@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::ids::{AccountId, ChannelId, RouteId};
+use crate::routing::SelectionReason;
 use crate::routing::eligibility::Obstacle;
 use crate::routing::explain::{Assessment, Explanation, HealthParts, SelectionStage, explain};
 use crate::routing::score::{CostTier, Score};
@@ -135,6 +136,9 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
         let observed = count(|place| matches!(place, SelectionStage::Stable { pool: Pool::Observation, .. }));
         steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
     }
+    if let SelectionStage::Tried(reason) = &picked.place {
+        steps.push(format!("Tried although it rests: {reason}"));
+    }
     let serving = explanation.serving.unwrap_or(picked.channel);
     steps.push(format!("Selected: {} (P{})", label(serving), picked.channel.priority));
     if explanation.upstream_model != query.model {
@@ -175,7 +179,7 @@ impl Candidate {
             token_name: token_name(channel).to_owned(),
             priority: channel.priority,
             weight: channel.weight,
-            eligible: one.obstacles.is_empty(),
+            eligible: one.obstacles.is_empty() || matches!(one.place, SelectionStage::Tried(_)),
             recently_failed: one.recently_failed,
             avoided_by_recent_failure: matches!(one.place, SelectionStage::FailedLately),
             avoided_by_breaker: matches!(one.place, SelectionStage::BehindBreaker),
@@ -191,7 +195,27 @@ impl Candidate {
 /// Returns the code of the first thing that decides about a channel, and all of them in words.
 fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
     let percent = one.share * 100.0;
+    let (code, words) = reason_of_place(one, strategy, percent);
+    let is_in_use = matches!(
+        one.place,
+        SelectionStage::Weighed { .. } | SelectionStage::InTurn | SelectionStage::Stable { .. }
+    );
+    match one.near_limit && is_in_use {
+        true => (
+            "near_limit",
+            format!("a limit of its account is nearly used up, and no other channel can serve; {words}"),
+        ),
+        false => (code, words),
+    }
+}
+
+fn reason_of_place(one: &Assessment<'_>, strategy: Strategy, percent: f64) -> (&'static str, String) {
     match &one.place {
+        SelectionStage::Tried(reason) => {
+            let code =
+                if matches!(reason, SelectionReason::LastResort) { "last_resort" } else { "half_open" };
+            (code, reason.to_string())
+        }
         SelectionStage::NotEligible => {
             let code = one.obstacles.first().map_or("not_eligible", code);
             (code, one.obstacles.iter().map(words).collect::<Vec<_>>().join("; "))

@@ -35,6 +35,7 @@ export function go(path, query = {}, { replace = false } = {}) {
   return true;
 }
 
+// Returns path and query, and `setQuery(more)`, which changes members of the query without a history entry.
 export function useAddress() {
   const [address, setAddress] = useState(read);
   useEffect(() => {
@@ -43,13 +44,14 @@ export function useAddress() {
     addEventListener(CHANGED, follow);
     return () => { removeEventListener("popstate", follow); removeEventListener(CHANGED, follow); };
   }, []);
-  return address;
+  const setQuery = (more) => go(address.path, { ...address.query, ...more }, { replace: true });
+  return { ...address, setQuery };
 }
 
 // A filter that is kept in the address, as `[value, set]`.
 export function useFilter(name, usual = "") {
-  const { path, query } = useAddress();
-  const set = (value) => go(path, { ...query, [name]: value === usual ? "" : value }, { replace: true });
+  const { query, setQuery } = useAddress();
+  const set = (value) => setQuery({ [name]: value === usual ? "" : value });
   return [query[name] ?? usual, set];
 }
 

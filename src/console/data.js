@@ -39,24 +39,26 @@ export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   return { ...state, isOld: state.value !== undefined && state.of !== path, reload, set };
 }
 
+// Calls `start(wasHidden)` whenever the tab is visible, and what that returned when it is hidden; returns what ends both.
+function whileVisible(start) {
+  let stop = document.hidden ? null : start(false);
+  const follow = () => {
+    if (!document.hidden) stop ??= start(true);
+    else { stop?.(); stop = null; }
+  };
+  document.addEventListener("visibilitychange", follow);
+  return () => { stop?.(); document.removeEventListener("visibilitychange", follow); };
+}
+
 // Runs `work` every `seconds` while the tab is visible, and at once when it becomes visible again.
 export function useTicks(seconds, work) {
   const latest = useRef(work);
   latest.current = work;
-  useEffect(() => {
-    if (!seconds) return undefined;
-    let timer = null;
-    const stop = () => { clearInterval(timer); timer = null; };
-    const start = () => { if (!timer) timer = setInterval(() => latest.current(), seconds * 1000); };
-    const follow = () => {
-      if (document.hidden) return stop();
-      if (!timer) latest.current();
-      return start();
-    };
-    if (!document.hidden) start();
-    document.addEventListener("visibilitychange", follow);
-    return () => { stop(); document.removeEventListener("visibilitychange", follow); };
-  }, [seconds]);
+  useEffect(() => (seconds ? whileVisible((wasHidden) => {
+    if (wasHidden) latest.current();
+    const timer = setInterval(() => latest.current(), seconds * 1000);
+    return () => clearInterval(timer);
+  }) : undefined), [seconds]);
 }
 
 async function keepOpen(path, signal, onOpen, onEvent) {
@@ -79,19 +81,14 @@ export function useStream(path, hear) {
   latest.current = hear;
   useEffect(() => {
     if (!path) return undefined;
-    let stop = null, timer = null;
+    let timer = null;
     const tell = () => { timer ??= setTimeout(() => { timer = null; latest.current(); }, 500); };
-    const close = () => { stop?.abort(); stop = null; };
-    const follow = () => {
-      if (document.hidden) close();
-      else if (!stop) {
-        stop = new AbortController();
-        keepOpen(path, stop.signal, setOpen, tell);
-      }
-    };
-    follow();
-    document.addEventListener("visibilitychange", follow);
-    return () => { close(); clearTimeout(timer); document.removeEventListener("visibilitychange", follow); };
+    const end = whileVisible(() => {
+      const stop = new AbortController();
+      keepOpen(path, stop.signal, setOpen, tell);
+      return () => stop.abort();
+    });
+    return () => { end(); clearTimeout(timer); };
   }, [path]);
   return isOpen;
 }

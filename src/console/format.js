@@ -32,12 +32,9 @@ export function money(value) {
 
 export const percent = (value, digits = 0) => (value == null ? "–" : `${number(value, digits)} %`);
 
-export function moment(text) {
-  if (!text) return "–";
-  return format({ dateStyle: "medium", timeStyle: "medium" }, "DateTimeFormat").format(new Date(text));
-}
-
-export const clock = (text) => (text ? format({ timeStyle: "medium" }, "DateTimeFormat").format(new Date(text)) : "–");
+const dated = (options) => (text) => (text ? format(options, "DateTimeFormat").format(new Date(text)) : "–");
+export const moment = dated({ dateStyle: "medium", timeStyle: "medium" });
+export const clock = dated({ timeStyle: "medium" });
 
 export function ago(text) {
   if (!text) return t("never", "从未");

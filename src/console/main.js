@@ -49,7 +49,7 @@ function Frame({ onSignOut, onLanguage }) {
   const [at, name] = pageAt(path);
   const unread = useRead("/api/events/count", { every: 15 });
   useEffect(() => { if (unread.at) unread.reload(); }, [path]);
-  const [theme, chooseTheme] = useState(localStorage.getItem(THEME) ?? "system");
+  const [theme, chooseTheme] = useState(localStorage.getItem(THEME));
   const [Search, setSearch] = useState(null);
   const search = () => import("./pages/search.js").then((module) => setSearch(() => module.Search), () => {});
   useEffect(() => {

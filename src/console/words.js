@@ -45,10 +45,10 @@ export const count = (number, one, many, chinese = shared[many]) => t(number ===
 export const coded = (code, words, more) => (shared[code] ? [shared[code], more].filter(Boolean).join("：") : words);
 
 // The meanings of statuses, shown before the server's own words, which are English.
-const FAILURES = {
-  200: (why) => t("The site says: {why}", "站点回复：{why}", { why }), 400: (why) => t("Refused: {why}", "被拒绝：{why}", { why }), 404: (why) => t("Not found: {why}", "不存在：{why}", { why }),
-  409: (why) => t("Conflict with existing data: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 503: (why) => t("Not possible now: {why}", "暂时无法处理：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
-};
+const FAILURES = () => ({
+  200: t("The site says: {why}", "站点回复：{why}"), 400: t("Refused: {why}", "被拒绝：{why}"), 404: t("Not found: {why}", "不存在：{why}"),
+  409: t("Conflict with existing data: {why}", "与现有内容冲突：{why}"), 500: t("The server failed: {why}", "服务器出错：{why}"), 503: t("Not possible now: {why}", "暂时无法处理：{why}"), 507: t("The disk is full: {why}", "磁盘已满：{why}"),
+});
 
 // This server's own errors when a model is tried, by type, or by the words of the type that sites have, too.
 const OWN = /^(validation_error|invalid_request_error|not_found|server_error (No available channels|Channel (\d|busy)|Too many large requests|Internal error|The answer is longer))/;
@@ -64,6 +64,6 @@ export function explain(failure) {
       : t("The server cannot be reached.", "无法连接服务器。");
     case "limited": return failure.retryAfter
       ? t("Too many requests. Try again in {seconds} s.", "请求过于频繁，请在 {seconds} 秒后重试。", { seconds: failure.retryAfter }) : t("Too many requests. Try again soon.", "请求过于频繁，请稍后重试。");
-    default: return (FAILURES[failure?.status] ?? ((why) => why))(failure?.message ?? String(failure));
+    default: return (FAILURES()[failure?.status] ?? "{why}").replace("{why}", () => failure?.message ?? String(failure));
   }
 }

@@ -24,7 +24,7 @@ function Shares({ title, read, rowsOf, what, shown }) {
 }
 
 function Sums() {
-  const { path, query } = useAddress();
+  const { path, query, setQuery } = useAddress();
   const { days = "7", what = "spend", site = "", model = "", key = "" } = query;
   const sites = useRead(`/api/stats/site-trend?days=${days}`, { every: 30 });
   const ofModel = useRead(model ? href("/api/stats/site-trend", { days, model }) : null, { every: 30 });
@@ -41,7 +41,7 @@ function Sums() {
   // The usage of a key cannot be split by site or model, so choosing a key clears these, and the other way round.
   const seen = (more) => ({ ...query, ...more, ...(more.key ? { site: "", model: "" } : "site" in more || "model" in more ? { key: "" } : {}) });
   const field = (name, label, value, choices) => html`<${Field} label=${label} value=${value} choices=${choices}
-    onChange=${(chosen) => go(path, seen({ [name]: chosen }), { replace: true })} />`;
+    onChange=${(chosen) => setQuery(seen({ [name]: chosen }))} />`;
   const all = (choices, chosen) => [["", t("All")], ...(chosen && !choices.some(([one]) => one === chosen) ? [[chosen, chosen]] : []), ...choices];
   const told = key ? ({ buckets }) => buckets.map((one) => [dateOf(one.startUtc), what === "spend" ? one.totalCost : one.totalRequests])
     : ({ trend }) => trend.flatMap(({ date, sitesById }) => Object.entries(sitesById).filter(([id]) => !site || id === site).map(([, one]) => [date, one[what]]));
@@ -170,14 +170,13 @@ function useNewest(items, isLive) {
 }
 
 function Rows() {
-  const { path, query } = useAddress();
+  const { path, query, setQuery } = useAddress();
   const { live, open = "" } = query;
-  const page = Math.max(1, Number(query.page) || 1);
-  const address = (more) => go(path, { ...query, ...more }, { replace: true });
+  const page = /^[1-9]\d{0,8}$/.test(query.page) ? Number(query.page) : 1;
   const isLive = live === "1" && page === 1;
   // Changing a filter goes back to the first page.
   const field = (name, label, more) => html`<${Field} label=${label} value=${query[name] ?? ""} ...${more}
-    onChange=${(value) => address({ [name]: value, page: "", open: "" })} />`;
+    onChange=${(value) => setQuery({ [name]: value, page: "", open: "" })} />`;
   const all = (options) => ({ choices: [["", t("All")], ...options] });
   const search = useSettled(query.search ?? "");
   const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
@@ -192,7 +191,7 @@ function Rows() {
   const reload = () => { read.reload(); meta.reload(); };
   return html`
     <${Section} title=${t("Requests")} read=${read} also=${[meta]} actions=${html`
-      <${Field} kind="switch" label=${t("Live", "实时")} value=${live === "1"} onChange=${(is) => address({ live: is ? "1" : "", page: "" })} />
+      <${Field} kind="switch" label=${t("Live", "实时")} value=${live === "1"} onChange=${(is) => setQuery({ live: is ? "1" : "", page: "" })} />
       <button onClick=${reload}>${t("Read again")}</button>
       <${Removal} label=${t("Clear the log", "清空日志")} name=${t("All requests in the log", "日志中的所有请求")} phrase=${t("clear", "清空")} after=${reload}
         consequence=${t("The totals of sites and models stay; the details of each request are deleted.", "站点和模型的汇总会保留，每个请求的内容不会。")} act=${() => remove("/api/stats/proxy-logs")} />`}>
@@ -215,10 +214,9 @@ function Rows() {
 }
 
 export function Page() {
-  const { path, query } = useAddress();
-  const { tab = "" } = query;
+  const { query: { tab = "" }, setQuery } = useAddress();
   return html`
-    <${Tabs} label=${t("Log")} value=${tab} onChange=${(name) => go(path, { ...query, tab: name, open: "" }, { replace: true })}
+    <${Tabs} label=${t("Log")} value=${tab} onChange=${(name) => setQuery({ tab: name, open: "" })}
       items=${[["", t("Requests")], ["sums", t("Costs and counts")], ["traces", t("Traces")]]} />
     <${{ sums: Sums, traces: Traces }[tab] ?? Rows} />`;
 }

@@ -102,7 +102,7 @@ function Guide({ accounts }) {
       [sites.length, t("Add a site"), "/sites?add=site"],
       [known.length && routes.value?.length, t("Add a key, or log in", "添加密钥或登录"), sites.length === 1 ? `/sites?add=${sites[0].id}` : "/sites"],
       [0, t("Try a model"), "/playground"],
-      [(keys.value?.items ?? keys.value)?.length, t("Connect a client"), "/keys?connect=1"],
+      [keys.value?.items.length, t("Connect a client"), "/keys?connect=1"],
     ];
     const next = steps.findIndex(([isDone]) => !isDone);
     return html`<ol class="steps">${steps.map(([isDone, title, link], index) => html`<li key=${link} class=${isDone ? "done" : ""}>

@@ -1,6 +1,6 @@
 // The page Playground: a conversation with a model or one of its channels, kept only for this tab and this token.
 
-import { go, href, useAddress } from "../address.js";
+import { href, useAddress } from "../address.js";
 import { events, send, token } from "../api.js";
 import { useRead, useSettled } from "../data.js";
 import { duration } from "../format.js";
@@ -15,17 +15,17 @@ const said = (messages) => messages.map(({ role, content }) => ({ role, content 
 const DIALECTS = {
   chat: {
     label: "Chat Completions", path: "/v1/chat/completions",
-    body: ({ model, system, messages }) => ({ model, messages: [...(system ? [{ role: "system", content: system }] : []), ...said(messages)] }),
+    body: ({ system, messages }) => ({ messages: [...(system ? [{ role: "system", content: system }] : []), ...said(messages)] }),
     delta: (event) => event.choices?.[0]?.delta?.content,
   },
   messages: {
     label: "Messages", path: "/v1/messages",
-    body: ({ model, system, messages }) => ({ model, ...(system && { system }), messages: said(messages), max_tokens: 4096 }),
+    body: ({ system, messages }) => ({ ...(system && { system }), messages: said(messages), max_tokens: 4096 }),
     delta: (event) => (event.type === "content_block_delta" ? event.delta?.text : undefined),
   },
   responses: {
     label: "Responses", path: "/v1/responses",
-    body: ({ model, system, messages }) => ({ model, ...(system && { instructions: system }), input: said(messages) }),
+    body: ({ system, messages }) => ({ ...(system && { instructions: system }), input: said(messages) }),
     delta: (event) => (event.type === "response.output_text.delta" ? event.delta : undefined),
   },
 };
@@ -60,9 +60,9 @@ function heard(answer, hear) {
 
 // Sends the conversation; calls `tell` with each change of the exchange:
 // `{request, status, raw, text, at, failure, isRunning}`.
-async function converse({ dialect, channel, ...conversation }, signal, tell) {
+async function converse({ dialect, channel, model, further, ...conversation }, signal, tell) {
   const { path, body, delta } = DIALECTS[dialect];
-  const jsonBody = { ...body(conversation), ...conversation.further, stream: true };
+  const jsonBody = { model, ...body(conversation), ...further, stream: true };
   const began = performance.now();
   const since = () => performance.now() - began;
   const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} only", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
@@ -119,9 +119,7 @@ function ChannelField({ model, value, onChange }) {
 }
 
 export function Page() {
-  const { path, query } = useAddress();
-  const { model: asked = "", channel = "" } = query;
-  const address = (more) => go(path, { ...query, ...more }, { replace: true });
+  const { query: { model: asked = "", channel = "" }, setQuery } = useAddress();
   const [state, setState] = useState(remembered);
   const { messages, exchange, draft, options } = state;
   const { dialect = "chat", system = "", fields = "" } = options;
@@ -146,9 +144,9 @@ export function Page() {
     <div>
       <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Start over")}</button>`}>
         <div class="filters many">
-          <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" from=${[routes]} />
+          <${Field} label=${t("Model")} value=${asked} onChange=${(name) => setQuery({ model: name, channel: "" })} list="models-known" from=${[routes]} />
           <datalist id="models-known">${namesLike(model, routes.value).map((name) => html`<option value=${name} />`)}</datalist>
-          <${ChannelField} model=${model} value=${channel} onChange=${(id) => address({ channel: id })} />
+          <${ChannelField} model=${model} value=${channel} onChange=${(id) => setQuery({ channel: id })} />
           <${Field} label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>
         <details open=${system + fields !== ""}><summary>${t("System prompt, further fields", "系统提示、其他字段")}</summary>

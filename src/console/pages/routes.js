@@ -56,8 +56,8 @@ function RouteForm({ route, rows, onDone }) {
   const isGroup = mode === "explicit_group";
   const exact = useMemo(() => rows.filter((row) => row.kind === "model"), [rows]);
   const stored = lines(route?.modelMapping);
-  const { values: is, changes, field, set } = useDraft({ modelPattern: route?.modelPattern ?? "", displayName: route?.displayName ?? "", displayIcon: route?.displayIcon ?? "",
-    routingStrategy: route?.routingStrategy ?? "weighted", sourceRouteIds: route?.sourceRouteIds ?? [], mapping: stored ?? "" });
+  const { values: is, changes, field, set } = useDraft({ modelPattern: "", routingStrategy: "weighted", sourceRouteIds: [],
+    ...route, displayName: route?.displayName ?? "", mapping: stored ?? "" });
   const isMappingNew = "mapping" in changes;
   const mapping = mappingOf(is.mapping);
   const save = async () => {

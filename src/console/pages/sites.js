@@ -280,7 +280,7 @@ export function Page() {
   // Rows whose keys begin with `kind`: those that are ticked, all, and how to tick others of the kind.
   const marked = (kind) => {
     const all = rows.filter(({ key }) => key[0] === kind).map(({ key, site, account }) => ({ key, id: (account ?? site).id, name: account ? joined(site.name, nameOf(account)) : site.name }));
-    return { all, rows: all.filter(({ key }) => keys.has(key)), onAll: (some) => setKeys(new Set([...[...keys].filter((key) => key[0] !== kind), ...some.map(({ key }) => key)])) };
+    return { all, after: read.reload, consequence: t("Their tokens and channels are deleted, too."), rows: all.filter(({ key }) => keys.has(key)), onAll: (some) => setKeys(new Set([...[...keys].filter((key) => key[0] !== kind), ...some.map(({ key }) => key)])) };
   };
   const columns = [
     [t("Site"), ({ site, account }) => (account ? html`<span class="child">${nameOf(account)}</span>`
@@ -299,6 +299,7 @@ export function Page() {
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
   const addingTo = read.value?.sites.find((site) => String(site.id) === adding);
+  const opened = { onClose: () => setAdding(""), reload: read.reload };
   return html`
     <div class="filters">
       <${Filter} name="q" kind="search" label=${t("Search")} />
@@ -310,9 +311,9 @@ export function Page() {
     <${Section} read=${read}>${() => html`
       <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} all=${tree.flatMap((node) => [node, ...node.accounts])} columns=${columns} keyOf=${(row) => row.key} detail=${detail}
         empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is a vendor's API, or a hub of the new-api family.", "还没有站点。站点是厂商接口，或 new-api 系列的中转站。")} /></div>
-      <div class="stays"><${Batch} path="sites" ...${marked("s")} after=${read.reload} label=${(many) => count(many, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels are deleted, too.")}
+      <div class="stays"><${Batch} path="sites" ...${marked("s")} label=${(many) => count(many, "{count} site", "{count} sites", "{count} 个站点")}
         actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
-      <${Batch} path="accounts" ...${marked("a")} after=${read.reload} label=${(many) => count(many, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels are deleted, too.")}
+      <${Batch} path="accounts" ...${marked("a")} label=${(many) => count(many, "{count} account", "{count} accounts")}
         actions=${[["refreshBalance", t("Read balances")]]} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites", "所有站点")}>
@@ -320,7 +321,7 @@ export function Page() {
       <${Fold} label=${t("Announcements")}><${Announcements} sites=${read.value?.sites} /><//>
     <//>
     ${login && html`<${Login} connection=${login.accountId && login} onClose=${() => { setLogin(null); read.reload(); }} />`}
-    ${adding === "import" && html`<${ImportConnections} onClose=${() => setAdding("")} reload=${read.reload} />`}
-    ${adding === "site" && html`<${AddSite} onClose=${() => setAdding("")} reload=${read.reload} />`}
-    ${addingTo && html`<${Dialog} wide title=${t("Add accounts to {name}", addingTo)} onClose=${() => setAdding("")}><${AddAccount} site=${addingTo} reload=${read.reload} /><//>`}`;
+    ${adding === "import" && html`<${ImportConnections} ...${opened} />`}
+    ${adding === "site" && html`<${AddSite} ...${opened} />`}
+    ${addingTo && html`<${Dialog} wide title=${t("Add accounts to {name}", addingTo)} ...${opened}><${AddAccount} site=${addingTo} reload=${read.reload} /><//>`}`;
 }

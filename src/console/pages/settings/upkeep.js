@@ -279,8 +279,8 @@ export function Events() {
 const WORK = () => [
   ["clear-usage", t("Clear usage", "清除用量"), t("The log, all sums, counters and cooldowns are deleted.", "清除全部请求日志、统计、计数和冷却。")],
   ["clear-cache", t("Forget discovered models", "清除已发现的模型"), t("Discovered models are deleted with their channels and routes, then models are discovered again. What was added by hand stays.", "删除已发现的模型及其通道和路由，然后重新查询；手工建立的保留。")],
-  ["rotate-seal-key", t("New seal key", "更换加密密钥"), t("A new key seals every stored credential; a task seals the existing ones again.", "用新密钥加密所有凭据；由任务重新加密旧数据。")],
-  ["replace-index-key", t("New index key", "更换索引密钥"), t("A new key is used for the look-up hashes; a task computes the existing ones again.", "用新密钥生成查找用的散列；由任务重新生成旧数据。")],
+  ["rotate-seal-key", t("New seal key"), t("A new key seals every stored credential; a task seals the existing ones again.", "用新密钥加密所有凭据；由任务重新加密旧数据。")],
+  ["replace-index-key", t("New index key"), t("A new key is used for the look-up hashes; a task computes the existing ones again.", "用新密钥生成查找用的散列；由任务重新生成旧数据。")],
   ["factory-reset", t("Factory reset", "恢复出厂"), t("Everything is deleted, including the log and the settings. The admin token becomes the built-in one again, which works on the server's machine only.", "全部删除，包括日志和设置；管理令牌恢复为内置值，仅限服务器本机。"), "RESET"],
 ];
 

@@ -19,16 +19,17 @@ function Bars({ bars, label }) {
 export const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const DAY = 86_400_000;
 
-// The date of a moment in the browser's time zone; the Swedish format is that of ISO 8601.
-export const dateOf = (moment) => new Date(moment).toLocaleDateString("sv");
+// The date of a moment, by default in the browser's time zone; the Swedish format is that of ISO 8601.
+export const dateOf = (moment, timeZone) => new Date(moment).toLocaleDateString("sv", { timeZone });
 
-// A chart of the last days; `told` are the known `[date, value]`, other days are 0.
-export function Days({ told, days, shown }) {
+// The `many` dates that end with `last`.
+export const datesUntil = (last, many) => Array.from({ length: many }, (_, at) => new Date(Date.parse(last) - (many - 1 - at) * DAY).toISOString().slice(0, 10));
+
+// A chart of the days until `today`; `told` are the known `[date, value]`, other days are 0.
+export function Days({ told, days, shown, today = dateOf(Date.now()) }) {
   const sums = new Map();
   for (const [date, value] of told) sums.set(date, (sums.get(date) ?? 0) + value);
-  const last = Date.parse([dateOf(Date.now()), ...sums.keys()].sort().at(-1));
-  const all = Array.from({ length: Number(days) }, (_, index) => new Date(last - (days - 1 - index) * DAY).toISOString().slice(0, 10))
-    .map((date) => ({ date, value: sums.get(date) ?? 0 }));
+  const all = datesUntil([today, ...sums.keys()].sort().at(-1), Number(days)).map((date) => ({ date, value: sums.get(date) ?? 0 }));
   const most = all.reduce((one, other) => (other.value > one.value ? other : one));
   const bars = all.map(({ date, value }) => ({ label: `${date}: ${shown(value)}`, value }));
   return html`<p class="quiet">${t("{sum} in total; most on {date}: {most}", "合计 {sum}；最多在 {date}：{most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>

@@ -24,22 +24,20 @@ export const Note = ({ kind = "info", children }) =>
 export const Link = ({ act, children }) => html`<button type="button" class="link" onClick=${act}>${children}</button>`;
 
 // Explains the failure of `of`: a read, which can be tried again, or an action.
-export const Failed = ({ of: { failure, reload } }) => failure && html`
-  <${Note} kind="bad">${explain(failure)} ${reload && html`<${Link} act=${reload}>${t("Try again")}<//>`}<//>`;
+export const Failed = ({ of: { failure, reload }, children }) => failure && html`
+  <${Note} kind="bad">${explain(failure)} ${children} ${reload && html`<${Link} act=${reload}>${t("Try again")}<//>`}<//>`;
 
 export const Unread = ({ read }) => read.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
 
 // Shows a value that was read; `children` is a function of it. If a later read fails, the old value stays, marked as stale.
 // `empty` is shown if there are no rows. `also` are further reads whose failures are shown.
 export function Section({ title, read, also = [], actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
-  const { value, failure, isLoading, isOld, at, reload } = read ?? {};
+  const { value, failure, isLoading, isOld, at } = read ?? {};
   const has = !read || value !== undefined;
   return html`
     <section class="section ${kind}" aria-busy=${!!isLoading && (!has || isOld)}>
       ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
-      ${failure && html`<${Note} kind="bad">
-        ${explain(failure)} ${has && html`<span>${t("Last read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
-        <${Link} act=${reload}>${t("Try again")}<//><//>`}
+      ${failure && html`<${Failed} of=${read}>${at && t("Last read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}<//>`}
       ${also.map((one) => html`<${Failed} of=${one} />`)}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
       ${has && (empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : read ? children?.(value) : children)}

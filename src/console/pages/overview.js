@@ -1,7 +1,7 @@
 // The page Overview: the first steps until a request has been answered, then figures, troubles, news, and each site's day.
 
 import { get, post, send } from "../api.js";
-import { Curve, Strip } from "../chart.js";
+import { Curve, Strip, dateOf, datesUntil } from "../chart.js";
 import { useNow, useRead } from "../data.js";
 import { clock, duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
@@ -11,18 +11,28 @@ import {
 } from "../parts.js";
 import { joined, t } from "../words.js";
 
-const LOOKED = 1000;
+const LOOKED = 2000;
 const SHOWN = 50;
 const NEWS = 6;
 
+const restOf = ({ cooldownUntil, limitedUntil }) => [cooldownUntil, limitedUntil].filter(Boolean).sort().at(-1);
+
+// Reads all routes, page by page; returns the channels that rest.
+async function restingChannels(path) {
+  const resting = new Map();
+  for (let offset = 0; ; offset += LOOKED) {
+    const routes = await get(`${path}?limit=${LOOKED}&offset=${offset}`);
+    for (const { channels } of routes) for (const one of channels) if (restOf(one)) resting.set(one.id, one);
+    if (routes.length < LOOKED) return [...resting.values()];
+  }
+}
+
 // Resting channels by account: many models of one account are one trouble.
-function coolingOf(routes, now) {
+function coolingOf(channels, now) {
   const found = new Map();
-  const seen = new Set();
-  for (const channel of routes.flatMap((route) => route.channels)) {
-    const until = [channel.cooldownUntil, channel.limitedUntil].filter((at) => at && Date.parse(at) > now).sort().at(-1);
-    if (!until || seen.has(channel.id)) continue;
-    seen.add(channel.id);
+  for (const channel of channels) {
+    const until = restOf(channel);
+    if (Date.parse(until) <= now) continue;
     const one = found.get(channel.accountId) ?? { ...channel, models: [], until };
     found.set(channel.accountId, { ...one, models: [...one.models, channel.sourceModel], until: until > one.until ? until : one.until });
   }
@@ -35,10 +45,9 @@ const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed"
 
 const Row = ({ badge, title, about, children }) => html`<li class="trouble">${badge}<div><strong><bdi>${title}</bdi></strong><br />${about}</div><span class="actions">${children}</span></li>`;
 
-function Troubles({ accounts }) {
-  const routes = useRead(`/api/routes?limit=${LOOKED}`, { every: 30 });
+function Troubles({ accounts, settings }) {
+  const resting = useRead("/api/routes", { every: 30, read: restingChannels });
   const tasks = useRead("/api/tasks?limit=100", { every: 15 });
-  const settings = useRead("/api/settings/runtime");
   const now = useNow();
   const { accounts: rows = [], sites = [] } = accounts.value ?? {};
   const siteOf = new Map(sites.map((site) => [site.id, site.name]));
@@ -48,16 +57,17 @@ function Troubles({ accounts }) {
   const items = [
     ...rows.filter(isInTrouble).map((one) => html`<${Row} key=${`a${one.id}`} badge=${html`<${StateBadge} account=${one} />`} title=${titleOf(one)}
       about=${html`<bdi>${healthReason(one.runtimeHealth)}</bdi>`}>${check(one)}<a class="button" href=${`/sites?open=a${one.id}`}>${t("Open")}</a><//>`),
-    ...coolingOf(routes.value ?? [], now).map((one) => html`<${Row} key=${`c${one.accountId}`} title=${titleOf({ ...one.account, site: one.site })}
+    ...coolingOf(resting.value ?? [], now).map((one) => html`<${Row} key=${`c${one.accountId}`} title=${titleOf({ ...one.account, site: one.site })}
       badge=${html`<${Badge} kind="warn">${t("cooling", "冷却中")} <${Countdown} until=${one.until} /><//>`} about=${html`<bdi>${one.models.slice(0, 5).join(", ")}${one.models.length > 5 ? " …" : ""}</bdi>`}>
-      <${Action} act=${async () => { await post(`/api/accounts/${one.accountId}/clear-cooldown`); await routes.reload(); }}>${t("End cooling")}<//><//>`),
-    ...rows.filter((one) => one.status === "active" && one.capabilities.canRefreshBalance && one.lastBalanceRefresh && one.balance <= low)
+      <${Action} act=${async () => { await post(`/api/accounts/${one.accountId}/clear-cooldown`); await resting.reload(); }}>${t("End cooling")}<//><//>`),
+    ...rows.filter((one) => one.status === "active" && one.lastBalanceRefresh && low > 0 && one.balance < low)
       .map((one) => html`<${Row} key=${`b${one.id}`} badge=${html`<${Badge} kind="warn">${t("low balance", "余额不足")}<//>`} title=${titleOf(one)} about=${money(one.balance)}>${check(one)}<//>`),
     ...failedOf(tasks.value?.tasks ?? []).map((one) => html`<${Row} key=${one.id} badge=${html`<${Badge} kind="bad">${t("task failed", "任务失败")}<//>`} title=${taskTitle(one)}
       about=${html`<bdi>${one.error ?? one.message}</bdi> <span class="quiet"><${Time} at=${one.finishedAt} /></span>`}>
-      ${TASKS[one.dedupeKey]?.[1] && html`<${StartTask} kind=${one.dedupeKey} accounts=${rows} label=${t("Start again", "重新开始")} after=${tasks.reload} />`}<//>`),
+      ${TASKS[one.dedupeKey]?.[1] && html`<${StartTask} kind=${one.dedupeKey} accounts=${rows} label=${t("Start again", "重新开始")} after=${tasks.reload} />`}
+      <a class="button" href=${`/settings?tab=tasks&open=${one.id}`}>${t("Open")}</a><//>`),
   ];
-  const reads = [accounts, routes, tasks, settings];
+  const reads = [accounts, resting, tasks, settings];
   const isRead = reads.every((read) => read.value);
   const read = { ...(reads.find((one) => one.failure) ?? accounts), value: isRead || items.length ? items : undefined };
   return html`<${Section} title=${t("Needs attention")} read=${read}>${() => html`<ul class="plain">${items.slice(0, SHOWN)}</ul>
@@ -88,10 +98,13 @@ export function Page() {
   const accounts = useRead("/api/accounts", { every: 20 });
   const answered = useRead("answered", { every: 15, read: wasAnswered });
   const day = useRead("/api/stats/dashboard", { every: 15 });
-  if (answered.value === undefined && !answered.failure) return html`<${Section} read=${answered} />`;
-  // If it is not known whether a request has been answered, the figures are shown.
-  return answered.value !== false ? html`<${Failed} of=${answered} /><${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
-    : html`<${Guide} accounts=${accounts} /><${Troubles} accounts=${accounts} /><${Events} />`;
+  const settings = useRead("/api/settings/runtime");
+  const today = dateOf(Date.now(), settings.value?.serverTimeZone);
+  const isAnswered = day.value?.proxy24h.success > 0 || answered.value;
+  // If it cannot be known whether a request has been answered, the figures are shown.
+  const beginning = isAnswered === false ? html`<${Guide} accounts=${accounts} />`
+    : isAnswered || answered.failure ? html`<${Failed} of=${answered} /><${Figures} day=${day} accounts=${accounts} today=${today} />` : html`<${Section} read=${answered} />`;
+  return html`${beginning}<${Troubles} accounts=${accounts} settings=${settings} />${isAnswered !== false && html`<${Hours} day=${day} />`}<${Events} />`;
 }
 
 function Guide({ accounts }) {
@@ -114,13 +127,12 @@ function Guide({ accounts }) {
 const inFlight = async (path) => Number(/^switchyard_requests_in_flight (\S+)$/m.exec(await (await send("GET", path)).text())?.[1]);
 
 // The trend has only days with usage; the others are 0.
-function spendOf(trend) {
+function spendOf(trend, today) {
   const told = new Map(trend.map(({ date, sites }) => [date, Object.values(sites).reduce((sum, site) => sum + site.spend, 0)]));
-  const last = Date.parse(trend.at(-1)?.date ?? 0);
-  return Array.from({ length: 30 }, (_, at) => told.get(new Date(last - (29 - at) * 86_400_000).toISOString().slice(0, 10)) ?? 0);
+  return datesUntil(today, 30).map((date) => told.get(date) ?? 0);
 }
 
-function Figures({ day }) {
+function Figures({ day, accounts, today }) {
   const trend = useRead("/api/stats/site-trend?days=30", { every: 60 });
   const flight = useRead("/metrics", { every: 10, read: inFlight });
   return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
@@ -128,8 +140,8 @@ function Figures({ day }) {
     const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <small>${about}</small> ${read && html`<${Unread} read=${read} />`}</dt><dd>${value}
       ${curve && html`<${Curve} values=${curve} label=${label} />`}</dd></div>`;
     return html`<dl class="figures">
-      ${figure(t("Balance"), money(totalBalance))}
-      ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend), t("30 days", "30 天"), trend)}
+      ${figure(t("Balance"), money(accounts.value?.accounts.some((one) => one.lastBalanceRefresh) ? totalBalance : null))}
+      ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend, today), t("30 days", "30 天"), trend)}
       ${figure(t("Attempts"), number(proxy24h.total), hours("totalRequests"), t("24 hours"))}
       ${figure(t("Failed attempts", "失败的尝试"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Attempts a minute", "每分钟尝试数"), number(performance.requestsPerMinute))}
@@ -152,5 +164,5 @@ function Hours({ day }) {
     [t("Attempts"), (row) => number(row.totalRequests), "end less"],
   ];
   const title = t("Sites, hour by hour", "各站点逐时状况");
-  return day.value && html`<${Section} title=${title}><div class="hours"><${List} label=${title} rows=${day.value.siteAvailability} columns=${columns} keyOf=${(row) => row.siteId} /></div><//>`;
+  return day.value && html`<${Section} title=${title}><div class="hours"><${List} label=${title} rows=${day.value.siteAvailability} columns=${columns} keyOf=${(row) => row.siteId} empty=${t("No requests yet.")} /></div><//>`;
 }

@@ -181,4 +181,51 @@ export default {
     await one.goto("/");
     await one.page.locator("section").filter({ hasText: "Four steps" }).getByText("The shelf is away").waitFor();
   },
+
+  async "a channel that cools is in the red list however many models there are"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: Array.from({ length: 2050 }, (_, index) => `model-${index}`), fails: true });
+    await gateway.addSite("Long line", stub.url, "sk-one");
+    const [last] = await gateway.api("GET", "/api/routes?limit=1&offset=2049");
+    await gateway.eventually("the last model's channel cools", async () => {
+      await (await gateway.chat(last.modelPattern)).text();
+      return (await gateway.api("GET", `/api/routes/${last.id}/channels`))[0].cooldownUntil;
+    });
+    const one = await world.open();
+    await one.goto("/");
+    await one.page.locator("li.trouble").filter({ hasText: "cooling" }).getByText(last.modelPattern, { exact: true }).waitFor();
+  },
+
+  async "what was never read has no time of its last reading"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { account } = await gateway.addSite("Main line", stub.url, "sk-one");
+    await gateway.api("PUT", `/api/accounts/${account.id}`, { status: "expired" });
+    const one = await world.open();
+    one.expected.push("500");
+    await one.page.route("**/api/tasks?*", (route) => route.fulfill({ status: 500, json: { message: "The shelf is away" } }));
+    await one.goto("/");
+    const section = one.page.locator("section").filter({ hasText: "Needs attention" });
+    await section.getByText("The shelf is away").waitFor();
+    await section.getByText("expired", { exact: true }).waitFor();
+    assert.equal(await section.getByText("Last read").count(), 0);
+  },
+
+  async "a read that does not end holds up no other section"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await one.page.route("**/api/stats/proxy-logs?*", () => {});
+    await one.page.goto(`${gateway.url}/`);
+    await one.page.getByText("All is well.").waitFor();
+    await one.page.locator("section").filter({ hasText: "Unread events" }).getByRole("button", { name: "Mark all as read" }).waitFor();
+    // Once the figures tell of an answer, they are shown.
+    await (await gateway.chat("gpt-4o")).text();
+    await gateway.eventually("the answer is counted", async () => (await gateway.api("GET", "/api/stats/dashboard?refresh=1")).proxy24h.success);
+    await one.page.goto(`${gateway.url}/`);
+    const balance = one.page.locator(".figure").filter({ hasText: "Balance" });
+    await balance.waitFor();
+    assert.match(await balance.innerText(), /–/, "a balance that was never read");
+  },
 };

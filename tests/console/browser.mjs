@@ -14,11 +14,11 @@ export const launch = () => chromium.launch({ executablePath: process.env.CHROMI
 
 export class Watched {
   // `width` is in pixels; `locale` is en or zh-CN.
-  static async open(browser, gateway, { width = 1280, locale = "en", dark = false, signedIn = true } = {}) {
+  static async open(browser, gateway, { width = 1280, locale = "en", dark = false, signedIn = true, timezoneId = "UTC" } = {}) {
     const watched = new Watched();
     watched.gateway = gateway;
     watched.context = await browser.newContext({ viewport: { width, height: 800 }, locale, colorScheme: dark ? "dark" : "light",
-      bypassCSP: false, timezoneId: "UTC" });
+      bypassCSP: false, timezoneId });
     watched.page = await watched.context.newPage();
     watched.complaints = [];
     watched.expected = [];

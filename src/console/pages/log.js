@@ -32,9 +32,13 @@ function Sums() {
   const models = useRead(href("/api/stats/model-by-site", { days, siteId: site }), { every: 30 });
   const range = { 1: "24h", 7: "7d" }[days] ?? "all";
   const keys = useRead(`/api/downstream-keys/summary?range=${range}`, { every: 30 });
+  const settings = useRead("/api/settings/runtime");
+  // The days of a key are those of the browser's time zone, all others those of the server's.
+  const today = dateOf(Date.now(), key ? ZONE : settings.value?.serverTimeZone);
   const shown = what === "spend" ? money : number;
+  const trend = model ? ofModel : sites;
   const bySite = new Map();
-  for (const day of sites.value?.trend ?? []) for (const [id, one] of Object.entries(day.sitesById)) {
+  for (const day of trend.value?.trend ?? []) for (const [id, one] of Object.entries(day.sitesById)) {
     const sum = bySite.get(id) ?? { name: one.siteName, calls: 0, spend: 0 };
     bySite.set(id, { ...sum, calls: sum.calls + one.calls, spend: sum.spend + one.spend });
   }
@@ -55,13 +59,13 @@ function Sums() {
       ${field("model", t("Model"), model, all((models.value?.models ?? []).slice(0, 500).map((one) => [one.model, one.model]), model))}
       ${field("key", t("Key"), key, all((keys.value?.items ?? []).slice(0, 500).map((one) => [String(one.id), one.name]), key))}
     </div>
-    <${Section} title=${t("By day", "按天")} read=${key ? ofKey : model ? ofModel : sites} isEmpty=${(value) => !told(value).length} empty=${t("No requests in this time.", "这段时间没有请求。")}>
-      ${(value) => html`<${Days} told=${told(value)} days=${days} shown=${shown} />`}<//>
+    <${Section} title=${t("By day", "按天")} read=${key ? ofKey : trend} isEmpty=${(value) => !told(value).length} empty=${t("No requests in this time.", "这段时间没有请求。")}>
+      ${(value) => html`<${Days} told=${told(value)} days=${days} shown=${shown} today=${today} />`}<//>
     <div class="columns">
-      <${Shares} title=${t("By site", "按站点")} read=${sites} rowsOf=${() => [...bySite].map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
-      <${Shares} title=${t("By model", "按模型")} read=${models} rowsOf=${(value) => value.models.map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />
-      <${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("All") }[range]})`} read=${keys} ...${common}
-        rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />
+      ${!key && html`<${Shares} title=${t("By site", "按站点")} read=${trend} rowsOf=${() => [...bySite].filter(([id]) => !site || id === site).map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
+      <${Shares} title=${t("By model", "按模型")} read=${models} rowsOf=${(value) => value.models.filter((one) => !model || one.model === model).map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />`}
+      ${!site && !model && !key && html`<${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("All") }[range]})`} read=${keys} ...${common}
+        rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />`}
     </div>
     <p class="hint">${t("Requests with PROXY_TOKEN belong to no key.", "使用 PROXY_TOKEN 的请求不属于任何密钥。")}</p>`;
 }

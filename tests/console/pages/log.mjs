@@ -190,9 +190,12 @@ export default {
     await by("By model").getByRole("link", { name: "o4-mini: 1" }).click();
     await one.page.getByText("1 in total").waitFor();
     assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "o4-mini");
+    await by("By site").getByLabel("Main line: 1").first().waitFor();
+    assert.equal(await by("By model").getByText("gpt-4o").count() + await by("By key").count(), 0, "what the filter leaves out");
     await one.page.getByLabel("Key", { exact: true }).selectOption({ label: "Family" });
     await one.page.getByText("2 in total").waitFor();
     assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "");
+    await one.page.getByLabel("Key", { exact: true }).selectOption("");
     await by("By site").getByRole("link", { name: "Main line", exact: true }).click();
     await one.page.getByText("4 attempts, 0 failed").waitFor();
   },
@@ -214,5 +217,16 @@ export default {
       await one.page.reload();
       await one.page.getByText("the store is away").waitFor();
     }
+  },
+
+  async "the last day of a chart is today where the server is"(world) {
+    // From Kiribati to Hawaii it is always a day back.
+    const gateway = await world.start({ TZ: "Pacific/Honolulu" });
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await (await gateway.chat("gpt-4o")).text();
+    const one = await world.open({ timezoneId: "Pacific/Kiritimati" });
+    await one.goto("/log?tab=sums&days=1&what=calls");
+    await one.page.getByText("1 in total").waitFor();
   },
 };

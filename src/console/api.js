@@ -121,11 +121,15 @@ export async function* events(answer) {
   }
 }
 
-export async function task(id, onChange = () => {}, signal) {
+// Follows a task until it ends; a hidden tab does not ask.
+export async function task(id, onChange, signal) {
   for (;;) {
-    const { task: state } = await get(`/api/tasks/${encodeURIComponent(id)}`, { signal });
-    onChange(state);
-    if (state.status === "succeeded" || state.status === "failed") return state;
+    if (!document.hidden) {
+      const { task: state } = await get(`/api/tasks/${encodeURIComponent(id)}`, { signal });
+      onChange(state);
+      if (state.status === "succeeded" || state.status === "failed") return state;
+    }
     await new Promise((resolve) => setTimeout(resolve, 400));
+    signal.throwIfAborted();
   }
 }

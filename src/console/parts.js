@@ -114,12 +114,15 @@ export const Healthy = ({ is }) => html`<${Badge} kind=${is ? "good" : "bad"}>${
 export const eventTitle = ({ type, relatedType, title }) => coded(["task", "settings", "update_center"].includes(relatedType) ? relatedType : type, title, title);
 export const Level = ({ of: level }) => html`<${Badge} kind=${{ warning: "warn", error: "bad" }[level]}>${t(level)}<//>`;
 
-// A button whose `start` returns an answer with a task's id; shows the task's progress until it ends.
+// A button whose `start` returns an answer with a task's id; shows the task's progress until it ends or the button is gone.
 export function TaskAction({ start, after, ...more }) {
   const [state, setState] = useState(null);
+  const stop = useRef(null);
+  useEffect(() => () => stop.current?.abort(), []);
   const act = async () => {
+    stop.current = new AbortController();
     const { jobId, taskId } = await start();
-    const ended = await task(jobId ?? taskId, setState);
+    const ended = await task(jobId ?? taskId, setState, stop.current.signal);
     setState(null);
     if (ended.status === "failed") throw new Failure("failed", ended.error ?? ended.message);
     after?.();

@@ -220,4 +220,34 @@ export default {
     await one.page.getByText("the store is away").waitFor();
     assert.equal(await one.page.locator(".channel").count(), 1);
   },
+
+  async "a task is followed only while its button is seen"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.page.route("**/api/routes/rebuild", (route) => route.fulfill({ json: { success: true, jobId: "t1" } }));
+    let asked = 0;
+    await one.page.route("**/api/tasks/t1", (route) => { asked += 1; return route.fulfill({ json: { task: { id: "t1", status: "running", message: "Half way" } } }); });
+    const rests = async (what) => {
+      await one.page.waitForTimeout(500);
+      const before = asked;
+      await one.page.waitForTimeout(1000);
+      assert.equal(asked, before, what);
+    };
+    await one.goto("/routes");
+    await one.page.getByRole("button", { name: "Refresh models" }).click();
+    await one.page.getByText("Half way").waitFor();
+    await one.look(true);
+    await rests("in a hidden tab");
+    await one.look(false);
+    const before = asked;
+    await gateway.eventually("the task is followed again", () => asked > before + 1);
+    await one.page.getByRole("link", { name: "Keys" }).click();
+    await rests("on another page");
+    await one.page.getByRole("link", { name: "Models" }).click();
+    await one.page.getByRole("button", { name: "Refresh models" }).click();
+    await one.page.getByText("Half way").waitFor();
+    await one.page.getByRole("button", { name: "Sign out" }).click();
+    await rests("after a sign-out");
+    assert.equal(await one.page.getByText("not accepted").count(), 0);
+  },
 };

@@ -5,7 +5,7 @@ import { t } from "./words.js";
 
 const CHANGED = "switchyard:address";
 
-const read = (url = location) => ({ path: url.pathname, query: Object.fromEntries(new URLSearchParams(url.search)) });
+const read = (url = location) => ({ path: url.pathname.replace(/(.)\/+$/, "$1"), query: Object.fromEntries(new URLSearchParams(url.search)) });
 
 // Asks before unsaved changes in `within` are lost; elements with such changes have the class `unsaved`.
 export const mayLeave = (within = document, what = ".unsaved") => !within.querySelector(what)

@@ -36,7 +36,7 @@ export function listen(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
-const tell = (what) => listeners.forEach((listener) => listener(what));
+export const tell = (what) => listeners.forEach((listener) => listener(what));
 
 function kindOf(status, code) {
   if (code === "missing_token" || code === "invalid_token") return "signin";
@@ -50,9 +50,17 @@ function words(value, status) {
   return value?.message ?? (typeof error === "string" ? error : error?.message) ?? `HTTP ${status}`;
 }
 
+// Puts text into a header: its UTF-8 bytes, one character for each.
+export const forHeader = (text) => String.fromCharCode(...new TextEncoder().encode(text));
+
 // Sends a request; throws a `Failure` if there is no answer or its status is not a success.
 export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS, headers: more } = {}) {
-  const headers = { ...(body !== undefined && { "content-type": "application/json" }), ...more, authorization: `Bearer ${as}` };
+  // Nothing is sent without a token, as after a sign-out in another tab.
+  if (!as) {
+    tell("signin");
+    throw new Failure("signin");
+  }
+  const headers = { ...(body !== undefined && { "content-type": "application/json" }), ...more, authorization: `Bearer ${forHeader(as)}` };
   // The content of a file may be longer than a JavaScript string can be.
   const text = body === undefined || body instanceof Blob ? body : JSON.stringify(body);
   const limit = timeoutMs ? AbortSignal.timeout(timeoutMs) : undefined;

@@ -6,7 +6,7 @@ export const CHINESE = {
   "Add a site": "添加站点", "Try a model": "试用模型", "Balance": "余额", "Spent today": "今日花费", "Open": "打开", "Mark as read": "标为已读",
   "Log in again": "重新登录", "End cooling": "解除冷却", "Needs attention": "需要处理", "not set up": "未配置", "Repository of the image": "镜像仓库", "Budget spent": "预算用尽", "{count} more": "还有 {count} 项", "Use the system's proxy": "使用系统代理",
   "Read balances": "读取余额", "Sites and accounts": "站点和账号", "Connect by login": "浏览器登录连接", "Probe all models": "探测全部模型", "Announcements": "公告",
-  "Add accounts to {name}": "为 {name} 添加账号", "Address": "地址", "Platform": "平台", "API keys": "API 密钥", "Log in": "登录", "Add the account": "添加账号",
+  "Add accounts to {name}": "为 {name} 添加账号", "Address": "地址", "Platform": "平台", "API keys": "API 密钥", "Log in": "登录", "Sign in": "登录", "Add the account": "添加账号",
   "Verify without saving": "只验证不保存", "Password": "密码", "Passphrase": "口令", "healthy": "正常", "{count} models": "{count} 个模型", "degraded": "受限",
   "unhealthy": "异常", "expired": "已过期", "Check-ins": "签到", "session": "会话", "API key": "API 密钥", "Check in": "签到",
   "Add accounts": "添加账号", "Their tokens and channels are deleted, too.": "其令牌和通道会一并删除。", "Sync tokens": "同步令牌", "In use": "使用中", "Off": "已停用",

@@ -32,8 +32,8 @@ export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
     return () => { turn.current += 1; };
   }, [reload]);
   useTicks(path === null ? 0 : every, reload);
-  // Reads that failed while the server was away are repeated once it is back.
-  const waits = !state.isLoading && state.failure?.kind === "offline";
+  // Reads that failed while the server was away, or without a token, are repeated once it answers.
+  const waits = !state.isLoading && /offline|signin/.test(state.failure?.kind);
   useEffect(() => (waits ? listen((what) => { if (what === "online") reload(); }) : undefined), [waits, reload]);
   const set = (value) => { turn.current += 1; hold(value); };
   return { ...state, isOld: state.value !== undefined && state.of !== path, reload, set };

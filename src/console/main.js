@@ -2,10 +2,10 @@
 
 import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { followLinks, mayLeave, useAddress } from "./address.js";
-import { Failure, get, listen, token } from "./api.js";
+import { Failure, get, listen, tell, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
 import { explain, setLanguage, t } from "./words.js";
-import { Field, Form, Languages, Link, Note, Unread } from "./parts.js";
+import { Dialog, Field, Form, Languages, Link, Note, Unread } from "./parts.js";
 
 const PAGES = [["/", "Overview"], ["/sites", "Sites"], ["/routes", "Models"], ["/log", "Log"], ["/keys", "Keys"], ["/playground", "Playground"], ["/settings", "Settings"]];
 const load = (path) => import(`./pages${path === "/" ? "/overview" : path}.js`).then((module) => module.Page);
@@ -97,12 +97,13 @@ function SignIn({ why, onDone, onLanguage }) {
     }
     token.set(tried, isKept);
     onDone();
+    tell("online");
   };
   return html`
     <main class="signin">
       <h1>Switchyard</h1>
       ${why && html`<${Note} kind="warn">${why}<//>`}
-      <${Form} act=${signIn} keeps verb=${t("Sign in", "登录")} disabled=${!typed.trim()}>
+      <${Form} act=${signIn} keeps verb=${t("Sign in")} disabled=${!typed.trim()}>
         <${Field} kind="password" label=${t("Admin token")} hint=${t("The value of AUTH_TOKEN. It is sent to this server only.", "即 AUTH_TOKEN 的值，只会发送给本服务器。")}
           value=${typed} onChange=${setTyped} autocomplete="current-password" autofocus />
         <${Field} kind="switch" label=${t("Keep it in this browser", "保存在此浏览器中")} hint=${t("Otherwise it is forgotten when this tab is closed.", "否则关闭此标签页后即被忘记。")}
@@ -118,15 +119,18 @@ function Console() {
   const [, setLanguages] = useState(0);
   useEffect(() => listen((what) => {
     if (what !== "signin") return;
+    const words = token.get() ? explain({ kind: "signin" }) : t("Signed out in another tab.", "已在其他标签页退出。");
     token.forget();
-    setWhy(explain({ kind: "signin" }));
-    setSignedIn(false);
+    setWhy((before) => before ?? words);
+    // What is not saved stays while the user signs in again.
+    if (!document.querySelector(".unsaved")) setSignedIn(false);
   }), []);
   const choose = async (language) => { await setLanguage(language); setLanguages((count) => count + 1); };
-  if (!isSignedIn) {
-    return html`<${SignIn} why=${why} onLanguage=${choose} onDone=${() => { setWhy(null); setSignedIn(true); }} />`;
-  }
-  return html`<${Frame} onLanguage=${choose} onSignOut=${() => { token.forget(); setWhy(null); setSignedIn(false); }} />`;
+  const signOut = () => { token.forget(); setWhy(null); setSignedIn(false); };
+  const signIn = html`<${SignIn} why=${why} onLanguage=${choose} onDone=${() => { setWhy(null); setSignedIn(true); }} />`;
+  if (!isSignedIn) return signIn;
+  return html`<${Frame} onLanguage=${choose} onSignOut=${signOut} />
+    ${why && html`<${Dialog} title=${t("Sign in")} onClose=${() => mayLeave() && signOut()}>${signIn}<//>`}`;
 }
 
 setTheme(localStorage.getItem(THEME) ?? "system");

@@ -26,9 +26,12 @@ export default {
     one.expected.push("403");
     await one.goto("/");
     await one.isAccessible("sign-in");
-    await one.page.getByLabel("Admin token").fill("not-the-token");
-    await one.page.getByRole("button", { name: "Sign in" }).click();
-    await one.page.getByText("This is not the admin token.").waitFor();
+    for (const wrong of ["not-the-token", "管理令牌"]) {
+      await one.page.goto(`${world.gateway.url}/`);
+      await one.page.getByLabel("Admin token").fill(wrong);
+      await one.page.getByRole("button", { name: "Sign in" }).click();
+      await one.page.getByText("This is not the admin token.").waitFor();
+    }
     await one.page.getByLabel("Admin token").fill(ADMIN);
     await one.page.getByLabel("Admin token").press("Enter");
     await one.page.getByRole("heading", { name: "Overview" }).waitFor();
@@ -223,5 +226,46 @@ export default {
     await gateway.api("POST", "/api/settings/auth/change", { oldToken: ADMIN, newToken: "another-admin-token-1234" });
     await one.page.getByRole("link", { name: "Log" }).click();
     await one.page.getByText("The token is not accepted any more.").waitFor();
+  },
+
+  async "what is typed stays while a token that was changed elsewhere is asked for"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    one.expected.push("403");
+    await one.goto("/settings");
+    const factor = one.page.getByLabel("Factor of the base weight");
+    await factor.fill("0.7");
+    const fresh = "another-admin-token-1234";
+    await gateway.api("POST", "/api/settings/auth/change", { oldToken: ADMIN, newToken: fresh });
+    await one.look(true);
+    await one.look(false);
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByText("The token is not accepted any more.").waitFor();
+    await one.isAccessible("the sign-in over a page");
+    await dialog.getByLabel("Admin token").fill(fresh);
+    await dialog.getByRole("button", { name: "Sign in" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    assert.equal(await factor.inputValue(), "0.7");
+    await one.page.locator("form").filter({ has: factor }).getByRole("button", { name: "Save" }).click();
+    await one.page.getByText("Saved", { exact: true }).waitFor();
+    const { routingWeights } = await (await fetch(`${gateway.url}/api/settings/runtime`, { headers: { authorization: `Bearer ${fresh}` } })).json();
+    assert.equal(routingWeights.baseWeightFactor, 0.7);
+  },
+
+  async "a sign-out in one tab is told in another"(world) {
+    await world.start();
+    const one = await world.open({ signedIn: false });
+    await one.goto("/");
+    await one.page.getByLabel("Admin token").fill(ADMIN);
+    await one.page.getByLabel("Keep it in this browser").check();
+    await one.page.getByLabel("Admin token").press("Enter");
+    await one.page.getByRole("heading", { name: "Overview" }).waitFor();
+    const other = await one.context.newPage();
+    await other.goto(`${world.gateway.url}/sites/`);
+    await other.getByRole("heading", { name: "Sites", exact: true }).waitFor();
+    await other.getByRole("button", { name: "Sign out" }).click();
+    await other.getByLabel("Admin token").waitFor();
+    await one.page.getByRole("link", { name: "Log", exact: true }).click();
+    await one.page.getByText("Signed out in another tab.").waitFor();
   },
 };

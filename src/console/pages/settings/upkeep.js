@@ -1,7 +1,7 @@
 // The upkeep of the server: backups, database, updates, tasks, events, maintenance, and what it is built on.
 
 import { href, useFilter } from "../../address.js";
-import { events, get, post, put, remove, send } from "../../api.js";
+import { events, forHeader, get, post, put, remove, send } from "../../api.js";
 import { useRead } from "../../data.js";
 import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
@@ -18,8 +18,7 @@ const BACKUP = "/api/settings/backup";
 const LOST = () => t("What the file does not have is deleted; counters, the log and discovered models stay.", "文件中没有的将被删除；计数、日志和已发现的模型保留。");
 const SEALED = '{"format":"switchyard-sealed"';
 
-// Puts a passphrase into a header: its UTF-8 bytes, one character for each.
-const withPassphrase = (text) => (text ? { "x-backup-passphrase": String.fromCharCode(...new TextEncoder().encode(text)) } : {});
+const withPassphrase = (text) => (text ? { "x-backup-passphrase": forHeader(text) } : {});
 
 function Export() {
   const { values: { type, passphrase }, field } = useDraft({ type: "all", passphrase: "" });

@@ -1,6 +1,6 @@
 // The components of pages. Markup comes only from templates, so a hostile name stays text.
 
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
+import { createContext, html, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { mayLeave, useFilter } from "./address.js";
 import { Failure, good, post, task } from "./api.js";
 import { useAction, useNow } from "./data.js";
@@ -27,7 +27,10 @@ export const Link = ({ act, children }) => html`<button type="button" class="lin
 export const Failed = ({ of: { failure, reload }, children }) => failure && html`
   <${Note} kind="bad">${explain(failure)} ${children} ${reload && html`<${Link} act=${reload}>${t("Try again")}<//>`}<//>`;
 
-export const Unread = ({ read }) => read.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
+export const Unread = ({ read }) => read?.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
+
+// The read of the section around a form, if it failed; then the form cannot be saved.
+const FailedRead = createContext(null);
 
 // Shows a value that was read; `children` is a function of it. If a later read fails, the old value stays, marked as stale.
 // `empty` is shown if there are no rows. `also` are further reads whose failures are shown.
@@ -40,7 +43,7 @@ export function Section({ title, read, also = [], actions, empty, isEmpty = (val
       ${failure && html`<${Failed} of=${read}>${at && t("Last read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}<//>`}
       ${also.map((one) => html`<${Failed} of=${one} />`)}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
-      ${has && (empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : read ? children?.(value) : children)}
+      <${FailedRead.Provider} value=${failure && read}>${has && (empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : read ? children?.(value) : children)}<//>
     </section>`;
 }
 
@@ -147,7 +150,7 @@ export function Dialog({ title, onClose, children, wide }) {
     const before = document.activeElement;
     const own = dialog.current;
     own.showModal();
-    own.querySelector("[autofocus], input, select, textarea, footer button")?.focus();
+    (own.querySelector("[autofocus]") ?? own.querySelector("input, select, textarea, footer button"))?.focus();
     return () => { own.close(); before?.focus?.(); };
   }, []);
   const close = (event) => {
@@ -156,7 +159,7 @@ export function Dialog({ title, onClose, children, wide }) {
     if (mayLeave(dialog.current)) onClose();
   };
   return html`
-    <dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${close} onKeyDown=${(event) => event.key === "Escape" && close(event)}>
+    <dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${close} onKeyDown=${(event) => event.key === "Escape" && !event.isComposing && close(event)}>
       <header><h2 id=${id}>${title}</h2><button class="icon" aria-label=${t("Close")} onClick=${close}>×</button></header>
       ${children}
     </dialog>`;
@@ -170,30 +173,22 @@ export function Opens({ label, children, ...more }) {
 }
 
 // Asks before `name` is deleted; if there is a `phrase`, the user has to type it.
-function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
+function Confirm({ title, name, consequence, verb, phrase, act, after, onClose }) {
   const [typed, setTyped] = useState("");
-  const action = useAction(async () => { await act(); onClose(true); });
-  const id = useId();
   return html`
-    <${Dialog} title=${title} onClose=${() => onClose(false)}>
+    <${Dialog} title=${title} onClose=${onClose}>
       <div class="name"><bdi>${name}</bdi></div>
       ${consequence && html`<p>${consequence}</p>`}
-      ${phrase && html`<label for=${id}>${t("Type {phrase} to continue", "输入 {phrase} 以继续", { phrase })}</label>
-        <input id=${id} value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} />`}
-      <${Failed} of=${action} />
-      <footer>
-        <button onClick=${() => onClose(false)}>${t("Cancel")}</button>
-        <button class="danger" disabled=${action.isRunning || (phrase && typed.trim() !== phrase)} onClick=${action.run}>${verb}</button>
-      </footer>
+      <${Form} keeps kind="danger" act=${act} after=${() => { onClose(); after?.(); }} verb=${verb} onCancel=${onClose} disabled=${phrase && typed.trim() !== phrase}>
+        ${phrase && html`<${Field} label=${t("Type {phrase} to continue", "输入 {phrase} 以继续", { phrase })} value=${typed} onChange=${setTyped} />`}<//>
     <//>`;
 }
 
 export const InDialog = ({ label, title = label, wide, after, children, ...more }) => html`<${Opens} label=${label} ...${more}>${(close) => html`
   <${Dialog} title=${title} wide=${wide} onClose=${close}>${children(() => { close(); after?.(); })}<//>`}<//>`;
 
-export const Removal = ({ label = t("Delete", "删除"), title = label, after, class: kind = "danger quiet", ...more }) => html`
-  <${Opens} label=${label} class=${kind}>${(close) => html`<${Confirm} title=${title} verb=${label} ...${more}
-    onClose=${(isDone) => { close(); if (isDone) after?.(); }} />`}<//>`;
+export const Removal = ({ label = t("Delete", "删除"), title = label, class: kind = "danger quiet", ...more }) => html`
+  <${Opens} label=${label} class=${kind}>${(close) => html`<${Confirm} title=${title} verb=${label} ...${more} onClose=${close} />`}<//>`;
 
 // The keys of marked rows: `flip(key)` marks or unmarks a row, `tick(key, name)` draws its check box.
 export function useMarks() {
@@ -241,7 +236,7 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fr
   const input = kind === "switch" ? html`<input type="checkbox" role="switch" checked=${!!value} onChange=${set} ...${shared} />${named}`
     : choices ? html`${named}<select value=${value} onChange=${set} ...${shared}>${choices.map(([key, text]) => html`<option value=${key}>${text}</option>`)}</select>`
       : kind === "area" ? html`${named}<textarea value=${value} onInput=${set} spellcheck=${false} ...${shared}></textarea>`
-        : html`${named}<input type=${kind} value=${value} onInput=${set} autocomplete=${kind === "password" ? "new-password" : "off"} spellcheck=${false} ...${shared} />`;
+        : html`${named}<input type=${kind} value=${value} onInput=${set} autocomplete=${kind === "password" ? "new-password" : "off"} autocapitalize="off" spellcheck=${false} ...${shared} />`;
   return html`<div class="field ${kind}">${input}
     ${about && html`<p class="hint ${failure ? "bad" : ""}" id=${about}>${failure ?? hint}</p>`}
     ${from.map((read) => html`<${Failed} of=${read} />`)}</div>`;
@@ -275,19 +270,29 @@ export function useDraft(read) {
 
 // A form that Enter submits through the async functions `act` and `after`. Until then changes count as unsaved, unless the page `keeps`
 // them. With a `draft`, only changes can be submitted; they are cleared then, which is told by `done`, or by Cancel.
-export function Form({ act, after, draft, verb = t("Save"), done = t("Saved"), onCancel = draft?.isSame === false ? draft.clear : undefined, children, disabled, keeps }) {
+export function Form({ act, after, draft, verb = t("Save"), done = t("Saved"), onCancel = draft?.isSame === false ? draft.clear : undefined, children, disabled, keeps, kind = "first" }) {
   const [state, setState] = useState("");
   const action = useAction(async () => { await act(); draft?.clear(); setState("saved"); await after?.(); });
-  const send = (event) => { event.preventDefault(); action.run(); };
-  const cancel = () => { setState(""); onCancel(); };
-  return html`<form class=${state === "changed" && !keeps ? "unsaved" : ""} onSubmit=${send} onInput=${() => setState("changed")}
+  const form = useRef(null);
+  // If the form disappears while it has the focus, the next step, below the dialog's header, gets the focus.
+  useLayoutEffect(() => () => {
+    const dialog = form.current.contains(document.activeElement) && form.current.closest("dialog");
+    if (dialog) setTimeout(() => dialog.querySelectorAll(FOCUSABLE)[1]?.focus());
+  }, []);
+  const isChanged = draft ? !draft.isSame : state === "changed";
+  const failedRead = useContext(FailedRead);
+  const stale = draft && failedRead;
+  // A disabled button would lose the focus.
+  const isBlocked = !!(disabled || draft?.isSame || stale || action.isRunning);
+  const send = (event) => { event.preventDefault(); event.stopPropagation(); if (!isBlocked) action.run(); };
+  return html`<form ref=${form} class=${isChanged && !keeps ? "unsaved" : ""} onSubmit=${send} onInput=${() => setState("changed")}
     onClick=${({ target }) => target.closest("fieldset button, .link:not([aria-expanded])") && setState("changed")}>
     ${children}
     ${draft?.isSame && state === "saved" && html`<p class="said good" role="status">${done}</p>`}
-    <${Failed} of=${action} />
+    <${Failed} of=${stale || action} />
     <footer>
-      ${onCancel && html`<button type="button" onClick=${cancel}>${t("Cancel")}</button>`}
-      <button class="first" disabled=${disabled || draft?.isSame || action.isRunning} aria-busy=${action.isRunning}>${verb}</button>
+      ${onCancel && html`<button type="button" onClick=${onCancel}>${t("Cancel")}</button>`}
+      <button class=${kind} aria-disabled=${isBlocked} aria-busy=${action.isRunning}>${verb}</button>
     </footer>
   </form>`;
 }

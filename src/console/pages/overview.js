@@ -137,7 +137,7 @@ function Figures({ day, accounts, today }) {
   const flight = useRead("/metrics", { every: 10, read: inFlight });
   return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
-    const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <small>${about}</small> ${read && html`<${Unread} read=${read} />`}</dt><dd>${value}
+    const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <small>${about}</small> <${Unread} read=${read} /></dt><dd>${value}
       ${curve && html`<${Curve} values=${curve} label=${label} />`}</dd></div>`;
     return html`<dl class="figures">
       ${figure(t("Balance"), money(accounts.value?.accounts.some((one) => one.lastBalanceRefresh) ? totalBalance : null))}

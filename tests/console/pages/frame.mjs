@@ -176,6 +176,10 @@ export default {
     await gateway.eventually("the way back is asked about", () => one.asked.length === 5);
     await one.page.waitForURL(`${gateway.url}/sites?open=s${site.id}`);
     assert.equal(await weight.inputValue(), "2.5");
+    // What was taken back is no change.
+    await weight.fill("1");
+    assert.equal(await one.page.locator(".unsaved").count(), 0);
+    await weight.fill("2.5");
     const mayClose = () => one.page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
     assert.equal(await mayClose(), false);
     // A filter and saved changes cause no question.

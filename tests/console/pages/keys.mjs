@@ -55,8 +55,9 @@ export default {
     await dialog.getByLabel("Name", { exact: true }).fill("Laptop");
     await dialog.getByLabel("Cost limit, USD").fill("2.5");
     await dialog.getByLabel("Tags").fill("home, blue");
-    await dialog.getByRole("button", { name: "Create" }).click();
+    await dialog.getByLabel("Tags").press("Enter");
     const value = await dialog.getByLabel("The new key").innerText();
+    await one.page.waitForFunction(() => document.activeElement.getAttribute("aria-label") === "The new key");
     assert.match(value, /^sk-[0-9a-f]{48}$/);
     await one.isAccessible("the new key");
     const [item] = await keysOf(world);

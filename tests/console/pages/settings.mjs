@@ -591,6 +591,18 @@ export default {
       await part.getByRole("button", { name: "Save" }).click();
       await part.getByRole("button", { name: "Export now" }).click();
       await part.getByText("Last export or import").waitFor();
+      // While the section cannot be read, it cannot be saved.
+      one.expected.push("500");
+      await one.page.route("**/backup/webdav", (route) => route.fulfill({ status: 500, json: { message: "The shelf is away" } }));
+      await one.look(true);
+      await one.look(false);
+      await part.getByText("The shelf is away").first().waitFor();
+      await part.getByLabel("Schedule", { exact: true }).fill("0 5 * * *");
+      assert.equal(await part.getByRole("button", { name: "Save" }).isDisabled(), true);
+      await one.page.unroute("**/backup/webdav");
+      await part.getByRole("button", { name: "Try again" }).first().click();
+      await part.getByRole("button", { name: "Save" }).click();
+      await part.getByText("Saved", { exact: true }).waitFor();
       assert.equal(JSON.parse(held).accounts.sites[0].name, "Main");
       assert.equal(await part.getByLabel("Password").inputValue(), "");
       await world.gateway.api("DELETE", `/api/sites/${(await world.gateway.api("GET", "/api/sites"))[0].id}`);

@@ -17,12 +17,15 @@ export default {
     await one.page.getByRole("button", { name: "Add a site" }).click();
     const dialog = dialogOf(one);
     await one.isAccessible("the dialog of a new site");
+    const hasFocus = (place) => place.evaluate((element) => element === document.activeElement);
+    assert.ok(await hasFocus(dialog.getByLabel("Address")));
     await dialog.getByLabel("Address").fill(stub.url);
     await dialog.getByRole("button", { name: "Detect" }).click();
     await dialog.getByText("Not recognised").waitFor();
     await dialog.getByLabel("Platform").selectOption("openai");
     await dialog.getByLabel("Name", { exact: true }).fill(HOSTILE);
     await dialog.getByRole("button", { name: "Create the site" }).click();
+    await one.page.waitForFunction(() => document.activeElement.closest("[role='tablist']"));
     await dialog.getByLabel("API keys").fill("sk-one-of-the-keys\nsk-two-of-the-keys\nnot-a-key-at-all");
     await one.isAccessible("the dialog of new accounts");
     await dialog.getByRole("button", { name: "Verify without saving" }).click();
@@ -36,6 +39,7 @@ export default {
     await dialog.getByText("2 models", { exact: true }).first().waitFor();
     assert.equal(await dialog.locator("li .bad-text").count(), 1);
     assert.equal((await accounts()).length, 2);
+    assert.ok(await hasFocus(dialog.getByRole("button", { name: "Add accounts" })));
     assert.ok((await gateway.api("GET", "/api/routes/lite")).some((route) => route.modelPattern === "o4-mini"));
     await dialog.getByRole("button", { name: "Close" }).click();
     await one.page.getByText("onerror").first().waitFor();

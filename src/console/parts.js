@@ -244,6 +244,14 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fr
 
 export const partsOf = (text, between = /[,，\n]/) => text.split(between).map((part) => part.trim()).filter(Boolean);
 
+// Merges the changes of others into a list that is sent as a whole; `lists` are the shown one, the typed one and the stored one.
+export function merged(...lists) {
+  const [before, typed, now] = lists.map((list) => list.map((one) => JSON.stringify(one)));
+  const kept = typed.filter((one) => !before.includes(one) || now.includes(one));
+  const added = now.filter((one) => !before.includes(one));
+  return [...new Set([...kept, ...added])].map((one) => JSON.parse(one));
+}
+
 export function Filter({ name, ...more }) {
   const [value, set] = useFilter(name);
   return html`<${Field} value=${value} onChange=${set} ...${more} />`;

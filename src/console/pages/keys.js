@@ -8,7 +8,7 @@ import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
   Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
-  newKey, partsOf, useDraft, useMemo, useState, useMarks
+  merged, newKey, partsOf, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
@@ -82,7 +82,7 @@ const same = (value) => value;
 const TEXT = [null, text, orNull];
 const PICKED = [[], same, same];
 const FIELDS = {
-  name: ["", same, (typed) => typed.trim()], description: TEXT, groupName: TEXT, maxCost: TEXT, maxRequests: TEXT, maxConcurrency: TEXT, requestsPerMinute: TEXT, tokensPerMinute: TEXT,
+  key: ["", same, (typed) => typed.trim() || undefined], name: ["", same, (typed) => typed.trim()], description: TEXT, groupName: TEXT, maxCost: TEXT, maxRequests: TEXT, maxConcurrency: TEXT, requestsPerMinute: TEXT, tokensPerMinute: TEXT,
   tags: [[], (tags) => tags.join(", "), (typed) => partsOf(typed)], enabled: [true, same, same],
   expiresAt: [null, local, (typed) => (typed ? new Date(typed).toISOString() : null)],
   allowedIps: [null, (addresses) => (addresses ?? []).join("\n"), (typed) => partsOf(typed)],
@@ -103,9 +103,13 @@ function weightOf(typed) {
 
 const draftOf = (key = {}) => Object.fromEntries(Object.entries(FIELDS).map(([name, [blank, read]]) => [name, read(name in key ? key[name] : blank)]));
 
-function changes(before, after) {
+// `now` are the fields as they are stored.
+function changes(before, after, now = before) {
   const changed = Object.entries(FIELDS).filter(([name]) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
-  return Object.fromEntries(changed.map(([name, [, , write]]) => [name, write(after[name])]));
+  return Object.fromEntries(changed.map(([name, [, , write]]) => {
+    const values = [before, after, now].map((one) => write(one[name]));
+    return [name, Array.isArray(values[1]) ? merged(...values) : values[1]];
+  }));
 }
 
 // === the fields ===
@@ -133,7 +137,7 @@ function Policies({ draft, set, field }) {
         onInput=${(event) => set({ siteWeightMultipliers: { ...weights, [id]: event.target.value } })} />`} />`;
 }
 
-function KeyFields({ draft, setDraft }) {
+function KeyFields({ draft, setDraft, label, placeholder }) {
   const set = (more) => setDraft((held) => ({ ...held, ...more }));
   const field = fieldsOf(draft, (name, value) => set({ [name]: value }));
   return html`
@@ -148,33 +152,30 @@ function KeyFields({ draft, setDraft }) {
     </div>
     ${field("enabled", t("On"), { kind: "switch" })}
     <${Fold} label=${t("Budgets, pace, addresses", "预算、速率、地址")}><${Limits} draft=${draft} set=${set} field=${field} /><//>
-    <${Fold} label=${t("Models, routes, sites", "模型、路由、站点")}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
+    <${Fold} label=${t("Models, routes, sites", "模型、路由、站点")}><${Policies} draft=${draft} set=${set} field=${field} /><//>
+    ${field("key", label, { placeholder, class: "mono", hint: t("6 to 512 visible ASCII characters that begin with sk-.", "以 sk- 开头的 6 至 512 个可见 ASCII 字符。") })}`;
 }
-
-const OwnValue = (more) => html`<${Field} class="mono" hint=${t("6 to 512 visible ASCII characters that begin with sk-.", "以 sk- 开头的 6 至 512 个可见 ASCII 字符。")} ...${more} />`;
 
 function EditKey({ item, onDone }) {
   // The draft starts from the key as it was opened, so that a refresh of the list does not change the form.
   const [before] = useState(() => draftOf(item));
   const [draft, setDraft] = useState(before);
-  const [own, setOwn] = useState("");
   const save = async () => {
-    const body = { ...changes(before, draft), ...(own.trim() && { key: own.trim() }) };
-    if (Object.keys(body).length) await put(`/api/downstream-keys/${item.id}`, body);
-    onDone();
+    const now = (await get("/api/downstream-keys")).items.find(({ id }) => id === item.id) ?? item;
+    await put(`/api/downstream-keys/${item.id}`, changes(before, draft, draftOf(now)));
   };
+  const form = { isSame: JSON.stringify(before) === JSON.stringify(draft), clear: () => {} };
   return html`<p class="name"><bdi>${item.name}</bdi></p>
-    <${Form} act=${save} onCancel=${onDone}><${KeyFields} draft=${draft} setDraft=${setDraft} />
-      <${OwnValue} value=${own} onChange=${setOwn} label=${t("New value", "新值")} placeholder=${t("unchanged")} /><//>`;
+    <${Form} act=${save} after=${onDone} draft=${form} onCancel=${onDone}>
+      <${KeyFields} draft=${draft} setDraft=${setDraft} label=${t("New value", "新值")} placeholder=${t("unchanged")} /><//>`;
 }
 
 function NewKey({ onClose, onDone }) {
   const [before] = useState(() => draftOf());
   const [draft, setDraft] = useState(before);
-  const [own, setOwn] = useState("");
   const [made, setMade] = useState(null);
   const create = async () => {
-    const { item } = await post("/api/downstream-keys", { ...changes(before, draft), name: draft.name, key: own.trim() || newKey() });
+    const { item } = await post("/api/downstream-keys", { ...changes(before, draft), name: draft.name, key: draft.key.trim() || newKey() });
     setMade(item);
     onDone();
   };
@@ -188,8 +189,7 @@ function NewKey({ onClose, onDone }) {
   }
   return html`<${Dialog} wide title=${t("New key")} onClose=${onClose}>
     <${Form} act=${create} verb=${t("Create")} onCancel=${onClose}>
-      <${KeyFields} draft=${draft} setDraft=${setDraft} />
-      <${OwnValue} label=${t("Own value", "自定义值")} placeholder=${t("generated by this browser", "由浏览器生成")} value=${own} onChange=${setOwn} />
+      <${KeyFields} draft=${draft} setDraft=${setDraft} label=${t("Own value", "自定义值")} placeholder=${t("generated by this browser", "由浏览器生成")} />
     <//><//>`;
 }
 

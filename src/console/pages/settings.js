@@ -1,10 +1,10 @@
 // The page Settings: the runtime settings by theme, and the upkeep of the server.
 
 import { go, useAddress } from "../address.js";
-import { Failure, post, put, token } from "../api.js";
+import { Failure, get, post, put, token } from "../api.js";
 import { useRead } from "../data.js";
 import { duration } from "../format.js";
-import { Action, Badge, Copyable, Failed, Field, Form, Kept, Link, Note, Pick, Section, Tabs, html, newKey, partsOf, useDraft, useState } from "../parts.js";
+import { Action, Badge, Copyable, Failed, Field, Form, Kept, Link, Note, Pick, Section, Tabs, html, merged, newKey, partsOf, useDraft, useRef, useState } from "../parts.js";
 import { currentLanguage, t } from "../words.js";
 import { FORMS } from "./settings/table.js";
 import { About, Backup, Database, Events, Maintenance, Tasks, Updates } from "./settings/upkeep.js";
@@ -97,27 +97,30 @@ function Setting({ row, held, edit, onEdit, zone }) {
   }
 }
 
-// `edits` are the changes of the whole page by field, kept when the tab changes; `beside` draws parts under fields:
-// `{field: (typed, held) => part}`.
-function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits, beside = {} }) {
+// `edits` are the changes of the whole page by field, kept when the tab changes, and `before` what was held when they began;
+// `beside` draws parts under fields: `{field: (typed, held) => part}`.
+function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits, before, beside = {} }) {
   const [limited, setLimited] = useState([]);
   const heldOf = ([field]) => read.value[`${field}Masked`] ?? valueAt(read.value, field);
   const known = rows.filter((row) => heldOf(row) !== undefined);
   const changed = known.filter(([field]) => edits[field] !== undefined);
   const edit = (row) => (value) => {
     const isSame = JSON.stringify(value) === JSON.stringify(shown(kindOf(row), heldOf(row)));
+    if (edits[row[0]] === undefined) before[row[0]] = heldOf(row);
     setEdits(({ [row[0]]: _, ...rest }) => (isSame || value === undefined ? rest : { ...rest, [row[0]]: value }));
   };
   const draft = { isSame: !changed.length, clear: () => changed.forEach((row) => edit(row)()) };
   const save = async () => {
     const body = {};
+    const now = await get("/api/settings/runtime");
     for (const row of changed) {
       const [field, , english, chinese] = row;
       const kind = kindOf(row);
       const wrong = edits[field] === null ? null : fault(kind, edits[field]);
       if (wrong) throw new Failure("refused", `${t(english, chinese)}: ${wrong}`);
       const [name, member] = field.split(".");
-      const value = sent(kind, edits[field]);
+      const typed = sent(kind, edits[field]);
+      const value = /list|brands/.test(kind) ? merged(before[field], typed, now[field]) : typed;
       body[name] = member ? { ...body[name], [member]: value } : value;
     }
     const stored = await put("/api/settings/runtime", body);
@@ -167,7 +170,6 @@ function MadeUp({ typed, edit }) {
     : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Generate one", "生成一个")}</button>`;
 }
 
-
 const besideAccess = (value) => ({
   adminIpAllowlist: (typed, held, edit) => {
     const list = typed === undefined ? held : partsOf(typed);
@@ -207,6 +209,7 @@ export function Page() {
   const tab = tabs.some(([name]) => name === query.tab) ? query.tab : "routing";
   const read = useRead("/api/settings/runtime", { every: 60 });
   const [edits, setEdits] = useState({});
+  const before = useRef({});
   const Part = PARTS[tab];
   const beside = tab === "access" && read.value ? besideAccess(read.value) : undefined;
   return html`<div class=${Object.keys(edits).length ? "unsaved" : ""}>
@@ -215,5 +218,5 @@ export function Page() {
       <${Failed} of=${read} />
       ${tab === "notices" && html`<${NoticeTest} />`}
       <div class="columns">${tab === "access" && html`<${AdminToken} value=${read.value} />`}
-        ${FORMS[tab].map((form) => html`<${SettingsForm} key=${form[0]} form=${form} read=${read} edits=${edits} setEdits=${setEdits} beside=${beside} />`)}</div>`}</div>`;
+        ${FORMS[tab].map((form) => html`<${SettingsForm} key=${form[0]} form=${form} read=${read} edits=${edits} setEdits=${setEdits} before=${before.current} beside=${beside} />`)}</div>`}</div>`;
 }

@@ -7,7 +7,7 @@ import { money } from "../format.js";
 import { List } from "../list.js";
 import {
   Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Link, Note, Removal, Reveal, Section, StartTask, StateBadge, Switch, Tabs, TaskAction,
-  Time, healthReason, html, isInTrouble, nameOf, partsOf, probes, recheck, useDraft, useMemo, useState, useMarks
+  Time, healthReason, html, isInTrouble, merged, nameOf, partsOf, probes, recheck, useDraft, useMarks, useMemo, useRef, useState
 } from "../parts.js";
 import { coded, count, joined, t } from "../words.js";
 import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, ProxyField, Windows, hasSessions } from "./sites/add.js";
@@ -50,8 +50,6 @@ function SiteDetail({ site, reload, onAdd }) {
 
 // Writes the pool of addresses as lines; those that are switched off begin with #.
 const poolOf = ({ apiEndpoints }) => apiEndpoints.map(({ url, enabled }) => (enabled ? url : `# ${url}`)).join("\n");
-const merged = (before, typed, now) => [...typed.filter((line) => !before.includes(line) || now.includes(line)),
-  ...now.filter((line) => !before.includes(line) && !typed.includes(line))];
 
 function EditSite({ site, reload }) {
   const draft = useDraft({ ...site, pool: poolOf(site), proxyUrl: "", gone: [], header: "", content: "" });
@@ -61,7 +59,6 @@ function EditSite({ site, reload }) {
   const save = async () => {
     const { pool, gone: _, header, content, ...body } = changes;
     numbered(body, ["maxConcurrency", "globalWeight", "postRefreshProbeLatencyThresholdMs", "sortOrder"]);
-    // A list is sent as a whole, so changes that others made since it was shown are merged in.
     const now = (await get("/api/sites")).find(({ id }) => id === site.id) ?? site;
     if (gone.length || header) body.customHeaders = JSON.stringify(Object.fromEntries([...headersOf(now), ...(header ? [[header.trim(), content]] : [])]));
     if (pool !== undefined) body.apiEndpoints = merged(...[shown.pool, pool, poolOf(now)].map((text) => partsOf(text, "\n"))).map((line) => ({ url: line.replace(/^#\s*/, ""), enabled: line[0] !== "#" }));

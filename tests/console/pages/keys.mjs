@@ -109,6 +109,31 @@ export default {
     assert.deepEqual([item.name, item.maxCost, item.expiresAt, item.tags], ["After", null, "2030-01-02T03:04:05.678Z", ["a"]]);
   },
 
+  async "what two tabs do to the lists of a key holds from both, and nothing is saved while the list cannot be read"(world) {
+    await world.start();
+    const { id } = await makeKey(world, "Shared", { supportedModels: ["gpt-4o", "o3"], tags: ["a"] });
+    const one = await world.open();
+    one.expected.push("500");
+    await one.goto(`/keys?open=${id}`);
+    await one.page.getByRole("button", { name: "Edit" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Models, routes, sites" }).click();
+    await dialog.getByLabel("Models", { exact: true }).fill("gpt-4o\nmine");
+    await dialog.getByLabel("Tags").fill("a, b");
+    await world.gateway.api("PUT", `/api/downstream-keys/${id}`, { supportedModels: ["gpt-4o", "o3", "theirs"], tags: ["c"] });
+    await one.page.route("**/api/downstream-keys/summary*", (route) => route.fulfill({ status: 500, json: { message: "The shelf is away" } }));
+    await one.look(true);
+    await one.look(false);
+    await dialog.getByText("The shelf is away").waitFor();
+    assert.equal(await dialog.getByRole("button", { name: "Save" }).isDisabled(), true);
+    await one.page.unroute("**/api/downstream-keys/summary*");
+    await dialog.getByRole("button", { name: "Try again" }).click();
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    const [item] = await keysOf(world);
+    assert.deepEqual([item.supportedModels, item.tags], [["gpt-4o", "mine", "theirs"], ["b", "c"]]);
+  },
+
   async "budgets, pace and addresses are set in the form and shown with what is used of them"(world) {
     await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -127,6 +127,20 @@ export default {
     await one.page.getByLabel("Longest cooldown").waitFor();
   },
 
+  async "what two tabs do to a list holds from both"(world) {
+    await world.start();
+    const put = (names) => world.gateway.api("PUT", "/api/settings/runtime", { globalAllowedModels: names });
+    await put(["gpt-4o", "o3"]);
+    const one = await world.open();
+    await one.goto("/settings?tab=models");
+    const list = one.page.getByLabel("Only these models");
+    await list.fill("gpt-4o\nmine");
+    await put(["gpt-4o", "o3", "theirs"]);
+    await save(one, "Which models get routes");
+    assert.deepEqual((await runtime(world)).globalAllowedModels, ["gpt-4o", "mine", "theirs"]);
+    assert.equal(await list.inputValue(), "gpt-4o\nmine\ntheirs");
+  },
+
   async "schedules are read out, and one that cannot be read is refused in words"(world) {
     await world.start();
     const one = await world.open();

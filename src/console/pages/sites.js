@@ -96,9 +96,15 @@ function Models({ site, account }) {
   const disabled = useRead(off);
   const [text, setText] = useState("");
   const [added, setAdded] = useState("");
-  const flip = async (name) => {
-    const { models } = await get(off);
-    disabled.set(await put(off, { models: models.includes(name) ? models.filter((one) => one !== name) : [...models, name] }));
+  // A list is sent as a whole, so one change waits for the one before it.
+  const last = useRef(Promise.resolve());
+  const flip = (name) => {
+    const change = async () => {
+      const { models } = await get(off);
+      disabled.set(await put(off, { models: models.includes(name) ? models.filter((one) => one !== name) : [...models, name] }));
+    };
+    last.current = last.current.then(change, change);
+    return last.current;
   };
   const add = async () => {
     await post(`/api/accounts/${account.id}/models/manual`, { models: partsOf(added) });
@@ -153,7 +159,7 @@ function AccountDetail({ account, site, reload }) {
   return html`
     <p><${StateBadge} account=${account} /> <bdi>${healthReason(health)}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}
       ${account.oauthProvider ?? (isSession ? t("session") : t("API key"))} <code>${account.apiToken ?? account.accessToken}</code></p>
-    <p>${can.canRefreshBalance && html`${t("{balance} left, {used} used", "剩余 {balance}，已用 {used}", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
+    <p>${account.lastBalanceRefresh && html`${t("{balance} left, {used} used", "剩余 {balance}，已用 {used}", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
       ${t("Today", "今天")}: ${t("{spend} spent, {reward} gained", "花费 {spend}，获得 {reward}", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
     ${account.limitWindows?.length > 0 && html`<${Windows} windows=${account.limitWindows} />`}
     <div class="actions">
@@ -285,7 +291,7 @@ export function Page() {
     [t("State"), ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
       : site.status === "active" ? html`<${Badge} kind="good">${t("on")}<//>` : html`<${Badge}>${t("off")}<//>`)],
     [t("Balance"), (row) => {
-      const told = accountsOf(row).filter((one) => one.capabilities.canRefreshBalance);
+      const told = accountsOf(row).filter((one) => one.lastBalanceRefresh);
       return told.length ? money(told.reduce((sum, one) => sum + one.balance, 0)) : "–";
     }, "end"],
     [t("Spent today"), (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)), "end less"],

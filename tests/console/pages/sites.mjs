@@ -438,4 +438,58 @@ export default {
     await dialog.getByText("Connected.").waitFor();
     assert.equal(pasted.callbackUrl, "http://localhost:1455/auth/callback?code=c&state=a-state");
   },
+
+  async "accounts whose models could not be added are stored once and told as such"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const site = await gateway.api("POST", "/api/sites", { name: "Main line", url: stub.url, platform: "openai" });
+    const one = await world.open();
+    one.expected.push("500");
+    await one.page.route("**/models/manual", (route) => route.fulfill({ status: 500, json: { message: "The shelf is away" } }));
+    await one.goto(`/sites?add=${site.id}`);
+    const dialog = dialogOf(one);
+    await dialog.getByLabel("API keys").fill("sk-one-of-the-keys\nsk-two-of-the-keys");
+    await dialog.getByLabel("Do not ask the site for its models").check();
+    await dialog.getByLabel("Models, one per line").fill("my-model");
+    await dialog.getByRole("button", { name: "Add 2 accounts" }).click();
+    await dialog.getByText("The shelf is away").nth(1).waitFor();
+    assert.equal(await dialog.getByRole("button", { name: "Add 2 accounts" }).count(), 0);
+    assert.equal((await gateway.api("GET", "/api/accounts")).accounts.length, 2);
+  },
+
+  async "models that are switched off one after the other are all off"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o", "o3", "o4-mini"] });
+    const { site } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await one.page.route("**/disabled-models", async (route) => { await new Promise((resolve) => setTimeout(resolve, 100)); await route.continue(); });
+    await one.goto(`/sites?open=s${site.id}`);
+    await one.page.getByRole("tab", { name: "Models" }).click();
+    const buttons = one.page.getByRole("button", { name: "Switch off at this site" });
+    for (const at of [2, 1, 0]) await buttons.nth(at).click();
+    await one.page.locator(".models").getByText("off", { exact: true }).nth(2).waitFor();
+    assert.equal((await gateway.api("GET", `/api/sites/${site.id}/disabled-models`)).models.length, 3);
+  },
+
+  async "a balance that was never read is not shown, and what was saved keeps the focus"(world) {
+    const gateway = await world.start();
+    const hub = await world.site({ models: ["gpt-4o"], hub: true });
+    const { id } = await gateway.api("POST", "/api/sites", { name: "Hub", url: hub.url, platform: "new-api" });
+    await gateway.api("POST", "/api/accounts/login", { siteId: id, username: "ann", password: "a-password" });
+    const one = await world.open();
+    await one.page.route("**/api/accounts", async (route) => {
+      const answer = await (await route.fetch()).json();
+      for (const account of answer.accounts) Object.assign(account, { balance: 0, lastBalanceRefresh: null });
+      await route.fulfill({ json: answer });
+    });
+    await one.goto("/sites?open=a1");
+    await one.page.getByRole("row").filter({ hasText: "ann" }).first().getByText("–").waitFor();
+    assert.equal(await one.page.getByText("left,").count(), 0);
+    await one.page.getByRole("tab", { name: "Settings" }).click();
+    const save = one.page.locator(".detail").getByRole("button", { name: "Save" });
+    await one.page.locator(".detail").getByLabel("Name", { exact: true }).fill("Ann");
+    await save.press("Enter");
+    await one.page.getByText("Saved", { exact: true }).waitFor();
+    assert.ok(await save.evaluate((element) => element === document.activeElement));
+  },
 };

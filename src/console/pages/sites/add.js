@@ -84,7 +84,10 @@ function Keys({ site, preset, onMade }) {
     });
     const items = answer.items ?? [{ ...answer, index: 0, status: "created" }];
     const models = skipModelFetch ? partsOf(values.models, "\n") : [];
-    for (const { id } of models.length ? items.filter(({ status }) => status === "created") : []) await post(`/api/accounts/${id}/models/manual`, { models });
+    // The accounts exist by now, so a failure is told with its account.
+    for (const item of models.length ? items.filter(({ status }) => status === "created") : []) {
+      await post(`/api/accounts/${item.id}/models/manual`, { models }).catch((failure) => { item.read = { errorMessage: explain(failure) }; });
+    }
     onMade(items.map((item) => ({ ...item, label: masked(keys[item.index]) })));
   };
   return html`<${Form} act=${save} verb=${keys.length > 1 ? t("Add {count} accounts", "添加 {count} 个账号", { count: keys.length }) : t("Add the account")} disabled=${!keys.length}>
@@ -93,7 +96,8 @@ function Keys({ site, preset, onMade }) {
     ${field("skipModelFetch", t("Do not ask the site for its models", "不向站点查询模型"), { kind: "switch", hint: t("Then nothing is verified.", "此时不做验证。") })}
     ${skipModelFetch && field("models", t("Models, one per line", "模型，每行一个"), { kind: "area" })}
     <${Action} act=${verify} disabled=${!keys.length}>${t("Verify without saving")}<//>
-    <ul class="plain">${verdicts.map(({ key, answer }) => html`<li key=${key}><code>${masked(key)}</code> <${Verdict} answer=${answer} /></li>`)}</ul>
+    <ul class="plain">${verdicts.map(({ key, answer }) => html`<li key=${key}><code>${masked(key)}</code> <${Verdict} answer=${answer} /></li>`)}
+      ${verdicts[VERIFIED - 1] && keys[VERIFIED] && html`<li>${t("{count} more, not verified", "另有 {count} 个未验证", { count: keys.length - VERIFIED })}</li>`}</ul>
   <//>`;
 }
 

@@ -525,6 +525,10 @@ export default {
     await part.getByRole("button", { name: "Import", exact: true }).click();
     await part.getByText("Import finished").waitFor();
     assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.name), ["<i>Main</i>"]);
+    // An editor may have put a byte order mark before it.
+    await part.getByLabel("File").setInputFiles({ name: "x.json", mimeType: "application/json", buffer: Buffer.concat([Buffer.from("\ufeff"), readFileSync(file)]) });
+    await part.getByRole("button", { name: "See what it would change" }).click();
+    await part.getByText("Dry run, nothing was written").waitFor();
   },
 
   async "a backup is sealed with a passphrase in any script, and opens with it alone"(world) {

@@ -210,7 +210,7 @@ export function Batch({ path, rows, all = rows, onAll, label: labelOf, actions =
     setFailed(failedItems.map(({ id, message }) => ({ message, name: rows.find((row) => row.id === id).name })));
     await after();
   };
-  const names = `${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
+  const names = `${label}\n\n${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
   return html`
     ${failed.length > 0 && html`<${Note} kind="bad">${t("Some of these failed:", "以下各项操作失败：")}
       <ul>${failed.map(({ name, message }) => html`<li><bdi>${name}</bdi>: <bdi>${message}</bdi></li>`)}</ul>
@@ -218,7 +218,7 @@ export function Batch({ path, rows, all = rows, onAll, label: labelOf, actions =
     ${rows.length > 0 && html`<div class="note actions" role="group" aria-label=${label}><strong>${label}</strong>
       ${onAll && (rows.length < all.length ? html`<button class="quiet" onClick=${() => onAll(all)}>${t("Choose all {count}", "全选 {count} 个", { count: all.length })}</button>`
         : html`<button class="quiet" onClick=${() => onAll([])}>${t("Choose none", "全不选")}</button>`)}
-      ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} asks=${action === "disable" && `${text}: ${label}\n\n${names}`} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
+      ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} asks=${action === "disable" && `${text}: ${names}`} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
       ${children?.(send)}
       <${Removal} title=${t("Delete all of these?", "删除以下各项？")} name=${names} consequence=${consequence} act=${() => send("delete")} /></div>`}`;
 }
@@ -292,6 +292,7 @@ export function Form({ act, after, draft, verb = t("Save"), done = t("Saved"), o
   const stale = draft && failedRead;
   // A disabled button would lose the focus.
   const isBlocked = !!(disabled || draft?.isSame || stale || action.isRunning);
+  // A dialog's form may be inside another form.
   const send = (event) => { event.preventDefault(); event.stopPropagation(); if (!isBlocked) action.run(); };
   return html`<form ref=${form} class=${isChanged && !keeps ? "unsaved" : ""} onSubmit=${send} onInput=${() => setState("changed")}
     onClick=${({ target }) => target.closest("fieldset button, .link:not([aria-expanded])") && setState("changed")}>

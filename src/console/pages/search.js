@@ -30,6 +30,7 @@ export function Search({ pages, onClose }) {
   useEffect(() => document.getElementById(`found-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
   const open = ({ one: [, , path, query] }) => { onClose(); go(path, query); };
   const press = (event) => {
+    if (event.isComposing) return;
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by) choose((at + by + shown.length) % shown.length);
     if (event.key === "Enter" && shown[at]) open(shown[at]);

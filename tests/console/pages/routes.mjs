@@ -110,7 +110,7 @@ export default {
     const off = (await gateway.api("GET", "/api/routes/summary")).filter((route) => !route.enabled).map((route) => route.modelPattern).sort();
     assert.deepEqual(off, ["gpt-4o", "gpt-4o-mini"]);
     await one.page.getByRole("button", { name: "Delete" }).click();
-    await one.page.getByRole("dialog").getByText("gpt-4o-mini").waitFor();
+    await one.page.getByRole("dialog").getByText("2 routes").getByText("gpt-4o-mini").waitFor();
     await one.page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
     await one.page.getByText("No models yet.").waitFor();
     assert.equal((await gateway.api("GET", "/api/routes/summary")).length, before.length - 2);

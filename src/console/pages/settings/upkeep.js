@@ -244,7 +244,7 @@ const TASK = () => ({ pending: ["", t("waiting", "等待中")], running: ["warn"
 export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
   const columns = [
-    [t("Task", "任务"), (task) => taskTitle(task)],
+    [t("Task", "任务"), taskTitle],
     [t("State"), (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>`],
     [t("Progress", "进度"), (task) => task.error ?? task.message],
     [t("Started"), (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />`, "less"],

@@ -95,7 +95,7 @@ const MOST = 50;
 const reasons = () => ({
   candidate: t("Takes part", "参与选择"), next: t("Is next", "轮到它"), observed: t("Gets a few requests, for observation", "分到少量请求以供观察"), waiting: t("Others have been unused for longer", "其他通道等待更久"),
   not_leading: t("Another one is more stable", "另有更稳定的通道"), lower_priority: t("Waits behind a better priority", "优先级更高的通道可用"), breaker_open: t("Its site or model keeps failing", "其站点或模型连续失败"),
-  recent_failure: t("Failed recently; others go first", "最近失败，其他通道优先"), cooling: t("Cooling down", "冷却中"), half_open: t("Limited by its provider; tried now and then", "受上游限制，偶尔试用"),
+  recent_failure: t("Failed recently; others go first", "最近失败，其他通道优先"), cooling: t("Cooling down", "冷却中"), half_open: t("Limited by its provider; tried now and then", "受上游限制，偶尔试用"), last_resort: t("The last resort", "最后尝试"), near_limit: t("Near a limit", "接近上限"),
   channel_disabled: t("Switched off", "已停用"), account_unusable: t("Its account cannot be used", "账号不可用"), site_disabled: t("Its site is switched off", "站点已停用"),
   token_unusable: t("No usable key", "没有可用的密钥"), other_model: t("Serves another model", "服务于其他模型"),
 });

@@ -304,12 +304,12 @@ impl<'a> SecretCheck<'a> {
     }
 }
 
-/// Whether a `Retry-After` is a date, or whole seconds of at most thirty days (RFC 9110, 10.2.3).
+/// Whether a `Retry-After` is a date, or seconds of at most thirty days.
 fn is_believable_wait(value: &[u8]) -> bool {
     let text = std::str::from_utf8(value).unwrap_or_default().trim();
-    let most = MAX_RETRY_AFTER.as_secs();
+    let most = MAX_RETRY_AFTER.as_secs_f64();
     let is_date = text.starts_with(|letter: char| letter.is_ascii_uppercase()) && text.contains(':');
-    is_date || text.parse().is_ok_and(|seconds: u64| seconds <= most)
+    is_date || text.parse().is_ok_and(|seconds: f64| (0.0..=most).contains(&seconds))
 }
 
 /// Writes the headers of an answer that are passed on to the client. A header that repeats a secret is left out.

@@ -19,6 +19,7 @@ pub use conversions::{Conversions, Overloaded};
 pub use gate::{Gate, Lease, LeaseRules, SlotRefused};
 pub use guard::{Bucket, Guards, bucket};
 pub use leases::SiteLeases;
+pub use load::Load;
 pub use rate::{IdentityWindows, RateLimiter, RateLimits};
 pub use sessions::{SessionLeases, SessionRules};
 pub use window::{RateWindow, RetryAfterSeconds};

@@ -98,7 +98,7 @@ async fn a_changed_limit_counts_from_the_next_request_on() {
     for _ in 0..9 {
         leases.lease(CHANNEL, &off).await.unwrap();
     }
-    assert_eq!(leases.load(CHANNEL, 0).multiplier(), 1.0);
+    assert_eq!(leases.load(CHANNEL, 0).limit, 0);
 }
 
 #[tokio::test(start_paused = true)]

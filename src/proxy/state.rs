@@ -15,7 +15,7 @@ use crate::http::Route;
 use crate::http::router::Router;
 use crate::jobs::Jobs;
 use crate::limits::{Conversions, SessionLeases};
-use crate::routing::Channel;
+use crate::routing::{Channel, Conditions};
 
 /// The proxy: its routes and its state.
 pub struct Proxy {
@@ -82,6 +82,6 @@ impl Proxy {
             return 1.0;
         }
         let limit = self.core.settings.load().session_leases.limit;
-        self.session_leases.load(channel.key(), limit).multiplier()
+        Conditions::of_load(self.session_leases.load(channel.key(), limit))
     }
 }

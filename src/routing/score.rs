@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::policy::{Policy, positive_or_one};
 use super::route::Channel;
 use crate::ids::SiteId;
+use crate::limits::Load;
 use crate::money::Usd;
 
 /// The lowest cost counted, so that a free upstream does not weigh infinitely.
@@ -191,6 +192,19 @@ impl Default for Conditions {
 }
 
 impl Conditions {
+    /// Returns the factor for this load, from 0.18 to 1: it shrinks with the number at work, and more so with the number
+    /// that waits.
+    pub fn of_load(load: Load) -> f64 {
+        if load.limit == 0 {
+            return 1.0;
+        }
+        let per_slot = |count: usize| count as f64 / load.limit as f64;
+        let full = if load.active >= load.limit { 0.12 } else { 0.0 };
+        let busy = 0.28 * per_slot(load.active).clamp(0.0, 1.5);
+        let queued = 0.32 * per_slot(load.waiting).clamp(0.0, 3.0);
+        (1.0 - busy - queued - full).clamp(0.18, 1.0)
+    }
+
     /// Returns the product of both factors.
     pub fn product(self) -> f64 {
         self.health * self.load
@@ -218,5 +232,30 @@ impl SiteRecord {
             }
         };
         (by_failures * (1.0 - slowness * certainty * 0.18)).clamp(0.45, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_at_work_and_in_the_queue_lower_the_share() {
+        for (active, waiting, limit, expected) in [
+            (0, 0, 2, 1.0),
+            (1, 0, 2, 0.86),
+            (2, 0, 2, 0.60),
+            (2, 1, 2, 0.44),
+            (1, 1, 1, 0.28),
+            (1, 0, 1, 0.60),
+            // Both parts are capped: at 1.5 times the limit at work, and at three times the limit in the queue.
+            (9, 0, 2, 0.46),
+            (2, 9, 2, 0.18),
+            (5, 5, 0, 1.0),
+        ] {
+            let load = Load { active, waiting, limit };
+            let factor = Conditions::of_load(load);
+            assert!((factor - expected).abs() < 1e-9, "{load:?}: {factor}");
+        }
     }
 }

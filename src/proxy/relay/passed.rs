@@ -95,6 +95,7 @@ impl Transit for PassthroughTransit {
 /// would also drop half an event, which is left out.
 fn ended(event: Bytes) -> Bytes {
     match event.as_ref() {
+        [] => event,
         half if !is_whole(half) => Bytes::new(),
         [.., b'\n'] => Bytes::from([&event, "\n".as_bytes()].concat()),
         _ => Bytes::from([&event, "\n\n".as_bytes()].concat()),

@@ -275,12 +275,12 @@ impl TaskProgress {
         title: &str,
         work: impl Future<Output = Outcome>,
     ) -> Outcome {
-        self.inner.notify(Notice::of_start(kind, title)).await;
         let _slot = self.inner.slots.acquire().await;
         self.change(|entry, now| {
             entry.task.status = Status::Running;
             entry.task.started_at = Some(now.to_owned());
         });
+        self.inner.notify(Notice::of_start(kind, title)).await;
         catch_panic(work).await.unwrap_or_else(|panic| {
             log::error!("task \"{title}\" panicked: {panic}");
             Err("internal error; the service log has the details".to_owned())

@@ -271,6 +271,14 @@ fn a_login_makes_an_account_and_the_next_one_finds_it() {
             assert!(!text.contains("correct horse") && !text.contains(&site.ada().cookie), "{text}");
         }
         gateway.wait_for_channels(MODEL, 1);
+        // The password of a former user would bring that user back.
+        let can_log_in = |answer: &Value| answer["account"].to_string().contains("autoRelogin");
+        assert!(can_log_in(&second), "{second}");
+        (site.ada().id, site.ada().token) = (8, "pat-of-another-user".to_owned());
+        let path = format!("/api/accounts/{}/rebind-session", first["account"]["id"]);
+        let body = json!({"accessToken": "pat-of-another-user", "platformUserId": 8});
+        let bound = gateway.admin().post(&path, &body).expect(200);
+        assert!(!can_log_in(&bound), "{bound}");
     }
 }
 
@@ -339,25 +347,6 @@ fn a_new_session_replaces_the_old_one_only_when_it_works() {
     let again = gateway.admin().post(&path, &json!({"accessToken": "pat-of-ada-the-second"})).expect(200);
     assert_eq!(again["account"]["id"], bound["account"]["id"]);
     gateway.client().chat(MODEL).expect(200);
-}
-
-#[test]
-fn the_password_of_a_former_user_is_not_kept() {
-    let site = Site::start(Program::NewApi, &[MODEL]);
-    let (gateway, id) = with_site(&site);
-    let login = json!({"siteId": id, "username": "ada", "password": "correct horse"});
-    let made = gateway.admin().post("/api/accounts/login", &login).expect(200)["account"].clone();
-    let can_log_in =
-        |account: &Value| account["extraConfig"].as_str().is_some_and(|extra| extra.contains("autoRelogin"));
-    assert!(can_log_in(&made), "{made}");
-    {
-        let mut ada = site.ada();
-        (ada.id, ada.token) = (ada.id + 1, "pat-of-another-user".to_owned());
-    }
-    let path = format!("/api/accounts/{}/rebind-session", made["id"]);
-    let body = json!({"accessToken": "pat-of-another-user", "platformUserId": site.ada().id});
-    let bound = gateway.admin().post(&path, &body).expect(200)["account"].clone();
-    assert!(!can_log_in(&bound), "{bound}");
 }
 
 #[test]

@@ -107,6 +107,27 @@ fn mistakes_a_wrong_secret_and_a_damaged_database_are_failures() {
 }
 
 #[test]
+fn a_schema_that_the_next_start_cannot_use_is_a_failure() {
+    let upstream = Upstream::start(&["alpha"]);
+    for (sql, fault) in [
+        (
+            "UPDATE schema_migrations SET checksum = 'x' WHERE version = 1",
+            "was changed after it had been applied",
+        ),
+        ("DELETE FROM schema_migrations WHERE version = 1", "is not recorded"),
+        ("DROP TABLE usage_hour", "the table usage_hour is missing"),
+    ] {
+        let (setup, home) = closed(&[("one", &upstream)]);
+        let database = rusqlite::Connection::open(home.data_dir().join("switchyard.db")).expect("a database");
+        database.execute_batch(sql).expect("changed");
+        drop(database);
+        let (findings, code) = examine(&setup, &home);
+        let found = findings["database"][0].to_string();
+        assert!(code == Some(1) && found.contains(fault), "{sql}: {findings:#?}");
+    }
+}
+
+#[test]
 fn before_the_first_start_there_is_nothing_to_complain_of() {
     let home = Home::new();
     let (findings, code) = examine(&Setup::default(), &home);

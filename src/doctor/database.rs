@@ -136,6 +136,11 @@ fn look_through(path: &Path) -> store::Result<(Inspection, Integrity)> {
 fn tell(report: &mut Report, inspection: &mut Inspection, integrity: Integrity) -> store::Result<()> {
     match integrity {
         Integrity::Sound => {
+            let faults = inspection.schema_faults()?;
+            if !faults.is_empty() {
+                faults.into_iter().for_each(|fault| report.failed(CHECK, fault));
+                return Ok(());
+            }
             let (taken, known) = inspection.schema()?;
             let text = match taken.cmp(&known) {
                 std::cmp::Ordering::Less => {

@@ -6,8 +6,8 @@
 //! slash matches no literal.
 //!
 //! Paths without a percent sign that match a literal route take one hash look-up. The others are compared one by one: there
-//! are about a hundred, most of which differ in their first segments. Of the model calls only Gemini's are among them. Literal routes win over parameters; among parameters, the route
-//! added first wins.
+//! are about a hundred, most of which differ in their first segments. Of the model calls only Gemini's are among them.
+//! Literal routes win over parameters; among parameters, the route added first wins.
 
 use std::borrow::Cow;
 

@@ -123,6 +123,11 @@ impl Inspection {
         Ok((taken, migrate::newest()))
     }
 
+    /// Returns what is wrong with the schema, in words; nothing if the next start can use it.
+    pub fn schema_faults(&mut self) -> Result<Vec<String>> {
+        migrate::faults(&mut *self.connection)
+    }
+
     /// Checks every page of a file for at most this long; a database on a server is reported as sound.
     pub fn integrity(&mut self, limit: Duration) -> Result<Integrity> {
         let Self { connection, file: Some(file) } = self else { return Ok(Integrity::Sound) };

@@ -96,6 +96,15 @@ impl Migration {
             .map_or(self.shared, |(_, replacement)| replacement)
     }
 
+    /// Returns the words for a step whose text differs from what was applied.
+    fn changed(&self) -> String {
+        format!(
+            "migration {} was changed after it had been applied to this database; use the release that applied it, \
+             or a newer one",
+            self.name
+        )
+    }
+
     fn checksum(&self, dialect: SqlDialect) -> String {
         let sum = digest(&SHA256, self.text(dialect).as_bytes());
         hex::encode(sum.as_ref())
@@ -203,13 +212,7 @@ pub(super) fn run(
         let checksum = step.checksum(dialect);
         match applied.get(&step.version) {
             Some(known) if *known == checksum => {}
-            Some(_) => {
-                return Err(OpenError::Migration(format!(
-                    "migration {} was changed after it had been applied to this database; \
-                     use the release that applied it, or a newer one",
-                    step.name
-                )));
-            }
+            Some(_) => return Err(OpenError::Migration(step.changed())),
             None => {
                 let note = Statement::new(
                     "INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
@@ -224,6 +227,29 @@ pub(super) fn run(
         return Ok(());
     }
     connection.migrate(&scripts).map_err(|failure| failed(failure.step, failure.error))
+}
+
+/// Returns what is wrong with the schema, in words: what a start refuses, and tables that are lost. Steps that the next start
+/// applies are no fault.
+pub(super) fn faults(connection: &mut dyn Connection) -> Result<Vec<String>> {
+    let (dialect, known, applied) = (connection.dialect(), connection.tables()?, applied_steps(connection)?);
+    let last = applied.keys().copied().max().unwrap_or(0);
+    let mut faults = Vec::new();
+    for step in STEPS.iter().filter(|step| step.version <= last) {
+        match applied.get(&step.version) {
+            Some(checksum) if *checksum == step.checksum(dialect) => {}
+            Some(_) => faults.push(step.changed()),
+            None => faults.push(format!(
+                "migration {} is not recorded, although later ones are: the next start would apply it again",
+                step.name
+            )),
+        }
+    }
+    if last >= newest() {
+        let lost = tables().iter().filter(|table| !known.iter().any(|name| name == table.name));
+        faults.extend(lost.map(|table| format!("the table {} is missing", table.name)));
+    }
+    Ok(faults)
 }
 
 /// Refuses a database with the tables of another program. On a server, tables that have other names than ours may

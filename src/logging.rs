@@ -8,6 +8,7 @@
 //! Operators search the log for these words: auth failed, no available channel, channel cooling, upstream 429,
 //! upstream 5xx, notify failed, checkin failed, balance refresh failed, proxy timeout, token expired.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,13 +70,13 @@ fn write(waiting: &Receiver<Entry>) {
         }
         let dropped = LOGGER.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            let message = format!("{dropped} line(s) were dropped here: nobody read them in time");
-            let _ = io::stderr().write_all(line(Level::Warn, &message).as_bytes());
+            let message = format_args!("{dropped} line(s) were dropped here: nobody read them in time");
+            let _ = io::stderr().write_all(line(Level::Warn, message).as_bytes());
         }
     }
 }
 
-fn line(level: Level, message: &str) -> String {
+fn line(level: Level, message: fmt::Arguments<'_>) -> String {
     format!("{} {level:<5} {message}\n", time::iso(time::now_ms()))
 }
 
@@ -86,7 +87,7 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let mut line = line(record.level(), &record.args().to_string());
+            let mut line = line(record.level(), *record.args());
             // Names of sites are in many messages; a line must not be shown as another one.
             if !line.is_ascii() {
                 line.retain(|c| !is_direction(c));

@@ -48,6 +48,7 @@ mod consequences;
 
 /// A wait in milliseconds, which OpenAI and Azure send beside `Retry-After` or in its place.
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+
 /// The way in which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -14,9 +14,9 @@ use crate::store::accounts::{AccountStatus, CredentialMode};
 use crate::time::Millis;
 use crate::upstream::platforms::bare_credential;
 
-/// Maximum number of keys in one request: more than anyone pastes, yet it bounds the work.
 /// The expected value in the refusal of a mask that is not the stored one's.
 pub const WHOLE_CREDENTIAL: &str = "whole credential, not a mask";
+/// Maximum number of keys in one request: more than anyone pastes, yet it bounds the work.
 const MAX_KEYS: usize = 200;
 /// Maximum length of a credential, in bytes; upstream credentials (JWTs, cookies) are long, but not this long.
 const MAX_CREDENTIAL_BYTES: usize = 16 * 1024;

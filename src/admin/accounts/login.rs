@@ -36,10 +36,8 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         return Ok(failure("Site not found", Map::new()));
     };
     // An account that exists is reached as it always is.
-    let known = accounts::of_site(&admin.core.store, site.id).await?.into_iter().find(|account| {
-        let names = [&account.username, &account.login_username];
-        account.oauth_provider.is_none() && names.into_iter().flatten().any(|name| *name == input.username)
-    });
+    let all = accounts::of_site(&admin.core.store, site.id).await?;
+    let known = all.into_iter().find(|account| is_called(account, &input.username));
     let client = match &known {
         Some(account) => site_client_of(&admin.core, &site, account),
         None => site_client_at(&admin.core, &site, None, None),
@@ -81,6 +79,12 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(http::json(StatusCode::OK, &body))
 }
 
+/// Whether this is the name of an account, or the one by which it logs in.
+fn is_called(account: &AccountRow, name: &str) -> bool {
+    let names = [account.username.as_deref(), account.login_username.as_deref()];
+    account.oauth_provider.is_none() && names.contains(&Some(name))
+}
+
 /// Stores the session, in the account of that name or user at that site if there is one. Returns the account's id, and
 /// whether the account existed before.
 async fn save(
@@ -92,11 +96,11 @@ async fn save(
     let username = login.username.clone().filter(|name| !name.trim().is_empty());
     let username = username.unwrap_or_else(|| input.username.clone());
     let is_it = |account: &AccountRow| {
-        let name = account.username.as_deref();
-        let is_same_user =
-            login.user_id.is_some() && account.platform_user_id == login.user_id && account.is_session();
-        account.oauth_provider.is_none()
-            && (name == Some(&username) || name == Some(&input.username) || is_same_user)
+        let is_same_user = login.user_id.is_some()
+            && account.platform_user_id == login.user_id
+            && account.is_session()
+            && account.oauth_provider.is_none();
+        is_called(account, &username) || is_called(account, &input.username) || is_same_user
     };
     let _turn = admin.account_logins.lock().await;
     let known = accounts::of_site(&admin.core.store, site.id).await?.into_iter().find(is_it);

@@ -26,7 +26,7 @@ use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Cred
 use crate::store::snapshot::site_of_account;
 use crate::store::{self, Secret};
 use crate::time::Millis;
-use crate::upstream::platforms::{Identity, SiteClient};
+use crate::upstream::platforms::{Identity, SiteClient, User};
 
 /// `POST /api/accounts/{id}/rebind-session`
 pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
@@ -61,11 +61,12 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
             return Err(error.flag("requiresVerification", false));
         }
     };
-    let rotation = match platform.abilities().refresh {
-        true => Rotation { refresh_token, expires_at: rotation.expires_at },
-        false => Rotation::default(),
+    let renewal = match platform.abilities().refresh {
+        true => SessionRenewal { refresh_token, expires_at: rotation.expires_at },
+        false => SessionRenewal::default(),
     };
-    let patch = patch(&account, credential, user.id.or(platform_user_id), user.username, rotation);
+    let user = User { id: user.id.or(platform_user_id), ..user };
+    let patch = patch(&account, credential, user, renewal);
     accounts::update(&admin.core.store, id, patch).await.map_err(|error| match error {
         store::Error::NotFound => AdminError::not_found("Account"),
         other => other.into(),
@@ -91,26 +92,20 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 
 /// The means to renew a session that came with it. No refresh token keeps the old one.
 #[derive(Default)]
-struct Rotation {
+struct SessionRenewal {
     refresh_token: Option<Option<Secret>>,
     expires_at: Option<Millis>,
 }
 
 /// Builds the change for the confirmed session.
-fn patch(
-    before: &AccountRow,
-    credential: String,
-    user_id: Option<i64>,
-    username: String,
-    rotation: Rotation,
-) -> AccountPatch {
-    let Rotation { refresh_token, expires_at } = rotation;
+fn patch(before: &AccountRow, credential: String, user: User, renewal: SessionRenewal) -> AccountPatch {
+    let SessionRenewal { refresh_token, expires_at } = renewal;
     let mut patch = AccountPatch {
         access_token: Some(Some(Secret::from(credential))),
         status: Some(AccountStatus::Active),
         credential_mode: Some(CredentialMode::Session),
-        username: Some(username).filter(|name| !name.is_empty()).map(Some),
-        platform_user_id: Some(user_id.or(before.platform_user_id)),
+        username: Some(user.username).filter(|name| !name.is_empty()).map(Some),
+        platform_user_id: Some(user.id.or(before.platform_user_id)),
         sub2api_token_expires_at: if refresh_token.is_some() {
             Some(expires_at)
         } else {

@@ -13,7 +13,7 @@ const LONGEST_TEXT: usize = 64 * 1024;
 /// The text that has come so far.
 #[derive(Debug)]
 pub(super) struct WrittenText {
-    /// The members of an event whose values are text, including the quotes around their names.
+    /// The names of the members of an event whose values are text.
     members: &'static [&'static [u8]],
     bytes: u64,
     /// The number of events with text.

@@ -164,3 +164,16 @@ fn the_tokens_of_an_input_are_counted_or_estimated() {
     let refused = gateway.client().send(Request::post(COUNT).json(&json!({"input": "x"}))).expect(400);
     assert_eq!(refused["error"]["param"], "model");
 }
+
+#[test]
+fn the_id_of_an_answer_is_found_even_if_the_process_is_killed_right_after_it() {
+    let (mut gateway, upstream) = started("openai");
+    let answer = wire::response(MODEL);
+    upstream.answer(RESPONSES, Reply::json(200, &answer));
+    let ask = json!({"model": MODEL, "input": "Which way?"});
+    let id = gateway.client().post(RESPONSES, &ask).expect(200)["id"].as_str().unwrap().to_owned();
+    gateway.kill();
+    let one = format!("{RESPONSES}/{id}");
+    upstream.answer(&one, Reply::json(200, &answer));
+    assert_eq!(gateway.restart().client().get(&one).expect(200)["id"], id);
+}

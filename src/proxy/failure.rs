@@ -47,7 +47,10 @@ use super::retry::token_refusal::TokenRefusal;
 mod consequences;
 
 /// A wait in milliseconds, which OpenAI and Azure send beside `Retry-After` or in its place.
-const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+/// Whether the limit of an Anthropic plan is reached (`rejected`), and when it resets.
+static PLAN_STATUS: HeaderName = HeaderName::from_static("anthropic-ratelimit-unified-status");
+static PLAN_RESET: HeaderName = HeaderName::from_static("anthropic-ratelimit-unified-reset");
 
 /// The way in which an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +249,11 @@ impl Failure {
         let mut error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
         let header = |name| upstream.get(name).and_then(|value| std::str::from_utf8(value).ok());
-        let hint = RetryHeaders { after: header(&RETRY_AFTER), after_ms: header(&RETRY_AFTER_MS) };
+        let hint = RetryHeaders {
+            after: header(&RETRY_AFTER),
+            after_ms: header(&RETRY_AFTER_MS),
+            plan_reset: header(&PLAN_RESET).filter(|_| header(&PLAN_STATUS) == Some("rejected")),
+        };
         let told = error.retry_after.map(|wait| now.saturating_add(wait.as_millis() as Millis));
         let recovers_at = failure::provider_hint(status, hint, &body, now).or(told);
         // Some upstreams name only the time of the reset.

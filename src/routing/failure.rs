@@ -270,13 +270,15 @@ pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> ChannelRes
 }
 
 /// Reads when the provider says that the channel can be used again: the reset time in the body of a reached usage limit,
-/// else `retry-after-ms` as OpenAI's and Azure's SDKs read it, else `Retry-After`, in seconds or as a date. A time in the past
-/// is ignored.
+/// else `retry-after-ms` as OpenAI's and Azure's SDKs read it, else `Retry-After`, in seconds or as a date, else the reset of
+/// a plan's limit that was reached. A time in the past is ignored.
 pub fn provider_hint(status: u16, retry: RetryHeaders<'_>, body: &[u8], now: Millis) -> Option<Millis> {
-    let reset = if status == 429 { usage_limit_reset(body, now) } else { None };
+    let is_limit = status == 429;
+    let reset = if is_limit { usage_limit_reset(body, now) } else { None };
     reset
         .or_else(|| wait_until(retry.after_ms?.trim().parse::<f64>().ok()?, now))
         .or_else(|| retry_after_time(retry.after?.trim(), now))
+        .or_else(|| since_1970(retry.plan_reset.filter(|_| is_limit)?.trim().parse().ok()?))
         .filter(|until| *until > now)
 }
 
@@ -287,23 +289,35 @@ pub struct RetryHeaders<'h> {
     pub after: Option<&'h str>,
     /// `retry-after-ms`
     pub after_ms: Option<&'h str>,
+    /// `anthropic-ratelimit-unified-reset` where that limit is reached, in seconds since 1970
+    pub plan_reset: Option<&'h str>,
 }
 
 /// A time from which on a number counts milliseconds since 1970: as seconds it would be the year 5138.
 pub const FIRST_MILLIS: f64 = 1e11;
 
-/// Reads when the usage limit resets that the body of a 429 reports as reached.
+/// Reads when the limit resets that the body of a 429 reports as reached: OpenAI's usage limit of a plan, or OpenRouter's
+/// `error.metadata.headers`, which repeats the header that its own answers do not have.
 pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;
+    if let Some(reset) = error.pointer("/metadata/headers/X-RateLimit-Reset") {
+        return since_1970(reset.as_f64().or_else(|| reset.as_str()?.parse().ok())?);
+    }
     if error.get("type")?.as_str()? != "usage_limit_reached" {
         return None;
     }
     let seconds = |field| error.get(field).and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
     // Float to integer casts saturate, so that no number of a provider can wrap.
     seconds("resets_at")
-        .map(|at| if at < FIRST_MILLIS { at * 1000.0 } else { at } as Millis)
+        .and_then(since_1970)
         .or_else(|| Some(now.saturating_add((seconds("resets_in_seconds")? * 1000.0) as Millis)))
+}
+
+/// Reads seconds or milliseconds since 1970; `None` for what is no time after that.
+fn since_1970(number: f64) -> Option<Millis> {
+    let millis = if number < FIRST_MILLIS { number * 1000.0 } else { number };
+    (millis > 0.0).then_some(millis as Millis)
 }
 
 fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
@@ -542,6 +556,18 @@ mod tests {
             (429, Some("nan"), "busy", None),
             (503, Some("Fri, 01 May 2026 09:00:00 GMT"), "", Some(now + 3_600_000)),
             (503, Some("Fri, 01 May 2026 07:00:00 GMT"), "", None),
+            (
+                429,
+                None,
+                r#"{"error":{"code":429,"metadata":{"headers":{"X-RateLimit-Reset":"1777626000000"}}}}"#,
+                Some(now + 3_600_000),
+            ),
+            (
+                429,
+                Some("5"),
+                r#"{"error":{"code":429,"metadata":{"headers":{"X-RateLimit-Reset":"soon"}}}}"#,
+                Some(now + 5_000),
+            ),
             (400, None, r#"{"error":{"type":"usage_limit_reached","resets_in_seconds":90}}"#, None),
             (429, None, r#"{"error":{"type":"rate_limit","resets_in_seconds":90}}"#, None),
             (429, Some("0"), "", None),
@@ -557,7 +583,7 @@ mod tests {
             assert_eq!(
                 provider_hint(
                     status,
-                    RetryHeaders { after: retry_after, after_ms: None },
+                    RetryHeaders { after: retry_after, ..RetryHeaders::default() },
                     body.as_bytes(),
                     now
                 ),
@@ -565,7 +591,10 @@ mod tests {
                 "{status} {retry_after:?} {body}"
             );
         }
-        let both = RetryHeaders { after: Some("5"), after_ms: Some("2500") };
+        let both = RetryHeaders { after: Some("5"), after_ms: Some("2500"), plan_reset: Some("1777629600") };
         assert_eq!(provider_hint(429, both, b"", now), Some(now + 2500));
+        let of_plan = RetryHeaders { plan_reset: Some("1777629600"), ..RetryHeaders::default() };
+        assert_eq!(provider_hint(429, of_plan, b"", now), Some(1_777_629_600_000));
+        assert_eq!(provider_hint(529, of_plan, b"", now), None, "not the cause");
     }
 }

@@ -1,7 +1,7 @@
 //! Responses of the responses dialect that an upstream stores, and their items: the owner of each, and the account that
 //! holds it.
 //!
-//! Rows are written with the log rows of their requests, a moment after the answers. An upstream that repeats
+//! Rows are written with the log rows of their requests; an answer in one piece waits for its row. An upstream that repeats
 //! its ids leaves several rows with one id.
 
 use super::owner::Owner;

@@ -9,9 +9,10 @@
 //! If client and upstream speak the same dialect, bytes pass as they are. Otherwise they are converted on the way, and so
 //! is a stream whose site leaves out the opening events. Audio and transcripts, which no dialect can express, are handled
 //! by [`media`]; the kind of a body, by its content type and its first bytes, is told by
-//! [`media_type`](super::media_type).
+//! [`media_type`](super::media_type). What the client may later go on from is noted by [`stored_answer`].
 
 mod media;
+mod stored_answer;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +20,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hyper::header::{self, HeaderValue};
 
-use crate::dialect::answer_id::answer_id;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter, StreamGatherer};
-use crate::dialect::envelope::Thread;
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamProgress};
 use crate::dialect::{Dialect, embeddings, gemini, responses, video};
@@ -34,7 +33,7 @@ use crate::uuid;
 
 use super::attempt::Attempt;
 use super::call::Call;
-use super::client_answer::{ClientAnswer, UnstoredAnswer};
+use super::client_answer::ClientAnswer;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
 use super::media_type::{is_event_stream, is_json, looks_like_events, looks_like_json};
@@ -42,7 +41,6 @@ use super::operation::Operation;
 use super::relay::long_reply::LongReply;
 use super::relay::unread::UnreadBytes;
 use super::relay::{self, HeldStream, HeldStreamRest, LAST_WORDS};
-use super::responses::owners;
 use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
 
@@ -434,56 +432,6 @@ impl<'a> StartedResponse<'a> {
         let now = now_secs();
         let text = std::str::from_utf8(&body).unwrap_or_default();
         responses::as_compaction(text, self.call.shape.id.as_str(), now).map_or(body, Bytes::from)
-    }
-
-    /// Whether a client may go on from this answer although its upstream does not keep it.
-    fn is_not_stored_upstream(&self) -> bool {
-        self.call.shape.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
-    }
-
-    /// Marks such an answer to be stored here under an id of ours. A converted answer is already written with that id.
-    fn not_stored(&self) -> Option<UnstoredAnswer> {
-        let answer_id = || (!self.own).then(|| self.answer_id.clone());
-        self.is_not_stored_upstream().then(|| UnstoredAnswer { answer_id: answer_id() })
-    }
-
-    /// Binds an answer that its upstream stores to this channel: no other channel can go on from it. That of an answer in the
-    /// background is on disk before the client has its id: the upstream goes on, and charges for it, whatever becomes of
-    /// this process.
-    fn note_stored(&self, answer: &[u8], attempt: &mut Attempt) -> impl Future<Output = ()> + Send + use<> {
-        let (call, dialect) = (self.call, self.call.shape.dialect);
-        let is_stored = match dialect {
-            Dialect::Responses => {
-                (!call.envelope.forbids_storing || call.envelope.in_background)
-                    && !self.is_not_stored_upstream()
-            }
-            Dialect::Messages => {
-                call.envelope.thread != Thread::None && self.own && !self.accepted.keeps_nothing
-            }
-            _ => false,
-        };
-        let mut unwritten = None;
-        if is_stored
-            && call.operation == Operation::Answer
-            && let Some(id) = answer_id(dialect, answer)
-        {
-            attempt.bind_answer(&id);
-            if dialect == Dialect::Responses {
-                let in_background =
-                    call.envelope.in_background.then(|| attempt.continue_in_background(&id)).flatten();
-                owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
-                attempt.bind_items_of(answer);
-                unwritten = call.envelope.in_background.then(|| self.proxy.core.store.clone());
-            }
-        }
-        if call.envelope.has_conversation && !self.is_not_stored_upstream() {
-            owners::bind_conversation(self.proxy, call, attempt.channel());
-        }
-        async move {
-            if let Some(store) = unwritten {
-                store.flush().await;
-            }
-        }
     }
 
     /// Builds the context in which the answer is written: what must be known of the request, and the model that the upstream

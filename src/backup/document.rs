@@ -84,7 +84,7 @@ impl Document {
             text.consume(BYTE_ORDER_MARK.len());
         }
         let mut json = serde_json::Deserializer::from_reader(text);
-        let read = Part { parts: &mut parts, depth: Some(0) }.deserialize(&mut json);
+        let read = NextPart { parts: &mut parts, depth: Some(0) }.deserialize(&mut json);
         let read = read.and_then(|root| json.end().map(|()| root));
         let failure = parts.failure.take();
         let root = match (read, failure) {
@@ -240,7 +240,7 @@ struct Parts<'f> {
 }
 
 /// The next part to read; an object is split if `depth` is set.
-struct Part<'p, 'f> {
+struct NextPart<'p, 'f> {
     parts: &'p mut Parts<'f>,
     depth: Option<usize>,
 }
@@ -270,7 +270,7 @@ impl Parts<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Part<'_, '_> {
+impl<'de> DeserializeSeed<'de> for NextPart<'_, '_> {
     type Value = Node;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
@@ -278,7 +278,7 @@ impl<'de> DeserializeSeed<'de> for Part<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Part<'_, '_> {
+impl<'de> Visitor<'de> for NextPart<'_, '_> {
     type Value = Node;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -297,7 +297,7 @@ impl<'de> Visitor<'de> for Part<'_, '_> {
             }
             let is_container = depth < MAX_DEPTH && CONTAINERS.contains(&name.as_str());
             let depth = is_container.then_some(depth + 1);
-            let member = map.next_value_seed(Part { parts: &mut *self.parts, depth })?;
+            let member = map.next_value_seed(NextPart { parts: &mut *self.parts, depth })?;
             members.insert(name, member);
         }
         Ok(Node::Object(members))

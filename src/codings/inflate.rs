@@ -18,7 +18,7 @@ const MAX_MEMBERS: usize = 10_000;
 pub(super) struct Inflate {
     engine: Decompress,
     wrapper: Wrapper,
-    part: Part,
+    part: MemberPart,
     /// The number of members that the engine has begun.
     members: usize,
 }
@@ -31,7 +31,7 @@ enum Wrapper {
 }
 
 #[derive(Clone, Copy)]
-enum Part {
+enum MemberPart {
     Header,
     /// The beginning of a member's data, which tells whether the engine is needed for it.
     Start,
@@ -56,12 +56,12 @@ impl Inflate {
     }
 
     fn new(wrapper: Wrapper) -> Self {
-        Self { engine: Decompress::new(false), wrapper, part: Part::Header, members: 0 }
+        Self { engine: Decompress::new(false), wrapper, part: MemberPart::Header, members: 0 }
     }
 
     /// Whether the coding is over, so that the rest of the input does not belong to it.
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.part, Part::Done)
+        matches!(self.part, MemberPart::Done)
     }
 
     pub(super) fn step(
@@ -72,12 +72,12 @@ impl Inflate {
     ) -> Result<(), CodingError> {
         while sink.len() < PIECE {
             let goes_on = match self.part {
-                Part::Header => self.pass_header(input, ended)?,
-                Part::Start => self.start_member(input, ended)?,
-                Part::Data => self.inflate(input, sink, ended)?,
-                Part::Trailer => self.pass_trailer(input, ended),
-                Part::After => self.look_for_another_member(input, ended),
-                Part::Done => false,
+                MemberPart::Header => self.pass_header(input, ended)?,
+                MemberPart::Start => self.start_member(input, ended)?,
+                MemberPart::Data => self.inflate(input, sink, ended)?,
+                MemberPart::Trailer => self.pass_trailer(input, ended),
+                MemberPart::After => self.look_for_another_member(input, ended),
+                MemberPart::Done => false,
             };
             if !goes_on {
                 break;
@@ -100,7 +100,7 @@ impl Inflate {
             None if input.len() > MAX_HEADER => return Err(CodingError::Malformed("gzip")),
             None => return Ok(false),
         }
-        self.part = Part::Start;
+        self.part = MemberPart::Start;
         Ok(true)
     }
 
@@ -111,7 +111,7 @@ impl Inflate {
             }
             if input.starts_with(&NOTHING) {
                 input.advance(NOTHING.len());
-                self.part = Part::Trailer;
+                self.part = MemberPart::Trailer;
                 return Ok(true);
             }
         }
@@ -122,7 +122,7 @@ impl Inflate {
         if self.members > MAX_MEMBERS {
             return Err(CodingError::Malformed(self.name()));
         }
-        self.part = Part::Data;
+        self.part = MemberPart::Data;
         Ok(true)
     }
 
@@ -142,7 +142,7 @@ impl Inflate {
         let has_moved = read > 0 || engine.total_out() > written_before;
         input.advance(read);
         match status {
-            Ok(Status::StreamEnd) => self.part = Part::Trailer,
+            Ok(Status::StreamEnd) => self.part = MemberPart::Trailer,
             Ok(_) if has_moved => {}
             Ok(_) if ended => return Err(self.cut_short()),
             Ok(_) => return Ok(false),
@@ -161,7 +161,7 @@ impl Inflate {
             return false;
         }
         input.advance(length.min(input.len()));
-        self.part = Part::After;
+        self.part = MemberPart::After;
         true
     }
 
@@ -171,7 +171,7 @@ impl Inflate {
             return false;
         }
         let has_another = self.wrapper == Wrapper::Gzip && input.starts_with(&[0x1f, 0x8b]);
-        self.part = if has_another { Part::Header } else { Part::Done };
+        self.part = if has_another { MemberPart::Header } else { MemberPart::Done };
         true
     }
 

@@ -36,6 +36,7 @@ use super::key::quota::{Admission, AdmissionRefusal};
 use super::operation::Operation;
 use super::responses::background;
 use super::responses::id_owners::StoredAt;
+use super::responses::name::ResponseName;
 use super::responses::owners;
 use super::session::{self, Session};
 use super::trace::record::Trace;
@@ -256,7 +257,7 @@ impl Attempt {
             token: self.channel.token_id,
             model: row.model_requested.clone(),
         };
-        let name = (row.downstream_api_key_id, answer_id.to_owned());
+        let name = ResponseName::new(row.downstream_api_key_id, answer_id);
         self.proxy.background_responses.begin(name, at, row.created_at, self.admission.clone());
         self.goes_on_as = Some(answer_id.to_owned());
         Some(InBackground {
@@ -342,19 +343,8 @@ impl Attempt {
         row.estimated_cost = bill.cost;
         row.is_priced = bill.is_priced;
         row.billing_details = cost::details(bill.details.as_ref());
-        let (now, latency) = (row.created_at.saturating_add(latency), latency.unsigned_abs());
-        // A site is not slow because its answer is long.
-        let waited = row.first_byte_latency_ms.map_or(latency, i64::unsigned_abs);
-        self.channel.account.site.health.succeed(&self.model, waited, now);
-        let was_limited = self.channel.live.is_limited();
-        let cached = row.cached();
-        for live in std::iter::once(&self.channel.live).chain(self.channel.whole()) {
-            live.record_cached(cached.input.unsigned_abs(), cached.read.unsigned_abs());
-            self.save(live, live.record_success(now, latency, bill.cost));
-        }
-        if was_limited && !self.channel.live.has_rested_since(row.created_at, now) {
-            self.end_limits(row.created_at, now);
-        }
+        let now = row.created_at.saturating_add(latency);
+        self.record_success(&row, bill.cost, now);
         // Only after the channel has recovered: until then only one request at a time may try it.
         self.slots = Slots::default();
         self.admission.leave();
@@ -363,12 +353,36 @@ impl Attempt {
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
         }
+        self.log_success(row, usage.as_ref(), bill.is_priced, is_later);
+        self.leave_to_background(goes_on_as, told);
+    }
+
+    /// Records the success in the health of the site and the counters of the channel, and ends the limits of its account.
+    fn record_success(&self, row: &ProxyLogRow, cost: Usd, now: Millis) {
+        let latency = row.latency_ms.unwrap_or_default();
+        // A site is not slow because its answer is long.
+        let waited = row.first_byte_latency_ms.unwrap_or(latency).unsigned_abs();
+        self.channel.account.site.health.succeed(&self.model, waited, now);
+        let was_limited = self.channel.live.is_limited();
+        let cached = row.cached();
+        for live in std::iter::once(&self.channel.live).chain(self.channel.whole()) {
+            live.record_cached(cached.input.unsigned_abs(), cached.read.unsigned_abs());
+            self.save(live, live.record_success(now, latency.unsigned_abs(), cost));
+        }
+        if was_limited && !self.channel.live.has_rested_since(row.created_at, now) {
+            self.end_limits(row.created_at, now);
+        }
+    }
+
+    /// Logs the success. Where the site's own log or price list will tell its cost later, it is looked up then, unless the
+    /// usage `is_later` known in any case.
+    fn log_success(&self, row: ProxyLogRow, usage: Option<&Usage>, is_priced: bool, is_later: bool) {
         let paid_by = (self.key.as_ref(), self.admission.budgets());
-        let is_in_log = cost::is_in_log(&self.channel, usage.as_ref());
+        let is_in_log = cost::is_in_log(&self.channel, usage);
         let model = row.model_actual.as_deref().unwrap_or_default();
-        let awaits_prices = !bill.is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
+        let awaits_prices = !is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
         let settled = match !is_later && !self.is_extra && (is_in_log || awaits_prices) {
-            true => cost::settled(&self.channel, paid_by, &row, usage.as_ref(), bill.is_priced),
+            true => cost::settled(&self.channel, paid_by, &row, usage, is_priced),
             false => None,
         };
         self.proxy.core.store.telemetry().log(row);
@@ -377,13 +391,12 @@ impl Attempt {
             Some(request) => late_prices::enqueue(&self.proxy.jobs, request),
             None => {}
         }
-        self.leave_to_background(goes_on_as, told);
     }
 
     fn leave_to_background(&self, answer_id: Option<String>, told: Option<Usage>) {
         if let Some(id) = answer_id {
             let key_id = self.key.as_ref().map(|key| key.id);
-            background::left(&self.proxy, (key_id, id), told);
+            background::left(&self.proxy, ResponseName::new(key_id, id), told);
         }
     }
 

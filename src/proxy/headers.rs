@@ -29,24 +29,30 @@ const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const ANTHROPIC_VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
+/// What a client's request contributes to the headers of its upstream requests.
+pub struct ClientHeaders<'a> {
+    pub dialect: Dialect,
+    pub headers: &'a HeaderMap,
+    /// The operator's user agent, which replaces the client's where the platform allows it and the site's own headers name
+    /// none.
+    pub agent: Option<&'a HeaderValue>,
+}
+
 /// Builds the headers of one upstream request: first the client's, then ours, which replace them. Headers that a dialect
-/// defines cross only where the upstream speaks that dialect too. `agent` is the operator's user agent, which replaces
-/// the client's where the platform allows it and the site's own headers name none.
+/// defines cross only where the upstream speaks that dialect too.
 pub fn upstream(
-    client_dialect: Dialect,
+    client: &ClientHeaders<'_>,
     dialect: Dialect,
     stream: bool,
     account: &Account,
     credential: &CredentialHeaders,
-    client: &HeaderMap,
-    agent: Option<&HeaderValue>,
 ) -> RequestHeaders {
     let site = &account.site;
     let profile = site.platform.profile();
-    let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
-    let mut out = forwarded(client, &site.custom_headers, |name| crosses(shared, profile, name));
+    let shared = if client.dialect == dialect { dialect } else { Dialect::Chat };
+    let mut out = forwarded(client.headers, &site.custom_headers, |name| crosses(shared, profile, name));
     let names_agent = || site.custom_headers.iter().any(|(name, _)| name == header::USER_AGENT);
-    if let Some(agent) = agent.filter(|_| profile.has_header_defaults && !names_agent()) {
+    if let Some(agent) = client.agent.filter(|_| profile.has_header_defaults && !names_agent()) {
         out.set(header::USER_AGENT, agent.clone());
     }
     out.set(header::CONTENT_TYPE, JSON);

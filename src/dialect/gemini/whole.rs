@@ -95,11 +95,11 @@ pub struct Accumulator {
 #[derive(Debug, Default)]
 struct Candidate {
     members: Members,
-    parts: Vec<Part>,
+    parts: Vec<GatheredPart>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum GatheredPart {
     /// Nothing but text, or nothing but thoughts: a following part of that kind continues it.
     Text {
         thought: bool,
@@ -164,13 +164,15 @@ impl Candidate {
         }
         for part in parts(candidate) {
             match (plain(part), self.parts.last_mut()) {
-                (Some((thought, more)), Some(Part::Text { thought: before, text })) if *before == thought => {
+                (Some((thought, more)), Some(GatheredPart::Text { thought: before, text }))
+                    if *before == thought =>
+                {
                     text.push(&more);
                 }
                 (Some((thought, text)), _) => {
-                    self.parts.push(Part::Text { thought, text: text.into_owned() });
+                    self.parts.push(GatheredPart::Text { thought, text: text.into_owned() });
                 }
-                (None, _) => self.parts.push(Part::Other(part.raw().to_owned())),
+                (None, _) => self.parts.push(GatheredPart::Other(part.raw().to_owned())),
             }
         }
     }
@@ -181,7 +183,7 @@ impl Candidate {
     }
 }
 
-impl Part {
+impl GatheredPart {
     fn put(&self, list: &mut Writer) {
         match self {
             Self::Text { thought, text } => list.object(|o| {

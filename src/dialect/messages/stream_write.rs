@@ -31,7 +31,7 @@ pub struct StreamWriter {
     phase: Phase,
     /// The parts that have not been written to their end, by their keys, which follow the order of their start. Only
     /// the first may have an open block.
-    parts: BTreeMap<u32, Part>,
+    parts: BTreeMap<u32, WrittenBlock>,
     next_index: u64,
     calls: usize,
     searches: usize,
@@ -47,7 +47,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Part {
+struct WrittenBlock {
     kind: BlockContent,
     /// Whether its block has begun.
     open: bool,
@@ -105,14 +105,17 @@ impl StreamWriter {
             }
             Event::Delta { key, text } => self.take(*key, text, out),
             Event::Cite { key, citation } => {
-                if let Some(Part { kind: BlockContent::Text(_, citations), .. }) = self.parts.get_mut(key) {
+                if let Some(WrittenBlock { kind: BlockContent::Text(_, citations), .. }) =
+                    self.parts.get_mut(key)
+                {
                     citations.push(citation.clone().into_owned());
                 }
             }
             // This dialect has no place for them: only the first event names the model.
             Event::Logprobs { .. } | Event::Model(_) => {}
             Event::SearchOutcome { key, found } => {
-                if let Some(Part { kind: BlockContent::Search(search), .. }) = self.parts.get_mut(key) {
+                if let Some(WrittenBlock { kind: BlockContent::Search(search), .. }) = self.parts.get_mut(key)
+                {
                     search.found = Some(found.clone().into_owned());
                 }
             }
@@ -179,7 +182,7 @@ impl StreamWriter {
             }
         };
         let (held, signature) = (Text::EMPTY, None);
-        self.parts.insert(key, Part { kind, open: false, held, signature, stopped: false });
+        self.parts.insert(key, WrittenBlock { kind, open: false, held, signature, stopped: false });
     }
 
     fn take(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
@@ -238,7 +241,7 @@ impl StreamWriter {
     }
 }
 
-impl Part {
+impl WrittenBlock {
     /// Begins the part's turn. Blocks of text and thinking begin with their first delta: an empty block is none, and
     /// thinking without text may turn out to be redacted.
     fn begin(&mut self, next_index: &mut u64, out: &mut String) {

@@ -21,7 +21,7 @@ use crate::store::batches;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{BatchUnavailable, Part, ask, of_path, shape, unknown, unreadable};
+use super::kept::{BatchRequest, BatchUnavailable, ask, of_path, shape, unknown, unreadable};
 use super::list::{self, Paging};
 use super::results as result_lines;
 
@@ -72,9 +72,9 @@ pub(in crate::proxy) async fn results(proxy: Arc<Proxy>, request: Request, calle
 
 async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let batch = of_path(proxy, request, caller, API).await?;
-    let whole = Part::of(Method::GET, &batch, "/results");
-    let part = Part::bytes(whole.path, "/v1/messages/batches/{id}/results");
-    result_lines::stream(proxy, request, &batch, part).await
+    let whole = BatchRequest::of(Method::GET, &batch, "/results");
+    let batch_request = BatchRequest::bytes(whole.path, "/v1/messages/batches/{id}/results");
+    result_lines::stream(proxy, request, &batch, batch_request).await
 }
 
 /// Serves `DELETE /v1/messages/batches/{id}`: the usage is booked first, because later nobody could tell it; while that is
@@ -89,7 +89,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     let batch = booking::refreshed(proxy, batch).await;
     booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     let client = (&request.headers, request.query.raw(), request.timer.clone());
-    match ask(proxy, &batch, Part::of(Method::DELETE, &batch, ""), client).await {
+    match ask(proxy, &batch, BatchRequest::of(Method::DELETE, &batch, ""), client).await {
         // Read to its end, so that the connection can be reused.
         Ok((_, answer, _slot)) => drop(answer.read().await),
         Err(refused) if refused.is_for_good() => {}

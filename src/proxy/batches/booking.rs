@@ -24,7 +24,7 @@ use crate::store;
 use crate::store::batches::{self, BatchRow};
 use crate::time::{Millis, now_ms};
 
-use super::kept::{BatchUnavailable, Part, api, ask, of_path, refresh, shape, shown};
+use super::kept::{BatchRequest, BatchUnavailable, api, ask, of_path, refresh, shape, shown};
 use super::mapping::FIRST_LOOK;
 use super::unbooked::Unbooked;
 
@@ -100,8 +100,9 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
         Ok(false) => return,
         Err(error) => return log::warn!("the state of a batch could not be read: {error}"),
     }
-    let part = Part::of(Method::GET, &batch, "");
-    let asked = refresh(proxy, &mut batch, part, clientless_request(&HeaderMap::new())).await.map(drop);
+    let batch_request = BatchRequest::of(Method::GET, &batch, "");
+    let asked =
+        refresh(proxy, &mut batch, batch_request, clientless_request(&HeaderMap::new())).await.map(drop);
     let is_gone = asked.is_err_and(|refused| refused.is_for_good());
     if api(&batch).has_ended(&batch.object) {
         // In the background, because results may take long to read.
@@ -115,9 +116,9 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
 /// Returns the batch in its upstream's current state, if that can be asked.
 pub(super) async fn refreshed(proxy: &Arc<Proxy>, mut batch: BatchRow) -> BatchRow {
     if !api(&batch).has_ended(&batch.object) {
-        let part = Part::of(Method::GET, &batch, "");
+        let batch_request = BatchRequest::of(Method::GET, &batch, "");
         // If it cannot be asked, the last known state is used.
-        drop(refresh(proxy, &mut batch, part, clientless_request(&HeaderMap::new())).await);
+        drop(refresh(proxy, &mut batch, batch_request, clientless_request(&HeaderMap::new())).await);
     }
     batch
 }
@@ -132,9 +133,9 @@ pub(super) async fn told(
 ) -> Result<Response, Response> {
     let mut batch = of_path(proxy, request, caller, interface).await?;
     let is_read = method == Method::GET;
-    let part = Part::of(method, &batch, suffix);
+    let batch_request = BatchRequest::of(method, &batch, suffix);
     let client = (&request.headers, request.query.raw(), request.timer.clone());
-    match refresh(proxy, &mut batch, part, client).await {
+    match refresh(proxy, &mut batch, batch_request, client).await {
         Ok((_, crossing)) => {
             note(proxy, &batch);
             Ok(shown(proxy, &batch, request, crossing))
@@ -231,22 +232,23 @@ async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, Bat
     if let Some(usage) = api(batch).usage_of_object(&batch.object) {
         return Ok(Some(usage));
     }
-    let part = match api(batch) {
+    let batch_request = match api(batch) {
         BatchApi::Anthropic => {
             if text_of(&batch.object, "results_url").is_none() {
                 return Ok(None);
             }
-            let whole = Part::of(Method::GET, batch, "/results");
-            Part::bytes(whole.path, "/v1/messages/batches/{id}/results")
+            let whole = BatchRequest::of(Method::GET, batch, "/results");
+            BatchRequest::bytes(whole.path, "/v1/messages/batches/{id}/results")
         }
         BatchApi::OpenAi => match text_of(&batch.object, "output_file_id") {
             Some(file) => {
-                Part::bytes(format!("/v1/files/{}/content", in_path(&file)), "/v1/files/{id}/content")
+                BatchRequest::bytes(format!("/v1/files/{}/content", in_path(&file)), "/v1/files/{id}/content")
             }
             None => return Ok(None),
         },
     };
-    let (_, answer, mut slot) = ask(proxy, batch, part, clientless_request(&HeaderMap::new())).await?;
+    let (_, answer, mut slot) =
+        ask(proxy, batch, batch_request, clientless_request(&HeaderMap::new())).await?;
     slot.keep_alive();
     match timeout(RESULTS_TIMEOUT, sum(api(batch), answer)).await {
         Ok(sum) => sum,

@@ -242,7 +242,8 @@ impl Address<'_> {
         let is_creation = label != FILES && method == Method::POST;
         let mut request = Box::new(upstream::Request::new(method, endpoint.base.join(&path), body));
         let agent = call.settings.codex_headers.user_agent.as_ref();
-        request.headers = headers::upstream(dialect, dialect, false, account, values, &call.headers, agent);
+        let client = headers::ClientHeaders { dialect, headers: &call.headers, agent };
+        request.headers = headers::upstream(&client, dialect, false, account, values);
         request.headers.set(CONTENT_TYPE, content_type);
         if let Some(beta) = login_headers::beta(account).filter(|_| dialect == Dialect::Messages) {
             headers::add_betas(&mut request.headers, Some(beta), &[]);

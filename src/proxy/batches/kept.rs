@@ -28,7 +28,7 @@ const MAX_KEPT: usize = 64 * 1024;
 
 /// A request about a batch, or about a file of it.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(super) struct BatchRequest {
     pub(super) method: Method,
     pub(super) path: String,
     /// The path without ids, for messages.
@@ -36,7 +36,7 @@ pub(super) struct Part {
     pub(super) accept: &'static str,
 }
 
-impl Part {
+impl BatchRequest {
     /// Asks for the batch itself, or for the part of it at this suffix of its path.
     pub(super) fn of(method: Method, batch: &BatchRow, suffix: &'static str) -> Self {
         let (root, label) = match api(batch) {
@@ -97,7 +97,7 @@ pub(super) async fn of_path(
 pub(super) async fn ask(
     proxy: &Proxy,
     batch: &BatchRow,
-    part: Part,
+    batch_request: BatchRequest,
     client: (&HeaderMap, &str, ReusableTimer),
 ) -> Result<(ResourceUpstream, UpstreamResponse, Lease), BatchUnavailable> {
     let place = &batch.place;
@@ -105,11 +105,11 @@ pub(super) async fn ask(
     let slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| BatchUnavailable::Saturated)?;
     let (headers, query, timer) = client;
     let asked = ResourceRequest {
-        method: part.method,
+        method: batch_request.method,
         dialect: dialect(api(batch)),
-        path: part.path,
-        label: part.label,
-        accept: part.accept,
+        path: batch_request.path,
+        label: batch_request.label,
+        accept: batch_request.accept,
         forwarded: &[],
         headers,
         query,
@@ -184,10 +184,10 @@ impl BatchUnavailable {
 pub(super) async fn refresh(
     proxy: &Proxy,
     batch: &mut BatchRow,
-    part: Part,
+    batch_request: BatchRequest,
     client: (&HeaderMap, &str, ReusableTimer),
 ) -> Result<(ResourceUpstream, hyper::HeaderMap), BatchUnavailable> {
-    let (upstream, answer, _slot) = ask(proxy, batch, part, client).await?;
+    let (upstream, answer, _slot) = ask(proxy, batch, batch_request, client).await?;
     let (head, object) = answer.read().await?;
     // The object of a failed batch contains errors too: with an id it is a batch.
     if video::id(&object).is_none() {

@@ -21,7 +21,7 @@ use crate::store::batches::BatchRow;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{self, Part, find, shape, unreadable};
+use super::kept::{self, BatchRequest, find, shape, unreadable};
 use super::list::{self, Paging};
 use super::mapping::{ResultFile, SURFACE};
 use super::results;
@@ -124,8 +124,8 @@ pub(in crate::proxy) async fn file_content(proxy: Arc<Proxy>, request: Request, 
     response_of(
         async {
             let (batch, path) = of_file(&proxy, &request, &caller, file).await?;
-            let part = Part::bytes(format!("{path}/content"), "/v1/files/{id}/content");
-            results::stream(&proxy, &request, &batch, part).await
+            let batch_request = BatchRequest::bytes(format!("{path}/content"), "/v1/files/{id}/content");
+            results::stream(&proxy, &request, &batch, batch_request).await
         }
         .await,
     )
@@ -145,9 +145,9 @@ async fn about_file(
     if method == Method::DELETE {
         booking::settle_first(proxy, &batch).await.map_err(|unbooked| unbooked.refuse(shape))?;
     }
-    let part = Part { method, path, label: "/v1/files/{id}", accept: "application/json" };
+    let batch_request = BatchRequest { method, path, label: "/v1/files/{id}", accept: "application/json" };
     let client = (&request.headers, request.query.raw(), request.timer.clone());
-    let asked = kept::ask(proxy, &batch, part, client).await;
+    let asked = kept::ask(proxy, &batch, batch_request, client).await;
     let (_, answer, _slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
     let (_, object) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
     let object = object_with(&String::from_utf8_lossy(&object), &[("id", request.params.get("id"))]);

@@ -15,7 +15,7 @@ use crate::proxy::headers;
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 use crate::store::batches::BatchRow;
 
-use super::kept::{self, Part, api, ask};
+use super::kept::{self, BatchRequest, api, ask};
 
 /// The maximum length of a line that is rewritten, in bytes; a longer one is passed on unchanged.
 const MAX_LINE: usize = 16 << 20;
@@ -25,11 +25,11 @@ pub(super) async fn stream(
     proxy: &Arc<Proxy>,
     request: &Request,
     batch: &BatchRow,
-    part: Part,
+    batch_request: BatchRequest,
 ) -> Result<Response, Response> {
     let shape = kept::shape(request, api(batch));
     let client = (&request.headers, request.query.raw(), request.timer.clone());
-    let asked = ask(proxy, batch, part, client).await;
+    let asked = ask(proxy, batch, batch_request, client).await;
     let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
     let content_type = answer.head.headers.value(&CONTENT_TYPE);
     if let Some(refusal) = answer.page(shape) {

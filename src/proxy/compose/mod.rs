@@ -176,7 +176,7 @@ impl Delivery<'_> {
         credential: &CredentialHeaders,
         outgoing: PreparedBody,
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
-        let (account, client) = (&self.channel.account, self.call.shape.dialect);
+        let account = &self.channel.account;
         let site = &account.site;
         let PreparedBody { pieces, stream, betas, refused_betas, content_type, bare, reply_context } =
             outgoing;
@@ -188,9 +188,12 @@ impl Delivery<'_> {
         let less = bare.then(|| recovery::bare(own, site.platform, format));
         let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
         request.work = self.call.work();
-        let (said, agent) =
-            (less.as_ref().unwrap_or(own), self.call.settings.codex_headers.user_agent.as_ref());
-        request.headers = headers::upstream(client, format, stream, account, credential, said, agent);
+        let client = headers::ClientHeaders {
+            dialect: self.call.shape.dialect,
+            headers: less.as_ref().unwrap_or(own),
+            agent: self.call.settings.codex_headers.user_agent.as_ref(),
+        };
+        request.headers = headers::upstream(&client, format, stream, account, credential);
         if refused_betas != RefusedBetas::None {
             headers::leave_out_betas(&mut request.headers, &refused_betas);
         }

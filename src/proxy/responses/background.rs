@@ -26,7 +26,7 @@ use crate::store::background_responses as rows;
 use crate::store::proxy_logs::UsageSource;
 use crate::time::{Millis, now_ms};
 
-use super::pending::Name;
+use super::name::ResponseName;
 use crate::proxy::cost;
 
 /// When the watch first asks for an answer, and the shortest and longest pause before it asks again, in milliseconds.
@@ -66,7 +66,7 @@ impl Outcome {
 // === booking ===
 
 /// Continues when the request that began an answer has ended: books its usage if it is known, else schedules the watch.
-pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: Name, usage: Option<Usage>) {
+pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: ResponseName, usage: Option<Usage>) {
     let Some(usage) = usage else {
         return proxy.background_responses.look_at(&name, now_ms() + FIRST_LOOK);
     };
@@ -77,7 +77,7 @@ pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: Name, usage: Option<Usage
 }
 
 /// Books the usage of an answer, unless that has been done.
-pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &Name, outcome: Outcome) {
+pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &ResponseName, outcome: Outcome) {
     let pending = &proxy.background_responses;
     if pending.may_have(name) {
         // The answer's row may not be written yet.
@@ -92,9 +92,9 @@ pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &Name, outcome: Outcom
     }
 }
 
-async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome) -> store::Result<()> {
+async fn book_all(proxy: &Proxy, name: &ResponseName, outcome: Outcome) -> store::Result<()> {
     let store = &proxy.core.store;
-    for unbooked in rows::find(store, *key_id, response_id).await? {
+    for unbooked in rows::find(store, name.key_id, &name.id).await? {
         if outcome == Outcome::Nothing {
             rows::close(store, unbooked.id).await?;
             continue;
@@ -158,11 +158,11 @@ pub(in crate::proxy) async fn book_late(
 }
 
 /// Whether the usage of an answer is not booked yet.
-pub(super) async fn is_unbooked(proxy: &Proxy, name: &Name) -> bool {
+pub(super) async fn is_unbooked(proxy: &Proxy, name: &ResponseName) -> bool {
     if proxy.background_responses.knows(name) {
         return true;
     }
-    let found = rows::find(&proxy.core.store, name.0, &name.1).await;
+    let found = rows::find(&proxy.core.store, name.key_id, &name.id).await;
     found.is_ok_and(|found| !found.is_empty())
 }
 

@@ -16,7 +16,8 @@ use crate::upstream::UpstreamBody;
 
 use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, settle};
 use super::id_owners::StoredAt;
-use super::pending::{MAX_PENDING, Name, Pending};
+use super::name::ResponseName;
+use super::pending::{MAX_PENDING, Pending};
 use crate::proxy::key::quota::Admission;
 use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
 use crate::proxy::tail;
@@ -73,7 +74,7 @@ async fn reload(proxy: &Proxy) {
     };
     let keys = proxy.core.keys.load_full();
     for unbooked in found {
-        let name = (unbooked.row.key_id, unbooked.response_id);
+        let name = ResponseName::new(unbooked.row.key_id, unbooked.response_id);
         if proxy.background_responses.knows(&name) {
             continue;
         }
@@ -86,11 +87,11 @@ async fn reload(proxy: &Proxy) {
     }
 }
 
-async fn look(proxy: &Proxy, name: &Name, at: &StoredAt, began: Millis) {
+async fn look(proxy: &Proxy, name: &ResponseName, at: &StoredAt, began: Millis) {
     let pending = &proxy.background_responses;
     let Ok(_turn) = pending.looks.acquire().await else { return };
     let age = now_ms() - began;
-    match ask(proxy, (Method::GET, ""), &name.1, at, age).await {
+    match ask(proxy, (Method::GET, ""), &name.id, at, age).await {
         Ok(Some(outcome)) => settle(proxy, name, outcome).await,
         Err(PollError::ForGood) => settle(proxy, name, Outcome::Untold).await,
         Ok(None) | Err(PollError::ForNow) if age >= LONGEST_WORK => {
@@ -151,9 +152,9 @@ async fn read(mut body: UpstreamBody) -> Option<Outcome> {
 }
 
 /// Prepares the deletion of an answer: books its usage, and cancels it if it is still being made.
-pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &Name, at: &StoredAt) {
+pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &ResponseName, at: &StoredAt) {
     for (method, suffix) in [(Method::GET, ""), (Method::POST, "/cancel")] {
-        if let Ok(Some(outcome)) = ask(proxy, (method, suffix), &name.1, at, 0).await {
+        if let Ok(Some(outcome)) = ask(proxy, (method, suffix), &name.id, at, 0).await {
             return settle(proxy, name, outcome).await;
         }
     }

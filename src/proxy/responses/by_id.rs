@@ -24,7 +24,6 @@ use crate::dialect::responses::item_ids;
 use crate::dialect::{Dialect, convert, json as scan};
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
-use crate::ids::KeyId;
 use crate::limits::Lease;
 use crate::proxy::Proxy;
 use crate::store::owner::Owner;
@@ -35,6 +34,7 @@ use super::background::{self, Outcome};
 use super::background_watch;
 use super::id_owners::StoredAt;
 use super::input_items;
+use super::name::ResponseName;
 use super::owners;
 use super::turns::StoredTurn;
 use crate::proxy::auth::Caller;
@@ -55,14 +55,14 @@ const MAX_HELD: usize = 2 << 20;
 
 /// The part of a response that is asked for, as a path.
 #[derive(Clone, Copy)]
-struct Part {
+struct Subresource {
     suffix: &'static str,
     label: &'static str,
 }
 
-const WHOLE: Part = Part { suffix: "", label: "/v1/responses/{id}" };
-const CANCEL: Part = Part { suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
-const INPUT: Part = Part { suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
+const WHOLE: Subresource = Subresource { suffix: "", label: "/v1/responses/{id}" };
+const CANCEL: Subresource = Subresource { suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
+const INPUT: Subresource = Subresource { suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
 
 /// Where a response is kept.
 enum ResponseLocation {
@@ -123,13 +123,13 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     let id = request.params.get("id");
     let at = match find(proxy, request, caller).await? {
         ResponseLocation::Here(_) => {
-            proxy.stored_responses.remove(&(caller.key_id(), id.to_owned()));
+            proxy.stored_responses.remove(&ResponseName::new(caller.key_id(), id));
             let deleted = json!({ "id": id, "object": "response", "deleted": true });
             return Ok(http::json(StatusCode::OK, &deleted));
         }
         ResponseLocation::At(at) => at,
     };
-    let name = (caller.key_id(), id.to_owned());
+    let name = ResponseName::new(caller.key_id(), id);
     let is_unbooked = background::is_unbooked(proxy, &name).await;
     if is_unbooked {
         background_watch::stop(proxy, &name, &at).await;
@@ -154,7 +154,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
 async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<ResponseLocation, Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let key_id = caller.key_id();
-    if let Some(turn) = proxy.stored_responses.find(&(key_id, id.to_owned()), now_ms()) {
+    if let Some(turn) = proxy.stored_responses.find(&ResponseName::new(key_id, id), now_ms()) {
         return Ok(ResponseLocation::Here(turn));
     }
     if let Some(at) = proxy.response_owners.place(id, key_id) {
@@ -183,7 +183,7 @@ async fn ask(
     request: &Request,
     at: StoredAt,
     method: Method,
-    part: Part,
+    part: Subresource,
 ) -> Result<(ResourceUpstream, UpstreamResponse, Lease), Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let upstream = ResourceUpstream::of(&proxy.core, at.account, at.token).await;
@@ -218,7 +218,7 @@ async fn passed(
     request: &Request,
     at: StoredAt,
     method: Method,
-    part: Part,
+    part: Subresource,
 ) -> Result<Response, Response> {
     let (upstream, answer, mut slot) = ask(proxy, request, at, method, part).await?;
     let shape = shape(request);
@@ -238,7 +238,7 @@ async fn told_by_upstream(
     (request, caller): (&Request, &Caller),
     at: StoredAt,
     method: Method,
-    part: Part,
+    part: Subresource,
 ) -> Result<Response, Response> {
     let model = at.model.clone();
     let (upstream, mut answer, mut slot) = ask(proxy, request, at.clone(), method, part).await?;
@@ -246,7 +246,7 @@ async fn told_by_upstream(
     if let Some(refusal) = answer.page(shape) {
         return Err(refusal);
     }
-    let name = (caller.key_id(), request.params.get("id").to_owned());
+    let name = ResponseName::new(caller.key_id(), request.params.get("id"));
     let mut response = answered(&upstream, &answer, shape);
     let is_stream = http::is_event_stream(response.headers());
     let mut held = BytesMut::new();
@@ -255,7 +255,7 @@ async fn told_by_upstream(
             answer.hold(&mut held, MAX_HELD).await.map_err(|failure| failure.into_response(shape))?;
         if is_whole {
             let items = item_ids(&String::from_utf8_lossy(&held));
-            owners::bind_items_of(proxy, name.0, &at, items.iter().map(String::as_str));
+            owners::bind_items_of(proxy, name.key_id, &at, items.iter().map(String::as_str));
             if let Some(outcome) = Outcome::of_object(&held) {
                 background::settle(proxy, &name, outcome).await;
             }
@@ -289,7 +289,7 @@ fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) ->
 struct UsageWatch {
     /// What has been observed; `None` once the usage was booked.
     told: Option<UsageReader>,
-    name: (Option<KeyId>, String),
+    name: ResponseName,
     at: StoredAt,
     proxy: Arc<Proxy>,
 }
@@ -328,7 +328,7 @@ impl UsageWatch {
         if let Some(UsageReader::Events(observer)) = &told {
             owners::bind_items_of(
                 &self.proxy,
-                self.name.0,
+                self.name.key_id,
                 &self.at,
                 observer.items().iter().map(String::as_str),
             );

@@ -6,12 +6,15 @@
 //! in the background        background ─ pending ─ background_watch      what it has used is booked once, at its end
 //! asked for once more      by_id
 //! ```
+//!
+//! Each is known by its [`name`]: its id, and the key that was given it.
 
 pub(super) mod background;
 pub(super) mod background_watch;
 pub(super) mod by_id;
 pub(super) mod id_owners;
 mod input_items;
+pub(super) mod name;
 pub(super) mod owners;
 pub(super) mod pending;
 pub(super) mod previous;

@@ -5,11 +5,11 @@ use std::sync::Mutex;
 
 use tokio::sync::{Notify, Semaphore};
 
-use crate::ids::KeyId;
 use crate::sync::lock;
 use crate::time::Millis;
 
 use super::id_owners::StoredAt;
+use super::name::ResponseName;
 use crate::proxy::key::quota::Admission;
 
 /// The maximum number of such answers in memory.
@@ -17,12 +17,9 @@ pub(super) const MAX_PENDING: usize = 8192;
 /// How many answers are asked for at once.
 const LOOKS_AT_ONCE: usize = 4;
 
-/// The name of an answer: the key that asked, and the id that it was given.
-pub(super) type Name = (Option<KeyId>, String);
-
 /// The answers whose usage is not booked yet, as far as this process knows.
 pub struct BackgroundResponses {
-    pending: Mutex<HashMap<Name, Pending>>,
+    pending: Mutex<HashMap<ResponseName, Pending>>,
     /// Notified when an answer must be asked for sooner than was known.
     pub(in crate::proxy) changed: Notify,
     pub(in crate::proxy) looks: Semaphore,
@@ -45,11 +42,17 @@ impl Default for BackgroundResponses {
 
 impl BackgroundResponses {
     /// Adds an answer whose request is still at work.
-    pub(in crate::proxy) fn begin(&self, name: Name, at: StoredAt, began: Millis, admission: Admission) {
+    pub(in crate::proxy) fn begin(
+        &self,
+        name: ResponseName,
+        at: StoredAt,
+        began: Millis,
+        admission: Admission,
+    ) {
         self.insert(name, Pending { at, began, next_look: Millis::MAX, _admission: admission });
     }
 
-    pub(in crate::proxy) fn insert(&self, name: Name, new: Pending) {
+    pub(in crate::proxy) fn insert(&self, name: ResponseName, new: Pending) {
         let mut pending = lock(&self.pending);
         if pending.len() < MAX_PENDING {
             pending.entry(name).or_insert(new);
@@ -61,21 +64,21 @@ impl BackgroundResponses {
         }
     }
 
-    pub(in crate::proxy) fn knows(&self, name: &Name) -> bool {
+    pub(in crate::proxy) fn knows(&self, name: &ResponseName) -> bool {
         lock(&self.pending).contains_key(name)
     }
 
     /// Whether the answer is known, or memory is full so that it may be unknown.
-    pub(super) fn may_have(&self, name: &Name) -> bool {
+    pub(super) fn may_have(&self, name: &ResponseName) -> bool {
         let pending = lock(&self.pending);
         pending.len() >= MAX_PENDING || pending.contains_key(name)
     }
 
-    pub(in crate::proxy) fn forget(&self, name: &Name) {
+    pub(in crate::proxy) fn forget(&self, name: &ResponseName) {
         lock(&self.pending).remove(name);
     }
 
-    pub(super) fn look_at(&self, name: &Name, when: Millis) {
+    pub(super) fn look_at(&self, name: &ResponseName, when: Millis) {
         if let Some(pending) = lock(&self.pending).get_mut(name) {
             pending.next_look = when;
             self.changed.notify_one();
@@ -88,7 +91,7 @@ impl BackgroundResponses {
     }
 
     /// Takes the answers that are to be asked for now.
-    pub(super) fn take_due(&self, now: Millis) -> Vec<(Name, StoredAt, Millis)> {
+    pub(super) fn take_due(&self, now: Millis) -> Vec<(ResponseName, StoredAt, Millis)> {
         let mut pending = lock(&self.pending);
         let due = pending.iter_mut().filter(|(_, pending)| pending.next_look <= now);
         due.map(|(name, pending)| {

@@ -35,7 +35,8 @@ use crate::proxy::Proxy;
 use crate::time::now_ms;
 use crate::uuid;
 
-use super::turns::{Key, MAX_TURN, ResponseStore, StoredTurn};
+use super::name::ResponseName;
+use super::turns::{MAX_TURN, ResponseStore, StoredTurn};
 use crate::proxy::call::Call;
 use crate::proxy::client_answer::ClientAnswer;
 use crate::proxy::operation::Operation;
@@ -79,7 +80,7 @@ fn previous(store: &ResponseStore, call: &Call) -> Option<(String, Arc<StoredTur
         && call.envelope.has_previous;
     let text = refers.then(|| std::str::from_utf8(&call.body).ok()).flatten()?;
     let id = json::member(text, "previous_response_id").and_then(json::string)?;
-    let turn = store.find(&(call.key_id, id.clone()), now_ms())?;
+    let turn = store.find(&ResponseName::new(call.key_id, id.as_str()), now_ms())?;
     Some((id, turn))
 }
 
@@ -141,10 +142,10 @@ fn referred_to(proxy: &Proxy, call: &Call) -> Result<Vec<ItemReferredTo>, Box<Re
     let mut answers: HashMap<String, Option<Arc<StoredTurn>>> = HashMap::new();
     let find = |item_id: &str, answer: Option<&str>| {
         let Some(answer) = answer else {
-            return proxy.stored_responses.item(&(call.key_id, item_id.to_owned()), now_ms());
+            return proxy.stored_responses.item(&ResponseName::new(call.key_id, item_id), now_ms());
         };
         let turn = answers.entry(answer.to_owned()).or_insert_with(|| {
-            proxy.stored_responses.find(&(call.key_id, format!("resp_{answer}")), now_ms())
+            proxy.stored_responses.find(&ResponseName::new(call.key_id, format!("resp_{answer}")), now_ms())
         });
         // The item's place in the answer is at the end of the id.
         let place = item_id.rsplit_once(answer)?.1.parse::<usize>().ok()?;
@@ -183,8 +184,8 @@ pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: ClientAns
             id
         }
     };
-    let key = (call.key_id, id);
-    let recorder = TurnRecorder { store: proxy.stored_responses.clone(), key, request: call.body.clone() };
+    let name = ResponseName::new(call.key_id, id);
+    let recorder = TurnRecorder { store: proxy.stored_responses.clone(), name, request: call.body.clone() };
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match body {
         ResponseBody::Full(Some(bytes)) => {
@@ -207,7 +208,7 @@ pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: ClientAns
 
 struct TurnRecorder {
     store: Arc<ResponseStore>,
-    key: Key,
+    name: ResponseName,
     request: Bytes,
 }
 
@@ -216,7 +217,7 @@ impl TurnRecorder {
     fn record(&self, output: &TurnOutput) {
         let items = output.items().into_iter().map(Arc::from).collect();
         let rest = output.rest().unwrap_or("{}").to_owned();
-        self.store.insert(self.key.clone(), StoredTurn::new(self.request.clone(), items, rest));
+        self.store.insert(self.name.clone(), StoredTurn::new(self.request.clone(), items, rest));
     }
 }
 

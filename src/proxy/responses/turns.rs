@@ -15,6 +15,8 @@ use crate::ids::KeyId;
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
+use super::name::ResponseName;
+
 /// The maximum bytes of all turns together, and of one.
 const MAX_BYTES: usize = 64 << 20;
 pub(super) const MAX_TURN: usize = 4 << 20;
@@ -26,19 +28,16 @@ const MAX_ITEM_ID: usize = 256;
 /// How long a conversation may pause, in milliseconds.
 const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
 
-/// The downstream key (none for the global token) and the response id.
-pub(in crate::proxy) type Key = (Option<KeyId>, String);
-
 /// The turns of all conversations that may go on.
 #[derive(Default)]
 pub struct ResponseStore(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
-    turns: HashMap<Key, Arc<StoredTurn>>,
+    turns: HashMap<ResponseName, Arc<StoredTurn>>,
     owners: HashMap<Option<KeyId>, OwnedTurns>,
     /// The items that have an upstream's id.
-    items: HashMap<Key, StoredItem>,
+    items: HashMap<ResponseName, StoredItem>,
     bytes: usize,
 }
 
@@ -96,24 +95,24 @@ impl StoredTurn {
 }
 
 impl ResponseStore {
-    pub(in crate::proxy) fn find(&self, key: &Key, now: Millis) -> Option<Arc<StoredTurn>> {
-        self.entries().turns.get(key).filter(|turn| turn.stored_at + RETENTION_MS > now).cloned()
+    pub(in crate::proxy) fn find(&self, name: &ResponseName, now: Millis) -> Option<Arc<StoredTurn>> {
+        self.entries().turns.get(name).filter(|turn| turn.stored_at + RETENTION_MS > now).cloned()
     }
 
-    pub(in crate::proxy) fn insert(&self, key: Key, turn: StoredTurn) {
-        let size = turn.size(&key.1);
+    pub(in crate::proxy) fn insert(&self, name: ResponseName, turn: StoredTurn) {
+        let size = turn.size(&name.id);
         if size > MAX_TURN {
             return;
         }
         let mut entries = self.entries();
-        entries.take(&key);
+        entries.take(&name);
         let turn = Arc::new(turn);
-        entries.index(key.0, &turn);
+        entries.index(name.key_id, &turn);
         entries.bytes += size;
-        let owned = entries.owners.entry(key.0).or_default();
+        let owned = entries.owners.entry(name.key_id).or_default();
         owned.bytes += size;
-        owned.order.push_back(key.1.clone());
-        entries.turns.insert(key, turn);
+        owned.order.push_back(name.id.clone());
+        entries.turns.insert(name, turn);
         while entries.bytes > MAX_BYTES
             && let Some(oldest) = entries.oldest_of_largest()
         {
@@ -122,14 +121,14 @@ impl ResponseStore {
     }
 
     /// Forgets an answer; returns false where there is none.
-    pub(in crate::proxy) fn remove(&self, key: &Key) -> bool {
-        self.entries().take(key)
+    pub(in crate::proxy) fn remove(&self, name: &ResponseName) -> bool {
+        self.entries().take(name)
     }
 
     /// Returns an item as its upstream gave it, by the upstream's id.
-    pub(in crate::proxy) fn item(&self, key: &Key, now: Millis) -> Option<Arc<str>> {
+    pub(in crate::proxy) fn item(&self, name: &ResponseName, now: Millis) -> Option<Arc<str>> {
         let entries = self.entries();
-        let item = entries.items.get(key).filter(|item| item.is_one)?;
+        let item = entries.items.get(name).filter(|item| item.is_one)?;
         let turn = item.turn.upgrade().filter(|turn| turn.stored_at + RETENTION_MS > now)?;
         turn.items.get(item.place).cloned()
     }
@@ -151,34 +150,34 @@ impl ResponseStore {
 
 impl Entries {
     /// Removes a turn; returns false where there is none.
-    fn take(&mut self, key: &Key) -> bool {
-        let Some(turn) = self.turns.remove(key) else { return false };
-        let size = turn.size(&key.1);
+    fn take(&mut self, name: &ResponseName) -> bool {
+        let Some(turn) = self.turns.remove(name) else { return false };
+        let size = turn.size(&name.id);
         self.bytes -= size;
-        if let Entry::Occupied(mut owned) = self.owners.entry(key.0) {
+        if let Entry::Occupied(mut owned) = self.owners.entry(name.key_id) {
             let turns = owned.get_mut();
             turns.bytes -= size;
-            if let Some(at) = turns.order.iter().position(|id| *id == key.1) {
+            if let Some(at) = turns.order.iter().position(|id| *id == name.id) {
                 turns.order.remove(at);
             }
             if turns.order.is_empty() {
                 owned.remove();
             }
         }
-        self.unindex(key.0, &turn);
+        self.unindex(name.key_id, &turn);
         true
     }
 
     /// Returns the oldest turn of the owner whose turns take the most bytes.
-    fn oldest_of_largest(&self) -> Option<Key> {
+    fn oldest_of_largest(&self) -> Option<ResponseName> {
         let (owner, turns) = self.owners.iter().max_by_key(|(_, turns)| turns.bytes)?;
-        Some((*owner, turns.order.front()?.clone()))
+        Some(ResponseName::new(*owner, turns.order.front()?.as_str()))
     }
 
     fn index(&mut self, owner: Option<KeyId>, turn: &Arc<StoredTurn>) {
         for (place, id) in &turn.ids {
             let latest = StoredItem { turn: Arc::downgrade(turn), place: *place, turns: 1, is_one: true };
-            match self.items.entry((owner, id.clone())) {
+            match self.items.entry(ResponseName::new(owner, id.as_str())) {
                 Entry::Vacant(vacant) => {
                     vacant.insert(latest);
                 }
@@ -195,7 +194,7 @@ impl Entries {
 
     fn unindex(&mut self, owner: Option<KeyId>, turn: &StoredTurn) {
         for (_, id) in &turn.ids {
-            if let Entry::Occupied(mut known) = self.items.entry((owner, id.clone())) {
+            if let Entry::Occupied(mut known) = self.items.entry(ResponseName::new(owner, id.as_str())) {
                 known.get_mut().turns -= 1;
                 if known.get().turns == 0 {
                     known.remove();
@@ -221,11 +220,11 @@ mod tests {
         let item = |id: &str, said: &str| Arc::<str>::from(format!(r#"{{"id":"{id}","said":"{said}"}}"#));
         let said = |items: Vec<Arc<str>>| StoredTurn::new(Bytes::new(), items, String::new());
         let store = ResponseStore::default();
-        let found = |owner: Option<KeyId>, id: &str| store.item(&(owner, id.to_owned()), now_ms());
+        let found = |owner: Option<KeyId>, id: &str| store.item(&ResponseName::new(owner, id), now_ms());
         assert!(!store.has_items());
-        store.insert((None, "r1".to_owned()), said(vec![item("rs_1", "a"), item("msg_1", "b")]));
+        store.insert(ResponseName::new(None, "r1"), said(vec![item("rs_1", "a"), item("msg_1", "b")]));
         store.insert(
-            (None, "r2".to_owned()),
+            ResponseName::new(None, "r2"),
             said(vec![item("msg_1", "b"), item("msg_2", "c"), item("msg_2", "d")]),
         );
         assert_eq!(found(None, "rs_1"), Some(item("rs_1", "a")));
@@ -233,10 +232,10 @@ mod tests {
         assert_eq!(found(None, "msg_2"), None, "two of one id");
         assert_eq!(found(Some(KeyId::new(1)), "rs_1"), None);
         // A turn that is replaced takes its items with it.
-        store.insert((None, "r1".to_owned()), said(vec![item("msg_1", "other")]));
+        store.insert(ResponseName::new(None, "r1"), said(vec![item("msg_1", "other")]));
         assert_eq!((found(None, "rs_1"), found(None, "msg_1")), (None, None));
         for id in ["r1", "r2"] {
-            store.insert((None, id.to_owned()), said(Vec::new()));
+            store.insert(ResponseName::new(None, id), said(Vec::new()));
         }
         assert!(!store.has_items());
     }
@@ -245,30 +244,36 @@ mod tests {
     fn memory_is_bounded_and_the_oldest_go_first() {
         let store = ResponseStore::default();
         for number in 0..40 {
-            store.insert((None, format!("{number:02}")), turn((2 << 20) - ENTRY_OVERHEAD - 4, 0));
+            store.insert(
+                ResponseName::new(None, format!("{number:02}")),
+                turn((2 << 20) - ENTRY_OVERHEAD - 4, 0),
+            );
         }
-        let found = |number: i32| store.find(&(None, format!("{number:02}")), 1).is_some();
+        let found = |number: i32| store.find(&ResponseName::new(None, format!("{number:02}")), 1).is_some();
         assert!(!found(7) && found(8) && found(39));
         assert_eq!(store.entries().bytes, MAX_BYTES);
-        store.insert((None, "39".to_owned()), turn(1, 0));
+        store.insert(ResponseName::new(None, "39"), turn(1, 0));
         assert_eq!(store.entries().bytes, 62 * (1 << 20) + 1 + ENTRY_OVERHEAD + 4);
         assert_eq!(store.entries().turns.len(), 32);
-        store.insert((None, "large".to_owned()), turn(MAX_TURN + 1, 0));
-        assert!(store.find(&(None, "large".to_owned()), 1).is_none());
+        store.insert(ResponseName::new(None, "large"), turn(MAX_TURN + 1, 0));
+        assert!(store.find(&ResponseName::new(None, "large"), 1).is_none());
     }
 
     #[test]
     fn whoever_keeps_most_loses_the_oldest() {
         let store = ResponseStore::default();
         let (much, little) = (Some(KeyId::new(1)), Some(KeyId::new(2)));
-        store.insert((little, "first".to_owned()), turn(1 << 20, 0));
+        store.insert(ResponseName::new(little, "first"), turn(1 << 20, 0));
         for number in 0..100 {
-            store.insert((much, number.to_string()), turn(2 << 20, 0));
+            store.insert(ResponseName::new(much, number.to_string()), turn(2 << 20, 0));
         }
-        assert!(store.find(&(little, "first".to_owned()), 1).is_some());
-        assert!(store.find(&(much, "0".to_owned()), 1).is_none());
-        assert!(store.find(&(much, "99".to_owned()), 1).is_some());
-        assert!(store.remove(&(little, "first".to_owned())) && !store.remove(&(little, "first".to_owned())));
+        assert!(store.find(&ResponseName::new(little, "first"), 1).is_some());
+        assert!(store.find(&ResponseName::new(much, "0"), 1).is_none());
+        assert!(store.find(&ResponseName::new(much, "99"), 1).is_some());
+        assert!(
+            store.remove(&ResponseName::new(little, "first"))
+                && !store.remove(&ResponseName::new(little, "first"))
+        );
         assert_eq!(store.entries().owners.len(), 1);
     }
 
@@ -276,12 +281,12 @@ mod tests {
     fn ids_and_what_each_entry_takes_count_as_well() {
         let store = ResponseStore::default();
         for number in 0..200 {
-            store.insert((None, format!("{number}{}", "x".repeat(1 << 20))), turn(1, 0));
+            store.insert(ResponseName::new(None, format!("{number}{}", "x".repeat(1 << 20))), turn(1, 0));
         }
         assert_eq!(store.entries().turns.len(), 31);
         store.clear();
         for number in 0..MAX_BYTES / ENTRY_OVERHEAD {
-            store.insert((None, number.to_string()), turn(1, 0));
+            store.insert(ResponseName::new(None, number.to_string()), turn(1, 0));
         }
         assert!(store.entries().bytes <= MAX_BYTES);
         assert!(store.entries().turns.len() < MAX_BYTES / ENTRY_OVERHEAD);
@@ -290,10 +295,10 @@ mod tests {
     #[test]
     fn a_turn_is_its_owners_and_ends_in_time() {
         let store = ResponseStore::default();
-        store.insert((Some(KeyId::new(1)), "r".to_owned()), turn(1, 1_000));
-        assert!(store.find(&(Some(KeyId::new(1)), "r".to_owned()), RETENTION_MS).is_some());
-        assert!(store.find(&(Some(KeyId::new(1)), "r".to_owned()), RETENTION_MS + 1_000).is_none());
-        assert!(store.find(&(None, "r".to_owned()), 2_000).is_none());
-        assert!(store.find(&(Some(KeyId::new(2)), "r".to_owned()), 2_000).is_none());
+        store.insert(ResponseName::new(Some(KeyId::new(1)), "r"), turn(1, 1_000));
+        assert!(store.find(&ResponseName::new(Some(KeyId::new(1)), "r"), RETENTION_MS).is_some());
+        assert!(store.find(&ResponseName::new(Some(KeyId::new(1)), "r"), RETENTION_MS + 1_000).is_none());
+        assert!(store.find(&ResponseName::new(None, "r"), 2_000).is_none());
+        assert!(store.find(&ResponseName::new(Some(KeyId::new(2)), "r"), 2_000).is_none());
     }
 }

@@ -51,6 +51,7 @@ use super::frame;
 use super::history::{Elsewhere, History};
 use super::refusal::{self, FrameRefusal};
 use crate::proxy::responses::id_owners::IdOwner;
+use crate::proxy::responses::name::ResponseName;
 use crate::proxy::responses::previous;
 
 /// How often a socket is pinged, so that a lost client is noticed and no intermediary drops the socket.
@@ -419,7 +420,7 @@ impl TurnRunner<'_> {
 
 /// Finds an answer given to this key that is not the last one of this socket.
 fn stored_elsewhere(proxy: &Proxy, key_id: Option<KeyId>, id: &str) -> Option<Elsewhere> {
-    if let Some(turn) = proxy.stored_responses.find(&(key_id, id.to_owned()), now_ms()) {
+    if let Some(turn) = proxy.stored_responses.find(&ResponseName::new(key_id, id), now_ms()) {
         let output = turn.items.iter().map(|item| item.to_string()).collect();
         return Some(Elsewhere::Stored { request: turn.request.clone(), output });
     }

@@ -306,8 +306,10 @@ pub fn with_letters(json: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
-        let (first, second) = (unit(escape), escape.get(6..).and_then(unit));
-        let letter = char::decode_utf16(first.into_iter().chain(second)).next().and_then(Result::ok);
+        let letter = unit(escape).and_then(|first| {
+            let second = escape.get(6..).and_then(unit);
+            char::decode_utf16([first].into_iter().chain(second)).next()?.ok()
+        });
         let length = match letter {
             Some(letter) => 6 * letter.len_utf16(),
             None => 2,
@@ -337,8 +339,20 @@ mod tests {
                 "[\"\\u0022\",\"\\u005C\",\"\\u0000\",\"\\\\u00f6\",\"\\n\u{e9}\"]",
             ),
             (r#"["\ud83d","\ud83d\u0041","\ude00x"]"#, r#"["\ud83d","\ud83dA","\ude00x"]"#),
+            (r#"["\n    \u003cli\u003e"]"#, r#"["\n    <li>"]"#),
         ] {
             assert_eq!(with_letters(json), wanted);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn written_letters_mean_what_their_escapes_mean(
+            pieces in proptest::collection::vec("[a \u{e9}]|\\\\[nt\"\\\\]|\\\\u00[2-7][0-9a-f]|\\\\ud83d\\\\ude00", 0..12),
+        ) {
+            let json = format!("\"{}\"", pieces.concat());
+            let text = |json: &str| serde_json::from_str::<String>(json).unwrap();
+            proptest::prop_assert_eq!(text(&with_letters(&json)), text(&json));
         }
     }
 

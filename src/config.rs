@@ -27,9 +27,7 @@ use crate::cron::Cron;
 use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
 
-pub use values::{
-    DEFAULT_PORT, DatabaseConfig, DatabaseKind, DatabaseTls, Synchronous, TlsFiles, parse_network,
-};
+pub use values::{DEFAULT_PORT, DatabaseConfig, DatabaseKind, DatabaseTls, Synchronous, TlsFiles};
 
 use oauth::OAuthConfig;
 use variables::Vars;
@@ -432,12 +430,6 @@ impl JobsConfig {
             probe_concurrency: vars.integer("MODEL_AVAILABILITY_PROBE_CONCURRENCY", 1, 1, 16) as usize,
         }
     }
-}
-
-/// Whether one of the networks contains the address.
-pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
-    let address = address.to_canonical();
-    networks.iter().any(|network| network.contains(&address))
 }
 
 #[cfg(test)]

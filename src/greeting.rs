@@ -36,12 +36,13 @@ pub fn started(core: &Arc<Core>, keeps_event: bool) {
         },
     ];
     let mut built_in = Vec::new();
-    for Token { variable, .. } in tokens.iter().filter(|token| token.is_built_in) {
+    for Token { variable, is_saved, .. } in tokens.iter().filter(|token| token.is_built_in) {
         built_in.push(*variable);
-        log::warn!(
-            "{variable} has its built-in value, which is accepted from this machine only: set a secret of \
-             your own"
-        );
+        let remedy = match is_saved {
+            true => "change it in the settings, because what was saved goes before the variable",
+            false => "set a secret of your own",
+        };
+        log::warn!("{variable} has its built-in value, which is accepted from this machine only: {remedy}");
     }
     let built_in = built_in.join(" and ");
     if config.credential_secret_weak {
@@ -82,7 +83,8 @@ async fn warn_of_built_in_tokens(store: &Store, names: &str) -> crate::store::Re
         kind: "token",
         title,
         message: Some(
-            "Built-in tokens are accepted from this machine only. Set secrets of your own and restart."
+            "Built-in tokens are accepted from this machine only. Set secrets of your own and restart, or change \
+             the tokens in the settings: what is saved there goes before the variables."
                 .to_owned(),
         ),
         level: EventLevel::Warning,

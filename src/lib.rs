@@ -49,6 +49,7 @@
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, pongs
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! one_line     makes texts of unknown origin fit for one line
+//! networks     lists of addresses and networks: allow-lists, trusted proxies
 //! ids          the ids of rows, a type for each kind of row
 //! ```
 //!
@@ -90,6 +91,7 @@ pub(crate) mod mask;
 pub(crate) mod metrics;
 pub(crate) mod money;
 pub(crate) mod name_map;
+pub(crate) mod networks;
 pub(crate) mod notify;
 pub(crate) mod one_line;
 pub mod open_files;

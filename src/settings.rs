@@ -6,7 +6,7 @@
 mod webdav;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::config::runtime::Values;
-use crate::config::{self, Config, PLACEHOLDER_AUTH_TOKEN, PLACEHOLDER_PROXY_TOKEN};
+use crate::config::{Config, PLACEHOLDER_AUTH_TOKEN, PLACEHOLDER_PROXY_TOKEN};
 use crate::cron::Cron;
 use crate::dialect::judge;
 use crate::dialect::payload_rules::PayloadRules;
 use crate::limits::{LeaseRules, SessionRules};
+use crate::networks;
 use crate::routing::brands::BlockedBrands;
 use crate::routing::failure::Cooldown;
 use crate::routing::{OutboundProxy, Weights};
@@ -135,17 +136,13 @@ impl AllowList {
 
     /// Builds the list from saved entries. An unreadable entry admits nobody.
     pub fn of(entries: &[String]) -> Self {
-        let networks = entries.iter().filter_map(|entry| config::parse_network(entry)).collect();
+        let networks = entries.iter().filter_map(|entry| networks::parse(entry)).collect();
         Self { active: !entries.is_empty(), networks }
     }
 
     /// Whether the address is in the list, or no list is set.
     pub fn admits(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        let holds = |address| config::is_in(address, &self.networks);
-        // A browser on the same machine may use either: `::1` and 127.0.0.1 count as one.
-        let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
-        !self.active || holds(address) || (address == v6 && holds(v4)) || (address == v4 && holds(v6))
+        !self.active || networks::contain(&self.networks, address)
     }
 }
 
@@ -213,7 +210,7 @@ impl LogCleanup {
 /// otherwise.
 fn warn_of_unusable(values: &Values) {
     for entry in values.texts("admin_ip_allowlist") {
-        if config::parse_network(&entry).is_none() {
+        if networks::parse(&entry).is_none() {
             log::warn!(
                 "admin_ip_allowlist: `{entry}` is neither an IP address nor a network and admits nobody: \
                  correct or remove it"
@@ -318,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_fresh_instance_weighs_by_the_defaults_of_routing() {
-        let (config, _) = config::read(&HashMap::new()).expect("defaults");
+        let (config, _) = crate::config::read(&HashMap::new()).expect("defaults");
         assert_eq!(Settings::new(&config, &HashMap::new()).weights, Weights::default());
     }
 }

@@ -98,11 +98,15 @@ fn an_answer_means_what_its_words_say() {
         assert_eq!(row["failureReason"]["code"], code);
         assert_eq!(gateway.account(&account["id"])["runtimeHealth"]["state"], health, "{message}");
     }
-    // Reading the balance keeps what is known about a missing check-in.
+    // Reading the balance, or the models, keeps what is known about a missing check-in.
     relay.upstream.answer("/api/user/checkin", refusal("签到功能未启用"));
     check_in(&gateway, &account);
-    gateway.admin().post(&format!("/api/accounts/{}/balance", account["id"]), &json!({})).expect(200);
-    assert_eq!(gateway.account(&account["id"])["runtimeHealth"]["state"], "degraded");
+    for path in
+        [format!("/api/accounts/{}/balance", account["id"]), format!("/api/models/check/{}", account["id"])]
+    {
+        gateway.admin().post(&path, &json!({})).expect(200);
+        assert_eq!(gateway.account(&account["id"])["runtimeHealth"]["source"], "checkin", "{path}");
+    }
 }
 
 #[test]

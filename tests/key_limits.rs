@@ -264,6 +264,8 @@ fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
     assert_eq!(upstream.asked_for(CHAT).len(), 3);
     change(&gateway, &item, &json!({"allowedIps": "127.0.0.1"}));
     gateway.with_token(KEY).chat(MODEL).expect(200);
+    change(&gateway, &item, &json!({"allowedIps": ["::1"]}));
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     change(&gateway, &item, &json!({"allowedIps": []}));
     gateway.with_token(KEY).with("x-forwarded-for", "203.0.113.1").chat(MODEL).expect(200);
 }

@@ -145,6 +145,10 @@ fn the_mask_of_a_former_secret_is_not_taken_for_a_new_one() {
     admin.put(settings, &json!({"smtpPass": "a-former-password"})).expect(200);
     let shown = admin.get(settings).expect(200)["smtpPassMasked"].clone();
     admin.put(settings, &json!({"smtpPass": "the-password-of-another"})).expect(200);
+    let key =
+        admin.post("/api/downstream-keys", &json!({"name": "k", "key": "sk-a-key-of-mine"})).expect(200);
+    let key = format!("/api/downstream-keys/{}", key["item"]["id"]);
+    admin.put(&key, &json!({"key": "sk-the-other-key-of-mine"})).expect(200);
     let site = "/api/sites/1";
     for value in ["a-former-value", "the-value-of-another"] {
         admin.put(site, &json!({"customHeaders": {"x-api-secret": value}})).expect(200);
@@ -156,6 +160,8 @@ fn the_mask_of_a_former_secret_is_not_taken_for_a_new_one() {
         (site, json!({"customHeaders": {"x-api-secret": "a-fo****alue"}})),
         (site, json!({"proxyUrl": "http://jim:****@p.example:1"})),
         ("/api/accounts/1", json!({"proxyUrl": "http://jim:****@p.example:1"})),
+        (&*key, json!({"key": "sk-a****mine"})),
+        ("/api/settings/backup/webdav", json!({"password": "ab****cd"})),
     ] {
         let refused = admin.put(path, &body).expect(400).to_string();
         assert!(refused.contains("not a mask"), "{body}: {refused}");

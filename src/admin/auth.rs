@@ -45,6 +45,8 @@ const MAX_TOKEN_CHARS: usize = 512;
 /// The settings that decide who is let in.
 pub struct AdminAccess<'a> {
     pub token: &'a str,
+    /// Whether the token was saved through the admin API, or by a factory reset; the variable has no effect then.
+    pub is_saved: bool,
     pub allow_list: &'a AllowList,
 }
 
@@ -72,17 +74,24 @@ pub fn check(gate: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
         return refusal(StatusCode::FORBIDDEN, "invalid_token", "Invalid token");
     }
     if gate.token == PLACEHOLDER_AUTH_TOKEN {
-        let refuse = |message| refusal(StatusCode::FORBIDDEN, "builtin_token", message);
+        let refuse = |message: String| {
+            Err(AdminError::new(StatusCode::FORBIDDEN, message).flag("code", "builtin_token"))
+        };
+        let remedy = match gate.is_saved {
+            true => {
+                "Change it on that machine: POST /api/settings/auth/change. AUTH_TOKEN has no effect, because the \
+                 built-in token was saved, as a factory reset does."
+            }
+            false => "Set AUTH_TOKEN and restart.",
+        };
         if !address::is_local(caller.peer, caller.client) {
-            return refuse(
-                "The built-in admin token is accepted from this machine only. Set AUTH_TOKEN and restart.",
-            );
+            return refuse(format!("The built-in admin token is accepted from this machine only. {remedy}"));
         }
         if !origin::is_of_this_machine(caller.headers) {
-            return refuse(
+            return refuse(format!(
                 "The built-in admin token is public, so it is accepted only if Host and Origin name this \
-                 machine; those of this request do not. Set AUTH_TOKEN and restart.",
-            );
+                 machine; those of this request do not. {remedy}"
+            ));
         }
     }
     Ok(())
@@ -95,7 +104,11 @@ fn is_same(presented: &[u8], token: &str) -> bool {
 /// Checks a caller of the `/api` group against the settings in force; returns the refusal when it is not let in.
 pub fn authorize(core: &Core, caller: &Caller<'_>) -> Result<()> {
     let settings = core.settings.load();
-    let gate = AdminAccess { token: &settings.auth_token, allow_list: &settings.admin_ip_allowlist };
+    let gate = AdminAccess {
+        token: &settings.auth_token,
+        is_saved: settings.auth_token != core.config.auth_token,
+        allow_list: &settings.admin_ip_allowlist,
+    };
     check(&gate, caller)
 }
 
@@ -175,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_token_opens_in_every_documented_form() {
-        let gate = AdminAccess { token: "secret-token", allow_list: &AllowList::default() };
+        let gate = AdminAccess { token: "secret-token", is_saved: false, allow_list: &AllowList::default() };
         for header in ["Bearer secret-token", "bearer   secret-token", "BEARER secret-token ", "secret-token"]
         {
             assert_eq!(enter(&gate, "9.9.9.9", "9.9.9.9", Some(header)), None, "{header}");
@@ -226,7 +239,7 @@ mod tests {
 
     #[test]
     fn an_empty_token_never_opens() {
-        let gate = AdminAccess { token: "", allow_list: &AllowList::default() };
+        let gate = AdminAccess { token: "", is_saved: false, allow_list: &AllowList::default() };
         for header in ["Bearer", "Bearer ", "x"] {
             assert_eq!(
                 enter(&gate, "127.0.0.1", "127.0.0.1", Some(header)).map(|refused| refused.0),
@@ -239,13 +252,14 @@ mod tests {
     fn the_allow_list_is_asked_first() {
         let networks = ["10.0.0.0/8", "127.0.0.1/32", "2001:db8::/32"];
         let list = AllowList::new(networks.iter().map(|net| net.parse().expect("a network")).collect());
-        let gate = AdminAccess { token: "secret-token", allow_list: &list };
+        let gate = AdminAccess { token: "secret-token", is_saved: false, allow_list: &list };
         for client in ["10.1.2.3", "::ffff:10.1.2.3", "127.0.0.1", "::1", "2001:db8::7"] {
             assert_eq!(enter(&gate, client, client, Some("secret-token")), None, "{client}");
         }
         assert!(enter(&gate, "127.0.0.2", "127.0.0.2", Some("secret-token")).is_some());
         let other_spelling = AllowList::new(vec!["::1/128".parse().expect("a network")]);
-        let by_other_spelling = AdminAccess { token: "secret-token", allow_list: &other_spelling };
+        let by_other_spelling =
+            AdminAccess { token: "secret-token", is_saved: false, allow_list: &other_spelling };
         assert_eq!(enter(&by_other_spelling, "127.0.0.1", "127.0.0.1", Some("secret-token")), None);
         for header in [None, Some("secret-token")] {
             assert_eq!(enter(&gate, "11.0.0.1", "11.0.0.1", header), Some((403, "IP not allowed".into())));
@@ -254,7 +268,8 @@ mod tests {
 
     #[test]
     fn the_placeholder_works_from_this_machine_only() {
-        let gate = AdminAccess { token: PLACEHOLDER_AUTH_TOKEN, allow_list: &AllowList::default() };
+        let gate =
+            AdminAccess { token: PLACEHOLDER_AUTH_TOKEN, is_saved: false, allow_list: &AllowList::default() };
         let header = Some(PLACEHOLDER_AUTH_TOKEN);
         for local in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
             assert_eq!(enter(&gate, local, local, header), None, "{local}");

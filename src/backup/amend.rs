@@ -4,8 +4,8 @@
 use serde_json::{Map, Value as Json};
 
 use super::accounts;
-use crate::config::parse_network;
 use crate::money::Usd;
+use crate::networks;
 use crate::platform::Platform;
 use crate::site_headers;
 use crate::site_url::SiteUrl;
@@ -164,7 +164,7 @@ fn key(row: &mut Map<String, Json>, left_out: &mut Vec<String>) -> Result<(), Un
     }
     let networks = |list: &Json| {
         list.as_array().is_none_or(|list| {
-            list.iter().all(|network| network.as_str().is_some_and(|text| parse_network(text).is_some()))
+            list.iter().all(|network| network.as_str().is_some_and(|text| networks::parse(text).is_some()))
         })
     };
     if row.get("allowedIps").map(parsed).is_some_and(|list| !networks(&list)) {

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::values::parse_network;
 use crate::cron::Cron;
 use crate::dialect::payload_rules;
+use crate::networks;
 use crate::routing::OutboundProxy;
 
 /// Maximum number of wrong list entries that a message names.
@@ -242,7 +242,7 @@ fn choice(chosen: &str, choices: &[&str]) -> Result<Value, String> {
 
 fn networks(value: &Value) -> Result<Value, String> {
     let entries = words(value).ok_or("array of addresses and networks, or a string that lists them")?;
-    let bad = entries.iter().map(String::as_str).filter(|entry| parse_network(entry).is_none());
+    let bad = entries.iter().map(String::as_str).filter(|entry| networks::parse(entry).is_none());
     match bad.take(MAX_NAMED).collect::<Vec<_>>().as_slice() {
         [] => Ok(entries.into()),
         [one] => Err(format!("addresses and CIDR networks; {one} is neither")),

@@ -1,9 +1,6 @@
 //! Values that are composed of several variables, or read in one place for many uses.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
-
-use ipnet::IpNet;
 
 /// The port of the service if none is configured.
 pub const DEFAULT_PORT: u16 = 4000;
@@ -94,12 +91,4 @@ pub struct DatabaseTls {
 pub struct TlsFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-}
-
-/// Reads an address or a network; a mapped IPv4 address counts as IPv4.
-pub fn parse_network(text: &str) -> Option<IpNet> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(IpNet::from(address.to_canonical()));
-    }
-    text.parse::<IpNet>().ok()
 }

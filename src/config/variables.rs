@@ -10,9 +10,10 @@ use ipnet::IpNet;
 use jiff::tz::TimeZone;
 
 use super::rule;
-use super::values::{DEFAULT_PORT, DatabaseConfig, DatabaseKind, TlsFiles, parse_network};
+use super::values::{DEFAULT_PORT, DatabaseConfig, DatabaseKind, TlsFiles};
 use crate::dialect::service_tier::TierRules;
 use crate::limits::LeaseRules;
+use crate::networks;
 use crate::routing::{BaseUrl, OutboundProxy};
 
 /// Variables that are known but not used, and the reason.
@@ -259,7 +260,7 @@ impl<'a> Vars<'a> {
         let text = self.text(name, default);
         let mut networks = Vec::new();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-            match parse_network(entry) {
+            match networks::parse(entry) {
                 Some(network) => networks.push(network),
                 None => {
                     self.errors.push(format!("{name}: `{entry}` is neither an IP address nor a CIDR network"))

@@ -58,7 +58,7 @@ export function explain(failure) {
   if (type && !OWN.test(`${type} ${message}`)) return t("The site failed, HTTP {status}: {why}", "站点出错，HTTP {status}：{why}", { status: failure.status, why: failure.message });
   switch (failure?.kind) {
     case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.", "令牌已不被接受，可能已被修改：请重新登录。");
-    case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and restart.", "内置令牌仅限本机，请设置 AUTH_TOKEN 后重启。")
+    case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on that machine only. Change it there, or set AUTH_TOKEN and restart.", "内置令牌仅限服务器本机：请在本机修改，或设置 AUTH_TOKEN 后重启。")
       : t("This address may not use the admin API: {why}", "此地址不得使用管理接口：{why}", { why: failure.message });
     case "offline": return failure.message === "timeout" ? t("The server did not answer in time.", "服务器未及时回应。")
       : t("The server cannot be reached.", "无法连接服务器。");

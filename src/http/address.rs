@@ -7,14 +7,14 @@ use hyper::HeaderMap;
 use hyper::header::HeaderName;
 use ipnet::IpNet;
 
-use crate::config::is_in;
+use crate::networks;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Returns the client's address, IPv4-mapped IPv6 as IPv4.
 pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let peer = canonical(peer);
-    if !is_in(peer, trusted) {
+    if !networks::contain(trusted, peer) {
         return peer;
     }
     let mut client = peer;
@@ -28,7 +28,7 @@ pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr
         // An entry that is not an address ends the chain: the entries to its left were not written by anyone we trust.
         let Some(address) = parse_entry(entry) else { break };
         client = address;
-        if !is_in(address, trusted) {
+        if !networks::contain(trusted, address) {
             break;
         }
     }

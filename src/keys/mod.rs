@@ -22,6 +22,7 @@ use ipnet::IpNet;
 use crate::fast_map::FastMap;
 use crate::ids::KeyId;
 use crate::money::Usd;
+use crate::networks;
 use crate::routing::Policy;
 use crate::time::Millis;
 
@@ -83,9 +84,7 @@ impl Key {
             return Err(KeyRejection::Expired);
         }
         match &self.allowed_ips {
-            Some(allowed) if !allowed.iter().any(|network| network.contains(&client.to_canonical())) => {
-                Err(KeyRejection::Address(client))
-            }
+            Some(allowed) if !networks::contain(allowed, client) => Err(KeyRejection::Address(client)),
             _ => Ok(()),
         }
     }
@@ -189,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_key_is_used_from_its_networks_in_either_form_of_an_address() {
-        let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|network| network.parse().unwrap());
+        let networks =
+            ["10.0.0.0/8", "2001:db8::/32", "::1"].map(|network| networks::parse(network).unwrap());
         let key = Key { allowed_ips: Some(networks.into()), ..key() };
         for (client, allowed) in [
             ("10.1.2.3", true),
@@ -197,6 +197,9 @@ mod tests {
             ("11.0.0.1", false),
             ("2001:db8::1", true),
             ("2001:db9::1", false),
+            ("::1", true),
+            ("127.0.0.1", true),
+            ("127.0.0.2", false),
         ] {
             assert_eq!(key.check(0, client.parse().unwrap()).is_ok(), allowed, "{client}");
         }

@@ -24,7 +24,7 @@ pub(super) struct ChannelAddresses<'a> {
 pub(super) fn usable_credential(channel: &Channel) -> Result<&CredentialHeaders, Box<Failure>> {
     let site = &channel.account.site;
     if let Some(reason) = &site.misconfigured {
-        return Err(Box::new(Failure::local(format!("site {} cannot be used: {reason}", site.name))));
+        return Err(Box::new(Failure::misconfigured(&site.name, reason)));
     }
     let headers = channel.credential.as_ref().and_then(Credential::headers);
     let why = "the channel has no credential that can be sent in a header";

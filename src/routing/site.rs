@@ -15,6 +15,9 @@ use crate::mask::Mask;
 use crate::money::Usd;
 use crate::platform::Platform;
 
+/// Why a site cannot be asked whose addresses are all disabled.
+pub const NO_ENDPOINT: &str = "no API endpoint available";
+
 /// One address of a site.
 #[derive(Debug)]
 pub struct Endpoint {

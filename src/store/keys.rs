@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use super::seal::Hashing;
 use super::sql::{Changes, Fields, Statement, Value};
 use super::{Error, Result, Secret, Store, budgets};
-use crate::config;
 use crate::hex;
 use crate::ids::{AccountId, KeyId, RouteId, SiteId, TokenId};
 use crate::keys::{Bounds, Budget, BudgetLive, Key, KeyLimits, KeyLive, KeyTable, MAX_BUDGETS, Period};
 use crate::money::Usd;
+use crate::networks;
 use crate::routing::{CredentialRef, ModelPattern, Policy};
 use crate::time::{Millis, now_ms};
 
@@ -283,7 +283,7 @@ impl KeySettings {
 
     fn networks(&self) -> Option<Box<[IpNet]>> {
         let networks = self.allowed_ips.as_ref()?.iter();
-        Some(networks.filter_map(|text| config::parse_network(text)).collect())
+        Some(networks.filter_map(|text| networks::parse(text)).collect())
     }
 }
 

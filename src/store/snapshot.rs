@@ -24,7 +24,7 @@ use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
-    ModelPattern, OutboundProxy, Route, RouteMode, Site, UnitRole,
+    ModelPattern, NO_ENDPOINT, OutboundProxy, Route, RouteMode, Site, UnitRole,
 };
 use crate::sync::lock;
 pub use source::Source;
@@ -205,7 +205,7 @@ impl<'a> Builder<'a> {
         }
         let enabled: Vec<&EndpointRow> = site.endpoints.iter().filter(|row| row.enabled).collect();
         if enabled.is_empty() {
-            return Err("no API endpoint available: all addresses of the site are disabled".into());
+            return Err(format!("{NO_ENDPOINT}: all addresses of the site are disabled").into());
         }
         enabled
             .into_iter()

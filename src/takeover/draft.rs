@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::taken::{Kind, LeftOut, TakenOver};
-use crate::config;
 use crate::money::Usd;
+use crate::networks;
 use crate::one_line::short_line;
 use crate::platform::{Address, Platform};
 use crate::site_url::SiteUrl;
@@ -325,7 +325,7 @@ impl Draft {
     fn addresses(&mut self, place: &str, written: &[String]) -> Vec<String> {
         let mut usable: Vec<String> = Vec::new();
         for address in written {
-            if config::parse_network(address).is_none() {
+            if networks::parse(address).is_none() {
                 let shown = clipped(address, 60).unwrap_or_default();
                 self.leave(
                     place,

@@ -13,6 +13,7 @@ use super::upload::Form;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
+use crate::admin::secrets;
 use crate::backup::ImportOptions;
 use crate::cron::Cron;
 use crate::http::{self, Request, Response};
@@ -119,8 +120,12 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
     let clears = fields.bool("clearPassword")?.unwrap_or(false);
     match fields.text("password")? {
         _ if clears => config.password.clear(),
-        Some(password) if password != mask(&config.password) => password.clone_into(&mut config.password),
-        _ => {}
+        Some(password) if password == mask(&config.password) => {}
+        Some(password) if !password.is_empty() && mask(password) == password => {
+            return Err(Invalid::field("password", secrets::WHOLE).into());
+        }
+        Some(password) => password.clone_into(&mut config.password),
+        None => {}
     }
     if let Some(word) = fields.text("exportType")? {
         let kind = crate::backup::BackupScope::parse(word);

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::limits;
 use super::readers::{embedded, limit, models, set, texts};
 use crate::admin::input::{Fields, Invalid, exact_integer, whole};
+use crate::admin::secrets;
 use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::money::Usd;
 use crate::store::Secret;
@@ -73,6 +74,9 @@ pub fn key(text: &str) -> Result<Secret, Invalid> {
     if !key.starts_with("sk-") || !(MIN_KEY_CHARS..=MAX_KEY_CHARS).contains(&length) || !printable {
         let expected = "string of 6 to 512 visible ASCII characters that begins with sk-";
         return Err(Invalid::field("key", expected));
+    }
+    if secrets::is_mask(key) {
+        return Err(Invalid::field("key", secrets::WHOLE));
     }
     Ok(Secret::new(key))
 }

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::readers::{embedded, limit, models, set, texts};
 use super::schema;
 use crate::admin::input::{Fields, Invalid, exact_integer};
-use crate::config;
 use crate::keys::{MAX_BUDGETS, Period};
 use crate::money::Usd;
+use crate::networks;
 use crate::store::keys::{BudgetSettings, KeySettings};
 
 /// Maximum concurrency limit: a process does not serve more requests at once, so a higher one would not limit anything.
@@ -46,7 +46,7 @@ fn addresses(fields: &Fields) -> Result<Option<Option<Vec<String>>>, Invalid> {
     let Some(sent) = texts(fields, "allowedIps", &[',', '\n'])? else { return Ok(None) };
     let mut addresses: Vec<String> = Vec::new();
     for address in sent {
-        if config::parse_network(&address).is_none() {
+        if networks::parse(&address).is_none() {
             let expected = "Expected addresses and networks, such as 192.0.2.7 or 10.0.0.0/8";
             return Err(Invalid(format!("Invalid allowedIps. {expected}, not {address}.")));
         }

@@ -80,12 +80,17 @@ pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> V
     if matches!(account.status, AccountStatus::Expired | AccountStatus::Unhealthy) {
         batch.push(accounts::revive_statement(account.id));
     }
-    let lacks_another = |known: &Health| known.state == HealthState::Degraded && known.source != source;
-    if !account.health.as_ref().is_some_and(lacks_another) {
+    if !lacks_another(account, source) {
         batch
             .push(accounts::health_statement(account.id, &Health::now(HealthState::Healthy, reason, source)));
     }
     batch
+}
+
+/// Whether the account is degraded by something that a success for `source` says nothing about.
+pub fn lacks_another(account: &AccountRow, source: &str) -> bool {
+    let known = account.health.as_ref();
+    known.is_some_and(|known| known.state == HealthState::Degraded && known.source != source)
 }
 
 #[cfg(test)]

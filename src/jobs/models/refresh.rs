@@ -21,6 +21,7 @@ use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus
 use crate::flight::Interrupted;
 use crate::ids::{AccountId, TokenId};
 use crate::jobs::Jobs;
+use crate::jobs::accounts::health::lacks_another;
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::oauth::discovery as connected;
 use crate::jobs::oauth::renewal;
@@ -36,18 +37,20 @@ use crate::jobs::tokens::sync::SyncOutcome;
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::rebuild::ServesBy;
 use crate::store;
-use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::availability::{self, ModelRow};
 use crate::store::connections::note_statement;
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
+use crate::store::{Statement, Store};
 use crate::sync::lock;
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
 /// The number of accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
+/// The source of the health that a discovery finds.
+const SOURCE: &str = "model-discovery";
 /// How often discovery is tried for an account whose credential is changed meanwhile.
 const ATTEMPTS: usize = 3;
 /// The number of stored models that are read in one piece: a fraction of a millisecond's work.
@@ -349,7 +352,7 @@ async fn store_changes(
     if account.status == AccountStatus::Unhealthy {
         batch.push(accounts::revive_statement(id));
     }
-    batch.push(health_of(id, found, !going.is_empty()).must_change());
+    batch.extend(health_of(account, found, !going.is_empty()).map(Statement::must_change));
     if account.oauth_provider.is_some() {
         let notes = connected::noted(account.extra.as_deref(), Ok(found));
         batch.push(note_statement(account, &notes));
@@ -357,8 +360,10 @@ async fn store_changes(
     store.batch(batch).await.map(drop)
 }
 
-/// Builds the health that follows from a discovery. `has_lost` tells that tokens lost known models for lack of room.
-fn health_of(id: AccountId, found: &DiscoveredModels, has_lost: bool) -> store::Statement {
+/// Builds the health that follows from a discovery; none where a missing check-in stays the account's health. `has_lost`
+/// tells that tokens lost known models for lack of room.
+fn health_of(account: &AccountRow, found: &DiscoveredModels, has_lost: bool) -> Option<Statement> {
+    let id = account.id;
     let reason = if found.models.is_cut() {
         format!("more than {MAX_MODELS} models are listed: the first {MAX_MODELS} are used")
     } else if found.is_token_cut || has_lost {
@@ -366,10 +371,11 @@ fn health_of(id: AccountId, found: &DiscoveredModels, has_lost: bool) -> store::
             "the keys list more than {MAX_TOKEN_MODELS} models in all: keys beyond that serve fewer or none"
         )
     } else {
-        return health(id, HealthState::Healthy, "models discovered");
+        let is_kept = lacks_another(account, SOURCE);
+        return (!is_kept).then(|| health(id, HealthState::Healthy, "models discovered"));
     };
     log::warn!("account {id}: {reason}");
-    health(id, HealthState::Degraded, &reason)
+    Some(health(id, HealthState::Degraded, &reason))
 }
 
 /// Returns the tokens that the account is routed by, and whether they had to be read from its site first: an account
@@ -396,8 +402,8 @@ fn is_asked(account: &AccountRow) -> bool {
     matches!(account.status, AccountStatus::Active | AccountStatus::Unhealthy)
 }
 
-fn health(id: AccountId, state: HealthState, reason: &str) -> store::Statement {
-    accounts::health_statement(id, &Health::now(state, reason, "model-discovery"))
+fn health(id: AccountId, state: HealthState, reason: &str) -> Statement {
+    accounts::health_statement(id, &Health::now(state, reason, SOURCE))
 }
 
 #[cfg(test)]

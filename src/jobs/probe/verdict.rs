@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::dialect::errors;
 use crate::error_words::denies_model;
 
 /// The finding about a model after a probe.
@@ -44,12 +45,17 @@ pub fn is_conversational(model: &str) -> bool {
 
 /// Returns the verdict of an answer.
 pub fn judge(status: u16, body: &[u8]) -> Verdict {
-    let text = String::from_utf8_lossy(body);
     match status {
-        200..=299 if is_answer(&text) => Verdict::Supported,
-        400 | 403 | 404 | 422 if denies_model(&text) => Verdict::Unsupported,
+        200..=299 if is_answer(&String::from_utf8_lossy(body)) => Verdict::Supported,
+        400 | 403 | 404 | 422 if is_about_the_model(status, body) => Verdict::Unsupported,
         _ => Verdict::Inconclusive,
     }
+}
+
+/// Whether an error says that the model is not there. Only what it says counts, not the names of its other members.
+fn is_about_the_model(status: u16, body: &[u8]) -> bool {
+    let error = errors::read(status, body);
+    denies_model(&error.message) || error.names().any(denies_model)
 }
 
 /// Whether a 2xx is the answer of a model: some sites send their errors, or a page, with that status.
@@ -111,6 +117,9 @@ mod tests {
                 Unsupported,
             ),
             (400, r#"{"error":{"code":"model_not_found"}}"#, Unsupported),
+            (400, r#"{"error":{"message":"\u8be5\u6a21\u578b\u672a\u5f00\u901a"}}"#, Unsupported),
+            (403, r#"{"error":{"message":"Your account is disabled","param":"model"}}"#, Inconclusive),
+            (404, r#"{"detail":"Not Found","model":"m"}"#, Inconclusive),
             (400, "No such model: x", Unsupported),
             (422, "unknown model", Unsupported),
             (400, "Unsupported model x", Unsupported),

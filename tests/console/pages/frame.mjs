@@ -46,7 +46,7 @@ export default {
     const one = await world.open({ signedIn: false });
     one.expected.push("403");
     await one.goto("/");
-    for (const [code, words] of [["builtin_token", "The built-in token works on this machine only. Set AUTH_TOKEN and restart."], ["address_not_allowed", "This address may not use the admin API: 192.0.2.7 is not on the list"]]) {
+    for (const [code, words] of [["builtin_token", "The built-in token works on that machine only. Change it there, or set AUTH_TOKEN and restart."], ["address_not_allowed", "This address may not use the admin API: 192.0.2.7 is not on the list"]]) {
       await one.page.route("**/api/settings/auth/info", (route) => route.fulfill({ status: 403, json: { success: false, code, message: "192.0.2.7 is not on the list" } }));
       await one.page.getByLabel("Admin token").fill(ADMIN);
       await one.page.getByRole("button", { name: "Sign in" }).click();

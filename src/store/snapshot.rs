@@ -205,7 +205,7 @@ impl<'a> Builder<'a> {
         }
         let enabled: Vec<&EndpointRow> = site.endpoints.iter().filter(|row| row.enabled).collect();
         if enabled.is_empty() {
-            return Err(format!("{NO_ENDPOINT}: all addresses of the site are disabled").into());
+            return Err(format!("{NO_ENDPOINT}: all addresses of the site are disabled"));
         }
         enabled
             .into_iter()

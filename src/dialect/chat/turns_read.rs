@@ -42,14 +42,13 @@ impl<'a> Messages<'a> {
         let mark = cache_marks::of(message);
         match &*message.str_at("role") {
             role @ ("system" | "developer") => {
-                let mark = mark.or(marked_turns::taken(&mut parts));
-                let Some(text) = joined(parts) else { return Ok(()) };
                 // Later ones stay where they are: if the beginning of a prompt changes with every turn, it is never
                 // cached.
                 if self.turns.is_empty() {
-                    self.system_marks.extend(mark.map(|mark| (self.system.len(), mark)));
-                    self.system.push(text);
+                    self.push_system(parts, mark);
                 } else {
+                    let mark = mark.or(marked_turns::taken(&mut parts));
+                    let Some(text) = joined(parts) else { return Ok(()) };
                     let role = if role == "system" { Role::System } else { Role::Developer };
                     self.push(Turn::new(role, marked(vec![Part::Text(text)], mark)));
                 }
@@ -76,6 +75,31 @@ impl<'a> Messages<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Adds a message to the system texts: one text up to each mark, so that what changes behind a mark is not cached with
+    /// what stands before it. The mark of the message itself belongs to its last text.
+    fn push_system(&mut self, parts: Vec<Part<'a>>, mark_of_message: Option<Json<'a>>) {
+        let (mut texts, mut open) = (Vec::new(), Vec::new());
+        for part in parts {
+            let Part::CacheMark(mark) = part else {
+                open.push(part);
+                continue;
+            };
+            match (joined(std::mem::take(&mut open)), texts.last_mut()) {
+                (Some(text), _) => texts.push((text, Some(mark))),
+                (None, Some((_, last))) => *last = Some(mark),
+                (None, None) => {}
+            }
+        }
+        texts.extend(joined(open).map(|text| (text, None)));
+        if let (Some(mark), Some((_, last))) = (mark_of_message, texts.last_mut()) {
+            *last = Some(mark);
+        }
+        for (text, mark) in texts {
+            self.system_marks.extend(mark.map(|mark| (self.system.len(), mark)));
+            self.system.push(text);
+        }
     }
 
     /// Reads a message of the assistant. The parts are in the order in which a model produces them: thinking,

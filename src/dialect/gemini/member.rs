@@ -1,5 +1,7 @@
-//! Finds members of objects. Google's API accepts every name in camel case and in snake case.
+//! Finds members of objects. Google's API accepts every name in camel case and in snake case, and numbers as strings too
+//! (<https://protobuf.dev/programming-guides/json/>).
 
+use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 
 /// Returns the member whose name is given in camel case, in either spelling; `None` when it is null.
@@ -22,6 +24,20 @@ pub(in crate::dialect) fn key<'n>(node: &'n Node<'_>, camel: &str) -> Option<&'n
 /// Follows a path of names through objects, in either spelling.
 pub(in crate::dialect) fn path<'n, 'a>(node: &'n Node<'a>, camels: &[&str]) -> Option<&'n Node<'a>> {
     camels.iter().try_fold(node, |node, camel| get(node, camel))
+}
+
+/// Reads a number that is not negative as an integer.
+pub(in crate::dialect) fn count(node: &Node<'_>) -> Option<u64> {
+    node.u64().or_else(|| node.str()?.trim().parse().ok())
+}
+
+/// Reads a number.
+pub(in crate::dialect) fn number<'a>(node: &Node<'a>) -> Option<Json<'a>> {
+    if node.f64().is_some() {
+        return Some(node.json());
+    }
+    let number: serde_json::Number = node.str()?.trim().parse().ok()?;
+    Some(Json::of(&number.into()))
 }
 
 /// Returns the elements of the list with that name.

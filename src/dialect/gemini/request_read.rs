@@ -16,8 +16,8 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     let hosted = tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
     let config = member::get(body, "generationConfig");
     let option = |key: &str| member::get(config?, key);
-    let number = |key: &str| option(key).filter(|node| node.f64().is_some()).map(Node::json);
-    let count = |key: &str| option(key).and_then(Node::u64);
+    let number = |key: &str| option(key).and_then(member::number);
+    let count = |key: &str| option(key).and_then(member::count);
     Ok(Request {
         system: system(body),
         turns,
@@ -177,7 +177,7 @@ fn reasoning<'a>(config: &Node<'a>) -> Option<Reasoning<'a>> {
     let level = member::get(thinking, "thinkingLevel").and_then(Node::str);
     let shown = member::get(thinking, "includeThoughts").and_then(Node::bool) == Some(true);
     let effort = level.and_then(|level| Effort::parse(&level));
-    let budget = member::get(thinking, "thinkingBudget").and_then(Node::u64);
+    let budget = member::get(thinking, "thinkingBudget").and_then(member::count);
     Some(Reasoning {
         effort,
         budget,

@@ -80,6 +80,23 @@ fn the_marks_of_a_chat_client_are_those_of_its_request() {
 }
 
 #[test]
+fn a_mark_among_system_texts_stays_at_its_text() {
+    let text = |text: &str, mark: Value| json!({"type":"text","text":text,"cache_control":mark});
+    let plain = |text: &str| json!({"type":"text","text":text});
+    for (content, wanted) in [
+        (json!([text("A", hour()), plain("B")]), json!([text("A", hour()), plain("B")])),
+        (json!([text("A", hour()), text("B", short())]), json!([text("A", hour()), text("B", short())])),
+        (json!([plain("A"), text("B", hour()), plain("C")]), json!([text("A\n\nB", hour()), plain("C")])),
+        (json!([plain("A"), text("", hour())]), json!([text("A", hour())])),
+        (json!([text("A", short()), text("", hour())]), json!([text("A", hour())])),
+    ] {
+        let body = json!({"model":"m","messages":[{"role":"system","content":content},{"role":"user","content":"Hi."}]});
+        let written = request(Chat, Messages, Vendor::Other, &body).unwrap();
+        assert_eq!(written["system"], wanted, "{content}");
+    }
+}
+
+#[test]
 fn one_mark_of_the_clients_leaves_no_place_for_ours() {
     let body = json!({"model":"m","cache_control":short(),
         "tools":[{"type":"function","function":{"name":"f"}}],

@@ -61,6 +61,18 @@ fn conversation(turns: Vec<(Role, Vec<Part<'static>>)>) -> Request<'static> {
 }
 
 #[test]
+fn numbers_may_be_strings() {
+    let thinking = |budget: Value| json!({"thinkingBudget":budget});
+    let numbers = with(json!({"maxOutputTokens":500,"topK":40,"temperature":0.5,"seed":3,"candidateCount":2,
+        "thinkingConfig":thinking(json!(2000))}));
+    let strings =
+        with(json!({"maxOutputTokens":"500","topK":"40","temperature":"0.5","seed":"3","candidateCount":"2",
+        "thinkingConfig":thinking(json!("2000"))}));
+    let shown = |body: &Value| read(body, |request| format!("{request:?}"));
+    assert_eq!(shown(&strings), shown(&numbers));
+}
+
+#[test]
 fn the_printed_request_goes_through_unchanged() {
     assert_eq!(through(&printed(), "m"), Ok(printed()));
 }

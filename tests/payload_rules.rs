@@ -48,20 +48,6 @@ fn rules_change_the_body_that_goes_upstream_until_they_are_cleared() {
 }
 
 #[test]
-fn a_rule_whose_path_leads_into_a_text_leaves_the_text_alone() {
-    let (gateway, upstream) = before("openai");
-    let params =
-        json!({"messages.0.content.0.cache_control": {"type": "ephemeral"}, "tool_choice.type": "auto"});
-    let mut body = chat();
-    body["tool_choice"] = json!("none");
-    for section in ["default", "override"] {
-        rule(&gateway, &json!({section: [{"models": [{"name": MODEL}], "params": params}]}));
-        gateway.client().post(CHAT, &body).expect(200);
-        assert_eq!(upstream.last(CHAT).json(), body, "{section}");
-    }
-}
-
-#[test]
 fn rules_for_others_leave_every_byte_alone() {
     let (gateway, upstream) = before("openai");
     rule(

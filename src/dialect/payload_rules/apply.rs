@@ -177,10 +177,10 @@ mod tests {
                 json!({"filter": rule(json!(["n", ".a.b", "list.0", "none.x"]))}),
                 r#"{"model":"up-1","a":{},"list":[{"x":2}],"s":"t"}"#,
             ),
-            // Arrays are padded, missing containers made, also where there is null.
+            // Arrays are padded, scalars replaced, missing containers made.
             (
-                json!({"override": rule(json!({"list.3": 4, "a.b.k": 1, "new.0.k": 2}))}),
-                r#"{"model":"up-1","n":1.50,"a":{"b":{"k":1}},"list":[1,{"x":2},null,4],"s":"t","new":[{"k":2}]}"#,
+                json!({"override": rule(json!({"list.3": 4, "s.k": 1, "new.0.k": 2}))}),
+                r#"{"model":"up-1","n":1.50,"a":{"b":null},"list":[1,{"x":2},null,4],"s":{"k":1},"new":[{"k":2}]}"#,
             ),
         ] {
             assert_eq!(applied(rules.clone(), body).as_deref(), Some(expected), "{rules}");
@@ -189,17 +189,8 @@ mod tests {
 
     #[test]
     fn a_path_through_the_wrong_container_does_nothing() {
-        let body = r#"{"a":{"b":1},"list":[1],"s":"t","no":false}"#;
-        for params in [
-            json!({"a.0": 1}),
-            json!({"list.x": 1}),
-            json!({"list.x.y": 1}),
-            json!({"s.x": 1}),
-            json!({"s.0.x": 1}),
-            json!({"a.b.x": 1}),
-            json!({"list.0.x": 1}),
-            json!({"no.x": 1}),
-        ] {
+        let body = r#"{"a":{"b":1},"list":[1]}"#;
+        for params in [json!({"a.0": 1}), json!({"list.x": 1}), json!({"list.x.y": 1})] {
             assert_eq!(applied(json!({"override": rule(params.clone())}), body), None, "{params}");
             assert_eq!(applied(json!({"default": rule(params)}), body), None);
         }

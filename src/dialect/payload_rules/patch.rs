@@ -40,8 +40,8 @@ impl<'a> Tree<'a> {
         self.has_all(&path.0)
     }
 
-    /// Puts `value` at `path`; returns whether it did. Missing containers are made, also in place of null. Any other value
-    /// that is not the container which the path wants leaves everything as it was: it may be the client's text.
+    /// Puts `value` at `path`; returns whether it did. Missing containers are made, a scalar in the way is replaced; an
+    /// object where the path wants an array, or the other way round, leaves everything as it was.
     pub(super) fn set(&mut self, path: &'a Path, value: Tree<'a>) -> bool {
         self.set_all(&path.0, value)
     }
@@ -100,7 +100,7 @@ impl<'a> Tree<'a> {
             return true;
         };
         self.open();
-        if self.is_null() {
+        if matches!(self, Self::Null | Self::Whole(_)) {
             *self = match first {
                 Segment::Member(_) => Self::Object(Vec::new()),
                 Segment::Index(_) => Self::Array(Vec::new()),
@@ -143,14 +143,6 @@ impl<'a> Tree<'a> {
             _ => return false,
         }
         true
-    }
-
-    fn is_null(&self) -> bool {
-        match self {
-            Self::Null => true,
-            Self::Whole(node) => node.is_null(),
-            Self::Object(_) | Self::Array(_) => false,
-        }
     }
 
     /// Takes a container apart, one level deep.

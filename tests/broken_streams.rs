@@ -132,6 +132,23 @@ fn half_an_event_behind_the_finish_is_kept_from_the_client() {
 }
 
 #[test]
+fn nothing_behind_the_end_reaches_the_client_however_the_bytes_are_cut() {
+    const MESSAGES: &str = "/v1/messages";
+    for (path, events) in
+        [(CHAT, wire::chat_events(Pair::MODEL)), (MESSAGES, wire::message_events(Pair::MODEL))]
+    {
+        let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
+        let ghost = events.iter().find(|event| event.contains("delta")).expect("a delta");
+        let sent = [events.concat(), ghost.clone(), "data: {\"id\":\"half".to_owned()].concat();
+        upstream.answer(path, Reply::events(&[sent]));
+        let body = json!({"model": Pair::MODEL, "stream": true, "max_tokens": 9,
+            "messages": [{"role": "user", "content": "x"}]});
+        let text = gateway.client().stream(Request::post(path).json(&body)).whole().text();
+        assert_eq!(text, events.concat(), "{path}");
+    }
+}
+
+#[test]
 fn a_break_behind_the_end_event_takes_nothing_from_a_gathered_answer() {
     for kept in [wire::chat_events(Pair::MODEL).len(), wire::chat_events(Pair::MODEL).len() - 1] {
         let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);

@@ -102,6 +102,25 @@ fn a_file_reaches_every_upstream_in_a_valid_form() {
 }
 
 #[test]
+fn a_picture_named_as_a_document_has_no_members_of_one() {
+    let (gateway, upstream) = narrow(MESSAGES);
+    let client = gateway.client();
+    let id = upload(&client, "a.png", b"\x89PNG\r\n");
+    let mark = json!({"type": "ephemeral"});
+    client
+        .post(
+            MESSAGES,
+            &json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": [
+                {"type": "document", "source": {"type": "file", "file_id": id}, "title": "T", "context": "C",
+                 "citations": {"enabled": true}, "cache_control": mark}]}]}),
+        )
+        .expect(200);
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0K"});
+    let image = json!({"type": "image", "source": source, "cache_control": mark});
+    assert_eq!(block(MESSAGES, &upstream.last(MESSAGES).json()), image);
+}
+
+#[test]
 fn sound_reaches_upstreams_that_listen() {
     let (gateway, upstream) = narrow(CHAT);
     let client = gateway.client();

@@ -92,6 +92,8 @@ struct Watch {
     /// The index of the open block (messages only).
     open_block: Option<u64>,
     broke: Option<Break>,
+    /// See [`StreamObserver::ended_at`].
+    ended_at: Option<usize>,
 }
 
 // === impl StreamProgress ===
@@ -236,7 +238,7 @@ impl Deref for StreamObserver {
 impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
         let progress = StreamProgress::new(dialect);
-        let watch = Watch { progress, events: 0, begun: None, open_block: None, broke: None };
+        let watch = Watch { progress, events: 0, begun: None, open_block: None, broke: None, ended_at: None };
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }
 
@@ -248,7 +250,7 @@ impl StreamObserver {
     /// Reads the next chunk and returns the phase after it.
     pub fn feed(&mut self, chunk: &[u8]) -> &Phase {
         let Self { scanner, watch } = self;
-        watch.broke = None;
+        (watch.broke, watch.ended_at) = (None, None);
         scanner.feed(chunk, |event| watch.take(&event));
         self.phase()
     }
@@ -265,6 +267,12 @@ impl StreamObserver {
     /// Returns where the stream broke within the chunk last fed; `None` unless that chunk made it fail.
     pub fn break_at(&self) -> Option<Break> {
         self.watch.broke
+    }
+
+    /// Returns the offset behind the event with which the stream ended in the last chunk. What follows is not part of the
+    /// answer. `None` for a responses stream, which may have a `[DONE]` behind its last event.
+    pub fn ended_at(&self) -> Option<usize> {
+        self.watch.ended_at.filter(|_| self.watch.progress.dialect != Dialect::Responses)
     }
 
     /// Returns the `sequence_number` that an event of our own would carry (responses).
@@ -314,6 +322,9 @@ impl Watch {
         self.progress.take(&parsed);
         if dialect == Dialect::Responses {
             self.note_response(&parsed, number);
+        }
+        if self.progress.is_finished() {
+            self.ended_at = Some(event.end);
         }
         if self.progress.failure().is_some() {
             self.events = self.events.saturating_sub(1);

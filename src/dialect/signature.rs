@@ -159,7 +159,11 @@ pub fn untag(tag: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'static>)>>
             return Some(vec![(Text::EMPTY, signature)]);
         }
     }
-    let (provider, packed) = tag.strip_prefix(PREFIX)?.split_once(':')?;
+    // Clients that join the pieces of a stream's unknown members join tags, too. The last one repeats the others.
+    let (provider, packed) = match tag.starts_with(PREFIX) {
+        true => tag[tag.rfind(PREFIX)?..].strip_prefix(PREFIX)?.split_once(':')?,
+        false => return None,
+    };
     let unpacked = TOLERANT.decode(packed).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let node = unpacked.as_deref().and_then(|text| Node::parse(text).ok());
     Some(node.map(|node| unpack(provider, &node)).unwrap_or_default())
@@ -217,6 +221,8 @@ mod tests {
             (Text::EMPTY, Signature::OpenAi { id, encrypted: Text::of("e"), summary: Vec::new() })
         });
         assert_eq!(untag(&tag(&both).unwrap()).unwrap(), both);
+        let joined = Text::join([&tag(&both[..1]).unwrap(), &tag(&both).unwrap()], "");
+        assert_eq!(untag(&joined).unwrap(), both, "a client has joined two deltas");
         assert_eq!(tag(&[(Text::EMPTY, Signature::Unknown(Text::of("x")))]), None);
     }
 

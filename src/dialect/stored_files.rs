@@ -29,6 +29,8 @@ const PREFIXES: [&str; 2] = ["file-sy-", "file-metapi-"];
 /// The members of a block that are replaced with its source; all others are kept.
 const REPLACED: [&str; 9] =
     ["type", "file", "file_id", "file_data", "file_url", "filename", "mime_type", "image_url", "source"];
+/// The members that only one type of block has: of documents, and of pictures.
+const OF_ONE_TYPE: [&str; 4] = ["title", "context", "citations", "detail"];
 /// The types of blocks that may name a file.
 const BLOCKS: [&str; 6] = ["file", "input_file", "input_image", "image_url", "image", "document"];
 
@@ -252,12 +254,16 @@ fn put_file(
         Content::Text(text) => Text::of(text),
     };
     let named = NamedFile { file, name, mime: &mime, data: &data };
+    let block_type = named.block_type(dialect);
+    let is_same = node.str_at("type") == block_type;
+    let is_kept = |key: &str| !REPLACED.contains(&key) && (is_same || !OF_ONE_TYPE.contains(&key));
     out.object(|o| {
+        o.field("type", block_type);
         match dialect {
-            Dialect::Messages => named.put_messages_block(o, node.get("title").is_some()),
+            Dialect::Messages => named.put_messages_block(o, is_same && node.get("title").is_some()),
             _ => named.put_openai_block(o, dialect),
         }
-        for (key, held) in node.members().iter().filter(|(key, _)| !REPLACED.contains(&key.as_ref())) {
+        for (key, held) in node.members().iter().filter(|(key, _)| is_kept(key)) {
             o.field(key, held.json());
         }
     });
@@ -277,9 +283,27 @@ impl NamedFile<'_> {
         self.file.mime_type.starts_with("image/")
     }
 
+    /// Returns the type of the block as which the file is written.
+    fn block_type(&self, dialect: Dialect) -> &'static str {
+        match (dialect, &self.file.content) {
+            (Dialect::Messages, _) => {
+                if self.is_image() {
+                    "image"
+                } else {
+                    "document"
+                }
+            }
+            (Dialect::Responses, _) if self.is_image() => "input_image",
+            (_, Content::Text(_)) => "text",
+            _ if self.is_image() => "image_url",
+            _ if self.file.mime_type.starts_with("audio/") => "input_audio",
+            (Dialect::Responses, _) => "input_file",
+            _ => "file",
+        }
+    }
+
     /// Writes the members of a block of messages: an image or a document.
     fn put_messages_block(&self, o: &mut Writer, has_title: bool) {
-        o.field("type", if self.is_image() { "image" } else { "document" });
         o.object_at("source", |o| {
             let is_text = matches!(self.file.content, Content::Text(_));
             o.field("type", if is_text { "text" } else { "base64" });
@@ -294,34 +318,16 @@ impl NamedFile<'_> {
     /// Writes the members of a block of chat or responses.
     fn put_openai_block(&self, o: &mut Writer, dialect: Dialect) {
         let data_url = ["data:", self.mime.literal(), ";base64,", self.data.literal()];
-        match (dialect, &self.file.content) {
-            (Dialect::Responses, _) if self.is_image() => {
-                o.field("type", "input_image");
-                o.joined("image_url", &data_url);
-            }
-            (_, Content::Text(_)) => {
-                o.field("type", "text");
-                o.joined("text", &[Text::of(self.name).literal(), "\\n", self.data.literal()]);
-            }
-            _ if self.is_image() => {
-                o.field("type", "image_url");
-                o.object_at("image_url", |o| o.joined("url", &data_url));
-            }
-            _ if self.file.mime_type.starts_with("audio/") => {
-                o.field("type", "input_audio");
-                o.object_at("input_audio", |o| {
-                    o.field("data", self.data.borrowed());
-                    o.field("format", audio_format(&self.file.mime_type, self.name));
-                });
-            }
-            (Dialect::Responses, _) => {
-                o.field("type", "input_file");
-                self.put_file_members(o, &data_url);
-            }
-            _ => {
-                o.field("type", "file");
-                o.object_at("file", |o| self.put_file_members(o, &data_url));
-            }
+        match self.block_type(dialect) {
+            "input_image" => o.joined("image_url", &data_url),
+            "text" => o.joined("text", &[Text::of(self.name).literal(), "\\n", self.data.literal()]),
+            "image_url" => o.object_at("image_url", |o| o.joined("url", &data_url)),
+            "input_audio" => o.object_at("input_audio", |o| {
+                o.field("data", self.data.borrowed());
+                o.field("format", audio_format(&self.file.mime_type, self.name));
+            }),
+            "input_file" => self.put_file_members(o, &data_url),
+            _ => o.object_at("file", |o| self.put_file_members(o, &data_url)),
         }
     }
 

@@ -36,9 +36,16 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
         // A request may have ended the cooldown meanwhile.
         if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
             jobs.core.store.flush().await;
-            let cleared = routes::clear_failures(&jobs.core.store, &[channel.id]).await;
-            cleared?;
-            channel.live.clear_cooldown();
+            let shares = |other: &&Arc<Channel>| {
+                other.id != channel.id && other.live.is_cooling(now_ms()) && is_own_rest(other, now_ms())
+            };
+            let others = snapshot.sharing_credential(&channel).filter(shares);
+            let rested: Vec<_> = std::iter::once(&channel).chain(others).collect();
+            let ids: Vec<_> = rested.iter().map(|channel| channel.id).collect();
+            routes::clear_failures(&jobs.core.store, &ids).await?;
+            rested.iter().for_each(|channel| channel.live.clear_cooldown());
+            let latency = probed.latency_ms.unwrap_or_default().unsigned_abs();
+            channel.account.site.health.succeed(&model, latency, now_ms());
             log::info!("channel {} ({}) answers again", channel.id, channel.account.site.name);
             recovered += 1;
         }
@@ -63,16 +70,21 @@ fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channe
     due.into_iter().take(MOST).map(|(_, channel, model)| (channel, model)).collect()
 }
 
-fn is_candidate(channel: &Channel, now: Millis) -> bool {
+/// Whether a channel rests because it failed, not because its provider said for how long. A cooldown without a failure of
+/// the channel comes from its provider, too.
+fn is_own_rest(channel: &Channel, now: Millis) -> bool {
     let totals = channel.live.totals();
-    // A cooldown without a failure of the channel comes from its provider.
     let has_failed = totals.fail > 0 || totals.consecutive_fail > 0;
+    has_failed && totals.limited_until().is_none_or(|until| until <= now)
+}
+
+fn is_candidate(channel: &Channel, now: Millis) -> bool {
     channel.enabled
         && channel.account.site.active
         && channel.account.status == AccountStatus::Active
         && channel.credential.is_some()
         && channel.live.is_cooling(now)
-        && has_failed
+        && is_own_rest(channel, now)
 }
 
 #[cfg(test)]
@@ -93,8 +105,10 @@ mod tests {
     fn four_cooling_channels_are_asked_those_never_asked_first() {
         let dictated = fixture::channel(8);
         let _ = dictated.live.record_cooldown(NOW - 1, NOW + 600_000);
+        let limited = cooling(11);
+        let _ = limited.live.record_limit(NOW + 900_000);
         let switched_off = Channel { enabled: false, ..cooling(9) };
-        let channels = (1..=6).map(cooling).chain([fixture::channel(7), dictated, switched_off]);
+        let channels = (1..=6).map(cooling).chain([fixture::channel(7), dictated, limited, switched_off]);
         let mut routes: Vec<_> = channels
             .map(|channel| fixture::route(channel.id.get(), &format!("m-{}", channel.id), vec![channel]))
             .collect();

@@ -35,6 +35,10 @@ impl Transit for PassthroughTransit {
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<InStreamError>> {
         self.observer.feed(&chunk);
         let Some(error) = self.observer.failure().cloned() else {
+            let chunk = match self.observer.ended_at() {
+                Some(end) => chunk.slice(..end),
+                None => chunk,
+            };
             let is_whole = self.observer.between_events() || self.observer.is_finished();
             return Ok(self.whole_events(chunk, is_whole));
         };

@@ -323,6 +323,14 @@ fn a_stream_that_ends_early_is_charged_by_its_text_and_not_by_its_frames() {
     of_key.post(CHAT, &question(Value::Null));
     let of_upstream = eventually("the break is charged", || Some(used()).filter(|used| *used > of_client));
     assert!((100..200).contains(&(of_upstream - of_client)), "{of_upstream} after {of_client}");
+    // All figures of the key's holder agree, and so does the sum over all keys.
+    let told = of_key.get("/v1/usage").expect(200);
+    let today = told["daily"].as_array().and_then(|days| days.last().cloned()).expect("today");
+    assert_eq!((&today["tokens"], &today["cost"]), (&json!(of_upstream), &told["totals"]["cost"]), "{told}");
+    let tokens =
+        ["inputTokens", "outputTokens"].map(|member| told["totals"][member].as_u64().expect("a count"));
+    assert_eq!(tokens.iter().sum::<u64>(), of_upstream);
+    assert_eq!(gateway.client().get("/v1/usage").expect(200)["totals"]["cost"], told["totals"]["cost"]);
 }
 
 #[test]

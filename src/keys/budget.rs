@@ -23,6 +23,10 @@ use super::spend_checks::may_be_spent;
 /// The difference by which sums of the database may vary from one read to the next, in billionths of a USD.
 pub(super) const ROUNDING_NANO: i64 = 1_000;
 
+/// A window that begins later than this from now was opened while the clock was ahead, and is not open: it would hold for
+/// as long as the clock was wrong. Clocks of several instances may differ by less.
+pub const MOST_AHEAD: Millis = 24 * 60 * 60 * 1000;
+
 /// One budget as an operator set it, and its usage.
 #[derive(Debug)]
 pub struct Budget {
@@ -162,7 +166,7 @@ impl BudgetLive {
     /// Returns the usage of the open window, and its end.
     pub fn used(&self, now: Millis) -> Option<(Used, Millis)> {
         let window = self.window();
-        (now < window.end).then(|| (window.used(), window.end))
+        window.is_open(now).then(|| (window.used(), window.end))
     }
 
     /// Whether little may be left of a cost or token limit, while this many other instances spend.
@@ -182,7 +186,7 @@ impl BudgetLive {
 
     /// Whether a window is open.
     pub fn is_open(&self, now: Millis) -> bool {
-        now < self.window().end
+        self.window().is_open(now)
     }
 
     /// Takes the usage that is not written yet.
@@ -265,9 +269,13 @@ impl Window {
         }
     }
 
+    fn is_open(&self, now: Millis) -> bool {
+        now < self.end && self.start <= now.saturating_add(MOST_AHEAD)
+    }
+
     /// Checks whether there is room for a request.
     pub(super) fn check(&self, bounds: &Bounds, now: Millis) -> Result<(), WindowRefusal> {
-        if now >= self.end {
+        if !self.is_open(now) {
             return Err(WindowRefusal::NoWindow);
         }
         match self.reached(bounds) {
@@ -379,6 +387,14 @@ mod tests {
         live.put_back(&REQUESTS, 1_000);
         assert_eq!(take(&live, &REQUESTS, 1_000), Ok(true));
         assert_eq!(live.take_delta(), None, "the database counts them already");
+    }
+
+    #[test]
+    fn a_window_of_a_clock_that_was_ahead_is_not_open() {
+        let live = BudgetLive::new("day".to_owned());
+        live.open(MOST_AHEAD + 1_000, MOST_AHEAD + 2_000, Used::default());
+        assert!(live.is_open(1_000) && !live.is_open(999));
+        assert_eq!(take(&live, &Bounds::default(), 999), Err(WindowRefusal::NoWindow));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::networks;
 use crate::routing::Policy;
 use crate::time::Millis;
 
-pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, Reached, Used};
+pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, MOST_AHEAD, Reached, Used};
 pub use limits::{BudgetMask, BudgetRefusal, Charge, KeyLimits, MAX_BUDGETS, OverLimit};
 pub use live::{KeyDelta, KeyLive};
 pub use period::Period;

@@ -9,7 +9,7 @@ use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
 use crate::store::amend::RowName;
-use crate::store::proxy_logs::ProxyLogRow;
+use crate::store::proxy_logs::{ChargedUsage, ProxyLogRow};
 
 /// Bills the usage of the row's model at the site's prices; uses the flat estimate where these are unknown.
 pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) -> Bill {
@@ -28,6 +28,13 @@ pub(super) fn empty_bill() -> Bill {
 pub(super) fn details(details: Option<&BillingDetails>) -> Option<String> {
     // Plain numbers: writing them cannot fail.
     details.and_then(|details| serde_json::to_string(details).ok())
+}
+
+/// Returns what the key pays for the part of an answer that had come before it broke off.
+pub(super) fn charged(usage: &Usage, cost: Usd) -> ChargedUsage {
+    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let [input, output, cache_read, _] = usage.by_kind().map(count);
+    ChargedUsage { cost, tokens: count(usage.all()), input, output, cache_read }
 }
 
 /// Whether the site keeps a log that is worth asking about an answer with this usage.

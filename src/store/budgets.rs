@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::sql::{Fields, OnConflict, Statement, Value, placeholders, upsert};
 use super::{Result, Store};
 use crate::ids::KeyId;
-use crate::keys::{BudgetLive, Period, Used};
+use crate::keys::{BudgetLive, MOST_AHEAD, Period, Used};
 use crate::time::Millis;
 
 const TABLE: &str = "downstream_key_budgets";
@@ -40,6 +40,7 @@ pub async fn open(
     }
     let zone = store.time_zone();
     let start = period.start(now, zone);
+    let (over_before, not_yet) = (period.over_before(start), now.saturating_add(MOST_AHEAD));
     let of_row =
         |args: Vec<Value>| args.into_iter().chain([key.into(), budget.scope.as_str().into()]).collect();
     let insert = upsert(
@@ -50,12 +51,12 @@ pub async fn open(
     );
     let begin_anew = format!(
         "UPDATE {TABLE} SET window_start = ?, used_requests = 0, used_cost = 0, used_tokens = 0 \
-         WHERE window_start < ? AND key_id = ? AND scope = ?"
+         WHERE (window_start < ? OR window_start > ?) AND key_id = ? AND scope = ?"
     );
     store
         .batch(vec![
             Statement::new(insert, vec![key.into(), budget.scope.as_str().into(), start.into()]),
-            Statement::new(begin_anew, of_row(vec![start.into(), period.over_before(start).into()])),
+            Statement::new(begin_anew, of_row(vec![start.into(), over_before.into(), not_yet.into()])),
         ])
         .await?;
     let sql = format!(

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::log_sums::{Block, Parts};
 use super::sql::{Fields, Row, Value, contains_pattern};
-pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
+pub use super::telemetry::log_row::{ChargedUsage, LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
 use super::{Result, Store, prune};
 use crate::ids::{AccountId, ChannelId, KeyId, LogId, RouteId, SiteId};

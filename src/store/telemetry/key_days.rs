@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::log_row::{ProxyLogRow, RowName};
+use super::log_row::{ChargedUsage, ProxyLogRow, RowName};
 use super::usage::Correction;
 use crate::ids::KeyId;
 use crate::money::Usd;
@@ -54,15 +54,13 @@ impl KeyDays {
     pub(super) fn count(&mut self, row: &ProxyLogRow) {
         let tally = self.tally(row.created_at, row.downstream_api_key_id);
         tally.requests += i64::from(row.begins_call);
-        tally.cost += row.estimated_cost;
+        let charge = row.charged.unwrap_or_else(|| charge_of(row));
+        tally.cost += charge.cost;
         let add = |sum: &mut i64, tokens: i64| *sum = sum.saturating_add(tokens);
-        // With cached ones, which some dialects count apart.
-        let input = row.input_tokens.or(row.prompt_tokens).unwrap_or(0);
-        let parts = input.saturating_add(row.completion_tokens.unwrap_or(0));
-        add(&mut tally.tokens, row.tokens().max(parts));
-        add(&mut tally.input, input);
-        add(&mut tally.output, row.completion_tokens.unwrap_or(0));
-        add(&mut tally.cache_read, row.cache_read_tokens.unwrap_or(0));
+        add(&mut tally.tokens, charge.tokens);
+        add(&mut tally.input, charge.input);
+        add(&mut tally.output, charge.output);
+        add(&mut tally.cache_read, charge.cache_read);
     }
 
     /// Adds the later correction of a row that was counted before.
@@ -103,6 +101,20 @@ impl KeyDays {
             Statement::new(self.upsert.clone(), args)
         });
         add.collect()
+    }
+}
+
+/// Returns what the key pays for an attempt by its row.
+fn charge_of(row: &ProxyLogRow) -> ChargedUsage {
+    // With cached ones, which some dialects count apart.
+    let input = row.input_tokens.or(row.prompt_tokens).unwrap_or(0);
+    let output = row.completion_tokens.unwrap_or(0);
+    ChargedUsage {
+        cost: row.estimated_cost,
+        tokens: row.tokens().max(input.saturating_add(output)),
+        input,
+        output,
+        cache_read: row.cache_read_tokens.unwrap_or(0),
     }
 }
 

@@ -139,6 +139,18 @@ pub struct ProxyLogRow {
     pub begins_call: bool,
     /// The reason for which the channel was selected.
     pub decision: Option<SelectionReason>,
+    /// What the key pays although the attempt failed; not stored in the row, which costs nothing like every failure.
+    pub charged: Option<ChargedUsage>,
+}
+
+/// What a key pays for an attempt. Tokens include cached ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ChargedUsage {
+    pub cost: Usd,
+    pub tokens: i64,
+    pub input: i64,
+    pub output: i64,
+    pub cache_read: i64,
 }
 
 impl ProxyLogRow {

@@ -43,6 +43,20 @@ async fn stored(store: &Store) -> (Millis, Used) {
 }
 
 #[tokio::test]
+async fn a_budget_of_a_clock_that_was_years_ahead_begins_anew() {
+    let dir = Dir::new();
+    let (store, live) = (Store::open(dir.options("a secret")).unwrap(), budget());
+    for now in ["2030-11-28T10:00:00Z", "2026-11-28T10:00:00Z"] {
+        let passed = [
+            passes(&store, &live, Period::Day, 1, at(now)).await,
+            passes(&store, &live, Period::Day, 1, at(now)).await,
+        ];
+        assert_eq!(passed, [true, false], "{now}");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
 async fn a_budget_is_new_at_local_midnight_also_where_the_clocks_are_changed() {
     for (zone, period, before, after) in [
         ("Asia/Shanghai", Period::Day, "2026-05-01T15:59:59.999Z", "2026-05-01T16:00:00Z"),

@@ -226,11 +226,11 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// Reads a port to listen on; 0 takes any free port.
+    /// Reads a port beside the service's own; 0 takes any free port.
     pub(super) fn port_or_any(&mut self, name: &str, default: u16) -> u16 {
         let Some(value) = self.optional(name) else { return default };
         value.parse().unwrap_or_else(|_| {
-            self.errors.push(format!("{name}: `{value}` is not a port; use a number from 0 to 65535"));
+            self.warnings.push(format!("{name}: `{value}` is not a port; {default} is used"));
             default
         })
     }

@@ -66,7 +66,9 @@ pub async fn check(jobs: &Arc<Jobs>) -> store::Result<UpdateState> {
             .collect();
         if !failed.is_empty() {
             let failed: Vec<_> = failed.into_iter().map(|(name, why)| format!("{name}: {why}")).collect();
-            state.last_check_error = Some(format!("the notification was not sent: {}", failed.join("; ")));
+            let unsent = format!("the notification was not sent: {}", failed.join("; "));
+            let known = state.last_check_error.take();
+            state.last_check_error = Some(known.into_iter().chain([unsent]).collect::<Vec<_>>().join("; "));
             keep(core, &state, None).await?;
         }
     }

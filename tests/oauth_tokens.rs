@@ -52,6 +52,11 @@ fn account(gateway: &Gateway) -> Value {
     gateway.admin().get("/api/accounts?refresh=1").expect(200)["accounts"][0].clone()
 }
 
+fn clear_cooldown(gateway: &Gateway) {
+    let path = format!("/api/accounts/{}/clear-cooldown", account(gateway)["id"]);
+    gateway.admin().post(&path, &json!({})).expect(200);
+}
+
 fn expiries(gateway: &Gateway) -> usize {
     told(gateway, "Session expired")
 }
@@ -173,6 +178,46 @@ fn the_stop_waits_for_a_renewal_under_way() {
     assert!(gateway.is_running(), "the token that comes is not lost");
     gate.open();
     assert!(gateway.wait_for_exit().success());
+    let gateway = gateway.restart();
+    assert_eq!(ask(&gateway).status, 200);
+    assert_eq!(provider.asked_for("/token").len(), 1, "the new token was stored");
+}
+
+#[test]
+fn no_renewal_is_begun_on_a_full_disk() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected_in(Setup::default().on_sqlite(), &provider, 200 * HOUR);
+    provider.end_access();
+    gateway.limit_file_size("1");
+    assert_eq!(ask(&gateway).status, 502);
+    gateway.wait_for_output("could not be renewed: the disk is full");
+    assert!(provider.asked_for("/token").is_empty(), "its answer could not be stored");
+    gateway.limit_file_size("unlimited");
+    clear_cooldown(&gateway);
+    assert_eq!(ask(&gateway).status, 200);
+    assert_eq!(provider.book().refreshes, 1);
+}
+
+#[test]
+fn a_token_that_comes_while_the_disk_is_full_is_stored_once_there_is_room() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected_in(Setup::default().on_sqlite(), &provider, 200 * HOUR);
+    provider.end_access();
+    let gate = Gate::new();
+    let answer = json!({"access_token": "access-without-room", "refresh_token": "refresh-without-room",
+        "expires_in": 864_000, "token_type": "Bearer"});
+    provider.answer_once("/token", Reply::json(200, &answer).head_waits_for(&gate));
+    provider.book().access.push("access-without-room".to_owned());
+    let client = gateway.client();
+    let asking = thread::spawn(move || client.send(question()).status);
+    eventually("the renewal is under way", || (!provider.asked_for("/token").is_empty()).then_some(()));
+    gateway.limit_file_size("1");
+    gate.open();
+    eventually("storing it was tried more often than after another error", || {
+        (gateway.output().matches("is not stored yet: the disk is full").count() > 5).then_some(())
+    });
+    gateway.limit_file_size("unlimited");
+    assert_eq!(asking.join().expect("no panic"), 200);
     let gateway = gateway.restart();
     assert_eq!(ask(&gateway).status, 200);
     assert_eq!(provider.asked_for("/token").len(), 1, "the new token was stored");

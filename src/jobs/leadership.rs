@@ -112,10 +112,10 @@ async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::R
 
 /// Does `work` while no other instance renews the credential of this account. Its writes do not depend on the lease:
 /// what the provider gave for a token that works once must be stored in any case, and the version of the credential
-/// decides whether it may be.
+/// decides whether it may be. `work` does not begin while nothing can be stored.
 ///
 /// # Errors
-/// When the database does not answer, or another instance is at work for longer than it may be.
+/// When the database does not answer or takes no change, or another instance is at work for longer than it may be.
 pub async fn with_account_lease<T>(
     core: &Core,
     account: AccountId,
@@ -128,7 +128,10 @@ pub async fn with_account_lease<T>(
     loop {
         let since = Instant::now();
         match leases::take(&core.store, &job, &core.instance, millis(SHORTEST)).await? {
-            LeaseOutcome::Alone => return Ok(work.await),
+            LeaseOutcome::Alone => {
+                leases::try_out(&core.store, &job, &core.instance).await?;
+                return Ok(work.await);
+            }
             LeaseOutcome::Ours(fence) => {
                 let done = tokio::select! {
                     biased;

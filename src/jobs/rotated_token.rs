@@ -9,10 +9,10 @@ use crate::ids::AccountId;
 use crate::store;
 use crate::store::accounts::{self, AccountRow};
 
-/// How often storing is tried while the store answers.
+/// How often storing is tried, except while the disk is full or the database server does not answer.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long storing is tried while the database server does not answer.
+/// How long storing is tried while the disk is full or the database server does not answer.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// Stores the new token of an account, and tries again where that fails.
@@ -26,7 +26,9 @@ where
     let (mut tries, began) = (1, Instant::now());
     loop {
         match store().await {
-            Err(store::Error::Unreachable(error)) if began.elapsed() < LONGEST => {
+            Err(error @ (store::Error::Full(_) | store::Error::Unreachable(_)))
+                if began.elapsed() < LONGEST =>
+            {
                 log::error!("the new token of account {id} is not stored yet: {error}");
             }
             Err(error)

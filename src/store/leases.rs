@@ -80,6 +80,17 @@ pub async fn forget(store: &Store, fence: &Fence) -> Result<()> {
     store.batch(vec![Statement::new(sql, row_of(fence).into())]).await.map(drop)
 }
 
+/// Stores a lease and deletes it in one transaction, which fails as any other change would: for a database that no
+/// other process can use.
+pub async fn try_out(store: &Store, job: &str, owner: &str) -> Result<()> {
+    let begin = Statement::new(
+        "INSERT INTO job_leases (job, owner, token, expires_at) VALUES (?, ?, 1, 0)",
+        vec![job.into(), owner.into()],
+    );
+    let end = Statement::new("DELETE FROM job_leases WHERE job = ?", vec![job.into()]);
+    store.batch(vec![begin, end]).await.map(drop)
+}
+
 /// Releases every lease of this instance, so that nobody has to wait for them to expire.
 pub async fn give_back(store: &Store, owner: &str) -> Result<()> {
     let sql = "UPDATE job_leases SET expires_at = 0 WHERE owner = ?";

@@ -344,6 +344,13 @@ impl Gateway {
         assert!(done.expect("`kill` runs").success(), "kill -s {name} {pid}");
     }
 
+    /// Lets it write nothing beyond this size of a file, as on a full disk: `1`, or `unlimited`.
+    pub fn limit_file_size(&self, bytes: &str) {
+        let (pid, limit) = (self.child.id().to_string(), format!("--fsize={bytes}:"));
+        let done = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+        assert!(done.expect("`prlimit` runs").success(), "prlimit --pid {pid} {limit}");
+    }
+
     /// Makes it exit by itself, with the second signal without waiting for its requests: an instrumented build writes its
     /// counts at exit.
     fn hurry(&mut self) {

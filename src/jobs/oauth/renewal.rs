@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The flights are those of sessions ([`Renewals`](crate::jobs::sessions::renewals::Renewals)): a refresh token may
-//! work only once, so its replacement is committed before anybody uses it, and the service does not stop before that.
+//! work only once, so its replacement is committed before anybody uses it, and the service does not stop before that. No
+//! renewal begins while nothing can be stored, for example on a full disk.
 //!
 //! When a provider has revoked its grant, the account expires and the operator is told once. After any other failure
 //! the provider is left alone for a minute, and longer each time.

@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::jobs::oauth::renewal::{renew, renew_doubted};
 use crate::proxy::Proxy;
@@ -15,6 +18,10 @@ use super::token_refusal::TokenRefusal;
 use crate::proxy::attempt::{Attempt, Choice};
 use crate::proxy::call::Call;
 use crate::proxy::failure::Failure;
+
+/// The longest time that a request waits for a new token: longer than its provider takes, also where another instance
+/// asks first. A token that cannot be stored takes longer; the renewal then goes on without the request.
+const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
 /// Whether the attempt can go on at its channel with a renewed token after this refusal.
 pub(in crate::proxy) async fn goes_on(
@@ -43,13 +50,22 @@ pub(in crate::proxy) async fn renewed(
         return None;
     }
     let id = channel.account.id;
-    let outcome = match refusal {
-        TokenRefusal::Certain => renew(&proxy.jobs, id, Some(stale)).await,
-        TokenRefusal::Perhaps => renew_doubted(&proxy.jobs, id, stale).await,
+    let renewal = async {
+        match refusal {
+            TokenRefusal::Certain => renew(&proxy.jobs, id, Some(stale)).await,
+            TokenRefusal::Perhaps => renew_doubted(&proxy.jobs, id, stale).await,
+        }
     };
-    if let Err(refusal) = outcome {
-        log::warn!("the token of account {id} was refused and could not be renewed: {refusal}");
-        return None;
+    match timeout(LONGEST_WAIT, renewal).await {
+        Ok(Ok(())) => {}
+        Ok(Err(refusal)) => {
+            log::warn!("the token of account {id} was refused and could not be renewed: {refusal}");
+            return None;
+        }
+        Err(_) => {
+            log::warn!("the token of account {id} was refused, and its renewal takes too long to wait for");
+            return None;
+        }
     }
     let snapshot = proxy.core.snapshot.load();
     let fresh = snapshot.current(channel)?;

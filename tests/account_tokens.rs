@@ -93,6 +93,37 @@ fn a_key_typed_by_hand_makes_channels_of_its_own() {
 }
 
 #[test]
+fn a_token_that_is_enabled_for_the_first_time_makes_channels_of_its_own() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let (gateway, _, account) = with_account(&site);
+    for number in 1..=2 {
+        let value = format!("disabled{number}1234567890123456789012345678901234tail");
+        let mut key = site.ada().keys[0].clone();
+        (key.id, key.key) = (7 + number, value.clone());
+        site.ada().keys.push(key);
+        let body = json!({"accountId": account, "token": value, "enabled": false});
+        let token = gateway.admin().post("/api/account-tokens", &body).expect(200)["token"].clone();
+        assert_eq!(token["enabled"], false, "{token}");
+        let set = |enabled: bool| {
+            if number == 1 {
+                gateway.admin().put(&token_path(&token, ""), &json!({"enabled": enabled})).expect(200);
+            } else {
+                let action = if enabled { "enable" } else { "disable" };
+                let batch = json!({"ids": [token["id"]], "action": action});
+                gateway.admin().post("/api/account-tokens/batch", &batch).expect(200);
+            }
+            let channels = gateway.channels(MODEL);
+            channels.iter().any(|channel| channel["tokenId"] == token["id"])
+        };
+        assert!(set(true), "a channel at once");
+        let asked = site.asked_for("/v1/models").len();
+        assert!(!set(false));
+        assert!(set(true));
+        assert_eq!(site.asked_for("/v1/models").len(), asked, "its models are known");
+    }
+}
+
+#[test]
 fn a_masked_value_waits_disabled_for_the_whole_one() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, _, account) = with_account(&site);

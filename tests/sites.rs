@@ -489,3 +489,29 @@ fn sites_changed_at_once_by_many_hands_stay_whole() {
     assert_eq!(statuses.iter().filter(|&&status| status == 200).count(), 1, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|&&status| status == 409).count(), 7, "{statuses:?}");
 }
+
+#[test]
+fn accounts_that_were_added_while_their_site_was_off_are_asked_once_it_is_on() {
+    let gateway = Gateway::start();
+    let add = |model: &str| {
+        let upstream = Upstream::start(&[model]);
+        let body = json!({"name": model, "url": upstream.url(), "platform": "openai", "status": "disabled"});
+        let site = gateway.create_site(&body);
+        gateway.wait_for_task(&gateway.create_account(&site, "sk-before"));
+        // The key was verified.
+        assert_eq!(upstream.asked_for("/v1/models").len(), 1, "{model}");
+        (upstream, site["id"].clone())
+    };
+    let set = |site: &Value, status: &str| {
+        gateway.admin().put(&format!("/api/sites/{site}"), &json!({"status": status})).expect(200);
+    };
+    let (first, site) = add("model-first");
+    set(&site, "active");
+    gateway.wait_for_channels("model-first", 1);
+    set(&site, "disabled");
+    let (second, other) = add("model-second");
+    let batch = json!({"ids": [site, other], "action": "enable"});
+    gateway.admin().post("/api/sites/batch", &batch).expect(200);
+    gateway.wait_for_channels("model-second", 1);
+    assert_eq!((first.asked_for("/v1/models").len(), second.asked_for("/v1/models").len()), (2, 2));
+}

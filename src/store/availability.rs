@@ -127,6 +127,25 @@ pub async fn available_after<I: HasModels>(
     store.rows(sql, args, |row| Ok((row.id()?, row.text()?, row.bool()?))).await
 }
 
+/// Returns the accounts of these sites that have no discovered model.
+pub async fn undiscovered_accounts(store: &Store, sites: &[SiteId]) -> Result<Vec<AccountId>> {
+    let sql = |marks: &str| {
+        format!(
+            "SELECT a.id FROM accounts a WHERE a.site_id IN ({marks}) AND NOT EXISTS \
+             (SELECT 1 FROM model_availability m WHERE m.account_id = a.id AND m.is_manual = FALSE) ORDER BY a.id"
+        )
+    };
+    store.rows_of(sites, sql, |row| row.id()).await
+}
+
+/// Returns those of these tokens that have models.
+pub async fn tokens_with_models(store: &Store, ids: &[TokenId]) -> Result<HashSet<TokenId>> {
+    let sql = |marks: &str| {
+        format!("SELECT DISTINCT token_id FROM token_model_availability WHERE token_id IN ({marks})")
+    };
+    store.rows_of(ids, sql, |row| row.id()).await
+}
+
 fn read(row: &mut Fields<'_>) -> Result<ModelRow> {
     Ok(ModelRow {
         account_id: row.id()?,

@@ -11,6 +11,7 @@ use crate::admin::input::Fields;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{Request, Response};
 use crate::ids::SiteId;
+use crate::jobs::models::coverage::cover_undiscovered;
 use crate::jobs::rebuild_scope::Scope;
 use crate::store::Store;
 use crate::store::events;
@@ -36,26 +37,36 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         _ => return Err(fields.unexpected("action").into()),
     };
     let scope = Scope::of_sites(&admin.core.store, &ids).await?;
-    let mut result = BatchResult::default();
+    let (mut result, mut enabled) = (BatchResult::default(), Vec::new());
     for id in ids {
-        result.add(id, apply(&admin.core.store, id, action).await);
+        let applied = apply(&admin.core.store, id, action).await;
+        enabled.extend(matches!(applied, Ok(Some(SiteStatus::Active))).then_some(id));
+        result.add(id, applied.map(drop));
     }
     admin.core.publish().await?;
     if !matches!(action, Action::SetSystemProxy(_)) {
         rebuild_best_effort(&admin.jobs, scope).await;
     }
+    if !enabled.is_empty() {
+        cover_undiscovered(&admin.jobs, enabled);
+    }
     Ok(result.into_response())
 }
 
-async fn apply(store: &Store, id: SiteId, action: Action) -> Result<()> {
+/// Returns the status that the site changed to; `None` if its status did not change.
+async fn apply(store: &Store, id: SiteId, action: Action) -> Result<Option<SiteStatus>> {
     let site = find(store, id).await?;
     let patch = match action {
-        Action::Delete => return Ok(sites::delete(store, id).await?),
+        Action::Delete => {
+            sites::delete(store, id).await?;
+            return Ok(None);
+        }
         Action::SetStatus(status) => SitePatch { status: Some(status), ..SitePatch::default() },
         Action::SetSystemProxy(on) => SitePatch { use_system_proxy: Some(on), ..SitePatch::default() },
     };
-    if let Some(status) = sites::update(store, id, patch).await? {
+    let moved = sites::update(store, id, patch).await?;
+    if let Some(status) = moved {
         events::insert(store, status_event(&site, status)).await?;
     }
-    Ok(())
+    Ok(moved)
 }

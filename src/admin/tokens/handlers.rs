@@ -3,7 +3,7 @@
 //! Accounts that are an API key themselves have no tokens: operations for one are refused, and its leftover rows are
 //! not listed. Changes of the rows take turns (`Core::token_edits`); requests to a site are made outside of a turn.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -36,6 +36,7 @@ use crate::jobs::tokens::set::TokenSet;
 use crate::jobs::tokens::sync::owns_tokens;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
+use crate::store::availability;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::tokens::{self, TokenRow};
 use crate::store::{self, Secret};
@@ -82,7 +83,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     if has_new_value && row.is_usable() {
         cover(&admin.jobs, &[account.id]).await;
     } else {
-        rebuild_best_effort(&admin.jobs, Scope::of_accounts([account.id])).await;
+        rebuild_after(&admin, &[id], Scope::of_accounts([account.id])).await?;
     }
     let row = tokens::get(&admin.core.store, id).await?.unwrap_or(row);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": TokenView::of(&row) })))
@@ -116,7 +117,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     };
     let scope = owners(&admin.core.store, &ids).await?;
     let mut result = BatchResult::default();
-    for id in ids {
+    for &id in &ids {
         let done = match action {
             Action::Delete => remove(&admin.jobs, id).await,
             Action::Enable(enabled) => enable(&admin.core, id, enabled).await,
@@ -124,7 +125,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         result.add(id, done);
     }
     admin.core.publish().await?;
-    rebuild_best_effort(&admin.jobs, scope).await;
+    rebuild_after(&admin, &ids, scope).await?;
     Ok(result.into_response())
 }
 
@@ -140,7 +141,7 @@ pub async fn set_default(admin: Arc<Admin>, request: Request) -> Result<Response
         saved(&admin.core.store, token_set, id).await?;
     }
     admin.core.publish().await?;
-    rebuild_best_effort(&admin.jobs, Scope::of_accounts([account.id])).await;
+    rebuild_after(&admin, &[id], Scope::of_accounts([account.id])).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -171,6 +172,19 @@ pub async fn default_of(admin: Arc<Admin>, request: Request) -> Result<Response>
     let rows = tokens::of_account(&admin.core.store, id).await?;
     let default = rows.iter().find(|row| row.is_default).map(TokenView::of);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
+}
+
+/// Rebuilds the routes after a change of these tokens; first asks for the models of accounts whose token can be used and
+/// has no models yet.
+async fn rebuild_after(admin: &Admin, ids: &[TokenId], scope: Scope) -> Result<()> {
+    let store = &admin.core.store;
+    let known = availability::tokens_with_models(store, ids).await?;
+    let changed = tokens::some(store, ids).await?;
+    let unread = changed.iter().filter(|row| row.is_usable() && !known.contains(&row.id));
+    let accounts: BTreeSet<AccountId> = unread.map(|row| row.account_id).collect();
+    cover(&admin.jobs, &Vec::from_iter(accounts)).await;
+    rebuild_best_effort(&admin.jobs, scope).await;
+    Ok(())
 }
 
 /// Saves the set and returns one of its rows as stored.

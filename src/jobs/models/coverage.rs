@@ -1,5 +1,5 @@
-//! Asks for the models of accounts whose tokens have changed, then rebuilds the routes. The change's answer reports the
-//! result as [`Coverage`]; a failure here never makes the change fail.
+//! Asks for the models of accounts whose tokens or site have changed, then rebuilds the routes. The answer to a change of
+//! tokens reports the result as [`Coverage`]; a failure here never makes the change fail.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use tokio::task::JoinSet;
 
 use super::outcome::RefreshOutcome;
 use super::refresh;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
+use crate::store::availability;
 
 /// The number of accounts asked at once.
 const PARALLEL: usize = 3;
@@ -59,4 +60,18 @@ pub async fn cover(jobs: &Arc<Jobs>, accounts: &[AccountId]) -> Coverage {
         }
     };
     Coverage { refresh, rebuild }
+}
+
+/// Covers the accounts of these sites that have no discovered models yet, in the background. Call it for sites that have
+/// become active: as long as a site is disabled, it is not asked.
+pub fn cover_undiscovered(jobs: &Arc<Jobs>, sites: Vec<SiteId>) {
+    let owned = jobs.clone();
+    jobs.core.background.spawn("the first model refresh of accounts", async move {
+        match availability::undiscovered_accounts(&owned.core.store, &sites).await {
+            Ok(accounts) => drop(cover(&owned, &accounts).await),
+            Err(error) => {
+                log::warn!("the accounts without models of enabled sites could not be read: {error}")
+            }
+        }
+    });
 }

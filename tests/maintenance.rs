@@ -59,6 +59,31 @@ fn clearing_the_cache_keeps_what_an_operator_made_by_hand() {
 }
 
 #[test]
+fn clearing_the_cache_brings_a_channel_back_beside_one_that_was_added_by_hand() {
+    let (gateway, upstream, account) = Gateway::with_account(&["alpha", "beta"]);
+    let routes = gateway.routes();
+    let route = routes.iter().find(|route| route["modelPattern"] == "alpha").expect("the route");
+    let alias = json!({"accountId": account["id"], "sourceModel": "alias", "priority": 9});
+    gateway.admin().post(&format!("/api/routes/{}/channels", route["id"]), &alias).expect(200);
+    let sources = || {
+        let channels = gateway.channels("alpha").into_iter();
+        let mut sources: Vec<_> = channels.map(|channel| channel["sourceModel"].clone()).collect();
+        sources.sort_by_key(Value::to_string);
+        sources
+    };
+    assert_eq!(sources(), ["alias", "alpha"]);
+    gateway.wait_for_task(&post(&gateway, CLEAR_CACHE));
+    assert_eq!(sources(), ["alias", "alpha"]);
+    let rebuild = || gateway.admin().post("/api/routes/rebuild", &json!({"wait": true})).expect(200);
+    upstream.offer(&["beta"]);
+    rebuild();
+    assert_eq!(sources(), ["alias"], "nobody offers the model");
+    upstream.offer(&["alpha", "beta"]);
+    rebuild();
+    assert_eq!(sources(), ["alias", "alpha"]);
+}
+
+#[test]
 fn routes_that_lost_their_channels_get_them_back_with_the_next_request() {
     let (gateway, upstream) = Gateway::serving(&["alpha"]);
     let route = gateway.routes()[0]["id"].clone();

@@ -106,6 +106,8 @@ pub struct ChannelRow {
     pub source_model: Option<Arc<str>>,
     /// Whether the channel was added or edited by hand.
     pub manual: bool,
+    /// Whether it was added by hand where its credential had a channel for the route's model already.
+    pub is_extra: bool,
 }
 
 /// The changes to make, in one transaction.
@@ -218,14 +220,16 @@ fn settle(
     grows: bool,
     plan: &mut Plan,
 ) {
-    let mut present: BTreeSet<Credential> = channels.iter().map(|channel| channel.credential()).collect();
+    let model = route.pattern.as_str();
+    let own = channels.iter().filter(|channel| channel.stands_for(model));
+    let mut present: BTreeSet<Credential> = own.map(|channel| channel.credential()).collect();
     for channel in channels.iter().filter(|channel| !offers.contains_key(&channel.credential())) {
         let token = preferred.get(&channel.account_id).copied();
         let credential = Credential { account_id: channel.account_id, token_id: token, unit_id: None };
         let is_bare = channel.token_id.is_none() && channel.unit_id.is_none();
         let is_free = is_bare && offers.contains_key(&credential) && !present.contains(&credential);
         if let Some(token_id) = token.filter(|_| is_free) {
-            present.insert(credential);
+            present.extend(channel.stands_for(model).then_some(credential));
             plan.rebind_channels.push(Rebinding { channel_id: channel.id, token_id });
         } else if !channel.manual {
             plan.delete_channels.push(channel.id);
@@ -235,7 +239,7 @@ fn settle(
     plan.create_channels.extend(missing.map(|(credential, _)| NewChannel {
         route_id: route.id,
         credential: *credential,
-        source_model: route.pattern.as_str().to_owned(),
+        source_model: model.to_owned(),
     }));
 }
 
@@ -399,6 +403,12 @@ impl<'a> Inventory<'a> {
 impl ChannelRow {
     fn credential(&self) -> Credential {
         Credential { account_id: self.account_id, token_id: self.token_id, unit_id: self.unit_id }
+    }
+
+    /// Whether the channel is the one that its credential has for this model on an exact route: it asks for the model, or
+    /// it did before an operator gave it another source model.
+    fn stands_for(&self, model: &str) -> bool {
+        !self.is_extra || self.source_model.as_deref().is_none_or(|source| folded(source) == folded(model))
     }
 }
 

@@ -189,7 +189,16 @@ fn shaped(id: i64, text: &str) -> RouteRow {
 
 fn channel(id: i64, route_id: i64, account_id: AccountId, token_id: Option<i64>) -> ChannelRow {
     let (id, route_id, token_id) = (ChannelId::new(id), RouteId::new(route_id), token_id.map(TokenId::new));
-    ChannelRow { id, route_id, account_id, token_id, unit_id: None, source_model: None, manual: false }
+    ChannelRow {
+        id,
+        route_id,
+        account_id,
+        token_id,
+        unit_id: None,
+        source_model: None,
+        manual: false,
+        is_extra: false,
+    }
 }
 
 fn manual(channel: ChannelRow) -> ChannelRow {
@@ -382,6 +391,37 @@ fn channels_are_added_where_they_miss_and_removed_where_nothing_backs_them() {
     assert_eq!(plan.create_channels, [added], "the second route of the same name gets none");
     assert_eq!(plan.delete_channels, [11].map(ChannelId::new), "the manual channel survives");
     assert!(plan.create_routes.is_empty() && plan.delete_routes.is_empty());
+}
+
+#[test]
+fn a_channel_that_was_added_beside_the_credentials_own_does_not_replace_it() {
+    let alias = |is_extra| ChannelRow {
+        source_model: Some("alias".into()),
+        is_extra,
+        ..manual(channel(10, 1, ALICE, None))
+    };
+    let added = NewChannel {
+        route_id: RouteId::new(1),
+        credential: credential(ALICE, None),
+        source_model: "a".to_owned(),
+    };
+    let own_again = ChannelRow { source_model: Some("A".into()), ..alias(true) };
+    for (existing, expected) in [
+        (alias(true), vec![added]),
+        // The operator gave the credential's own channel another name.
+        (alias(false), vec![]),
+        (own_again, vec![]),
+    ] {
+        let plan = Tables {
+            account_models: vec![(ALICE, "a")],
+            routes: vec![route(1, "a")],
+            channels: vec![existing.clone()],
+            ..tables()
+        }
+        .plan();
+        assert_eq!(plan.create_channels, expected, "{existing:?}");
+        assert!(plan.delete_channels.is_empty(), "{existing:?}");
+    }
 }
 
 #[test]

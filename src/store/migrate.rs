@@ -81,6 +81,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(98, "0098_shared_endpoint_rests"),
     step!(100, "0100_key_quarters"),
     step!(101, "0101_oauth_sessions"),
+    step!(102, "0102_extra_channels"),
 ];
 
 /// Returns the number of the last step.

@@ -86,6 +86,8 @@ pub struct NewChannel {
     pub weight: i64,
     pub enabled: bool,
     pub manual_override: bool,
+    /// Whether an operator adds it where its credential has a channel for the route's model already.
+    pub is_extra: bool,
 }
 
 /// The number of statements beyond which a rebuild commits in several transactions.
@@ -112,6 +114,7 @@ impl NewChannel {
             weight: DEFAULT_WEIGHT,
             enabled: true,
             manual_override: false,
+            is_extra: false,
         }
     }
 }
@@ -167,7 +170,7 @@ const CHANNEL_COLUMNS: &str = "c.id, c.route_id, c.account_id, c.token_id, c.oau
      s.provider_cooldown_until, COALESCE(s.cache_input_tokens, 0), COALESCE(s.cache_read_tokens, 0)";
 
 const PLANNED_COLUMNS: &str =
-    "id, route_id, account_id, token_id, oauth_route_unit_id, source_model, manual_override";
+    "id, route_id, account_id, token_id, oauth_route_unit_id, source_model, manual_override, is_extra";
 
 /// Returns all routes, ordered by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
@@ -433,6 +436,7 @@ pub(super) fn insert_channel(
             ("weight", channel.weight.into()),
             ("enabled", channel.enabled.into()),
             ("manual_override", channel.manual_override.into()),
+            ("is_extra", channel.is_extra.into()),
             ("created_at", now.into()),
             ("updated_at", now.into()),
         ],
@@ -468,6 +472,7 @@ fn read_planned(row: &mut Fields<'_>) -> Result<rebuild::ChannelRow> {
         unit_id: row.opt_id()?,
         source_model: row.opt_str()?.map(Into::into),
         manual: row.bool()?,
+        is_extra: row.bool()?,
     })
 }
 

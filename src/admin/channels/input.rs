@@ -160,6 +160,8 @@ impl<'a> ChannelEditor<'a> {
         let pattern = is_exact(self.route).then(|| self.route.model_pattern.clone());
         let source_model = input.source_model.flatten().or(pattern);
         let credential = self.credential(account, input.token_id, source_model.as_deref())?;
+        let own = channel_key(credential, Some(&self.route.model_pattern));
+        let is_extra = self.taken.contains(&own);
         if !self.taken.insert(channel_key(credential, source_model.as_deref())) {
             return Err(ChannelRefusal::Duplicate);
         }
@@ -170,6 +172,7 @@ impl<'a> ChannelEditor<'a> {
             weight: input.weight.unwrap_or(DEFAULT_WEIGHT),
             enabled: true,
             manual_override: true,
+            is_extra,
         })
     }
 

@@ -73,6 +73,7 @@ fn copy_of(route_index: &RouteIndex, channel: &ChannelRow) -> NewChannel {
         weight: channel.weight,
         enabled: channel.enabled,
         manual_override: channel.manual_override,
+        is_extra: false,
     }
 }
 

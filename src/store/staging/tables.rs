@@ -302,6 +302,7 @@ pub const TABLES: &[Table] = &[
             column("weight", "weight", Int, Missing::Int(10)),
             column("enabled", "enabled", Bool, ON),
             column("manual_override", "manualOverride", Bool, OFF),
+            column("is_extra", "isExtra", Bool, OFF),
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],

@@ -4,7 +4,7 @@
 //! [second] minute hour day-of-month month day-of-week       * a a-b a,b */n a/n a-b/n
 //! ```
 //!
-//! Months and week days may be named (`JAN`, `MON`); Sunday is 0 and 7. When both day fields are restricted, a day that
+//! Months and week days may be named (`JAN`, `Monday`); Sunday is 0 and 7. When both day fields are restricted, a day that
 //! matches either counts, as in every cron since Vixie's. Times are those of a zone's local clock. Changes of the
 //! clocks are also handled as in Vixie's:
 //!
@@ -19,9 +19,21 @@ use jiff::tz::TimeZone;
 
 use crate::time::Millis;
 
-const MONTHS: [&str; 12] =
-    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
-const WEEK_DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const MONTHS: [&str; 12] = [
+    "JANUARY",
+    "FEBRUARY",
+    "MARCH",
+    "APRIL",
+    "MAY",
+    "JUNE",
+    "JULY",
+    "AUGUST",
+    "SEPTEMBER",
+    "OCTOBER",
+    "NOVEMBER",
+    "DECEMBER",
+];
+const WEEK_DAYS: [&str; 7] = ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
 /// The number of days to search for a matching day, enough for 29 February on a given week day across 2100.
 const MAX_DAYS: usize = 366 * 41;
 /// The hours of `*`.
@@ -163,11 +175,14 @@ fn is_any(field: &str) -> bool {
     field.starts_with(['*', '?'])
 }
 
-/// Parses one field into the set of its values. `names` stand for the values from `min` on.
+/// Parses one field into the set of its values. `names`, or their first three letters, stand for the values from `min`
+/// on.
 fn field(what: &str, text: &str, min: u32, max: u32, names: &[&str]) -> Result<u64, String> {
-    let bad = || format!("the {what} `{text}` is invalid; it must be from {min} to {max}");
+    let by_name = if names.is_empty() { "" } else { ", or an English name" };
+    let bad = || format!("the {what} `{text}` is invalid; it must be from {min} to {max}{by_name}");
     let number = |part: &str| -> Option<u32> {
-        let named = names.iter().position(|name| name.eq_ignore_ascii_case(part));
+        let is_short = |name: &str| name.get(..3).is_some_and(|short| short.eq_ignore_ascii_case(part));
+        let named = names.iter().position(|name| name.eq_ignore_ascii_case(part) || is_short(name));
         let value = match named {
             Some(index) => u32::try_from(index).ok()? + min,
             None if part.bytes().all(|byte| byte.is_ascii_digit()) => part.parse().ok()?,
@@ -194,7 +209,7 @@ fn field(what: &str, text: &str, min: u32, max: u32, names: &[&str]) -> Result<u
             }
         };
         if first > last {
-            return Err(bad());
+            return Err(format!("the {what} `{text}` is invalid; a range must not run backwards"));
         }
         for value in (first..=last).step_by(step.unwrap_or(1) as usize) {
             set |= 1 << value;
@@ -227,6 +242,7 @@ mod tests {
             ("0 0 * * 7", "2026-05-01T00:00:00Z", "UTC", "2026-05-03T00:00:00.000Z"),
             // 30 February never comes, but its Mondays do.
             ("0 0 30 2 MON", "2026-05-01T00:00:00Z", "UTC", "2027-02-01T00:00:00.000Z"),
+            ("0 0 1 january Monday-FRI,sunday", "2026-05-01T00:00:00Z", "UTC", "2027-01-01T00:00:00.000Z"),
             ("0 0 * * mon-wed", "2026-05-01T00:00:00Z", "UTC", "2026-05-04T00:00:00.000Z"),
             // A day that matches either of two restricted day fields counts.
             ("0 0 13 * FRI", "2026-05-01T00:00:00Z", "UTC", "2026-05-08T00:00:00.000Z"),
@@ -284,7 +300,9 @@ mod tests {
             ("* * * * 8", "day of week"),
             ("60 * * * * *", "second"),
             ("*/0 * * * *", "minute"),
-            ("5-1 * * * *", "minute"),
+            ("5-1 * * * *", "minute `5-1` is invalid; a range must not run backwards"),
+            ("* * * * fri-mon", "day of week `fri-mon` is invalid; a range must not run backwards"),
+            ("* * * * sund", "day of week `sund` is invalid; it must be from 0 to 7, or an English name"),
             ("1,,2 * * * *", "minute"),
             ("+1 * * * *", "minute"),
             ("-1 * * * *", "minute"),

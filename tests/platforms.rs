@@ -69,6 +69,30 @@ fn a_site_that_wants_the_users_number_says_so() {
     }
 }
 
+#[test]
+fn a_session_that_looks_like_a_key_is_refused_like_any_other() {
+    let (gateway, site) = (gateway(), Site::start(Program::NewApi, &["m"]));
+    let made = make_site(&gateway, &site);
+    site.ada().token = "sk-session-of-ada".to_owned();
+    let refused_as = |mode: &str, more: Value, flag: &str| {
+        let mut more = more;
+        more["credentialMode"] = mode.into();
+        let verdict = verify(&gateway, &made, &site.token(), more);
+        assert_eq!((&verdict["success"], &verdict[flag]), (&json!(false), &json!(true)), "{mode}: {verdict}");
+    };
+    for mode in ["auto", "session"] {
+        refused_as(mode, json!({}), "needsUserId");
+        refused_as(mode, json!({"platformUserId": 8}), "invalidUserId");
+    }
+    let page = "<html><script>var arg1='B8B78DDA1D5CD2598AAEE9DD6975913AA490BAE3';</script></html>";
+    site.answer("/api/user/self", Reply::html(200, page));
+    refused_as("session", json!({"platformUserId": 7659}), "shieldBlocked");
+    let asked = site.asked_for("/api/user/self").len();
+    let verdict = verify(&gateway, &made, &site.token(), json!({"credentialMode": "apikey"}));
+    assert_eq!(verdict["success"], false, "{verdict}");
+    assert_eq!(site.asked_for("/api/user/self").len(), asked, "a key needs no user");
+}
+
 /// Servers pad the base64 of their session cookies, and people paste the value without its name.
 #[test]
 fn the_bare_value_of_a_session_cookie_is_a_session() {

@@ -54,7 +54,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     };
     let settings = admin.core.settings.load_full();
     let routed = site_of_account(&site, &account, &admin.core.live, settings.system_proxy_url.as_deref());
-    let (user, key) = match identify(&admin.core, &routed, site_client).await? {
+    let (user, key) = match identify(&admin.core, &routed, site_client, CredentialMode::Session).await? {
         Identity::Session { user, api_token, .. } => (user, api_token),
         Identity::ApiKey { .. } => {
             let error = AdminError::bad_request("This is an API key, not a session");

@@ -127,13 +127,13 @@ pub async fn verify(
         CredentialMode::Session if !knows_sessions => Err(CredentialRefusal::mismatch(format!(
             "Sites of platform {platform} have no sessions; use credentialMode apikey"
         ))),
-        CredentialMode::Session => match identify(core, &routed, site_client()?).await? {
+        CredentialMode::Session => match identify(core, &routed, site_client()?, mode).await? {
             Identity::ApiKey { .. } => Err(CredentialRefusal::mismatch(
                 "This is an API key, not a session; use credentialMode apikey",
             )),
             session => Ok(session),
         },
-        CredentialMode::Auto if knows_sessions => identify(core, &routed, site_client()?).await,
+        CredentialMode::Auto if knows_sessions => identify(core, &routed, site_client()?, mode).await,
         CredentialMode::Auto | CredentialMode::ApiKey => {
             let models = models_of_key(core, &routed, credential, user_id.is_some()).await;
             if !knows_sessions {
@@ -172,11 +172,12 @@ pub async fn models_of_key(
 }
 
 /// Identifies a credential at its site: a session through the site's own address, or a key that lists models through
-/// the addresses that requests go to.
+/// the addresses that requests go to. Except in session mode, a text that begins with `sk-` is taken for a key first.
 pub async fn identify(
     core: &Arc<Core>,
     site: &Site,
     site_client: SiteClient,
+    mode: CredentialMode,
 ) -> Result<Identity, CredentialRefusal> {
     let site_client =
         SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
@@ -187,8 +188,9 @@ pub async fn identify(
     // These sites accept no session without a user id: without one, nothing else is worth asking.
     let fork = site_client.platform.profile().new_api_fork();
     let wants_number = fork.is_some_and(|fork| fork.wants_user_id);
+    let is_key = mode != CredentialMode::Session && bare_credential(text).starts_with("sk-");
     let mut is_silent = false;
-    if wants_number && site_client.user_id.is_none() && !text.starts_with("sk-") {
+    if wants_number && site_client.user_id.is_none() && !is_key {
         match diagnosis(core, &site_client).await {
             Err(error) if error.kind == SiteErrorKind::NeedsUserId => return Err(refusal_of(&error)),
             Err(error) => is_silent = error.kind == SiteErrorKind::Timeout,
@@ -196,7 +198,8 @@ pub async fn identify(
         }
     }
     let listed = discovery::ask(core, site, bare_credential(text));
-    let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&core.client, listed)).await {
+    let identified = site_client.identify(&core.client, is_key, listed);
+    let error = match tokio::time::timeout(TIME_LIMIT, identified).await {
         Ok(Ok(identity)) => return Ok(identity),
         Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
         Ok(Err(_)) | Err(_) => CredentialRefusal::late("answer"),

@@ -110,6 +110,11 @@ impl SiteError {
         ) || (self.kind == SiteErrorKind::Refused && sites::wants_login(&text))
     }
 
+    /// Whether the site recognises the session, but wants the user's number, or another one.
+    pub(super) fn wants_number(&self) -> bool {
+        matches!(self.kind, SiteErrorKind::NeedsUserId | SiteErrorKind::InvalidUserId)
+    }
+
     /// Whether the failure explains itself: the site's refusal, or trouble on the way to it. A page that the site does
     /// not have, or that is something else, says nothing about a credential.
     pub(super) fn stands_for_itself(&self) -> bool {

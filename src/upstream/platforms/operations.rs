@@ -104,15 +104,16 @@ impl SiteClient {
         }
     }
 
-    /// Finds out what the session's text is: an API key, when `listed` gives the models of one, or a session. A text
-    /// that begins with `sk-` is taken for a key first, any other for a session; both are tried at once. A site that
-    /// wants the user's number for a text taken for a session ends the search: it has recognised one.
+    /// Finds out what the session's text is: an API key, when `listed` gives the models of one, or a session. Both are
+    /// tried at once; `is_key` says which of them the text is taken for first. A site that wants the user's number has
+    /// recognised a session: for a text taken for a session the search ends there, for one taken for a key it ends when
+    /// the key is refused.
     pub async fn identify(
         &self,
         client: &Client,
+        is_key: bool,
         listed: impl Future<Output = Result<Vec<String>, DiscoveryError>> + Send,
     ) -> Result<Identity, SiteError> {
-        let is_key = self.session()?.starts_with("sk-");
         let has_user_id = self.user_id.is_some();
         let by_key = async move {
             let models = listed.await.map_err(|error| of_discovery(error, has_user_id))?;
@@ -136,8 +137,7 @@ impl SiteClient {
                 result = &mut second, if other.is_none() => other = Some(result),
             }
         };
-        let wants_number = matches!(error.kind, SiteErrorKind::NeedsUserId | SiteErrorKind::InvalidUserId);
-        if wants_number && !is_key {
+        if !is_key && error.wants_number() {
             return Err(error);
         }
         let other = match other {
@@ -148,6 +148,7 @@ impl SiteClient {
             }),
         };
         match other {
+            Err(guess) if is_key && guess.wants_number() => Err(guess),
             // The text is taken for what it looks like: the other way was a guess.
             Err(_guess) if error.stands_for_itself() => Err(error),
             other => other.map_err(|guess| SiteError::more_telling(Some(error), guess)),

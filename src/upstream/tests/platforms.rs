@@ -21,7 +21,7 @@ pub(super) async fn identify(site_client: &SiteClient) -> Result<Identity, SiteE
     let (client, key) = (client(), site_client.session.as_ref().expect("a credential"));
     let SiteClient { base, platform, limits, .. } = site_client;
     let listed = list_models(&client, base, *platform, key.expose(), &[], *limits);
-    site_client.identify(&client, listed).await
+    site_client.identify(&client, key.expose().starts_with("sk-"), listed).await
 }
 
 /// A site that answers by method and path, and with a 404 like the family's where it has no answer.
@@ -469,6 +469,10 @@ async fn a_text_is_a_key_or_a_session() {
     assert_eq!(error.kind, SiteErrorKind::Expired);
     let stub = Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 401, ABSENT)]).await;
     let error = within(identify(&stub.site_client(Platform::NewApi, "pat"))).await.expect_err("a number");
+    assert_eq!(error.kind, SiteErrorKind::NeedsUserId);
+    // Neither, but the site recognises the session of a text that looks like a key.
+    let stub = Stub::start(&[("GET /v1/models", 401, invalid), ("GET /api/user/self", 401, ABSENT)]).await;
+    let error = within(identify(&stub.site_client(Platform::NewApi, "sk-pat"))).await.expect_err("a number");
     assert_eq!(error.kind, SiteErrorKind::NeedsUserId);
     // Where there are no sessions, a text is a key.
     let stub = Stub::start(&[("GET /v1/models", 200, models)]).await;

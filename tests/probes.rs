@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Gate, Gateway, Reply, Request, Upstream, eventually, wire};
+use crate::support::{self, Gate, Gateway, Program, Reply, Request, Site, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -295,6 +295,57 @@ fn a_probe_that_names_no_model_asks_for_one_that_talks() {
     let unknown = json!({"modelName": "m-b"});
     gateway.admin().post(&format!("/api/sites/{}/probe-now", site["id"]), &unknown).expect(422);
     assert_eq!(upstream.asked_for(CHAT).len(), asked);
+}
+
+#[test]
+fn a_site_is_probed_with_an_account_that_has_the_model_and_a_key() {
+    let gateway = Gateway::start();
+    let site = Site::start(Program::Sub2Api, &["m-a"]);
+    let key = site.ada().keys.remove(0);
+    let made = gateway.create_site(&json!({"name": "Relay", "url": site.url(), "platform": "sub2api"}));
+    let session = json!({"siteId": made["id"], "accessToken": site.token(), "credentialMode": "session"});
+    let session = gateway.admin().post("/api/accounts", &session).expect(200);
+    gateway.wait_for_task(&session);
+    let models = format!("/api/accounts/{}/models/manual", session["id"]);
+    gateway.admin().post(&models, &json!({"models": ["m-own"]})).expect(200);
+    let probe = |body: &Value| gateway.admin().post(&format!("/api/sites/{}/probe-now", made["id"]), body);
+    let refused = probe(&json!({"scope": "all"})).expect(422);
+    assert_eq!(refused["message"], "Active account with a usable key not found", "{refused}");
+
+    let text = format!("sk-{}", key.key);
+    site.ada().keys.push(key);
+    gateway.wait_for_task(&gateway.create_account(&made, &text));
+    for body in [json!({"modelName": "m-a"}), json!({"scope": "all"}), json!({})] {
+        let probed = probe(&body).expect(200);
+        assert_eq!(
+            (&probed["probed"], &probed["details"][0]["modelName"]),
+            (&json!(1), &json!("m-a")),
+            "{body}"
+        );
+    }
+    probe(&json!({"modelName": "m-own"})).expect(422);
+}
+
+#[test]
+fn a_probe_says_why_a_model_is_not_known_to_be_served() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-a", "m-b", "m-c"]);
+    let (site, account) = gateway.add("Relay A", &upstream);
+    upstream.answer_model(CHAT, "m-b", missing("m-b"));
+    upstream.answer_model(CHAT, "m-c", Reply::error(503, "no capacity for sk-upstream-key"));
+    let probe = |body: &Value| {
+        let probed = gateway.admin().post(&format!("/api/sites/{}/probe-now", site["id"]), body).expect(200);
+        let details = probed["details"].as_array().expect("details");
+        details.iter().map(|detail| detail["reason"].clone()).collect::<Vec<_>>()
+    };
+    let denied = "HTTP 404: The model `m-b` does not exist or you do not have access to it.";
+    let reasons = probe(&json!({"scope": "all"}));
+    assert_eq!(reasons, [json!(null), json!(denied), json!("HTTP 503: no capacity for [key]")]);
+    let health = &gateway.account(&account["id"])["runtimeHealth"];
+    assert_eq!(health["reason"], json!(format!("not served: m-b: {denied}")));
+    drop(upstream);
+    let reasons = probe(&json!({"modelName": "m-a"}));
+    assert!(reasons[0].as_str().is_some_and(|reason| !reason.is_empty()), "{reasons:?}");
 }
 
 #[test]

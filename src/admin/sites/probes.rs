@@ -1,5 +1,5 @@
-//! `/api/sites/{id}/probe-now` and `…/probe-stream`: probes models of a site with its first active account, and
-//! disables there the models that are not served.
+//! `/api/sites/{id}/probe-now` and `…/probe-stream`: probes models of a site with the first active account that has
+//! one of them and a usable key, and disables there the models that are not served.
 //!
 //! ```text
 //! event: start     scope, modelsCount, modelsToProbe      what will be probed
@@ -145,18 +145,25 @@ impl Subject {
         let site = sites::get(store, id).await?;
         let site =
             site.filter(|site| site.status == SiteStatus::Active).ok_or_else(|| missing("Active site"))?;
-        let accounts = accounts::of_site(store, id).await?.into_iter();
-        let account = { accounts }.find(|account| account.status == AccountStatus::Active);
-        let account = account.ok_or_else(|| missing("Active account"))?;
-        let rows = availability::of_account(store, account.id).await?;
-        let models: Vec<String> = rows.into_iter().map(|row| row.model_name).collect();
         // A misspelt name must not probe another model, which might then be disabled.
         let is_wanted =
             |model: &String| scope.all || scope.model.is_empty() || model.eq_ignore_ascii_case(&scope.model);
-        if !models.iter().any(is_wanted) {
-            return Err(missing("Model"));
+        let mut active = accounts::of_site(store, id).await?;
+        active.retain(|account| account.status == AccountStatus::Active);
+        let mut lacking =
+            if active.is_empty() { "Active account" } else { "Active account with a usable key" };
+        for account in active {
+            if after_refresh::credential_of(store, &account).await?.is_none() {
+                continue;
+            }
+            let rows = availability::of_account(store, account.id).await?;
+            let models: Vec<String> = rows.into_iter().map(|row| row.model_name).collect();
+            if models.iter().any(is_wanted) {
+                return Ok(Self { site, account, models });
+            }
+            lacking = "Model";
         }
-        Ok(Self { site, account, models })
+        Err(missing(lacking))
     }
 
     /// Probes the models; rebuilds the routes if some of them were disabled.

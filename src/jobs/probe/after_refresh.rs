@@ -11,6 +11,7 @@ use super::result::{Detail, PostProbe};
 use super::target::credential;
 use super::verdict::{Verdict, is_conversational};
 use crate::core::Core;
+use crate::routing::Credential;
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, Health, HealthState};
@@ -93,9 +94,7 @@ pub async fn run_seen(
 ) -> store::Result<PostProbe> {
     let settings = core.settings.load_full();
     let reached = site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
-    let tokens = tokens::of_account(&core.store, account.id).await?;
-    let tokens: Vec<TokenRow> = tokens.into_iter().filter(TokenRow::is_usable).collect();
-    let credential = credential(account, &tokens);
+    let credential = credential_of(&core.store, account).await?;
     let chosen = scope.chosen(models);
     seen(ProbeStep::Begins { known: models.len(), chosen: &chosen });
     let mut details = Vec::new();
@@ -107,7 +106,7 @@ pub async fn run_seen(
             Verdict::Supported if is_slow => {
                 (Verdict::Unsupported, Some(format!("slower than {} ms", scope.threshold_ms)))
             }
-            verdict => (verdict, None),
+            verdict => (verdict, probed.reason),
         };
         let detail = Detail { model_name: model.clone(), status, latency_ms: probed.latency_ms, reason };
         seen(ProbeStep::Tried(&detail));
@@ -120,6 +119,13 @@ pub async fn run_seen(
         refused.iter().for_each(|detail| seen(ProbeStep::SwitchedOff(&detail.model_name)));
     }
     Ok(PostProbe { scope: scope.as_str(), probed: details.len(), unsupported: refused.len(), details })
+}
+
+/// Returns the credential that an account's models are asked for with; `None` where the account has no usable one.
+pub async fn credential_of(store: &Store, account: &AccountRow) -> store::Result<Option<Credential>> {
+    let tokens = tokens::of_account(store, account.id).await?;
+    let tokens: Vec<TokenRow> = tokens.into_iter().filter(TokenRow::is_usable).collect();
+    Ok(credential(account, &tokens))
 }
 
 async fn switch_off(
@@ -135,8 +141,10 @@ async fn switch_off(
     }
     let names: Vec<String> = refused.iter().map(|detail| detail.model_name.clone()).collect();
     availability::disable_models(store, site.id, &names).await?;
-    log::warn!("site \"{}\" does not serve {}; switched off there", site.name, names.join(", "));
-    let reason = format!("not served: {}", names.join(", "));
+    let names = names.join(", ");
+    let why = refused.iter().find_map(|detail| detail.reason.as_deref()).unwrap_or_default();
+    log::warn!("site \"{}\" does not serve {names}; switched off there: {why}", site.name);
+    let reason = format!("not served: {names}: {why}");
     accounts::set_health(
         store,
         account.id,

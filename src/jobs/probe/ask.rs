@@ -12,8 +12,9 @@ use tokio::time::Instant;
 
 use super::verdict::{Verdict, judge};
 use crate::core::Core;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, errors};
 use crate::error_words::requests::wants_completion_limit;
+use crate::mask::Mask;
 use crate::routing::{Credential, CredentialHeaders, Site, pool};
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::FetchLimits;
@@ -25,16 +26,44 @@ const QUESTION: &str = "Reply with OK.";
 const REASONING_TOKENS: u32 = 256;
 
 /// The result of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
     pub verdict: Verdict,
     pub latency_ms: Option<i64>,
     /// Whether the site answered 429 or 5xx: further questions would only add to its trouble.
     pub is_overloaded: bool,
+    /// Why the model is not known to be served, in the site's words where it has any; never a credential.
+    pub reason: Option<String>,
 }
 
+// === impl Probed ===
+
 impl Probed {
-    const NOTHING: Self = Self { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false };
+    /// Builds the result of a question that was not asked, or not answered.
+    pub(super) fn unanswered(reason: impl Into<String>) -> Self {
+        let reason = Some(reason.into());
+        Self { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false, reason }
+    }
+
+    fn answered(status: u16, body: &[u8], latency_ms: i64) -> Self {
+        let verdict = judge(status, body);
+        Self {
+            verdict,
+            latency_ms: Some(latency_ms),
+            is_overloaded: status == 429 || status >= 500,
+            reason: (verdict != Verdict::Supported).then(|| {
+                let error = errors::read(status, body);
+                if error.is_ours { error.message } else { format!("HTTP {status}: {}", error.message) }
+            }),
+        }
+    }
+
+    fn without(mut self, secrets: &Mask) -> Self {
+        if let Some(reason) = &mut self.reason {
+            secrets.hide(reason);
+        }
+        self
+    }
 }
 
 /// Asks for a model; `limit` is the time for all addresses together.
@@ -45,41 +74,56 @@ pub async fn probe(
     model: &str,
     limit: Duration,
 ) -> Probed {
-    let (Some(values), None) = (credential.headers(), &site.misconfigured) else { return Probed::NOTHING };
+    let probed = ask(core, site, credential, model, limit).await;
+    probed.without(site.secrets()).without(&Mask::of(credential.secret().expose()))
+}
+
+async fn ask(core: &Core, site: &Site, credential: &Credential, model: &str, limit: Duration) -> Probed {
+    if let Some(problem) = &site.misconfigured {
+        return Probed::unanswered(problem);
+    }
+    let Some(values) = credential.headers() else {
+        return Probed::unanswered("the credential does not fit into a header");
+    };
     // Some platforms take only envelopes that come with their sign-in.
     let profile = site.platform.profile();
-    let Some(dialect) = profile.plain_dialect() else { return Probed::NOTHING };
+    let Some(dialect) = profile.plain_dialect() else {
+        return Probed::unanswered(format!("sites of platform {} cannot be probed", site.platform));
+    };
     let path = (profile.path)(dialect);
     let deadline = Instant::now() + limit;
-    let mut last = Probed::NOTHING;
-    for endpoint in pool::order(&site.endpoints, now_ms()) {
+    let mut last = None;
+    'addresses: for endpoint in pool::order(&site.endpoints, now_ms()) {
         for body in questions(dialect, model) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return last;
+                break 'addresses;
             }
             let headers = headers(site, dialect, values);
             let request = posted(Uri::from(endpoint.base.join(path)), headers, &body);
             let began = Instant::now();
             let limits = FetchLimits { timeout: left, max_bytes: MAX_BYTES };
-            let Ok(answer) = core.client.fetch(&endpoint.base, request, limits).await else { break };
-            let status = answer.status().as_u16();
-            last = Probed {
-                verdict: judge(status, answer.body()),
-                latency_ms: Some(measured_ms(began.elapsed())),
-                is_overloaded: status == 429 || status >= 500,
+            let answer = match core.client.fetch(&endpoint.base, request, limits).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    last.get_or_insert_with(|| Probed::unanswered(error.to_string()));
+                    break;
+                }
             };
+            let status = answer.status().as_u16();
+            let probed = Probed::answered(status, answer.body(), measured_ms(began.elapsed()));
             let text = String::from_utf8_lossy(answer.body());
-            if status == 400 && wants_completion_limit(&text) {
-                continue;
+            let wants_other_limit = status == 400 && wants_completion_limit(&text);
+            if !wants_other_limit && !pool::rotates(status) {
+                return probed;
             }
-            if pool::rotates(status) {
+            last = Some(probed);
+            if !wants_other_limit {
                 break;
             }
-            return last;
         }
     }
-    last
+    last.unwrap_or_else(|| Probed::unanswered("no available endpoint"))
 }
 
 fn posted(uri: Uri, headers: HeaderMap, body: &Value) -> Request<Bytes> {

@@ -189,12 +189,11 @@ async fn probe_models(
 }
 
 async fn ask_for(core: Arc<Core>, site: Arc<Site>, target: ProbeTarget) -> (ProbeTarget, Probed) {
-    let nothing = Probed { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false };
     let probed = match &target.credential {
         Some(credential) => {
             probe(&core, &site, credential, &target.model, core.config.jobs.probe_timeout).await
         }
-        None => nothing,
+        None => Probed::unanswered("the account has no usable key"),
     };
     (target, probed)
 }

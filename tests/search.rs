@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Upstream};
+use crate::support::{Gateway, Program, Site, Upstream};
 
 #[test]
 fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {
@@ -47,4 +47,24 @@ fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {
         .expect(200);
     let found = find(json!({"query": "zeta"}));
     assert_eq!((count(&found, "models"), count(&found, "sites")), (Some(0), Some(1)));
+}
+
+#[test]
+fn a_model_that_only_keys_of_an_expired_session_serve_is_found() {
+    let gateway = Gateway::start();
+    let site = Site::start(Program::NewApi, &["zeta"]);
+    let made = gateway.create_site(&json!({"name": "Relay", "url": site.url(), "platform": "new-api"}));
+    let account = json!({"siteId": made["id"], "accessToken": site.token(), "platformUserId": 7659,
+        "credentialMode": "session"});
+    let account = gateway.admin().post("/api/accounts", &account).expect(200);
+    gateway.wait_for_task(&account);
+    let expired = json!({"status": "expired"});
+    gateway.admin().put(&format!("/api/accounts/{}", account["id"]), &expired).expect(200);
+    gateway.client().chat("zeta").expect(200);
+    let found = gateway.admin().post("/api/search", &json!({"query": "zeta"})).expect(200);
+    let model = json!({"name": "zeta", "accountCount": 1, "tokenCount": 1, "siteCount": 1});
+    assert_eq!(found["models"], json!([model]));
+    let candidates = gateway.admin().get("/api/models/token-candidates").expect(200);
+    assert_eq!(candidates["models"]["zeta"][0]["accountId"], account["id"], "{candidates}");
+    assert_eq!(candidates["modelsWithoutToken"], json!({}), "an expired session makes no tokens");
 }

@@ -21,7 +21,8 @@ use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
-use crate::routing::{AccountStatus, Channel};
+use crate::routing::Channel;
+use crate::routing::eligibility::account_obstacle;
 use crate::store::accounts::{self, AccountRow, CredentialMode};
 use crate::store::checkins as checkin_log;
 use crate::store::sites::{self, SiteRow};
@@ -129,8 +130,7 @@ fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
     let mut served: BTreeMap<&str, Served> = BTreeMap::new();
     let routes = snapshot.routes().iter().filter(|route| route.enabled && !route.is_group());
     let is_used = |channel: &&Arc<Channel>| {
-        let account = &channel.account;
-        channel.enabled && account.status == AccountStatus::Active && account.site.active
+        channel.enabled && channel.account.site.active && account_obstacle(channel).is_none()
     };
     for channel in routes.flat_map(|route| &route.channels).filter(is_used) {
         let Some(model) = channel.source_model.as_ref().map(|model| model.as_str()) else { continue };

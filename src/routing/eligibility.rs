@@ -227,7 +227,7 @@ impl<'a> RouteRequest<'a> {
 
 /// Returns the obstacle in the account's status. An expired session does not invalidate tokens made with it, but the
 /// account's own credential needs it active. Nothing of an unhealthy account is used.
-fn account_obstacle(channel: &Channel) -> Option<Obstacle> {
+pub fn account_obstacle(channel: &Channel) -> Option<Obstacle> {
     let status = channel.account.status;
     let usable = match channel.token_id {
         Some(_) => matches!(status, AccountStatus::Active | AccountStatus::Expired),

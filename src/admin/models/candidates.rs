@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::limits::bucket;
-use crate::store::accounts::AccountRow;
+use crate::store::accounts::{AccountRow, AccountStatus};
 use crate::store::tokens::TokenRow;
 
 /// Items by model name.
@@ -67,7 +67,9 @@ struct MissingGroups {
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::MODELS_TOKEN_CANDIDATES)?;
     admin.jobs.prices.settle().await;
-    let offers = Offers::read(&admin.core.store).await?;
+    // Tokens made with a session that has expired are still served.
+    let statuses = [AccountStatus::Active, AccountStatus::Expired];
+    let offers = Offers::read(&admin.core.store, &statuses).await?;
     let allowed: HashSet<String> =
         admin.core.settings.load().allowed_models.iter().map(|model| model.trim().to_lowercase()).collect();
     let mut candidates = Candidates::default();

@@ -27,7 +27,7 @@ use crate::jobs::Jobs;
 use crate::jobs::tasks::Status;
 use crate::routing::pricing::bill::per_million;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, ModelPrice};
-use crate::store::accounts::AccountRow;
+use crate::store::accounts::{AccountRow, AccountStatus};
 use crate::store::model_rates::{self, Rate};
 use crate::store::sites::SiteRow;
 use crate::store::tokens::TokenRow;
@@ -92,7 +92,7 @@ fn running_refresh(jobs: &Jobs) -> Option<String> {
 }
 
 async fn models(core: &Core, with_prices: bool) -> Result<Vec<Model>> {
-    let offers = Offers::read(&core.store).await?;
+    let offers = Offers::read(&core.store, &[AccountStatus::Active]).await?;
     let rates = model_rates::since(&core.store, &first_day(core)).await?;
     let catalogs: HashMap<AccountId, Arc<Catalog>> = match with_prices {
         true => offers.accounts.keys().filter_map(|id| Some((*id, core.live.prices(*id).load()?))).collect(),

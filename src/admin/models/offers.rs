@@ -1,5 +1,5 @@
-//! The offers of models, joined from the models of accounts and those that their tokens reach. Only active accounts on
-//! active sites count.
+//! The offers of models, joined from the models of accounts and those that their tokens reach. Only active sites count,
+//! and of their accounts those with a wanted status; an expired session offers what its tokens reach, no more.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,17 +32,16 @@ pub struct Offer {
 }
 
 impl Offers {
-    /// Reads all current offers from the store.
-    pub async fn read(store: &Store) -> store::Result<Self> {
+    /// Reads the current offers of accounts with one of these statuses from the store.
+    pub async fn read(store: &Store, statuses: &[AccountStatus]) -> store::Result<Self> {
         let sites = sites::list(store).await?.into_iter();
         let sites: HashMap<SiteId, SiteRow> =
             sites.filter(|site| site.status == SiteStatus::Active).map(|site| (site.id, site)).collect();
-        let active = |account: &AccountRow| {
-            account.status == AccountStatus::Active && sites.contains_key(&account.site_id)
-        };
+        let is_wanted =
+            |account: &AccountRow| statuses.contains(&account.status) && sites.contains_key(&account.site_id);
         let accounts = accounts::list(store).await?.into_iter();
         let accounts: HashMap<AccountId, AccountRow> =
-            accounts.filter(active).map(|account| (account.id, account)).collect();
+            accounts.filter(is_wanted).map(|account| (account.id, account)).collect();
         let tokens = tokens::list(store).await?.into_iter();
         let tokens: HashMap<TokenId, TokenRow> = tokens
             .filter(|token| token.is_usable() && accounts.contains_key(&token.account_id))
@@ -59,7 +58,7 @@ impl Offers {
                 }
             };
         for row in availability::list(store).await?.into_iter().filter(|row| row.available) {
-            if accounts.contains_key(&row.account_id) {
+            if accounts.get(&row.account_id).is_some_and(|account| account.status == AccountStatus::Active) {
                 note(row.model_name, row.account_id, row.latency_ms, None);
             }
         }

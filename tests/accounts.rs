@@ -365,6 +365,64 @@ fn an_unhealthy_account_whose_models_are_found_is_active_again() {
     gateway.client().chat(MODEL).expect(200);
 }
 
+/// Does one thing to an account or its site, and returns the status that the account then has.
+fn status_after(gateway: &Gateway, account: &Value, change: &str) -> String {
+    let admin = gateway.admin();
+    let (subject, to) = change.split_once(' ').expect("two words");
+    match subject {
+        "batch" => admin.post("/api/accounts/batch", &json!({"action": to, "ids": [account["id"]]})),
+        "site" => admin.put(&format!("/api/sites/{}", account["siteId"]), &json!({"status": to})),
+        _ => {
+            let form = json!({"username": "edited", "status": to});
+            admin.put(&format!("/api/accounts/{}", account["id"]), &form)
+        }
+    }
+    .expect(200);
+    gateway.account(&account["id"])["status"].as_str().expect("a status").to_owned()
+}
+
+#[test]
+fn an_expired_account_is_expired_again_when_it_is_enabled() {
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
+    for (change, status) in [
+        ("form expired", "expired"),
+        ("batch disable", "disabled"),
+        ("batch enable", "expired"),
+        ("form disabled", "disabled"),
+        ("form disabled", "disabled"),
+        ("form active", "expired"),
+        // Its site does not enable an account that an operator disabled.
+        ("batch disable", "disabled"),
+        ("site disabled", "disabled"),
+        ("site active", "disabled"),
+        ("batch enable", "expired"),
+        ("site disabled", "disabled"),
+        ("batch enable", "expired"),
+        ("site active", "expired"),
+        ("batch disable", "disabled"),
+    ] {
+        assert_eq!(status_after(&gateway, &account, change), status, "{change}");
+    }
+    let path = format!("/api/accounts/{}", account["id"]);
+    gateway.admin().put(&path, &json!({"apiToken": "sk-new"})).expect(200);
+    assert_eq!(status_after(&gateway, &account, "batch enable"), "active", "its new key is another one");
+}
+
+#[test]
+fn a_form_saved_while_its_site_is_disabled_disables_nothing() {
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
+    for (change, status) in [
+        ("site disabled", "disabled"),
+        ("form disabled", "disabled"),
+        ("site active", "active"),
+        ("site disabled", "disabled"),
+        ("batch disable", "disabled"),
+        ("site active", "disabled"),
+    ] {
+        assert_eq!(status_after(&gateway, &account, change), status, "{change}");
+    }
+}
+
 #[test]
 fn a_deleted_account_takes_its_channels_along() {
     let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);

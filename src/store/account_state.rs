@@ -35,6 +35,32 @@ impl AccountStatus {
     }
 }
 
+/// What a disabled account was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormerStatus {
+    /// Its site was disabled, and it with the site: it gets this status back when the site is enabled.
+    OfSite(AccountStatus),
+    /// It was expired when an operator disabled it: it is expired when an operator enables it.
+    Expired,
+}
+
+impl FormerStatus {
+    /// Returns the text to store. A release that knows `OfSite` only keeps an account disabled that an operator disabled.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::OfSite(status) => status.as_str(),
+            Self::Expired => AccountStatus::Disabled.as_str(),
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Some(match AccountStatus::parse(text)? {
+            AccountStatus::Disabled => Self::Expired,
+            status => Self::OfSite(status),
+        })
+    }
+}
+
 /// How an account authenticates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CredentialMode {

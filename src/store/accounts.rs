@@ -1,6 +1,6 @@
 //! Accounts: credentials on a site. Secrets are opened when read and sealed when written.
 
-pub use super::account_state::{AccountStatus, CredentialMode, Health, HealthState};
+pub use super::account_state::{AccountStatus, CredentialMode, FormerStatus, Health, HealthState};
 use super::sql::{Changes, Fields, Statement, Value};
 use super::touches::TouchedKind;
 use super::{Error, Result, Secret, Store, route_units};
@@ -22,6 +22,8 @@ pub struct AccountRow {
     pub unit_cost: Option<f64>,
     pub value_score: f64,
     pub status: AccountStatus,
+    /// Only for a disabled account.
+    pub former_status: Option<FormerStatus>,
     pub is_pinned: bool,
     pub sort_order: i64,
     pub checkin_enabled: bool,
@@ -59,6 +61,12 @@ impl AccountRow {
     /// the system proxy).
     pub fn has_own_proxy(&self) -> bool {
         self.proxy_url.is_some() || self.use_system_proxy
+    }
+
+    /// Whether the account was found expired: it is, or was when it was disabled.
+    pub fn is_found_expired(&self) -> bool {
+        let expired_before = [FormerStatus::OfSite(AccountStatus::Expired), FormerStatus::Expired].map(Some);
+        self.status == AccountStatus::Expired || expired_before.contains(&self.former_status)
     }
 
     /// Whether the account is a login session at its site, which can do more there than serve requests.
@@ -119,6 +127,8 @@ pub struct AccountPatch {
     pub unit_cost: Option<Option<f64>>,
     pub value_score: Option<f64>,
     pub status: Option<AccountStatus>,
+    /// Set together with `status` only.
+    pub former_status: Option<FormerStatus>,
     pub is_pinned: Option<bool>,
     pub sort_order: Option<i64>,
     pub checkin_enabled: Option<bool>,
@@ -144,6 +154,20 @@ pub struct AccountPatch {
 }
 
 impl AccountPatch {
+    /// Whether the account gets another credential than the one that may have been found expired.
+    pub fn has_new_credential(&self) -> bool {
+        matches!(self.access_token, Some(Some(_))) || matches!(self.api_token, Some(Some(_)))
+    }
+
+    /// Sets the status that an operator chose; an account that was found expired is remembered as such while it is
+    /// disabled.
+    pub fn set_status(&mut self, before: &AccountRow, status: AccountStatus) {
+        let is_kept =
+            status == AccountStatus::Disabled && before.is_found_expired() && !self.has_new_credential();
+        self.status = Some(status);
+        self.former_status = is_kept.then_some(FormerStatus::Expired);
+    }
+
     /// Forgets the password that is kept for logging in again if the account gets another user: it would bring the former
     /// one back.
     pub fn forget_password_of_another(&mut self, before: &AccountRow) {
@@ -160,7 +184,7 @@ impl AccountPatch {
 pub(super) const TABLE: &str = "accounts";
 
 pub(super) const COLUMNS: &str = "id, site_id, username, access_token, api_token, balance, balance_used, quota, unit_cost, \
-     value_score, status, is_pinned, sort_order, checkin_enabled, last_checkin_at, last_balance_refresh, \
+     value_score, status, former_status, is_pinned, sort_order, checkin_enabled, last_checkin_at, last_balance_refresh, \
      oauth_provider, oauth_account_key, oauth_project_id, credential_mode, platform_user_id, proxy_url, \
      use_system_proxy, login_username, login_password, login_updated_at, refresh_token, id_token, \
      provider_data, token_expires_at, token_issued_at, sub2api_refresh_token, sub2api_token_expires_at, health_state, \
@@ -322,7 +346,7 @@ pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Re
     if let Some(status) = patch.status {
         changes.set("status", status.as_str());
         // An explicit choice stays in force when the site is enabled again.
-        changes.set("former_status", None::<&str>);
+        changes.set("former_status", patch.former_status.map(FormerStatus::as_str));
     }
     changes.set_some("is_pinned", patch.is_pinned);
     changes.set_some("sort_order", patch.sort_order);
@@ -455,6 +479,7 @@ pub(super) fn read(store: &Store, row: &mut Fields<'_>) -> Result<AccountRow> {
             let text = row.str()?;
             AccountStatus::parse(text).ok_or_else(|| Error::Database(format!("account status {text:?}")))?
         },
+        former_status: row.opt_str()?.and_then(FormerStatus::parse),
         is_pinned: row.bool()?,
         sort_order: row.int()?,
         checkin_enabled: row.bool()?,

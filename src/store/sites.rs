@@ -243,7 +243,7 @@ pub async fn update(store: &Store, id: SiteId, patch: SitePatch) -> Result<Optio
 }
 
 /// Builds the statements for the accounts and then for the site: the first one must still see the site's former
-/// status.
+/// status. Accounts that an operator disabled stay disabled.
 fn move_to(id: SiteId, status: SiteStatus, now: Millis) -> [Statement; 2] {
     let accounts = match status {
         SiteStatus::Disabled => {
@@ -253,7 +253,7 @@ fn move_to(id: SiteId, status: SiteStatus, now: Millis) -> [Statement; 2] {
         }
         SiteStatus::Active => {
             "UPDATE accounts SET status = former_status, former_status = NULL, updated_at = ? \
-             WHERE site_id = ? AND status = 'disabled' AND former_status IS NOT NULL \
+             WHERE site_id = ? AND status = 'disabled' AND former_status <> 'disabled' \
              AND EXISTS (SELECT 1 FROM sites WHERE sites.id = accounts.site_id AND sites.status <> 'active')"
         }
     };

@@ -122,15 +122,13 @@ async fn apply(jobs: &Arc<Jobs>, id: AccountId, action: Action) -> Result<()> {
         Action::RefreshBalance => return balance::read(jobs, id).await.map(drop),
         // Enabling does not prove a credential that was found expired.
         Action::Enable if account.status == AccountStatus::Expired => return Ok(()),
+        Action::Enable if account.is_found_expired() => AccountStatus::Expired,
         Action::Enable => AccountStatus::Active,
         Action::Disable => AccountStatus::Disabled,
     };
-    Ok(accounts::update(
-        &jobs.core.store,
-        id,
-        AccountPatch { status: Some(status), ..AccountPatch::default() },
-    )
-    .await?)
+    let mut patch = AccountPatch::default();
+    patch.set_status(&account, status);
+    Ok(accounts::update(&jobs.core.store, id, patch).await?)
 }
 
 fn answer(body: Bytes, cache: &'static str) -> Response {

@@ -37,7 +37,7 @@ use crate::jobs::models::refresh;
 use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::tokens::set::Source;
 use crate::platform::Platform;
-use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, FormerStatus};
 use crate::store::{self, Secret, availability};
 
 /// Members of `extraConfig` that are derived from columns and never accepted from a client.
@@ -180,11 +180,7 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
     if matches!(patch.access_token, Some(Some(_))) {
         patch.forget_password_of_another(before);
     }
-    let next = input.status.unwrap_or(before.status);
-    let stays_expired = before.status == AccountStatus::Expired && is_key && next != AccountStatus::Disabled;
-    if !stays_expired {
-        patch.status = input.status;
-    }
+    let stays_expired = set_status(&mut patch, before, input.status, is_key);
     Ok(Change {
         moves_status: patch.status.is_some_and(|status| status != before.status),
         may_recover: stays_expired,
@@ -196,6 +192,30 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         adopts,
         patch,
     })
+}
+
+/// Sets the status, if the one that was sent changes it; returns whether the account is an API key that stays expired,
+/// whatever was sent, until a check proves that it works.
+fn set_status(
+    patch: &mut AccountPatch,
+    before: &AccountRow,
+    sent: Option<AccountStatus>,
+    is_key: bool,
+) -> bool {
+    // A form sends the status that it was shown. Stored, it would keep the account disabled when its site is enabled.
+    let sent = sent.filter(|status| before.former_status.is_none() || *status != before.status);
+    let next = sent.unwrap_or(before.status);
+    if is_key && before.is_found_expired() && next != AccountStatus::Disabled {
+        if before.status != AccountStatus::Expired {
+            patch.status = Some(AccountStatus::Expired);
+        }
+        return true;
+    }
+    let forgets_former = before.former_status == Some(FormerStatus::Expired) && patch.has_new_credential();
+    if let Some(status) = sent.or(forgets_former.then_some(before.status)) {
+        patch.set_status(before, status);
+    }
+    false
 }
 
 /// Whether the stored key was sent as the access token.

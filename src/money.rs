@@ -30,9 +30,11 @@ impl Usd {
         self.0
     }
 
-    /// Rounds to millionths of a dollar, as shown to people; without a negative zero.
+    /// Rounds to millionths of a dollar, as shown to people; without a negative zero. An amount whose millionths are
+    /// beyond the range of numbers is whole already.
     pub fn rounded(self) -> Self {
-        Self((self.0 * 1e6).round() / 1e6 + 0.0)
+        let rounded = (self.0 * 1e6).round() / 1e6 + 0.0;
+        if rounded.is_finite() { Self(rounded) } else { self }
     }
 
     /// Rounds to millionths of a dollar; negative amounts and NaN become 0.

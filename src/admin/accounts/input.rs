@@ -9,6 +9,7 @@ use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
 use crate::admin::secrets;
 use crate::admin::sites::input::proxy_url;
 use crate::ids::SiteId;
+use crate::money::Usd;
 use crate::store::Secret;
 use crate::store::accounts::{AccountStatus, CredentialMode};
 use crate::time::Millis;
@@ -133,8 +134,8 @@ impl CreateInput {
             site_id,
             credentials,
             mode,
-            username: optional_text(fields, "username")?.map(|name| username(&name)).transpose()?,
-            api_token: optional_text(fields, "apiToken")?,
+            username: optional_text(fields, "username")?.map(username).transpose()?,
+            api_token: optional_credential(fields, "apiToken")?,
             platform_user_id: fields.integer("platformUserId")?,
             skip_model_fetch: fields.bool("skipModelFetch")?.unwrap_or(false),
             checkin_enabled,
@@ -148,7 +149,7 @@ impl CreateInput {
 impl Rotation {
     fn read(fields: &Fields) -> Result<Self, Invalid> {
         Ok(Self {
-            refresh_token: optional_text(fields, "refreshToken")?,
+            refresh_token: optional_credential(fields, "refreshToken")?,
             expires_at: fields.nullable_time("tokenExpiresAt")?.flatten(),
         })
     }
@@ -260,18 +261,22 @@ pub fn kept_or_new(
 }
 
 /// Reads a text that may be absent, `null` or blank, all of which mean none.
-fn optional_text(fields: &Fields, name: &str) -> Result<Option<String>, Invalid> {
-    let text = fields.nullable_text(name)?.flatten().map(str::trim).filter(|text| !text.is_empty());
-    text.map(|text| credential(name, text)).transpose()
+fn optional_text<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a str>, Invalid> {
+    Ok(fields.nullable_text(name)?.flatten().map(str::trim).filter(|text| !text.is_empty()))
+}
+
+/// Reads a credential that may be left out like [`optional_text`].
+fn optional_credential(fields: &Fields, name: &str) -> Result<Option<String>, Invalid> {
+    optional_text(fields, name)?.map(|text| credential(name, text)).transpose()
 }
 
 /// Reads a user name that a list can still show.
 fn username(text: &str) -> Result<String, Invalid> {
-    let text = credential("username", text)?;
-    if text.chars().count() > MAX_NAME_CHARS {
+    let text = text.trim();
+    if text.chars().count() > MAX_NAME_CHARS || text.chars().any(char::is_control) {
         return Err(Invalid::field("username", "line of at most 500 characters"));
     }
-    Ok(text)
+    Ok(text.to_owned())
 }
 
 fn many_keys(fields: &Fields) -> Result<Vec<String>, Invalid> {
@@ -307,7 +312,7 @@ fn status(fields: &Fields) -> Result<Option<AccountStatus>, Invalid> {
 fn unit_cost(fields: &Fields) -> Result<Patch<f64>, Invalid> {
     match fields.nullable_number("unitCost")? {
         Some(Some(cost)) if cost < 0.0 => Err(Invalid::field("unitCost", "non-negative number or null")),
-        cost => Ok(cost),
+        cost => Ok(cost.map(|cost| cost.map(|cost| Usd::new(cost).rounded().dollars()))),
     }
 }
 
@@ -402,6 +407,29 @@ mod tests {
             &json!({"siteId": 1, "username": "ann", "password": "p"}),
             &cases,
         );
+    }
+
+    #[test]
+    fn a_username_is_kept_as_it_is_sent() {
+        let name = json!({"siteId": 1, "password": "p", "username": " Bearer Bob "});
+        assert_eq!(LoginInput::read(&fields(name.clone())).expect("accepted").username, "Bearer Bob");
+        assert_eq!(
+            CreateInput::read(&fields(name.clone())).expect("accepted").username.as_deref(),
+            Some("Bearer Bob")
+        );
+        let update = UpdateInput::read(&fields(name)).expect("accepted");
+        assert_eq!(update.username.as_deref(), Some("Bearer Bob"));
+        let refusal = Invalid::field("username", "line of at most 500 characters");
+        assert_eq!(username("a\nb"), Err(refusal));
+    }
+
+    #[test]
+    fn a_unit_cost_is_rounded_like_money() {
+        let read =
+            |cost: Value| UpdateInput::read(&fields(json!({"unitCost": cost}))).expect("accepted").unit_cost;
+        assert_eq!(read(json!(0.12345678)), Some(Some(0.123457)));
+        assert_eq!(read(json!(1e305)), Some(Some(1e305)));
+        assert_eq!(read(json!(null)), Some(None));
     }
 
     #[test]

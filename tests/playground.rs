@@ -127,6 +127,37 @@ fn a_streamed_try_is_told_as_events() {
 }
 
 #[test]
+fn a_job_whose_stream_breaks_off_has_failed() {
+    let piece = json!({"id": "c", "object": "chat.completion.chunk", "model": MODEL,
+        "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hi there"}, "finish_reason": null}]});
+    let piece = format!("data: {piece}\n\n");
+    let talk = json!([{ "role": "user", "content": "x" }]);
+    for (path, body) in [
+        (CHAT, json!({ "model": MODEL, "messages": talk })),
+        ("/v1/messages", json!({ "model": MODEL, "max_tokens": 9, "messages": talk })),
+        ("/v1/responses", json!({ "model": MODEL, "input": "x" })),
+    ] {
+        // A broken stream rests its channel, so each is the first one of its gateway.
+        let (gateway, upstream) = Gateway::serving(&[MODEL]);
+        upstream.answer(path, Reply::events([piece.as_str(), "data: [DONE]\n\n"]).cut_after(1));
+        let begun = json!({ "path": path, "stream": true, "jsonBody": body });
+        let begun = gateway.admin().post("/api/test/proxy/jobs", &begun).expect(202);
+        let job = format!("/api/test/proxy/jobs/{}", begun["jobId"].as_str().expect("an id"));
+        let ended = eventually("the job ends", || {
+            let job = gateway.admin().get(&job).expect(200);
+            (job["status"] != "pending").then_some(job)
+        });
+        assert_eq!(
+            (&ended["status"], &ended["error"]["type"]),
+            (&json!("failed"), &json!("stream_error")),
+            "{ended}"
+        );
+        assert!(ended["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{ended}");
+        assert!(ended["result"]["raw"].as_str().is_some_and(|text| text.contains("hi there")), "{ended}");
+    }
+}
+
+#[test]
 fn a_job_is_begun_looked_at_and_cancelled() {
     let (gateway, upstream) = Gateway::serving(&[MODEL]);
     let jobs = "/api/test/proxy/jobs";

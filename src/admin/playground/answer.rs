@@ -10,11 +10,13 @@ use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use memchr::memmem;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::error::{PlaygroundError, SERVER_ERROR};
+use crate::dialect::errors::{self, UpstreamError};
+use crate::dialect::sse::{self, Scanner};
 use crate::http::body::Truncated;
 use crate::http::{self, Response, ResponseBody, is_event_stream};
 
@@ -52,9 +54,41 @@ impl Answer {
         }
     }
 
+    /// Returns the error with which a stream of events ends; `None` for one that is complete, and for any other body.
+    pub(super) fn stream_error(&self) -> Option<Value> {
+        let mut last = Vec::new();
+        let mut keep = |event: sse::Event<'_>| {
+            last.clear();
+            last.extend_from_slice(event.data);
+        };
+        if self.is_events {
+            let mut scanner = Scanner::new(self.body.len());
+            scanner.feed(&self.body, &mut keep);
+            scanner.finish(&mut keep);
+        }
+        let end: StreamEnd = serde_json::from_slice(&last).ok()?;
+        let error = end.error.or(end.response.and_then(|response| response.error));
+        let error = error.filter(|error| error.get().starts_with('{'))?;
+        let message = errors::read(StatusCode::BAD_GATEWAY.as_u16(), error.get().as_bytes()).message;
+        Some(json!({ "message": message, "type": UpstreamError::BROKEN_STREAM }))
+    }
+
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
+}
+
+/// The body of an error response.
+#[derive(Deserialize)]
+pub(super) struct ErrorBody {
+    pub(super) error: Option<Box<RawValue>>,
+}
+
+/// The last event of a stream; the responses dialect has the error in its response.
+#[derive(Deserialize)]
+struct StreamEnd {
+    error: Option<Box<RawValue>>,
+    response: Option<ErrorBody>,
 }
 
 /// Serialises a value as raw JSON.

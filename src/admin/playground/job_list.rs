@@ -60,8 +60,15 @@ pub(super) enum JobState {
         _running: oneshot::Sender<()>,
     },
     Succeeded(Box<RawValue>),
-    Failed(Box<RawValue>),
+    Failed(JobFailure),
     Cancelled,
+}
+
+/// Why a job failed.
+pub(super) struct JobFailure {
+    pub(super) error: Box<RawValue>,
+    /// What had come of the answer when it broke off.
+    pub(super) result: Option<Box<RawValue>>,
 }
 
 impl JobList {
@@ -102,7 +109,7 @@ impl JobList {
         Ok(view)
     }
 
-    pub(super) fn end(&self, id: &str, outcome: Result<Box<RawValue>, Box<RawValue>>, now: Millis) {
+    pub(super) fn end(&self, id: &str, outcome: Result<Box<RawValue>, JobFailure>, now: Millis) {
         let mut jobs = lock(&self.0);
         // A cancelled job stays cancelled, even if its result came at the same moment.
         if let Some(job) = jobs.get_mut(id).filter(|job| matches!(job.state, JobState::Pending { .. })) {
@@ -158,7 +165,10 @@ impl Job {
     /// The length of the stored result, in bytes.
     fn bytes(&self) -> usize {
         match &self.state {
-            JobState::Succeeded(answer) | JobState::Failed(answer) => answer.get().len(),
+            JobState::Succeeded(result) => result.get().len(),
+            JobState::Failed(JobFailure { error, result }) => {
+                error.get().len() + result.as_ref().map_or(0, |result| result.get().len())
+            }
             JobState::Pending { .. } | JobState::Cancelled => 0,
         }
     }
@@ -167,7 +177,9 @@ impl Job {
         let (status, result, error) = match &self.state {
             JobState::Pending { .. } => ("pending", None, None),
             JobState::Succeeded(result) => ("succeeded", Some(&**result), None),
-            JobState::Failed(error) => ("failed", None, Some(Cow::Borrowed(&**error))),
+            JobState::Failed(JobFailure { error, result }) => {
+                ("failed", result.as_deref(), Some(Cow::Borrowed(&**error)))
+            }
             JobState::Cancelled => {
                 let error = raw(&json!({ "message": "The job was cancelled", "type": "cancelled" }));
                 ("cancelled", None, Some(Cow::Owned(error)))

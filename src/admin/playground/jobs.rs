@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::answer::{Answer, raw};
+use super::answer::{Answer, ErrorBody, raw};
 use super::error::PlaygroundError;
-use super::job_list::KEPT;
+use super::job_list::{JobFailure, KEPT};
 use crate::admin::Admin;
 use crate::proxy::internal::{self, InternalRequest};
 use crate::time::now_ms;
@@ -39,26 +38,24 @@ pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Valu
 }
 
 /// Sends the request; returns the proxy's response, or its error.
-async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValue>, Box<RawValue>> {
+async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValue>, JobFailure> {
+    let failure = |error| JobFailure { error, result: None };
     let Some(response) = internal::send(&admin.proxy, request).await else {
-        return Err(raw(
-            &PlaygroundError::not_found("The proxy has no route for this method and path").error()
-        ));
+        let error = PlaygroundError::not_found("The proxy has no route for this method and path");
+        return Err(failure(raw(&error.error())));
     };
     let answer = Answer::read(response, admin.core.config.request_body_limit)
         .await
-        .map_err(|refused| raw(&refused.error()))?;
+        .map_err(|refused| failure(raw(&refused.error())))?;
     let body = answer.json();
     if answer.status.is_success() {
-        return Ok(body);
+        return match answer.stream_error() {
+            Some(error) => Err(JobFailure { error: raw(&error), result: Some(body) }),
+            None => Ok(body),
+        };
     }
     let told: Option<ErrorBody> = serde_json::from_str(body.get()).ok();
     let error = told.and_then(|told| told.error).filter(|error| error.get().starts_with('{'));
-    Err(error.unwrap_or_else(|| raw(&json!({ "message": body.get(), "type": "upstream_error" }))))
-}
-
-/// The body of an error response.
-#[derive(Deserialize)]
-struct ErrorBody {
-    error: Option<Box<RawValue>>,
+    let error = error.unwrap_or_else(|| raw(&json!({ "message": body.get(), "type": "upstream_error" })));
+    Err(failure(error))
 }

@@ -415,7 +415,7 @@ impl UpdateSources {
             tags_url: vars.web_address("UPDATE_CENTER_TAGS_URL", "https://hub.docker.com"),
             helper_token: if token.is_empty() { alias } else { token },
             helper_host: vars.address("DEPLOY_HELPER_HOST", IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-            helper_port: vars.port_or_any("DEPLOY_HELPER_PORT", 9850),
+            helper_port: vars.helper_port(),
             helper_releases: vars.list("DEPLOY_HELPER_RELEASES"),
         }
     }

@@ -226,11 +226,21 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// Reads a port beside the service's own; 0 takes any free port.
+    /// Reads the port of the deploy helper, which a gateway itself does not listen on; 0 takes any free port.
+    pub(super) fn helper_port(&mut self) -> u16 {
+        const DEFAULT: u16 = 9850;
+        let Some(value) = self.optional("DEPLOY_HELPER_PORT") else { return DEFAULT };
+        value.parse().unwrap_or_else(|_| {
+            self.warnings.push(format!("DEPLOY_HELPER_PORT: `{value}` is not a port; {DEFAULT} is used"));
+            DEFAULT
+        })
+    }
+
+    /// Reads a port to listen on; 0 takes any free port.
     pub(super) fn port_or_any(&mut self, name: &str, default: u16) -> u16 {
         let Some(value) = self.optional(name) else { return default };
         value.parse().unwrap_or_else(|_| {
-            self.warnings.push(format!("{name}: `{value}` is not a port; {default} is used"));
+            self.errors.push(format!("{name}: `{value}` is not a port; use a number from 0 to 65535"));
             default
         })
     }

@@ -20,6 +20,7 @@ use crate::config::{Config, DatabaseKind, DatabaseTls};
 use crate::core::{Core, StartError, store_options};
 use crate::store::OpenError;
 use crate::store::copies::{self, Counts};
+use crate::store::inspect;
 use crate::store::relocate::{self, DatabaseAddress};
 use crate::time::now_ms;
 use crate::uuid;
@@ -205,10 +206,12 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
         let message = format!("{}: the directory does not exist; create it first", to.display());
         return Err(Failure::new(CANNOT_CREATE, message));
     }
-    progress.step("Copying");
+    let options = inspect::in_use(store_options(config)).map_err(|error| refused(&error))?;
+    let database = copies::file_of(&options).map_err(|error| refused(&error))?;
+    progress.step(&format!("Copying {}", database.display()));
     let partial = partial(&to);
     let _interruption = remove_on_interruption(partial.clone());
-    let counts = copies::save(&store_options(config), &partial).map_err(|error| Failure {
+    let counts = copies::save(&options, &partial).map_err(|error| Failure {
         code: if error.exit_code() == 1 { CANNOT_CREATE } else { error.exit_code() },
         ..refused(&error)
     })?;

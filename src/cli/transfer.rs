@@ -109,7 +109,7 @@ configuration; 1 anything else.
 ";
 
 const BACKUP_HELP: &str = "\
-Copies the whole database, logs and counters included, even while a service runs on it.
+Copies the whole database in use, logs and counters included, even while a service runs on it.
 
 Usage: switchyard backup DIRECTORY | FILE
 

@@ -168,9 +168,7 @@ async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
     let Some(saved) = saved.filter(|saved| !saved.is(&named)) else {
         return Ok(OpenedStore { store, bootstrap: None, database: named });
     };
-    let (kind, tls) = (saved.kind, saved.tls.clone());
-    let options = StoreOptions { kind, db_url: saved.url.clone(), tls, ..store_options(config) };
-    match open(options).await {
+    match open(saved.options(store_options(config))).await {
         Ok(other) => {
             log::info!("the database that was saved in the settings is used: {}", saved.masked());
             Ok(OpenedStore { store: other, bootstrap: Some(store), database: saved })

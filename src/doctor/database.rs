@@ -35,9 +35,7 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings 
         format!("its settings name another database, which a start will use: {}", saved.masked()),
     );
     let before = report.troubles();
-    let options =
-        StoreOptions { kind: saved.kind, db_url: saved.url.clone(), tls: saved.tls.clone(), ..options };
-    let beyond = at(report, &options);
+    let beyond = at(report, &saved.options(options));
     if report.troubles() > before && !config.database.falls_back {
         let text = "to start on the database that the environment names instead, set DB_FALLBACK_TO_ENV=true";
         report.doubtful(CHECK, text.to_owned());

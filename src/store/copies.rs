@@ -179,20 +179,22 @@ pub fn remove(options: &StoreOptions) {
     staging::file::clear(&options.data_dir);
 }
 
-/// Returns the path of the database file. Fails for a database on a server or in memory, which has no file to
-/// copy.
-fn file_of(options: &StoreOptions) -> Result<PathBuf, OpenError> {
+/// Returns the path of the database file.
+///
+/// # Errors
+/// For a database on a server or in memory, which has no file to copy.
+pub fn file_of(options: &StoreOptions) -> Result<PathBuf, OpenError> {
     let location = Location::parse(&options.db_url, &options.data_dir);
     match location {
         Location::File(path) if options.kind == DatabaseKind::Sqlite => Ok(path),
         Location::Memory if options.kind == DatabaseKind::Sqlite => {
-            Err(OpenError::Unsupported("DB_URL: a database in memory has no file to copy".to_owned()))
+            Err(OpenError::Unsupported("a database in memory has no file to copy".to_owned()))
         }
         _ => Err(OpenError::Unsupported(format!(
-            "DB_TYPE={}: this command works on SQLite files only. `switchyard migrate --to FILE` copies a \
-             server's database into such a file, `switchyard export` writes the configuration and \
-             `switchyard import` reads it; or use the tools of the database server",
-            options.kind.as_str()
+            "the database in use is on a {} server: this command works on SQLite files only. `switchyard \
+             migrate --to FILE` copies a server's database into such a file, `switchyard export` writes the \
+             configuration and `switchyard import` reads it; or use the tools of the database server",
+            options.kind.title()
         ))),
     }
 }

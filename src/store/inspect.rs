@@ -81,6 +81,29 @@ pub fn whereabouts(options: &StoreOptions) -> DatabaseLocation {
     }
 }
 
+/// Returns the options for the database that a start with these options uses: the one that an operator saved, if there
+/// is one. Only reads.
+///
+/// # Errors
+/// When the database that these options name cannot be read, or the secret does not open what is saved in it.
+pub fn in_use(options: StoreOptions) -> Result<StoreOptions, OpenError> {
+    let mut inspection = match whereabouts(&options) {
+        DatabaseLocation::File(path) if path.is_file() => Inspection::open(&path)?,
+        DatabaseLocation::Server(_) => Inspection::of_server(&options)?,
+        DatabaseLocation::File(_) | DatabaseLocation::Memory => return Ok(options),
+    };
+    // The keys are needed only to read an address.
+    if !inspection.is_made()? || !inspection.has_place()? {
+        return Ok(options);
+    }
+    let sealer = inspection.sealer(&options)?;
+    let saved = inspection.place(&options, &sealer)?;
+    Ok(match saved {
+        Some(saved) => saved.options(options),
+        None => options,
+    })
+}
+
 /// Returns the path of the file beside a database file that has this ending.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.to_owned().into_os_string();
@@ -177,6 +200,12 @@ impl Inspection {
         let rows = self.connection.select("SELECT value FROM settings WHERE name = ?", &[name.into()])?;
         let Some(row) = rows.first() else { return Ok(None) };
         Ok(Some(sealer.open("settings", name, row.fields().str()?)?.expose().to_owned()))
+    }
+
+    /// Whether an operator saved a database for the next start.
+    fn has_place(&mut self) -> Result<bool> {
+        let sql = "SELECT 1 FROM settings WHERE name = ?";
+        Ok(!self.connection.select(sql, &[POINTER[0].into()])?.is_empty())
     }
 
     /// Returns the database that an operator saved for the next start.

@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::error::{OpenError, Result};
 use super::instances;
 use super::migrate::{self, Table};
+use super::options::StoreOptions;
 use super::server::drivers;
 use super::server::masked::masked;
 use super::sql::{Row, SqlDialect, Statement, Value, placeholders};
@@ -111,6 +112,11 @@ impl DatabaseAddress {
             }
             _ => false,
         }
+    }
+
+    /// Returns these options with this address.
+    pub fn options(&self, options: StoreOptions) -> StoreOptions {
+        StoreOptions { kind: self.kind, db_url: self.url.clone(), tls: self.tls.clone(), ..options }
     }
 
     fn location(&self) -> Location {

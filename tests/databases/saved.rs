@@ -1,0 +1,57 @@
+//! A database that an operator saved in the settings: what the commands, and the next start, do with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{runtime, with_data};
+use crate::support::{self, Gateway, Home, Setup};
+
+fn choice(path: &Path) -> Value {
+    json!({ "dialect": "sqlite", "connectionString": path })
+}
+
+/// Moves a gateway with data into a file that is saved in the settings, and adds a site there.
+fn moved(home: &Arc<Home>, to: &Path) -> Gateway {
+    let gateway = with_data(home);
+    gateway.admin().post("/api/settings/database/migrate", &choice(to)).expect(200);
+    gateway.admin().put("/api/settings/database/runtime", &choice(to)).expect(200);
+    let gateway = gateway.restart();
+    assert_eq!(runtime(&gateway)["active"]["connection"], json!(to));
+    gateway.create_site(&json!({ "name": "south", "url": "http://127.0.0.1:9/south", "platform": "openai" }));
+    gateway
+}
+
+/// Runs `backup` and returns the path of the copy.
+fn back_up(home: &Home) -> PathBuf {
+    let done = support::run(&Setup::default(), home, &["backup", home.path().to_str().expect("a path")]);
+    assert!(done.status.success(), "{}", done.stderr);
+    done.stdout.lines().next().expect("a path").into()
+}
+
+#[test]
+fn a_backup_is_a_copy_of_the_saved_database() {
+    let home = Home::new();
+    let two = home.path().join("two.db");
+    let gateway = moved(&home, &two);
+    let sites = |copy: &Path| {
+        let copy = rusqlite::Connection::open(copy).expect("a database");
+        copy.query_row("SELECT count(*) FROM sites WHERE name = 'south'", [], |row| row.get(0))
+    };
+    let beside_the_service = back_up(&home);
+    assert_eq!(sites(&beside_the_service), Ok(1));
+    std::fs::remove_file(beside_the_service).expect("it is removed");
+    let server = json!({ "dialect": "postgres", "connectionString": "postgres://me:pa-ss@127.0.0.1:9/x" });
+    gateway.admin().put("/api/settings/database/runtime", &server).expect(200);
+    let refused = support::run(&Setup::default(), &home, &["backup", "copy.db"]);
+    assert_eq!(refused.status.code(), Some(78), "{}", refused.stdout);
+    assert!(
+        refused.stderr.contains("PostgreSQL") && refused.stderr.contains("migrate"),
+        "{}",
+        refused.stderr
+    );
+    gateway.admin().put("/api/settings/database/runtime", &choice(&two)).expect(200);
+    drop(gateway);
+    assert_eq!(sites(&back_up(&home)), Ok(1));
+}

@@ -18,10 +18,10 @@ use crate::backup::sealed::Sealing;
 use crate::backup::{self, BackupScope, ImportError, ImportOptions};
 use crate::config::{Config, DatabaseKind, DatabaseTls};
 use crate::core::{Core, StartError, store_options};
-use crate::store::OpenError;
 use crate::store::copies::{self, Counts};
 use crate::store::inspect;
 use crate::store::relocate::{self, DatabaseAddress};
+use crate::store::{OpenError, StoreOptions};
 use crate::time::now_ms;
 use crate::uuid;
 
@@ -223,7 +223,7 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
 }
 
 async fn restore(
-    mut config: Config,
+    config: Config,
     from: &Path,
     passphrase: &PassphraseFrom,
     progress: &Progress,
@@ -240,12 +240,11 @@ async fn restore(
         progress.step("Copying and checking");
         copies::check(from).map_err(|error| Failure { code: DATA, ..refused(&error) })?;
         copies::place(&options, from).map_err(|error| refused(&error))?;
-        // The copy's keys must open, and its schema must be updated. The database that it points to may be out of reach
-        // here.
-        config.database.falls_back = true;
-        let opened = start(config).await;
-        let core = opened.inspect_err(|_| copies::remove(&options))?;
-        core.stop().await;
+        if finish_copy(config, &options).await.inspect_err(|_| copies::remove(&options))? {
+            progress.step(
+                "The address of another database was removed from the settings: a start uses the restored one",
+            );
+        }
     } else {
         let opened = import::open(from, passphrase, &config, progress)?;
         if opened.taken_over.is_some() {
@@ -272,7 +271,14 @@ async fn restore(
     print(&format!("Restored into {}\n\n{}", options.data_dir.display(), table(&counts)))
 }
 
-fn database_counts(options: &crate::store::StoreOptions) -> Result<Counts, Failure> {
+/// Opens a placed copy, as its keys must open and its schema must be updated. Returns whether it named another database.
+async fn finish_copy(config: Config, options: &StoreOptions) -> Result<bool, Failure> {
+    let named_another = copies::forget_address(options).map_err(|error| refused(&error))?;
+    start(config).await?.stop().await;
+    Ok(named_another)
+}
+
+fn database_counts(options: &StoreOptions) -> Result<Counts, Failure> {
     copies::counts(options).map_err(|error| refused(&error))
 }
 

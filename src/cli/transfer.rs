@@ -133,7 +133,8 @@ Options:
   -h, --help             Print this help
 
 The whole file is checked before any of it is used, and the restored rows are counted. A copy of a database can be
-opened only with the ACCOUNT_CREDENTIAL_SECRET under which it was made. If something goes wrong, the directory stays
+opened only with the ACCOUNT_CREDENTIAL_SECRET under which it was made. The address of another database in its settings
+is removed. If something goes wrong, the directory stays
 empty.
 
 Exit status: 0 done; 64 wrong usage; 65 the file is damaged or something else; 66 no such file; 73 the data directory

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::OpenError;
 use super::options::StoreOptions;
+use super::relocate::POINTER;
 use super::sqlite::location::Location;
 use super::staging;
 use crate::config::DatabaseKind;
@@ -146,6 +147,19 @@ pub fn place(options: &StoreOptions, copy: &Path) -> Result<Counts, OpenError> {
         let _ = fs::remove_file(&partial);
     }
     placed
+}
+
+/// Deletes the address of another database from the settings of a placed copy: a start would use that database instead.
+/// Returns whether there was one.
+///
+/// # Errors
+/// When the copy cannot be changed.
+pub fn forget_address(options: &StoreOptions) -> Result<bool, OpenError> {
+    let path = file_of(options)?;
+    let fail = |error: rusqlite::Error| unusable(format!("cannot change {}: {error}", path.display()));
+    let connection = Location::File(path.clone()).connect().map_err(fail)?;
+    let deleted = connection.execute("DELETE FROM settings WHERE name IN (?1, ?2, ?3)", POINTER);
+    Ok(deleted.map_err(fail)? > 0)
 }
 
 /// Refuses a data directory that is not empty: restored data would be mixed with its content or replace it.

@@ -30,6 +30,12 @@ fn back_up(home: &Home) -> PathBuf {
     done.stdout.lines().next().expect("a path").into()
 }
 
+fn names(gateway: &Gateway) -> Vec<String> {
+    let sites = gateway.admin().get("/api/sites").expect(200);
+    let sites = sites.as_array().expect("a list").iter();
+    sites.map(|site| site["name"].as_str().expect("a name").to_owned()).collect()
+}
+
 #[test]
 fn a_backup_is_a_copy_of_the_saved_database() {
     let home = Home::new();
@@ -54,4 +60,26 @@ fn a_backup_is_a_copy_of_the_saved_database() {
     gateway.admin().put("/api/settings/database/runtime", &choice(&two)).expect(200);
     drop(gateway);
     assert_eq!(sites(&back_up(&home)), Ok(1));
+}
+
+#[test]
+fn a_restored_copy_is_used_whatever_database_its_settings_name() {
+    let home = Home::new();
+    let mut gateway = Setup::default().on_sqlite().start_in(home.clone());
+    let site = json!({ "name": "north", "url": "http://127.0.0.1:9", "platform": "openai" });
+    gateway.create_site(&site);
+    let other = home.path().join("other.db");
+    gateway.admin().put("/api/settings/database/runtime", &choice(&other)).expect(200);
+    let before = names(&gateway);
+    gateway.signal("TERM");
+    assert!(gateway.wait_for_exit().success());
+    let file = home.data_dir().join("switchyard.db");
+
+    let elsewhere = Home::new();
+    let setup = Setup::default().on_sqlite();
+    let restored = support::run(&setup, &elsewhere, &["restore", file.to_str().expect("a path")]);
+    assert!(restored.status.success(), "{}", restored.stderr);
+    assert!(restored.stderr.contains("another database was removed"), "{}", restored.stderr);
+    assert!(!other.exists());
+    assert_eq!(names(&setup.start_in(elsewhere)), before);
 }

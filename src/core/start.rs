@@ -23,10 +23,10 @@ use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::health::saved;
 use crate::routing::{Affinity, LiveTable};
-use crate::store::relocate::DatabaseAddress;
+use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
-use crate::store::{self, Store, StoreOptions, instance_changes, instances, leases, pointer};
+use crate::store::{self, OpenError, Store, StoreOptions, instance_changes, instances, leases, pointer};
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
@@ -168,7 +168,11 @@ async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
     let Some(saved) = saved.filter(|saved| !saved.is(&named)) else {
         return Ok(OpenedStore { store, bootstrap: None, database: named });
     };
-    match open(saved.options(store_options(config))).await {
+    let opened = match relocate::require_file(&saved) {
+        Ok(()) => open(saved.options(store_options(config))).await,
+        Err(error) => Err(refused(&error)),
+    };
+    match opened {
         Ok(other) => {
             log::info!("the database that was saved in the settings is used: {}", saved.masked());
             Ok(OpenedStore { store: other, bootstrap: Some(store), database: saved })
@@ -196,7 +200,11 @@ async fn open(options: StoreOptions) -> Result<Store, StartError> {
     tokio::task::spawn_blocking(move || Store::open(options))
         .await
         .map_err(|error| StartError { message: format!("opening the store: {error}"), exit_code: 1 })?
-        .map_err(|error| StartError { exit_code: error.exit_code(), message: error.to_string() })
+        .map_err(|error| refused(&error))
+}
+
+fn refused(error: &OpenError) -> StartError {
+    StartError { exit_code: error.exit_code(), message: error.to_string() }
 }
 
 /// Returns the database that the environment names.

@@ -7,7 +7,7 @@ use super::report::Report;
 use crate::config::Config;
 use crate::core::{named_place, store_options};
 use crate::store::inspect::{self, DatabaseLocation, Inspection, Integrity, SiteAddress};
-use crate::store::relocate::DatabaseAddress;
+use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::{self, Sealer, StoreOptions};
 
 const CHECK: &str = "database";
@@ -35,7 +35,13 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings 
         format!("its settings name another database, which a start will use: {}", saved.masked()),
     );
     let before = report.troubles();
-    let beyond = at(report, &saved.options(options));
+    let beyond = match relocate::require_file(saved) {
+        Ok(()) => at(report, &saved.options(options)),
+        Err(error) => {
+            report.failed(CHECK, error.to_string());
+            DatabaseFindings::default()
+        }
+    };
     if report.troubles() > before && !config.database.falls_back {
         let text = "to start on the database that the environment names instead, set DB_FALLBACK_TO_ENV=true";
         report.doubtful(CHECK, text.to_owned());

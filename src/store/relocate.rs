@@ -8,7 +8,9 @@
 //! target opens with the source's secret. Nothing is committed unless each table holds exactly the rows that were read.
 
 use std::fmt::{self, Write};
+use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::connection::Connection;
@@ -119,6 +121,29 @@ impl DatabaseAddress {
         StoreOptions { kind: self.kind, db_url: self.url.clone(), tls: self.tls.clone(), ..options }
     }
 
+    /// Returns the address with an absolute path: a relative one would name another file in another working directory.
+    pub fn absolute(self) -> Self {
+        let path = self.file().filter(|path| path.is_relative());
+        let path = path.and_then(|path| std::path::absolute(path).ok()?.into_os_string().into_string().ok());
+        match path {
+            Some(url) => Self { url, ..self },
+            None => self,
+        }
+    }
+
+    /// Returns the path of an SQLite file; `None` for a server, and in memory.
+    fn file(&self) -> Option<PathBuf> {
+        match self.location() {
+            Location::File(path) if self.kind == DatabaseKind::Sqlite => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the path of an SQLite file that does not exist.
+    fn missing_file(&self) -> Option<PathBuf> {
+        self.file().filter(|path| matches!(path.try_exists(), Ok(false)))
+    }
+
     fn location(&self) -> Location {
         Location::parse(&self.url, &self.data_dir)
     }
@@ -153,9 +178,32 @@ pub fn try_out(place: &DatabaseAddress) -> Result<(), OpenError> {
     directory_of(&path)
 }
 
-/// Whether the place is a file that does not exist, so that a start on it begins without any data.
+/// Whether the place is an empty file, so that a start on it begins without any data.
 pub fn begins_empty(place: &DatabaseAddress) -> bool {
-    place.kind == DatabaseKind::Sqlite && matches!(place.location(), Location::File(path) if !path.is_file())
+    place.file().is_some_and(|path| path.metadata().is_ok_and(|file| file.len() == 0))
+}
+
+/// Creates an empty file for a database that is to be saved for the next start, unless there is one.
+///
+/// # Errors
+/// When there is no directory for it, or the file cannot be written.
+pub fn create_file(place: &DatabaseAddress) -> Result<(), OpenError> {
+    let Some(path) = place.missing_file() else { return Ok(()) };
+    directory_of(&path)?;
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    made.map(drop).map_err(|error| {
+        OpenError::Unusable(format!("cannot create the database {}: {error}", path.display()))
+    })
+}
+
+/// Refuses a saved database whose file is missing, as on a disk that is not mounted: a start would create it, and serve
+/// without any data.
+pub fn require_file(place: &DatabaseAddress) -> Result<(), OpenError> {
+    let Some(path) = place.missing_file() else { return Ok(()) };
+    Err(OpenError::Unusable(format!(
+        "the database {} does not exist: is its disk mounted? To begin with a new one there, create an empty file",
+        path.display()
+    )))
 }
 
 /// Refuses a file in a directory that does not exist, which is more likely a typing error than intended.

@@ -83,3 +83,50 @@ fn a_restored_copy_is_used_whatever_database_its_settings_name() {
     assert!(!other.exists());
     assert_eq!(names(&setup.start_in(elsewhere)), before);
 }
+
+#[test]
+fn a_saved_file_that_is_missing_stops_the_start() {
+    let home = Home::new();
+    let (mount, unmounted) = (home.path().join("mount"), home.path().join("mount.unmounted"));
+    std::fs::create_dir(&mount).expect("a directory");
+    let gateway = moved(&home, &mount.join("two.db"));
+    let before = names(&gateway);
+    drop(gateway);
+    std::fs::rename(&mount, &unmounted).expect("renamed");
+    let setup = Setup::default().with("PORT", "4999");
+    for is_directory_there in [false, true] {
+        if is_directory_there {
+            std::fs::create_dir(&mount).expect("a directory");
+        }
+        let refused = support::run(&setup, &home, &["serve"]);
+        assert!(!refused.status.success());
+        assert!(refused.stderr.contains("two.db does not exist"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("DB_FALLBACK_TO_ENV"), "{}", refused.stderr);
+        assert!(!mount.join("two.db").exists());
+        let examined = support::run(&setup, &home, &["doctor"]);
+        assert!(examined.stdout.contains("two.db does not exist"), "{}", examined.stdout);
+    }
+    std::fs::remove_dir(&mount).expect("removed");
+    std::fs::rename(&unmounted, &mount).expect("renamed");
+    assert_eq!(names(&Setup::default().start_in(home)), before);
+}
+
+#[test]
+fn a_file_is_made_when_it_is_saved_and_named_by_its_whole_path() {
+    let home = Home::new();
+    let gateway = Setup::default().start_in(home.clone());
+    let save = |path: &str| {
+        let choice = choice(Path::new(path));
+        gateway.admin().put("/api/settings/database/runtime", &choice).expect(200)
+    };
+    let message = save("/nowhere/at/all/x.db")["message"].to_string();
+    assert!(message.contains("the next start will fail") && message.contains("no directory"), "{message}");
+    let saved = save("new.db");
+    let message = saved["message"].to_string();
+    assert!(message.contains("begins without any data"), "{message}");
+    let path = PathBuf::from(saved["saved"]["connection"].as_str().expect("a path"));
+    assert!(path.is_absolute() && path.ends_with("new.db"), "{path:?}");
+    assert_eq!(path.metadata().expect("a file").len(), 0);
+    let gateway = gateway.restart();
+    assert_eq!(runtime(&gateway)["active"]["connection"], json!(path));
+}

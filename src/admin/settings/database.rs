@@ -50,7 +50,12 @@ pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 /// `PUT /api/settings/database/runtime`: saves which database the next start uses.
 pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
-    let place = read_place(&admin, &fields)?;
+    let place = read_place(&admin, &fields)?.absolute();
+    let created = {
+        let place = place.clone();
+        // A start creates no saved file.
+        blocking(move || relocate::create_file(&place)).await
+    };
     let store = bootstrap(&admin);
     let event = NewEvent {
         kind: "status",
@@ -64,13 +69,16 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     admin.core.store.batch(vec![event.insert(now_ms())]).await?;
     let mut answer = runtime(&admin).await?;
     let message = match answer["restartRequired"] == true {
+        true if let Err(error) = &created => {
+            &format!("Saved, but the next start will fail: {}", error.message())
+        }
         true if !relocate::is_usable(place.kind) => {
             "Saved. It takes effect after a restart, but this build has no driver for it: restart with a \
              build that has"
         }
         true if relocate::begins_empty(&place) => {
-            "Saved. It takes effect after a restart: there is no such file yet, so the next start begins without \
-             any data. Copy the data there first, or correct the path"
+            "Saved. It takes effect after a restart: the file is empty, so the next start begins without any \
+             data. Copy the data there first, or correct the path"
         }
         true => "Saved. It takes effect after a restart",
         false => "Saved. It is already in use",

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::failure::{CANNOT_CREATE, DATA, Failure, NO_INPUT, USAGE};
+use super::failure::{CANNOT_CREATE, CONFIGURATION, DATA, Failure, NO_INPUT, USAGE};
 use super::import;
 use super::interruption::{self, OnInterruption, on_interruption, remove_on_interruption};
 use super::passphrase::PassphraseFrom;
@@ -59,7 +59,7 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     }
     // Read before the database is opened and created: a wrong file leaves nothing behind.
     let opened = import::open(&task.file, &task.passphrase, &config, progress)?;
-    let core = start(config).await?;
+    let core = if task.dry_run { start(config).await? } else { start_on_disk(config).await? };
     let told = import::run(&core, opened, task, progress).await;
     core.stop().await;
     let (text, is_refused) = told?;
@@ -292,7 +292,19 @@ async fn start(config: Config) -> Result<Arc<Core>, Failure> {
 async fn start_on_data(config: Config) -> Result<Arc<Core>, Failure> {
     copies::require(&store_options(&config))
         .map_err(|error| Failure { code: NO_INPUT, ..refused(&error) })?;
-    start(config).await
+    start_on_disk(config).await
+}
+
+/// Starts the core like [`start`]; fails if its database is in memory, which is empty and ends with this command.
+async fn start_on_disk(config: Config) -> Result<Arc<Core>, Failure> {
+    let core = start(config).await?;
+    if core.database.is_in_memory() {
+        core.stop().await;
+        let message = "the database is in memory, and each process has one of its own: ask the running service \
+                       through its admin API";
+        return Err(Failure::new(CONFIGURATION, message));
+    }
+    Ok(core)
 }
 
 fn refused(error: &OpenError) -> Failure {

@@ -6,6 +6,7 @@ pub const DATA: u8 = 65;
 pub const NO_INPUT: u8 = 66;
 pub const CANNOT_CREATE: u8 = 73;
 pub const IO: u8 = 74;
+pub const CONFIGURATION: u8 = 78;
 
 /// The reason why a command did nothing, or not everything.
 #[derive(Debug)]

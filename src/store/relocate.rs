@@ -139,6 +139,10 @@ impl DatabaseAddress {
         }
     }
 
+    pub fn is_in_memory(&self) -> bool {
+        self.kind == DatabaseKind::Sqlite && self.location() == Location::Memory
+    }
+
     /// Returns the path of an SQLite file that does not exist.
     fn missing_file(&self) -> Option<PathBuf> {
         self.file().filter(|path| matches!(path.try_exists(), Ok(false)))

@@ -130,3 +130,26 @@ fn a_file_is_made_when_it_is_saved_and_named_by_its_whole_path() {
     let gateway = gateway.restart();
     assert_eq!(runtime(&gateway)["active"]["connection"], json!(path));
 }
+
+#[test]
+fn commands_refuse_a_database_in_memory() {
+    let home = Home::new();
+    let in_memory = Setup::default().with("DB_TYPE", "sqlite").with("DB_URL", ":memory:");
+    std::fs::write(home.path().join("backup.json"), r#"{"version": "2.1", "timestamp": 1, "accounts": {}}"#)
+        .expect("a file");
+    let refused = |setup: &Setup| {
+        for arguments in
+            [&["export", "-o", "b.json"][..], &["migrate", "--to", "b.db"], &["import", "backup.json"]]
+        {
+            let refused = support::run(setup, &home, arguments);
+            assert_eq!(refused.status.code(), Some(78), "{arguments:?} {}", refused.stderr);
+            assert!(refused.stderr.contains("in memory"), "{arguments:?} {}", refused.stderr);
+        }
+        assert!(!home.path().join("b.json").exists() && !home.path().join("b.db").exists());
+    };
+    refused(&in_memory);
+    let gateway = Setup::default().on_sqlite().start_in(home.clone());
+    gateway.admin().put("/api/settings/database/runtime", &choice(Path::new(":memory:"))).expect(200);
+    drop(gateway);
+    refused(&Setup::default().on_sqlite());
+}

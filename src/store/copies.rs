@@ -205,7 +205,7 @@ pub fn file_of(options: &StoreOptions) -> Result<PathBuf, OpenError> {
             Err(OpenError::Unsupported("a database in memory has no file to copy".to_owned()))
         }
         _ => Err(OpenError::Unsupported(format!(
-            "the database in use is on a {} server: this command works on SQLite files only. `switchyard \
+            "the database is on a {} server: this command works on SQLite files only. `switchyard \
              migrate --to FILE` copies a server's database into such a file, `switchyard export` writes the \
              configuration and `switchyard import` reads it; or use the tools of the database server",
             options.kind.title()

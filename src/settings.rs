@@ -3,6 +3,7 @@
 //! They are one immutable value behind an atomic pointer: a saved change makes a new one, and every request sees either
 //! the old or the new one as a whole. Reading is tolerant: a row of the wrong type is ignored and the default stays.
 
+pub mod update_center;
 mod webdav;
 
 use std::collections::HashMap;
@@ -34,6 +35,12 @@ pub const LOG_CLEANUP_KEYS: [&str; 4] = [
     "log_cleanup_program_logs_enabled",
     "log_cleanup_retention_days",
 ];
+
+/// A member of a configuration that cannot be used.
+pub struct UnusableMember {
+    pub name: &'static str,
+    pub expected: String,
+}
 
 /// Settings in force. Carries secrets, so it has no `Debug`.
 pub struct Settings {
@@ -127,6 +134,12 @@ pub enum LogCleanup {
 pub struct AllowList {
     active: bool,
     networks: Vec<IpNet>,
+}
+
+impl UnusableMember {
+    fn new(name: &'static str, expected: impl Into<String>) -> Self {
+        Self { name, expected: expected.into() }
+    }
 }
 
 impl AllowList {

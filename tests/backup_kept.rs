@@ -221,6 +221,42 @@ fn the_file_on_the_server_is_written_at_its_times() {
     assert_eq!(config["hasPassword"], false);
 }
 
+#[test]
+fn a_configuration_that_cannot_be_used_is_not_imported() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    let saved = configured(&gateway, &server, &json!({}));
+    let helper = json!({"helperBaseUrl": "http://127.0.0.1:9", "releaseName": "gateway"});
+    gateway.admin().put("/api/update-center/config", &helper).expect(200);
+    let url = server.url("/a/b/backup.json");
+    let (webdav, updates) = ("backup_webdav_config_v1", "update_center_k3s_config_v1");
+    for (key, value, reason) in [
+        (webdav, json!("x"), "object"),
+        (webdav, json!([]), "object"),
+        (webdav, json!({"enabled": "yes", "fileUrl": url}), "enabled: expected boolean"),
+        (webdav, json!({"fileUrl": 5}), "fileUrl: expected string"),
+        (webdav, json!({"enabled": true, "fileUrl": url, "exportType": "zz"}), "exportType"),
+        (webdav, json!({"enabled": true, "fileUrl": "ftp://x/y"}), "fileUrl: expected http or https"),
+        (webdav, json!({"fileUrl": url, "username": "a:b"}), "username"),
+        (webdav, json!({"fileUrl": url, "autoSyncCron": "soon"}), "autoSyncCron: expected cron expression"),
+        (updates, json!("x"), "object"),
+        (updates, json!({"enabled": "yes"}), "enabled: expected boolean"),
+        (updates, json!({"helperBaseUrl": 5}), "helperBaseUrl: expected string"),
+        (updates, json!({"helperBaseUrl": "ftp://x"}), "helperBaseUrl"),
+        (updates, json!({"defaultDeploySource": "zz"}), "defaultDeploySource"),
+        ("webhook_url", json!("ftp://x"), "http or https address"),
+    ] {
+        let document = json!({"timestamp": 1, "settings": [{"key": key, "value": value}]});
+        let import = json!({"data": document});
+        let answer = gateway.admin().post("/api/settings/backup/import", &import).expect(200);
+        let warning = answer["warnings"][0].as_str().expect("a warning");
+        assert!(warning.contains(key) && warning.contains(reason), "{warning}");
+        assert_eq!(answer["appliedSettings"], json!([]), "{value}");
+    }
+    assert_eq!(gateway.admin().get(WEBDAV).expect(200), saved);
+    let config = gateway.admin().get("/api/update-center/status").expect(200)["config"].clone();
+    assert_eq!(config["helperBaseUrl"], "http://127.0.0.1:9");
+}
+
 fn backups(home: &Home) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(home.data_dir().join("backups")).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::schema::{Object, Shape};
 use crate::ids::Id;
+use crate::settings::UnusableMember;
 use crate::time::{self, Millis};
 
 /// The value of a field that may be left alone (`None`), cleared (`Some(None)`) or set.
@@ -50,6 +51,12 @@ impl Invalid {
             Some(rest) => Self(format!("Invalid {list}[].{rest}")),
             None => self,
         }
+    }
+}
+
+impl From<UnusableMember> for Invalid {
+    fn from(member: UnusableMember) -> Self {
+        Self::field(member.name, &member.expected)
     }
 }
 

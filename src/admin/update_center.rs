@@ -18,9 +18,9 @@ use crate::http::{self, Request, Response, event_stream};
 use crate::jobs::tasks::{Started, Status, Task};
 use crate::jobs::update_center::check;
 use crate::jobs::update_center::deploy::{self, HelperRequest};
-use crate::jobs::update_center::saved::{self, UpdateConfig, UpdateState};
-use crate::jobs::update_center::versions::{self, IMAGE_TAG, RELEASE};
-use crate::routing::BaseUrl;
+use crate::jobs::update_center::saved::{self, UpdateState};
+use crate::jobs::update_center::versions;
+use crate::settings::update_center::{IMAGE_TAG, RELEASE, UpdateConfig};
 
 /// The maximum number of log events that wait for a slow reader.
 const BEHIND: usize = 64;
@@ -72,29 +72,21 @@ fn change(config: &mut UpdateConfig, fields: &Fields) -> Result<(), Invalid> {
         *flag = fields.bool(name)?.unwrap_or(*flag);
     }
     for (text, name) in [
-        (&mut *helper_base_url, "helperBaseUrl"),
+        (helper_base_url, "helperBaseUrl"),
         (&mut *namespace, "namespace"),
         (release_name, "releaseName"),
         (chart_ref, "chartRef"),
         (image_repository, "imageRepository"),
-        (&mut *default_deploy_source, "defaultDeploySource"),
+        (default_deploy_source, "defaultDeploySource"),
     ] {
         if let Some(sent) = fields.text(name)? {
             *text = sent.trim().to_owned();
         }
     }
-    if !helper_base_url.is_empty()
-        && let Err(why) = BaseUrl::parse(helper_base_url, None)
-    {
-        return Err(Invalid::field("helperBaseUrl", &format!("the address of a deploy helper: {why}")));
-    }
     if namespace.is_empty() {
         *namespace = UpdateConfig::default().namespace;
     }
-    if ![RELEASE, IMAGE_TAG].contains(&default_deploy_source.as_str()) {
-        return Err(Invalid::field("defaultDeploySource", &format!("{RELEASE} or {IMAGE_TAG}")));
-    }
-    Ok(())
+    Ok(config.check()?)
 }
 
 async fn shown(admin: &Admin, state: UpdateState) -> Result<Response> {

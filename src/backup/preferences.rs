@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::export::BackupScope;
 use super::options::ImportOptions;
-use crate::config::rule::Rule;
+use crate::config::rule::{Rule, is_web_address};
 use crate::config::runtime::SETTINGS;
-use crate::cron::Cron;
-use crate::settings::{AllowList, LOG_CLEANUP_KEYS, Settings, WEBDAV_KEY};
+use crate::settings::update_center::{self, UpdateConfig};
+use crate::settings::{AllowList, LOG_CLEANUP_KEYS, Settings, UnusableMember, WEBDAV_KEY, WebDav};
 use crate::store::staging::{Action, Conflict};
 use crate::store::{Secret, settings};
 
@@ -26,7 +29,6 @@ const EXCLUDED: &[&str] = &[
 ];
 /// Settings without a rule, which are imported unchanged.
 const PLAIN: &[&str] = &[
-    "update_center_k3s_config_v1",
     "default_site_seed_v1",
     "legacy_preferences_ref_v2",
     "legacy_channel_configs_ref_v2",
@@ -83,6 +85,7 @@ pub fn take(
     }
     let checked = match key.as_str() {
         WEBDAV_KEY => webdav(value, saved.get(&key)),
+        update_center::KEY => update_center(value),
         _ => checked(&key, value, current, options.caller),
     };
     Some(match checked {
@@ -113,6 +116,9 @@ fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) 
         (Rule::Weights, Value::Object(weights)) if weights.values().any(|weight| !weight.is_number()) => {
             Err("object of numbers".to_owned())
         }
+        (Rule::Target, Value::String(url)) if !url.trim().is_empty() && !is_web_address(url.trim()) => {
+            Err("http or https address".to_owned())
+        }
         _ => setting.rule.sent(&value, holds),
     };
     let value = checked.map_err(|why| match setting.rule {
@@ -133,11 +139,12 @@ fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) 
 /// Prepares a WebDAV configuration for import: its synchronisation is switched off, because two instances must
 /// not write one file. The stored password is kept when it is for the same file and user.
 fn webdav(value: Value, saved: Option<&Secret>) -> Result<Value, String> {
-    let Value::Object(mut config) = value else { return Err("expected object".to_owned()) };
-    let cron = config.get("autoSyncCron").and_then(Value::as_str);
-    if cron.is_some_and(|cron| Cron::parse(cron).is_err()) {
-        return Err("expected cron expression in autoSyncCron".to_owned());
+    let read: WebDav = typed(&value)?;
+    if BackupScope::parse(&read.export_type).is_none() {
+        return Err("exportType: expected all, accounts or preferences".to_owned());
     }
+    read.check().map_err(unusable)?;
+    let Value::Object(mut config) = value else { return Err("expected object".to_owned()) };
     config.insert("autoSyncEnabled".to_owned(), false.into());
     let here: Value = saved.and_then(|saved| serde_json::from_str(saved.expose()).ok()).unwrap_or_default();
     let is_same = |member: &str| here.get(member) == config.get(member);
@@ -145,6 +152,31 @@ fn webdav(value: Value, saved: Option<&Secret>) -> Result<Value, String> {
         config.insert("password".to_owned(), here.get("password").cloned().unwrap_or_default());
     }
     Ok(Value::Object(config))
+}
+
+fn update_center(value: Value) -> Result<Value, String> {
+    typed::<UpdateConfig>(&value)?.check().map_err(unusable)?;
+    Ok(value)
+}
+
+/// Reads a configuration, each member of which must have the type of its default. The error names the first that has not.
+fn typed<T: Default + Serialize + DeserializeOwned>(value: &Value) -> Result<T, String> {
+    let members = value.as_object().ok_or("expected object")?;
+    let defaults = serde_json::to_value(T::default()).map_err(|error| error.to_string())?;
+    for (name, default) in defaults.as_object().into_iter().flatten() {
+        let is_like = |sent: &Value| {
+            sent.is_boolean() == default.is_boolean() && sent.is_string() == default.is_string()
+        };
+        if members.get(name).is_some_and(|sent| !is_like(sent)) {
+            let expected = if default.is_boolean() { "boolean" } else { "string" };
+            return Err(format!("{name}: expected {expected}"));
+        }
+    }
+    T::deserialize(value).map_err(|error| error.to_string())
+}
+
+fn unusable(member: UnusableMember) -> String {
+    format!("{}: expected {}", member.name, member.expected)
 }
 
 /// Returns a value with its secrets masked, for reports.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::jobs::update_center::versions;
+use crate::settings::update_center;
 
 /// Maximum lengths of a helm release's name, and of a namespace in Kubernetes (RFC 1123 labels).
 const MAX_RELEASE: usize = 53;
@@ -80,9 +81,9 @@ impl Deployment {
         let digest = text(body, "targetDigest")?
             .map(|digest| versions::digest(digest).ok_or("targetDigest is not a sha256 digest"))
             .transpose()?;
-        let source = text(body, "source")?.unwrap_or(versions::RELEASE);
-        if ![versions::RELEASE, versions::IMAGE_TAG].contains(&source) {
-            return Err(format!("source must be {} or {}", versions::RELEASE, versions::IMAGE_TAG));
+        let source = text(body, "source")?.unwrap_or(update_center::RELEASE);
+        if ![update_center::RELEASE, update_center::IMAGE_TAG].contains(&source) {
+            return Err(format!("source must be {} or {}", update_center::RELEASE, update_center::IMAGE_TAG));
         }
         Ok(Self {
             target: Target::of_body(body)?,

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::UnusableMember;
 use crate::cron::Cron;
+use crate::routing::BaseUrl;
 
 /// The name of the setting in the store.
 pub const WEBDAV_KEY: &str = "backup_webdav_config_v1";
@@ -52,4 +54,35 @@ impl WebDav {
         let is_on = self.enabled && self.auto_sync_enabled && !self.file_url.is_empty();
         Cron::parse(&self.auto_sync_cron).ok().filter(|_| is_on)
     }
+
+    /// Checks the values, except for the kind of export.
+    ///
+    /// # Errors
+    /// When an export could not use one.
+    pub fn check(&self) -> Result<(), UnusableMember> {
+        // A name with a colon cannot be sent (RFC 7617 §2).
+        if self.username.contains(|c: char| c == ':' || c.is_control()) {
+            return Err(UnusableMember::new("username", "string without colons and control characters"));
+        }
+        Cron::parse(&self.auto_sync_cron)
+            .map_err(|why| UnusableMember::new("autoSyncCron", format!("cron expression: {why}")))?;
+        // While it is disabled, the address may be a draft.
+        if !self.enabled {
+            return Ok(());
+        }
+        BaseUrl::parse(&self.file_url, None).map_err(|why| {
+            UnusableMember::new("fileUrl", format!("http or https address of a file: {why}"))
+        })?;
+        if !names_file(&self.file_url) {
+            return Err(UnusableMember::new("fileUrl", "address of a file, with a path and without #"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether an address has a path, or a query that may name the file.
+fn names_file(url: &str) -> bool {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let target = rest.find(['/', '?']).map_or("/", |start| &rest[start..]);
+    target != "/" && !url.contains('#')
 }

@@ -15,10 +15,8 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::secrets;
 use crate::backup::ImportOptions;
-use crate::cron::Cron;
 use crate::http::{self, Request, Response};
 use crate::jobs::backups::remote::{self, State};
-use crate::routing::BaseUrl;
 use crate::settings::{WEBDAV_KEY, WebDav};
 use crate::store::settings;
 
@@ -111,10 +109,6 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
         config.file_url = url.trim().to_owned();
     }
     if let Some(username) = fields.text("username")? {
-        // A name with a colon cannot be sent (RFC 7617 §2).
-        if username.contains(|c: char| c == ':' || c.is_control()) {
-            return Err(Invalid::field("username", "string without colons and control characters").into());
-        }
         config.username = username.trim().to_owned();
     }
     let clears = fields.bool("clearPassword")?.unwrap_or(false);
@@ -136,29 +130,11 @@ fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
         config.auto_sync_enabled = auto;
     }
     if let Some(cron) = fields.text("autoSyncCron")? {
-        let cron = cron.trim();
-        Cron::parse(cron)
-            .map_err(|why| Invalid::field("autoSyncCron", &format!("cron expression: {why}")))?;
-        cron.clone_into(&mut config.auto_sync_cron);
+        cron.trim().clone_into(&mut config.auto_sync_cron);
     }
     config.auto_sync_enabled &= config.enabled;
-    // While it is disabled, the address may be a draft.
-    if config.enabled
-        && let Err(why) = BaseUrl::parse(&config.file_url, None)
-    {
-        return Err(Invalid::field("fileUrl", &format!("http or https address of a file: {why}")).into());
-    }
-    if config.enabled && !names_file(&config.file_url) {
-        return Err(Invalid::field("fileUrl", "address of a file, with a path and without #").into());
-    }
+    config.check().map_err(Invalid::from)?;
     Ok(config)
-}
-
-/// Whether an address has a path, or a query that may name the file.
-fn names_file(url: &str) -> bool {
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-    let target = rest.find(['/', '?']).map_or("/", |start| &rest[start..]);
-    target != "/" && !url.contains('#')
 }
 
 async fn shown(admin: &Admin) -> Result<Response> {

@@ -10,12 +10,13 @@ use hyper::header::{ACCEPT, AUTHORIZATION};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::saved::{self, CheckResult, Helper, STATE, UpdateConfig, UpdateState};
+use super::saved::{self, CheckResult, Helper, STATE, UpdateState};
 use super::versions::{self, Running, Version};
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::notify::Notice;
 use crate::routing::{BaseUrl, OutboundProxy, path_segments};
+use crate::settings::update_center::UpdateConfig;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, settings};
 use crate::time::{iso, now_ms};

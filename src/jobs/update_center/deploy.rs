@@ -10,11 +10,11 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::saved::UpdateConfig;
 use crate::dialect::sse::Scanner;
 use crate::jobs::Jobs;
 use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::routing::BaseUrl;
+use crate::settings::update_center::UpdateConfig;
 
 /// The kind and dedupe key of the tasks that deploy or go back.
 pub const TASK: &str = "update-center.deploy";

@@ -3,27 +3,11 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::versions::{RELEASE, Version};
+use super::versions::Version;
+use crate::settings::update_center::{KEY, UpdateConfig};
 use crate::store::{self, Store, settings};
 
-const CONFIG: &str = "update_center_k3s_config_v1";
 pub(super) const STATE: &str = "update_center_runtime_state_v1";
-
-/// The configuration that an operator set up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct UpdateConfig {
-    /// Whether to look for updates now and then.
-    pub enabled: bool,
-    pub helper_base_url: String,
-    pub namespace: String,
-    pub release_name: String,
-    pub chart_ref: String,
-    pub image_repository: String,
-    pub github_releases_enabled: bool,
-    pub docker_hub_tags_enabled: bool,
-    pub default_deploy_source: String,
-}
 
 /// The state that is kept from check to check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,29 +64,13 @@ pub struct Revision {
     pub image_digest: Option<String>,
 }
 
-impl Default for UpdateConfig {
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            helper_base_url: String::new(),
-            namespace: "default".to_owned(),
-            release_name: String::new(),
-            chart_ref: String::new(),
-            image_repository: String::new(),
-            github_releases_enabled: true,
-            docker_hub_tags_enabled: true,
-            default_deploy_source: RELEASE.to_owned(),
-        }
-    }
-}
-
 /// Reads the configuration that was saved last.
 pub async fn config(store: &Store) -> store::Result<UpdateConfig> {
-    read(store, CONFIG).await
+    read(store, KEY).await
 }
 
 pub async fn save_config(store: &Store, config: &UpdateConfig) -> store::Result<()> {
-    settings::put(store, vec![(CONFIG.to_owned(), text(config)?)]).await
+    settings::put(store, vec![(KEY.to_owned(), text(config)?)]).await
 }
 
 /// Reads the state that the last check left.

@@ -5,8 +5,7 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub const RELEASE: &str = "github-release";
-pub const IMAGE_TAG: &str = "docker-hub-tag";
+use crate::settings::update_center::{IMAGE_TAG, RELEASE};
 
 /// Tags that always name the newest image, the best first.
 const ALIASES: [&str; 2] = ["latest", "main"];

@@ -193,6 +193,24 @@ fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
 }
 
 #[test]
+fn a_server_that_accepts_this_file_only_has_the_new_one_and_a_warning_names_the_copy() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    configured(&gateway, &server, &json!({}));
+    let export = || gateway.admin().post(&format!("{WEBDAV}/export"), &json!({})).expect(200);
+    export();
+    server.accept_only("/a/b/backup.json");
+    add_site(&gateway, "first");
+    let warning = export()["warnings"][0].as_str().expect("a warning").to_owned();
+    assert!(warning.contains("/a/b/backup.json.1: HTTP 403"), "{warning}");
+    assert_eq!(names(&server.file("/a/b/backup.json").expect("a file")), ["first"]);
+    assert_eq!(server.file("/a/b/backup.json.1"), None);
+    assert_eq!(
+        (&state(&gateway)["lastError"], &state(&gateway)["lastWarning"]),
+        (&Value::Null, &json!(warning))
+    );
+}
+
+#[test]
 fn the_file_on_the_server_is_written_at_its_times() {
     let (gateway, server) = (Gateway::start(), WebDav::start());
     add_site(&gateway, "first");

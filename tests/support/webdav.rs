@@ -18,6 +18,8 @@ struct Held {
     collections: BTreeSet<String>,
     /// A refused method, with the status and text of the refusal.
     refused: Option<(String, u16, String)>,
+    /// The only path at which a file may be written, if there is such a limit.
+    only: Option<String>,
     /// Whether stored files are cut short.
     cuts: bool,
     /// The content shown at every path, which may be none at all.
@@ -50,6 +52,7 @@ impl WebDav {
                     Some(bytes) => Some(Reply::bytes(200, "application/json", bytes.clone())),
                     None => reply(404),
                 },
+                "PUT" if held.only.as_ref().is_some_and(|only| *only != path) => reply(403),
                 "PUT" if !held.collections.contains(&parent) => reply(409),
                 "PUT" => {
                     let mut bytes = request.body.clone();
@@ -87,6 +90,11 @@ impl WebDav {
     pub fn refuse(&self, method: &str, status: u16, words: &str) {
         self.held.lock().expect("no panic there").refused =
             Some((method.to_owned(), status, words.to_owned()));
+    }
+
+    /// Accepts a file at this path only from now on.
+    pub fn accept_only(&self, path: &str) {
+        self.held.lock().expect("no panic there").only = Some(path.to_owned());
     }
 
     /// Shows this content at every path, whatever is stored there.

@@ -111,12 +111,14 @@ impl<'a> RemoteFile<'a> {
     }
 
     /// Writes the file. Keeps the former content beside it as `.1`, if the server lets it be read. Reads the file back
-    /// afterwards, and returns a warning if that fails or gives something other than what was sent.
+    /// afterwards. Returns a warning if the server refuses the copy, or if reading the file back fails or gives something
+    /// other than what was sent.
     ///
     /// # Errors
     /// When the server does not take the file, keeps only its beginning or that of the copy, or already has a longer
     /// file than can be kept. Where the copy was cut, the file itself is not touched.
     pub async fn write(&self, text: Bytes) -> Result<Option<String>, String> {
+        let mut refused_copy = None;
         if let GetOutcome::File(mut file, length) = self.find().await?
             && length > 0
         {
@@ -130,10 +132,20 @@ impl<'a> RemoteFile<'a> {
             let mut bytes = Vec::new();
             block_in_place(|| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
             if bytes != text {
-                self.keep(bytes.into()).await?;
+                refused_copy = self.keep(bytes.into()).await?;
             }
         }
-        self.put(&self.path, text.clone()).await?;
+        self.put(text.clone()).await?;
+        let difference = self.compare(&text).await?;
+        let warnings: Vec<String> = refused_copy.into_iter().chain(difference).collect();
+        Ok((!warnings.is_empty()).then(|| warnings.join(". ")))
+    }
+
+    /// Reads the written file back. Returns a warning if that fails or gives something other than what was sent.
+    ///
+    /// # Errors
+    /// When the server keeps only the beginning.
+    async fn compare(&self, text: &[u8]) -> Result<Option<String>, String> {
         let mut file = match self.find().await {
             Ok(GetOutcome::File(file, _)) => file,
             Ok(GetOutcome::Nothing) => {
@@ -160,16 +172,24 @@ impl<'a> RemoteFile<'a> {
     }
 
     /// Stores the former content of the file beside it, and compares it. A file that was cut, by an earlier write or by
-    /// another program, does not replace a former copy, which may be the last good backup.
-    async fn keep(&self, former: Bytes) -> Result<(), String> {
+    /// another program, does not replace a former copy, which may be the last good backup. Returns a warning if the server
+    /// refuses the copy: it may accept this one file only.
+    async fn keep(&self, former: Bytes) -> Result<Option<String>, String> {
         let copy = format!("{}.1", self.path);
         let is_whole = serde_json::from_slice::<IgnoredAny>(&former).is_ok();
         if !is_whole && matches!(self.find_at(&copy).await?, GetOutcome::File(_, 1..)) {
-            return Ok(());
+            return Ok(None);
         }
-        self.put(&copy, former.clone()).await?;
+        let answer = self.ask(Method::PUT, &copy, former.clone()).await?;
+        if answer.status.is_client_error() {
+            let (status, words) = (answer.status.as_u16(), self.words(answer));
+            return Ok(Some(format!("The former file could not be kept as {copy}: HTTP {status}{words}")));
+        }
+        if !answer.status.is_success() {
+            return Err(self.refusal(answer, "PUT"));
+        }
         // A server that does not show the copy, or changes it, is told of when the file itself is read back.
-        let Ok(GetOutcome::File(mut file, _)) = self.find_at(&copy).await else { return Ok(()) };
+        let Ok(GetOutcome::File(mut file, _)) = self.find_at(&copy).await else { return Ok(None) };
         let mut back = Vec::new();
         block_in_place(|| Read::take(&mut file, MAX_SENT).read_to_end(&mut back))
             .map_err(|error| error.to_string())?;
@@ -180,15 +200,15 @@ impl<'a> RemoteFile<'a> {
                 former.len()
             ));
         }
-        Ok(())
+        Ok(None)
     }
 
-    async fn put(&self, path: &str, text: Bytes) -> Result<(), String> {
-        let mut answer = self.ask(Method::PUT, path, text.clone()).await?;
+    async fn put(&self, text: Bytes) -> Result<(), String> {
+        let mut answer = self.ask(Method::PUT, &self.path, text.clone()).await?;
         if matches!(answer.status, StatusCode::CONFLICT | StatusCode::NOT_FOUND) {
             // The collection that the file stands in is missing (RFC 4918 §9.7.1).
             self.make_collections().await?;
-            answer = self.ask(Method::PUT, path, text).await?;
+            answer = self.ask(Method::PUT, &self.path, text).await?;
         }
         if answer.status.is_success() { Ok(()) } else { Err(self.refusal(answer, "PUT")) }
     }
@@ -219,21 +239,26 @@ impl<'a> RemoteFile<'a> {
     }
 
     /// Builds the message of a refusal: the status, its meaning where it is a known one, and the server's own words.
-    fn refusal(&self, mut answer: Answered, method: &str) -> String {
-        let mut said = Vec::new();
-        let _ = Read::take(&mut answer.body, 4096).read_to_end(&mut said);
-        let said = String::from_utf8_lossy(&said);
-        // Some servers repeat the login that they refuse.
-        let said: String = self.mask.hide_in(said.trim()).chars().take(MAX_SAID).collect();
-        let meaning = match answer.status.as_u16() {
+    fn refusal(&self, answer: Answered, method: &str) -> String {
+        let status = answer.status.as_u16();
+        let meaning = match status {
             401 | 403 => ": the server refuses the login; check user name and password",
             409 => ": the collection for the file does not exist and could not be created",
             423 => ": the file is locked by somebody else on the server",
             507 => ": the server has no room for the file",
             _ => "",
         };
-        let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
-        format!("WebDAV {method} failed with HTTP {}{meaning}{said}", answer.status.as_u16())
+        format!("WebDAV {method} failed with HTTP {status}{meaning}{}", self.words(answer))
+    }
+
+    /// Returns the beginning of the server's own words in parentheses; nothing if it says nothing.
+    fn words(&self, mut answer: Answered) -> String {
+        let mut said = Vec::new();
+        let _ = Read::take(&mut answer.body, 4096).read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said);
+        // Some servers repeat the login that they refuse.
+        let said: String = self.mask.hide_in(said.trim()).chars().take(MAX_SAID).collect();
+        if said.is_empty() { said } else { format!(" ({said})") }
     }
 
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answered, String> {

@@ -233,7 +233,13 @@ fn the_file_on_the_server_is_written_at_its_times() {
     // An imported configuration is disabled.
     let document = gateway.admin().get("/api/settings/backup/export").expect(200);
     let other = Gateway::start();
-    other.admin().post("/api/settings/backup/import", &json!({ "data": document })).expect(200);
+    let import = json!({ "data": document });
+    for gateway in [&other, &gateway] {
+        let answer = gateway.admin().post("/api/settings/backup/import", &import).expect(200);
+        let warnings = answer["warnings"].to_string();
+        assert!(warnings.contains("automatic export is switched off"), "{warnings}");
+        assert_eq!(gateway.admin().get(WEBDAV).expect(200)["config"]["autoSyncEnabled"], false);
+    }
     let config = other.admin().get(WEBDAV).expect(200)["config"].clone();
     assert_eq!((&config["enabled"], &config["autoSyncEnabled"]), (&json!(true), &json!(false)));
     assert_eq!(config["hasPassword"], false);

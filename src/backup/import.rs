@@ -229,6 +229,8 @@ impl Import {
             if one.value.is_none() {
                 report.warnings.push(format!("setting {} skipped: {}", one.key, one.reason));
             }
+            let warning = one.warning.map(|warning| format!("setting {}: {warning}", one.key));
+            report.warnings.extend(warning);
             // Of two rows with the same name, the last one counts.
             taken.retain(|other| other.key != one.key);
             taken.push(one);

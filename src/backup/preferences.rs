@@ -35,11 +35,16 @@ const PLAIN: &[&str] = &[
     "legacy_tag_store_ref_v2",
 ];
 
+const SWITCHED_OFF: &str = "the automatic export is switched off, because two instances must not write one file; switch \
+                            it on again at one of them";
+
 /// What happens to one setting of a document.
 pub struct SettingOutcome {
     pub key: String,
     pub action: Action,
     pub reason: String,
+    /// What the operator is told about a setting that is imported.
+    pub warning: Option<&'static str>,
     /// The JSON to store; `None` if it is skipped.
     pub value: Option<Value>,
 }
@@ -75,16 +80,23 @@ pub fn take(
     }
     let value = row.get("value").cloned().unwrap_or_default();
     let is_saved = saved.contains_key(&key);
-    let skipped =
-        |reason: String| SettingOutcome { key: key.clone(), action: Action::Skipped, reason, value: None };
+    let skipped = |reason: String| SettingOutcome {
+        key: key.clone(),
+        action: Action::Skipped,
+        reason,
+        warning: None,
+        value: None,
+    };
     if key.is_empty() {
         return Some(skipped("a setting without a key".to_owned()));
     }
     if is_saved && options.conflict != Conflict::Overwrite {
         return Some(skipped("is saved already".to_owned()));
     }
+    let here = saved.get(&key);
+    let is_switched_off = key == WEBDAV_KEY && (is_scheduled(&value) || is_scheduled(&configuration(here)));
     let checked = match key.as_str() {
-        WEBDAV_KEY => webdav(value, saved.get(&key)),
+        WEBDAV_KEY => webdav(value, here),
         update_center::KEY => update_center(value),
         _ => checked(&key, value, current, options.caller),
     };
@@ -93,6 +105,7 @@ pub fn take(
         Ok(value) => SettingOutcome {
             action: if is_saved { Action::Updated } else { Action::Created },
             reason: if is_saved { "is saved already".to_owned() } else { String::new() },
+            warning: is_switched_off.then_some(SWITCHED_OFF),
             value: Some(value),
             key,
         },
@@ -146,12 +159,21 @@ fn webdav(value: Value, saved: Option<&Secret>) -> Result<Value, String> {
     read.check().map_err(unusable)?;
     let Value::Object(mut config) = value else { return Err("expected object".to_owned()) };
     config.insert("autoSyncEnabled".to_owned(), false.into());
-    let here: Value = saved.and_then(|saved| serde_json::from_str(saved.expose()).ok()).unwrap_or_default();
+    let here = configuration(saved);
     let is_same = |member: &str| here.get(member) == config.get(member);
     if !config.contains_key("password") && is_same("fileUrl") && is_same("username") {
         config.insert("password".to_owned(), here.get("password").cloned().unwrap_or_default());
     }
     Ok(Value::Object(config))
+}
+
+/// Returns a saved configuration; null if there is none.
+fn configuration(saved: Option<&Secret>) -> Value {
+    saved.and_then(|saved| serde_json::from_str(saved.expose()).ok()).unwrap_or_default()
+}
+
+fn is_scheduled(webdav: &Value) -> bool {
+    webdav["autoSyncEnabled"] == true
 }
 
 fn update_center(value: Value) -> Result<Value, String> {
@@ -215,6 +237,7 @@ pub fn complete(taken: &mut Vec<SettingOutcome>, saved: &HashMap<String, Secret>
                 key: key.to_owned(),
                 action: Action::Created,
                 reason,
+                warning: None,
                 value: Some(value),
             });
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::report::ImportError;
+use super::scope::BackupScope;
 use super::{canonical, document, preferences, rows};
 use crate::core::Core;
 use crate::idle_thread::{run_on_idle_thread, yield_thread};
@@ -18,33 +19,6 @@ use crate::time::now_ms;
 const PAGE: usize = 500;
 /// The version of the document format.
 pub(super) const VERSION: &str = "2.1";
-
-/// The sections that a backup contains.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum BackupScope {
-    #[default]
-    All,
-    Accounts,
-    Preferences,
-}
-
-impl BackupScope {
-    /// Parses a word in any letter case; `None` for an unknown one.
-    pub fn parse(word: &str) -> Option<Self> {
-        let word = word.trim();
-        [Self::All, Self::Accounts, Self::Preferences]
-            .into_iter()
-            .find(|what| word.eq_ignore_ascii_case(what.as_str()))
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Accounts => "accounts",
-            Self::Preferences => "preferences",
-        }
-    }
-}
 
 /// Writes a backup of what is committed now, and returns the writer.
 pub async fn export<W: Write + Send + 'static>(

@@ -30,7 +30,7 @@
 //! | `unknown_members` | warnings about members that only a newer release knows |
 //! | `import`, `options`, `progress` | the import; its options; its progress |
 //! | `plan`, `report` | comparison with the stored rows; the report of an import |
-//! | `export`, `sealed` | writing a backup; encryption with a passphrase |
+//! | `export`, `scope`, `sealed` | writing a backup; which sections it contains; encryption with a passphrase |
 
 mod accounts;
 mod amend;
@@ -45,6 +45,7 @@ mod preferences;
 mod progress;
 mod report;
 mod rows;
+mod scope;
 mod scratch;
 pub mod sealed;
 mod sections;
@@ -52,11 +53,12 @@ mod unknown_members;
 
 pub use canonical::pretty;
 pub use document::Document;
-pub use export::{BackupScope, export};
+pub use export::export;
 pub use import::import;
 pub use options::ImportOptions;
 pub use progress::{ImportProgress, Stage};
 pub use report::{ImportError, Report};
+pub use scope::BackupScope;
 pub use scratch::file as scratch_file;
 
 pub use crate::store::staging::{Conflict, Counts};

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::export::BackupScope;
 use super::options::ImportOptions;
+use super::scope::BackupScope;
 use crate::config::rule::{Rule, is_web_address};
 use crate::config::runtime::SETTINGS;
 use crate::settings::update_center::{self, UpdateConfig};

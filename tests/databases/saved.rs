@@ -74,6 +74,7 @@ fn a_restored_copy_is_used_whatever_database_its_settings_name() {
     gateway.signal("TERM");
     assert!(gateway.wait_for_exit().success());
     let file = home.data_dir().join("switchyard.db");
+    std::fs::remove_file(&other).expect("it was made when it was saved");
 
     let elsewhere = Home::new();
     let setup = Setup::default().on_sqlite();
@@ -135,8 +136,10 @@ fn a_file_is_made_when_it_is_saved_and_named_by_its_whole_path() {
 fn commands_refuse_a_database_in_memory() {
     let home = Home::new();
     let in_memory = Setup::default().with("DB_TYPE", "sqlite").with("DB_URL", ":memory:");
-    std::fs::write(home.path().join("backup.json"), r#"{"version": "2.1", "timestamp": 1, "accounts": {}}"#)
-        .expect("a file");
+    let rows =
+        json!({ "sites": [], "accounts": [], "accountTokens": [], "tokenRoutes": [], "routeChannels": [] });
+    let backup = json!({ "version": "2.1", "timestamp": 1, "accounts": rows });
+    std::fs::write(home.path().join("backup.json"), backup.to_string()).expect("a file");
     let refused = |setup: &Setup| {
         for arguments in
             [&["export", "-o", "b.json"][..], &["migrate", "--to", "b.db"], &["import", "backup.json"]]

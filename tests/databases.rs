@@ -66,6 +66,7 @@ fn what_names_no_database_is_refused_and_the_field_named() {
         (json!({ "dialect": "sqlite", "connectionString": "mysql://db/x" }), "SQLite"),
         (json!({ "dialect": "mysql", "connectionString": "postgres://db/x" }), "mysql://"),
         (json!({ "dialect": "postgres", "connectionString": "db/x" }), "postgres://"),
+        (json!({ "dialect": "postgres", "connectionString": "postgres://me:***@db.test/x" }), "not a mask"),
         (json!({ "dialect": "sqlite", "connectionString": "x.db", "ssl": "false" }), "ssl"),
         (json!({ "dialect": "sqlite", "connectionString": "x.db", "overwrite": 1 }), "overwrite"),
     ] {

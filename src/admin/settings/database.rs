@@ -12,6 +12,7 @@ use crate::admin::Admin;
 use crate::admin::copying::{self, Copying};
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
+use crate::admin::secrets;
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::http::{self, Request, Response};
 use crate::jobs::tasks::{COPY, Done, Spec, TaskProgress};
@@ -230,7 +231,11 @@ fn read_place(admin: &Admin, fields: &Fields) -> Result<DatabaseAddress> {
     fields.bool("overwrite")?;
     let config = &admin.core.config;
     let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
-    Ok(DatabaseAddress { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() })
+    let place = DatabaseAddress { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() };
+    if kind != DatabaseKind::Sqlite && url.contains(":***@") && place.masked() == url {
+        return Err(Invalid::field("connectionString", secrets::WHOLE).into());
+    }
+    Ok(place)
 }
 
 /// Runs work that waits for a database outside the threads that serve requests. Its failure is reported as the client's

@@ -91,8 +91,15 @@ export async function send(method, path, { body, signal, as = token.get(), timeo
 
 async function ask(method, path, body, more = {}) {
   const answer = await send(method, path, { ...more, body });
-  const text = await answer.text();
-  return text === "" ? null : JSON.parse(text);
+  try {
+    const text = await answer.text();
+    return text === "" ? null : JSON.parse(text);
+  } catch (error) {
+    if (more.signal?.aborted) throw error;
+    // The answer broke off, or something in between answered in the server's place.
+    if (method === "GET") tell("offline");
+    throw new Failure("offline", "unreachable");
+  }
 }
 
 // Many answers with status 200 report that a site refused; throws such a refusal as a `Failure`.

@@ -23,12 +23,15 @@ export function short(value) {
   return format({ notation: "compact", maximumFractionDigits: 1 }).format(value);
 }
 
-// Writes US dollars; small amounts have up to six digits.
-export function money(value) {
+// Writes US dollars, to the cent where `digits` are not given; small amounts have up to six digits.
+export function money(value, digits = 2) {
   if (value == null) return "–";
   const small = Math.abs(value) > 0 && Math.abs(value) < 0.01;
-  return format({ style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: small ? 6 : 2 }).format(value);
+  return format({ style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: small ? 6 : digits }).format(value);
 }
+
+// Writes a price, or the cost of one request.
+export const price = (value) => money(value, 6);
 
 export const percent = (value, digits = 0) => (value == null ? "–" : `${number(value, digits)} %`);
 

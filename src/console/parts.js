@@ -21,7 +21,7 @@ function useId() {
 export const Note = ({ kind = "info", children }) =>
   html`<div class="note ${kind}" role=${kind === "bad" ? "alert" : "status"}>${children}</div>`;
 
-export const Link = ({ act, children }) => html`<button type="button" class="link" onClick=${act}>${children}</button>`;
+export const Link = ({ act, children }) => html`<${Going} class="link" onClick=${act}>${children}<//>`;
 
 // Explains the failure of `of`: a read, which can be tried again, or an action.
 export const Failed = ({ of: { failure, reload }, children }) => failure && html`
@@ -87,6 +87,9 @@ function useHandingOn() {
   }, []);
   return button;
 }
+
+// A button that may remove itself.
+export const Going = ({ children, ...more }) => html`<button type="button" ref=${useHandingOn()} ...${more}>${children}</button>`;
 
 // A button that asks the question `asks`, if there is one, runs `act`, then `after`, and shows the result.
 export function Action({ act, after, children, class: kind = "", done, title, disabled, asks }) {
@@ -263,6 +266,9 @@ export const Languages = ({ onChange, class: kind }) => html`<label class=${kind
 export const fieldsOf = (values, set) => (name, label, more) =>
   html`<${Field} label=${label} value=${values[name] ?? ""} onChange=${(value) => set(name, value)} ...${more} />`;
 
+// The members of `now` that are not those of `sent`.
+export const without = (now, sent) => Object.fromEntries(Object.entries(now).filter(([name, value]) => value !== sent[name]));
+
 // The state of a form over a value that was read: `field(name, label, more)` draws a field, `changes` has the changed fields.
 // While there are changes, a newer value does not replace the `shown` one.
 export function useDraft(read) {
@@ -273,14 +279,16 @@ export function useDraft(read) {
   const shown = held.current;
   const set = (name, value) => setChanges(({ [name]: _, ...rest }) => (String(value) === String(shown[name] ?? "") ? rest : { ...rest, [name]: value }));
   const values = { ...shown, ...changes };
-  return { values, changes, shown, set, isSame, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
+  // What was typed while the changes were being saved stays.
+  const saved = () => { held.current = values; setChanges((now) => without(now, changes)); };
+  return { values, changes, shown, set, isSame, field: fieldsOf(values, set), clear: () => setChanges({}), saved, replace: setChanges };
 }
 
 // A form that Enter submits through the async functions `act` and `after`. Until then changes count as unsaved, unless the page `keeps`
 // them. With a `draft`, only changes can be submitted; they are cleared then, which is told by `done`, or by Cancel.
 export function Form({ act, after, draft, verb = t("Save"), done = t("Saved"), onCancel = draft?.isSame === false ? draft.clear : undefined, children, disabled, keeps, kind = "first" }) {
   const [state, setState] = useState("");
-  const action = useAction(async () => { await act(); draft?.clear(); setState("saved"); await after?.(); });
+  const action = useAction(async () => { await act(); draft?.saved(); setState("saved"); await after?.(); });
   const form = useRef(null);
   // If the form disappears while it has the focus, the next step, below the dialog's header, gets the focus.
   useLayoutEffect(() => () => {
@@ -381,16 +389,22 @@ export function Pick({ label, hint, options, from = [], chosen, onChange, beside
   const textOf = (key) => options.find((option) => option.key === key)?.text ?? `#${key}`;
   const found = wanted || options.length <= 12
     ? options.filter((option) => !taken.has(option.key) && option.text.toLowerCase().includes(wanted)).slice(0, 20) : [];
+  const add = (key) => { onChange([...chosen, key]); setTyped(""); };
+  // Enter takes the first one; it would send the form around.
+  const enter = (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    if (found[0]) add(found[0].key);
+  };
   return html`<fieldset class="pick"><legend>${label}</legend>
     ${hint && html`<p class="hint">${hint}</p>`}
     ${from.map((read) => html`<${Failed} of=${read} />`)}
     <ul>${chosen.map((key) => html`<li key=${key}><bdi>${textOf(key)}</bdi> ${beside?.(key, textOf(key))}
-      <button type="button" class="quiet" aria-label=${t("Remove {name}", { name: textOf(key) })}
-        onClick=${() => onChange(chosen.filter((other) => other !== key))}>×</button></li>`)}</ul>
+      <${Going} class="quiet" aria-label=${t("Remove {name}", { name: textOf(key) })}
+        onClick=${() => onChange(chosen.filter((other) => other !== key))}>×<//></li>`)}</ul>
     ${options.length > 12 && html`<input value=${typed} placeholder=${t("Type to find …", "输入以查找…")} aria-label=${t("Find: {what}", "查找：{what}", { what: label })} autocomplete="off"
-      onInput=${(event) => setTyped(event.target.value)} />`}
-    <div class="actions">${found.map(({ key, text }) => html`<button type="button" class="quiet" key=${key}
-      onClick=${() => { onChange([...chosen, key]); setTyped(""); }}>+ <bdi>${text}</bdi></button>`)}</div>
+      onInput=${(event) => setTyped(event.target.value)} onKeyDown=${enter} />`}
+    <div class="actions">${found.map(({ key, text }) => html`<${Going} class="quiet" key=${key} onClick=${() => add(key)}>+ <bdi>${text}</bdi><//>`)}</div>
   </fieldset>`;
 }
 

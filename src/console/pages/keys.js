@@ -7,7 +7,7 @@ import { useRead } from "../data.js";
 import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
-  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
+  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, Going, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
   merged, newKey, partsOf, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
@@ -43,7 +43,7 @@ function Budgets({ rows, onChange }) {
           ${field("maxTokens", t("Tokens of the period", "周期令牌上限"), { inputmode: "numeric" })}
           ${field("models", t("Models counted", "计入的模型"), { hint: t("Names and patterns, separated by commas. Empty: every model.", "名称或通配，以逗号分隔；留空为全部模型。") })}
         </div>
-        <button type="button" class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", "移除预算 {number}", { number: at + 1 })}</button>
+        <${Going} class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", "移除预算 {number}", { number: at + 1 })}<//>
       </fieldset>`;
     })}
     ${rows.length < MOST_BUDGETS && html`<button type="button" onClick=${add}>${t("Add a budget", "添加预算")}</button>`}`;

@@ -4,7 +4,7 @@ import { go, href, useAddress } from "../address.js";
 import { remove } from "../api.js";
 import { Days, ZONE, dateOf } from "../chart.js";
 import { useRead, useSettled, useStream } from "../data.js";
-import { clock, duration, moment, money, number, short } from "../format.js";
+import { clock, duration, moment, money, number, price, short } from "../format.js";
 import { List, Pages } from "../list.js";
 import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
 import { joined, t } from "../words.js";
@@ -84,12 +84,12 @@ function pretty(text) {
 }
 
 function Cost({ row }) {
-  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged per call, or estimated: no breakdown is recorded.", "按次计费或估算：没有明细。")}</span></p>`;
+  if (!row.billingDetails) return html`<p>${price(row.estimatedCost)} <span class="quiet">${t("Charged per call, or estimated: no breakdown is recorded.", "按次计费或估算：没有明细。")}</span></p>`;
   const { usage, breakdown: by } = row.billingDetails;
   const parts = [[t("In", "输入"), usage.billablePromptTokens, by.inputPerMillion, by.inputCost], [t("From the cache"), usage.cacheReadTokens, by.cacheReadPerMillion, by.cacheReadCost],
     [t("Into the cache", "写入缓存"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out", "输出"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
   return html`<${Table} label=${t("Cost")} head=${["", t("Tokens"), t("Per million", "每百万"), t("Cost")]}
-    rows=${[...parts, [t("Sum", "合计"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, price, cost]) => [name, number(tokens), price === null ? "" : money(price), money(cost)])} />`;
+    rows=${[...parts, [t("Sum", "合计"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, each, cost]) => [name, number(tokens), each === null ? "" : price(each), price(cost)])} />`;
 }
 
 const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /Json$|Text$|Reason$|Url$/.test(name))
@@ -163,7 +163,7 @@ const columns = (newest) => [
   [t("Key"), (row) => keyOf(row) ?? "–", "less"],
   [t("Tokens in / out"), (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}`, "less end"],
   [t("Took"), (row) => duration(row.latencyMs), "less end"],
-  [t("Cost"), (row) => money(row.estimatedCost), "less end"],
+  [t("Cost"), (row) => price(row.estimatedCost), "less end"],
 ];
 
 // The id of the newest row when the live view began.

@@ -3,7 +3,7 @@
 import { href, useAddress } from "../address.js";
 import { get, post, put, remove } from "../api.js";
 import { useRead } from "../data.js";
-import { duration, money, number, percent } from "../format.js";
+import { duration, money, number, percent, price } from "../format.js";
 import { List } from "../list.js";
 import {
   Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, nameOf, useDraft,
@@ -196,8 +196,8 @@ function Prices({ model }) {
   } });
   return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site gives a price for it.", "没有站点给出价格。")}>
     ${(value) => html`<${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million", "输入（每百万）"), t("Out, per million", "输出（每百万）"), t("Per call", "每次调用")]}
-      rows=${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, price]) => [`${source.siteName} / ${source.username}`, group,
-        money(price.inputPerMillion), money(price.outputPerMillion), money(price.perCallTotal)]))} />`}<//>`;
+      rows=${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, of]) => [`${source.siteName} / ${source.username}`, group,
+        price(of.inputPerMillion), price(of.outputPerMillion), price(of.perCallTotal)]))} />`}<//>`;
 }
 
 function RouteDetail({ row, rows, after }) {

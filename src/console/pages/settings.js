@@ -4,7 +4,7 @@ import { go, useAddress } from "../address.js";
 import { Failure, get, post, put, token } from "../api.js";
 import { useRead } from "../data.js";
 import { duration } from "../format.js";
-import { Action, Badge, Copyable, Failed, Field, Form, Kept, Link, Note, Pick, Section, Tabs, html, merged, newKey, partsOf, useDraft, useRef, useState } from "../parts.js";
+import { Action, Badge, Copyable, Failed, Field, Form, Kept, Link, Note, Pick, Section, Tabs, html, merged, newKey, partsOf, useDraft, useRef, useState, without } from "../parts.js";
 import { currentLanguage, t } from "../words.js";
 import { FORMS } from "./settings/table.js";
 import { About, Backup, Database, Events, Maintenance, Tasks, Updates } from "./settings/upkeep.js";
@@ -109,7 +109,8 @@ function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits
     if (edits[row[0]] === undefined) before[row[0]] = heldOf(row);
     setEdits(({ [row[0]]: _, ...rest }) => (isSame || value === undefined ? rest : { ...rest, [row[0]]: value }));
   };
-  const draft = { isSame: !changed.length, clear: () => changed.forEach((row) => edit(row)()) };
+  const draft = { isSame: !changed.length, clear: () => changed.forEach((row) => edit(row)()),
+    saved: () => setEdits((now) => without(now, Object.fromEntries(changed.map(([field]) => [field, edits[field]])))) };
   const save = async () => {
     const body = {};
     const now = await get("/api/settings/runtime");

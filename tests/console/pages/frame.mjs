@@ -54,6 +54,17 @@ export default {
     }
   },
 
+  async "an answer that breaks off is told, and read again"(world) {
+    await world.start();
+    const one = await world.open();
+    let isBroken = true;
+    await one.page.route("**/api/accounts", (route) => isBroken ? route.fulfill({ status: 200, body: "<html>a page in between" }) : route.continue());
+    await one.goto("/sites");
+    await one.page.getByText("The server cannot be reached.").first().waitFor();
+    isBroken = false;
+    await one.page.getByText("The server cannot be reached.").first().waitFor({ state: "hidden" });
+  },
+
   async "every page opens in both languages, on a phone and on a desk, and axe finds nothing serious"(world) {
     await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -42,6 +42,27 @@ export default {
     }
   },
 
+  async "Enter takes what a choice has found, and a choice does not lose the focus"(world) {
+    await world.start();
+    const stub = await world.site({ models: Array.from({ length: 14 }, (_, at) => `model-${at}`) });
+    await world.gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await one.goto("/keys");
+    await one.page.getByRole("button", { name: "New key" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByLabel("Name", { exact: true }).fill("team");
+    await dialog.getByRole("button", { name: "Models, routes, sites" }).click();
+    await dialog.getByLabel("Find: Routes").fill("model-13");
+    await dialog.getByLabel("Find: Routes").press("Enter");
+    await dialog.getByRole("button", { name: "Remove model-13" }).waitFor();
+    assert.deepEqual(await keysOf(world), []);
+    await dialog.getByLabel("Find: Routes").fill("model-12");
+    for (const name of ["+ model-12", "Remove model-12"]) {
+      await dialog.getByRole("button", { name }).press("Enter");
+      await one.page.waitForFunction(() => document.activeElement !== document.body);
+    }
+  },
+
   async "a key is made, shown in full once, and lets a client in"(world) {
     await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -181,11 +181,12 @@ export default {
     await start(world);
     const one = await world.open();
     await one.page.route("**/api/models/marketplace*", (route) => route.fulfill({ json: { models: [{ name: "gpt-4o", pricingSources: [{ siteName: HOSTILE, username: "ann",
-      groupPricing: { vip: { quotaType: 0, inputPerMillion: 2.5, outputPerMillion: 10 } } }] }] } }));
+      groupPricing: { vip: { quotaType: 0, inputPerMillion: 2.5, outputPerMillion: 0.075 } } }] }] } }));
     await one.goto("/routes");
     await opened(one, "gpt-4o");
     await one.page.getByRole("button", { name: "Prices" }).click();
     await one.page.getByText("$2.50").waitFor();
+    await one.page.getByText("$0.075").waitFor();
     await one.page.getByText("<img src=x onerror").waitFor();
     await one.isAccessible("prices");
   },

@@ -47,6 +47,34 @@ export default {
     await one.isAccessible("the tree with a hostile name");
   },
 
+  async "what is typed while a form is being saved is not lost"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { site } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await one.goto(`/sites?open=s${site.id}`);
+    const form = one.page.locator("form").filter({ has: one.page.getByLabel("Page for checking in") });
+    let answer;
+    await one.page.route(`**/api/sites/${site.id}`, async (route) => {
+      if (!answer) await new Promise((resolve) => { answer = resolve; });
+      await route.continue();
+    });
+    await form.getByLabel("Name", { exact: true }).fill("Main line 2");
+    await form.getByRole("button", { name: "Save" }).click();
+    await gateway.eventually("the form is being sent", () => answer);
+    await form.getByLabel("Name", { exact: true }).fill("Main line 3");
+    await form.getByLabel("Page for checking in").fill("https://hub.example/checkin");
+    answer();
+    const stored = async () => (await gateway.api("GET", "/api/sites")).find((row) => row.id === site.id);
+    await gateway.eventually("the first name is stored", async () => (await stored()).name === "Main line 2");
+    await form.getByRole("button", { name: "Save", busy: false }).waitFor();
+    assert.equal(await form.getByLabel("Name", { exact: true }).inputValue(), "Main line 3");
+    await form.getByRole("button", { name: "Save" }).click();
+    await form.getByText("Saved", { exact: true }).waitFor();
+    const { name, externalCheckinUrl } = await stored();
+    assert.deepEqual([name, externalCheckinUrl], ["Main line 3", "https://hub.example/checkin"]);
+  },
+
   async "a hub is detected and logged in to, and its tokens, check-ins and announcements are at hand"(world) {
     const gateway = await world.start();
     const hub = await world.site({ models: ["claude-sonnet-5"], hub: true });

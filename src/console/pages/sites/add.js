@@ -183,8 +183,18 @@ function windowsOf(quota, account) {
     .map(([name, one]) => ({ name: names[name] ?? name, usedPercent: (100 * one.used) / (one.limit || 100), resetAt: one.resetAt }));
 }
 
+// Reads all connections, as many at once as the server gives.
+async function allConnections(path) {
+  const items = [];
+  for (;;) {
+    const page = await get(`${path}?limit=200&offset=${items.length}`);
+    items.push(...page.items);
+    if (!page.items.length || items.length >= page.total) return { items };
+  }
+}
+
 export function Connections({ accounts, reload, onLogin }) {
-  const read = useRead("/api/oauth/connections?limit=200", { every: 30 });
+  const read = useRead("/api/oauth/connections", { every: 30, read: allConnections });
   const after = () => { read.reload(); reload(); };
   // Why a reading failed stands at the connection.
   const limits = (accounts, label) => html`<${Action} done=${t("Done")} act=${async () => {

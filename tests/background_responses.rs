@@ -128,6 +128,18 @@ fn one_that_an_upstream_may_have_begun_is_begun_nowhere_else() {
 }
 
 #[test]
+fn one_whose_stream_breaks_off_is_begun_nowhere_else() {
+    let pair = Pair::start();
+    let created = json!({"type": "response.created", "response": at("queued")});
+    pair.first.answer(RESPONSES, Reply::events(&[format!("event: response.created\ndata: {created}\n\n")]));
+    pair.second.answer(RESPONSES, Reply::json(200, &at("queued")));
+    let ask = json!({"model": Pair::MODEL, "input": "Which way?", "background": true});
+    let refused = pair.gateway.client().post(RESPONSES, &ask);
+    assert_eq!((refused.status, refused.header("x-should-retry")), (502, Some("false")));
+    assert_eq!((pair.first.asked_for(RESPONSES).len(), pair.second.asked_for(RESPONSES).len()), (1, 0));
+}
+
+#[test]
 fn nobody_need_ask_for_it_and_it_is_booked_over_a_restart() {
     let (mut gateway, upstream) = world();
     begin(&limited(&gateway));

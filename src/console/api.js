@@ -140,9 +140,13 @@ export async function* events(answer) {
 export async function task(id, onChange, signal) {
   for (;;) {
     if (!document.hidden) {
-      const { task: state } = await get(`/api/tasks/${encodeURIComponent(id)}`, { signal });
-      onChange(state);
-      if (state.status === "succeeded" || state.status === "failed") return state;
+      // A lost answer does not end the task.
+      const { task: state } = await get(`/api/tasks/${encodeURIComponent(id)}`, { signal }).catch((failure) => {
+        if (!/offline|limited/.test(failure.kind)) throw failure;
+        return {};
+      });
+      if (state) onChange(state);
+      if (/succeeded|failed/.test(state?.status)) return state;
     }
     await new Promise((resolve) => setTimeout(resolve, 400));
     signal.throwIfAborted();

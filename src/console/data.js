@@ -10,32 +10,37 @@ const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 // change.
 export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
-  const turn = useRef(0);
+  const [turn, shown, busy] = [useRef(0), useRef(0), useRef(0)];
   const reader = useRef(read);
   reader.current = read;
   const hold = (value) => setState({ value, of: path, at: Date.now(), failure: null, isLoading: false });
   const reload = useCallback(async () => {
     if (path === null) return;
     const mine = ++turn.current;
+    // An answer counts unless a later one was shown: each of a slow server's may come after the next question.
+    const isNews = () => mine > shown.current && (shown.current = mine);
     setState((before) => (before.isLoading ? before : { ...before, isLoading: true }));
+    busy.current += 1;
     try {
       const value = await reader.current(path);
-      if (mine === turn.current) hold(value);
+      if (isNews()) hold(value);
     } catch (failure) {
-      if (mine === turn.current) setState((before) => ({ ...before, failure, isLoading: false }));
+      if (isNews()) setState((before) => ({ ...before, failure, isLoading: false }));
+    } finally {
+      busy.current -= 1;
     }
   }, [path]);
   // A layout effect runs before the page is painted, which is a frame sooner.
   useLayoutEffect(() => {
     setState((before) => (path === null ? { ...UNREAD, isLoading: false } : keeps ? before : UNREAD));
     reload();
-    return () => { turn.current += 1; };
+    return () => { shown.current = ++turn.current; };
   }, [reload]);
-  useTicks(path === null ? 0 : every, reload);
+  useTicks(path === null ? 0 : every, () => busy.current || reload());
   // Reads that failed while the server was away, or without a token, are repeated once it answers.
   const waits = !state.isLoading && /offline|signin/.test(state.failure?.kind);
   useEffect(() => (waits ? listen((what) => { if (what === "online") reload(); }) : undefined), [waits, reload]);
-  const set = (value) => { turn.current += 1; hold(value); };
+  const set = (value) => { shown.current = ++turn.current; hold(value); };
   return { ...state, isOld: state.value !== undefined && state.of !== path, reload, set };
 }
 

@@ -165,6 +165,11 @@ impl Failure {
         Self { progress: ExchangeProgress::whole(ReplyKind::Refusal), ..self }
     }
 
+    /// Marks the request as perhaps carried out: the answer had begun, and broke off.
+    pub(super) fn begun(self) -> Self {
+        Self { progress: ExchangeProgress::whole(ReplyKind::Answer), ..self }
+    }
+
     /// Builds the failure of a stream that ended, cleanly or not, before any output. A connection that is lost behind a relay
     /// looks like that, so the address is to blame.
     pub(super) fn closed_early() -> Self {

@@ -126,7 +126,7 @@ function LogDetail({ id }) {
       <${Pairs} of=${[
         [t("Request"), html`<span class="mono">${row.requestId ?? "–"}</span>`],
         [t("Time"), moment(row.createdAt)],
-        [t("Model"), html`<a href=${href("/routes", { q: row.modelRequested, open: row.routeId })}>${row.modelRequested}</a>${row.modelActual !== row.modelRequested && ` → ${row.modelActual ?? "–"}`}`],
+        [t("Model"), html`<a href=${href("/routes", { open: row.routeId })}>${row.modelRequested}</a>${row.modelActual !== row.modelRequested && ` → ${row.modelActual ?? "–"}`}`],
         [t("Site"), html`<a href=${href("/sites", { q: row.siteName })}>${site(row)}</a>${row.channelId && ` (${t("channel {id}", { id: row.channelId })})`}`],
         [t("Reason", "原因"), row.decisionReason],
         [t("Key"), keyOf(row) ?? t("the global token", "全局令牌")],

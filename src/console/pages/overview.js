@@ -39,8 +39,9 @@ function coolingOf(channels, now) {
   return [...found.values()];
 }
 
-// Failed tasks without a later success. Dry runs of imports are left out, since the caller sees their result.
-const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed" && one.type !== "backup-dry-run"
+// Failed tasks without a later success. Dry runs of imports are left out, since the caller sees their result, and new accounts, since
+// the account's own row says what is wrong.
+const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed" && !/^(backup-dry-run|account-init)$/.test(one.type)
   && !tasks.slice(0, index).some((later) => later.status === "succeeded" && (later.dedupeKey ?? later.type) === (one.dedupeKey ?? one.type)));
 
 const Row = ({ badge, title, about, children }) => html`<li class="trouble">${badge}<div><strong><bdi>${title}</bdi></strong><br />${about}</div><span class="actions">${children}</span></li>`;

@@ -222,8 +222,8 @@ function RouteDetail({ row, rows, after }) {
       <${Switch} isOn=${row.enabled} act=${(enabled) => put(`/api/routes/${row.id}`, { enabled })} after=${reload} />
       ${row.kind !== "group" && html`<${InDialog} label=${t("Add a channel", "添加通道")} after=${reload}>${(done) => html`<${ChannelForm} row=${row} onDone=${done} />`}<//>`}
       ${isResting && html`<${Action} act=${clear} title=${t("For all channels of the route; their failures are cleared, too", "解除该路由所有通道的冷却并清除失败记录")}>${t("End cooling")}<//>`}
-      <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
-      <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
+      ${row.kind !== "pattern" && html`<a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
+      <a href=${href("/log", { search: row.name })}>${t("Log")}</a>`}
       <${Removal} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
         consequence=${row.kind !== "group" && LOST()} act=${() => remove(`/api/routes/${row.id}`)} />
     </div>

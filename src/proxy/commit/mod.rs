@@ -319,14 +319,19 @@ impl<'a> StartedResponse<'a> {
         }
         let mut gatherer = StreamGatherer::new(from, to, context, MAX_CONVERTED);
         let length = self.gather(&mut gatherer).await?;
-        let usage = gatherer.progress().usage();
+        let progress = gatherer.progress();
+        let usage = progress.usage();
+        let is_broken = progress.failure().is_none() && !matches!(progress.phase(), Phase::Ended);
         let room = self.proxy.conversions.answer(length).await;
         let gathered = room.convert(|| {
             let answer = gatherer.finish(context).map_err(Fault::Error)?;
             judge::reply(to, &answer.body, &self.call.settings.judge)?;
             Ok(answer)
         });
-        let answer = gathered.map_err(|fault| self.judged(fault))?;
+        let answer = gathered.map_err(|fault| {
+            let failure = self.judged(fault);
+            if is_broken { failure.begun() } else { failure }
+        })?;
         Ok(Answer { usage: usage.or(answer.usage), ..answer })
     }
 

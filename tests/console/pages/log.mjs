@@ -42,6 +42,27 @@ export default {
     await one.isAccessible("a filtered log");
   },
 
+  async "a live log shows what comes although each answer is slower than the news"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    let answered = 0;
+    await one.page.route("**/api/stats/proxy-logs?*", async (route) => {
+      const response = await route.fetch();
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      answered += 1;
+      await route.fulfill({ response });
+    });
+    await one.goto("/log?live=1");
+    await rows(one).first().waitFor();
+    const before = await rows(one).count();
+    const isOver = { value: false };
+    const traffic = (async () => { while (!isOver.value) await (await gateway.chat("gpt-4o")).text(); })();
+    await one.page.waitForFunction((many) => document.querySelectorAll(".list .row").length > many, before);
+    isOver.value = true;
+    await traffic;
+    assert.ok(answered > 1);
+  },
+
   async "a row opens into its attempts, its reason, its tokens and its cost"(world) {
     const { gateway } = await start(world);
     const one = await world.open();

@@ -319,6 +319,12 @@ export default {
     await one.page.getByLabel("Unread only").check();
     await one.page.getByRole("button", { name: "Initialise account 1" }).first().waitFor();
     await one.isAccessible("events");
+    // One that is opened can be read although it is no longer unread.
+    await one.page.getByRole("button", { name: "Initialise account 1" }).first().click();
+    await one.page.locator(".detail").waitFor();
+    await world.gateway.eventually("it is marked as read", async () => (await world.gateway.api("GET", "/api/events")).some((event) => event.read));
+    await one.settle();
+    assert.equal(await one.page.locator(".detail").count(), 1);
     await one.page.getByRole("button", { name: "Mark all as read" }).click();
     await one.page.getByText("No events.").waitFor();
     assert.equal((await world.gateway.api("GET", "/api/events/count")).count, 0);

@@ -260,8 +260,9 @@ export function Tasks() {
 
 export function Events() {
   const [unread, setUnread] = useFilter("unread");
-  const read = useRead(`/api/events?limit=500${unread && "&read=false"}`, { every: 15 });
-  const open = async (event) => { if (!event.read) { await post(`/api/events/${event.id}/read`).catch(() => {}); read.reload(); } };
+  const read = useRead(`/api/events?limit=500${unread && "&read=false"}`, { every: unread ? 0 : 15 });
+  // An event that is open stays in the list of unread ones.
+  const open = async (event) => { if (!event.read) { await post(`/api/events/${event.id}/read`).catch(() => {}); if (!unread) read.reload(); } };
   const columns = [
     [t("Event", "事件"), (event) => html`<span style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</span>`],
     [t("Level", "级别"), (event) => html`<${Level} of=${event.level} /> ${!event.read && html`<span class="quiet">${t("new")}</span>`}`],

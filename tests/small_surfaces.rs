@@ -352,6 +352,30 @@ fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
 }
 
 #[test]
+fn a_site_without_googles_embeddings_is_passed_over() {
+    let gateway = Gateway::start();
+    let lacking = Upstream::start(&["embed-google"]);
+    let google = Upstream::start(&["embed-google"]);
+    let models = json!({"models": [{"name": "models/embed-google", "supportedGenerationMethods": ["generateContent"]}]});
+    for (name, upstream, weight) in [("lacking", &lacking, 100), ("google", &google, 1)] {
+        upstream.answer("/v1beta/models", Reply::json(200, &models));
+        gateway.add_as(&json!({"name": name, "platform": "gemini", "globalWeight": weight}), upstream);
+    }
+    gateway.wait_for_channels("embed-google", 2);
+    let path = "/v1beta/models/embed-google:embedContent";
+    let numbers = json!({"embedding": {"values": [0.5]}});
+    google.answer(path, Reply::json(200, &numbers));
+    for status in [404, 405, 501] {
+        lacking.answer(path, Reply::error(status, "page not found"));
+        let ask = json!({"content": {"parts": [{"text": "north"}]}});
+        let told = gateway.client().post(path, &ask).expect(200);
+        assert_eq!(told["embedding"], numbers["embedding"], "{status}");
+    }
+    let channels = gateway.channels("embed-google");
+    assert!(channels.iter().all(|channel| channel["cooldownUntil"].is_null()), "{channels:?}");
+}
+
+#[test]
 fn embeddings_are_made_by_upstreams_of_the_other_form() {
     let (gateway, openai, google) =
         (Gateway::start(), Upstream::start(&[MODEL]), Upstream::start(&["embed-google"]));

@@ -129,7 +129,7 @@ impl Operation {
 
     /// Whether sites that speak its dialect may lack its path.
     pub(super) fn may_be_lacking(self) -> bool {
-        self.is_extra() || self == Self::CountTokens
+        self.is_extra() || self == Self::CountTokens || self.is_embedding()
     }
 
     /// Returns the model for requests that name none.

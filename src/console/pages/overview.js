@@ -34,7 +34,9 @@ function coolingOf(channels, now) {
     const until = restOf(channel);
     if (Date.parse(until) <= now) continue;
     const one = found.get(channel.accountId) ?? { ...channel, models: [], until };
-    found.set(channel.accountId, { ...one, models: [...one.models, channel.sourceModel], until: until > one.until ? until : one.until });
+    one.models.push(channel.sourceModel);
+    if (until > one.until) one.until = until;
+    found.set(channel.accountId, one);
   }
   return [...found.values()];
 }

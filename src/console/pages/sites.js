@@ -40,6 +40,7 @@ function SiteDetail({ site, reload, onAdd }) {
     <div class="actions">
       <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
       <${Switch} isOn=${site.status === "active"} act=${(isOn) => put(`/api/sites/${site.id}`, { status: isOn ? "active" : "disabled" })} after=${reload} />
+      ${site.externalCheckinUrl && html`<a class="button" href=${site.externalCheckinUrl} target="_blank" rel="noopener noreferrer">${t("Page for checking in", "签到页面")}</a>`}
       <${Removal} title=${t("Delete this site?", "删除此站点？")} name=${site.name}
         consequence=${t("Its accounts, tokens and channels are deleted, too.", "其账号、令牌和通道会一并删除。")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
     </div>
@@ -83,7 +84,7 @@ function EditSite({ site, reload }) {
       ${field("maxConcurrency", t("Requests at a time", "并发请求数"), { kind: "number", min: 0, hint: t("Empty: no limit", "留空则不限") })}
       <${ProxyField} stored=${site.proxyUrl} values=${values} set=${set} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
-      ${field("externalCheckinUrl", t("Page for checking in", "签到页面"))}
+      ${field("externalCheckinUrl", t("Page for checking in"))}
       ${headersOf(site).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <${Link} act=${() => set("gone", [...gone, name])}>${t("Remove {name}", { name })}<//></p>`)}
       <div class="filters">${field("header", t("Header of every request", "每个请求附带的标头"))} ${field("content", t("Its value", "值"))}</div>
     </div></div><//>`;

@@ -149,6 +149,10 @@ function Probe({ site }) {
 
 // === an account opened ===
 
+const PERIODS = () => ({ daily: t(" a day", " / 天"), weekly: t(" a week", " / 周"), monthly: t(" a month", " / 月") });
+// The plans of an account at a site that sells such.
+const plansOf = ({ extraConfig }) => JSON.parse(extraConfig || "{}").sub2apiSubscription?.subscriptions ?? [];
+
 function AccountDetail({ account, site, reload }) {
   const [tab, setTab] = useState("models");
   const { id, capabilities: can, runtimeHealth: health } = account;
@@ -163,6 +167,9 @@ function AccountDetail({ account, site, reload }) {
     <p>${account.lastBalanceRefresh && html`${t("{balance} left, {used} used", "剩余 {balance}，已用 {used}", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
       ${t("Today", "今天")}: ${t("{spend} spent, {reward} gained", "花费 {spend}，获得 {reward}", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
     ${account.limitWindows?.length > 0 && html`<${Windows} windows=${account.limitWindows} />`}
+    ${plansOf(account).map((one) => html`<p><bdi>${one.groupName}</bdi> ${one.expiresAt && html`<span class="quiet">${t("Expires")} <${Time} at=${one.expiresAt} plain /></span>`}</p>
+      <${Windows} windows=${["daily", "weekly", "monthly"].filter((period) => one[`${period}LimitUsd`] > 0)
+        .map((period) => ({ name: money(one[`${period}LimitUsd`]) + PERIODS()[period], usedPercent: (100 * (one[`${period}UsedUsd`] ?? 0)) / one[`${period}LimitUsd`] }))} />`)}
     <div class="actions">
       ${can.canRefreshBalance && action(t("Read the balance", "读取余额"), () => recheck(account))}
       ${action(t("Read the models", "读取模型"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}

@@ -47,6 +47,24 @@ export default {
     await one.isAccessible("the tree with a hostile name");
   },
 
+  async "the plans of an account are shown with what is used of them"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { account } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    const subscriptions = [{ groupName: "Pro plan", expiresAt: "2030-12-03T00:00:00Z", dailyUsedUsd: 9.8, dailyLimitUsd: 10 }];
+    await one.page.route("**/api/accounts", async (route) => {
+      const body = await (await route.fetch()).json();
+      body.accounts[0].extraConfig = JSON.stringify({ sub2apiSubscription: { subscriptions } });
+      await route.fulfill({ json: body });
+    });
+    await one.goto(`/sites?open=a${account.id}`);
+    await one.page.getByText("Pro plan").waitFor();
+    await one.page.getByText("$10.00 a day").waitFor();
+    await one.page.getByText("98 %").waitFor();
+    await one.isAccessible("a plan");
+  },
+
   async "what is typed while a form is being saved is not lost"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -352,6 +352,19 @@ fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
 }
 
 #[test]
+fn an_error_of_a_hub_with_a_good_status_is_no_answer() {
+    let pair = Pair::start();
+    let refusal = json!({"success": false, "message": "用户额度不足"});
+    let ranked = json!({"results": [{"index": 0, "relevance_score": 0.5}]});
+    pair.first.answer("/v1/rerank", Reply::json(200, &refusal));
+    pair.second.answer("/v1/rerank", Reply::json(200, &ranked));
+    let ask = json!({"model": Pair::MODEL, "query": "q", "documents": ["d"]});
+    assert_eq!(pair.gateway.client().post("/v1/rerank", &ask).expect(200), ranked);
+    let logged: Vec<_> = pair.gateway.wait_for_logs(2).iter().map(|row| row["status"].clone()).collect();
+    assert!(logged.contains(&json!("failed")) || logged.contains(&json!("retried")), "{logged:?}");
+}
+
+#[test]
 fn a_site_without_googles_embeddings_is_passed_over() {
     let gateway = Gateway::start();
     let lacking = Upstream::start(&["embed-google"]);

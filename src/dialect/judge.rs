@@ -25,6 +25,24 @@ const MAX_KEYWORD_BODY: usize = 64 * 1024;
 /// The longest answer that may be judged by its words or as empty, in bytes; a longer one is not empty.
 const MAX_JUDGED: usize = 1 << 20;
 
+/// The longest body that is read as an error in a site's own form, in bytes.
+const MAX_OWN_ERROR: usize = 16 * 1024;
+/// The members of such an error.
+const OWN_ERROR: [&str; 12] = [
+    "success",
+    "code",
+    "msg",
+    "message",
+    "detail",
+    "type",
+    "error_code",
+    "error_msg",
+    "request_id",
+    "requestId",
+    "timestamp",
+    "trace_id",
+];
+
 /// The operator's rules for failed answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
@@ -99,7 +117,20 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
 
 /// Judges a 2xx answer other than the dialect's usual one, such as a token count or a compaction.
 pub fn object(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
-    read(dialect, body, &Rules::default()).map(|(usage, _)| usage)
+    let (usage, _) = read(dialect, body, &Rules::default())?;
+    own_error(body).map_or(Ok(usage), |error| Err(Fault::Error(error)))
+}
+
+/// Reads an error that a site reports in a form of its own: `success` is false, or nothing is there but the words of an
+/// error.
+fn own_error(body: &[u8]) -> Option<UpstreamError> {
+    let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= MAX_OWN_ERROR)?;
+    let node = Node::parse(text).ok()?;
+    let is_denied = node.get("success").and_then(Node::bool) == Some(false);
+    let is_of_error =
+        |name: &str, value: &Node<'_>| OWN_ERROR.contains(&name) || name == "data" && value.is_null();
+    let is_error = is_denied || node.members().iter().all(|(name, value)| is_of_error(name, value));
+    is_error.then(|| UpstreamError::of(&node))?
 }
 
 /// Judges a 2xx answer that must be a token count.
@@ -443,6 +474,23 @@ mod tests {
         #[test]
         fn any_bytes_are_judged(body in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = reply(Chat, &body, &Rules::new(["x"], true));
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_sites_own_form_is_no_answer_of_any_kind() {
+        for (body, is_error) in [
+            (r#"{"success":false,"message":"quota used up"}"#, true),
+            (r#"{"success":false,"message":"quota used up","results":[]}"#, true),
+            (r#"{"code":500,"msg":"busy","data":null}"#, true),
+            (r#"{"detail":"Not authenticated"}"#, true),
+            (r#"{"success":true,"results":[]}"#, false),
+            (r#"{"code":0,"message":"ok","data":[{"index":0}]}"#, false),
+            (r#"{"results":[{"index":0}],"message":"fine"}"#, false),
+            (r#"{"id":"video_1","status":"queued"}"#, false),
+        ] {
+            let found = object(Dialect::Embeddings, body.as_bytes());
+            assert_eq!(matches!(found, Err(Fault::Error(_))), is_error, "{body}: {found:?}");
         }
     }
 }

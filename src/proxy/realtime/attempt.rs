@@ -77,6 +77,8 @@ impl Opening {
             Ok(socket) => socket,
             Err(failure) => {
                 let failure = failure.redacted(&attempt.secrets());
+                let (call, channel) = (&self.call, &choice.channel);
+                let failure = failure.in_answer_to(|| call.said(), &call.model, channel, &choice.model);
                 attempt.fail(&failure);
                 return Err(failure);
             }

@@ -2,7 +2,7 @@
 
 export const CHINESE = {
   "Unread events": "未读事件", "Overview": "总览", "Sites": "站点", "Models": "模型", "Log": "日志", "Keys": "密钥", "Playground": "试验台", "Settings": "设置",
-  "Admin token": "管理令牌", "Pages": "页面", "Try again": "重试", "Loading …": "正在读取…", "Close": "关闭", "Cancel": "取消", "Copied": "已复制",
+  "Admin token": "管理令牌", "Pages": "页面", "Try again": "重试", "Loading …": "正在读取…", "Close": "关闭", "Cancel": "取消", "Page for checking in": "签到页面", "Copied": "已复制",
   "Add a site": "添加站点", "Try a model": "试用模型", "Balance": "余额", "Spent today": "今日花费", "Open": "打开", "Mark as read": "标为已读",
   "Log in again": "重新登录", "End cooling": "解除冷却", "Needs attention": "需要处理", "not set up": "未配置", "Repository of the image": "镜像仓库", "Budget spent": "预算用尽", "{count} more": "还有 {count} 项", "Use the system's proxy": "使用系统代理",
   "Read balances": "读取余额", "Sites and accounts": "站点和账号", "Connect by login": "浏览器登录连接", "Probe all models": "探测全部模型", "Announcements": "公告",

@@ -220,7 +220,7 @@ export function Batch({ path, rows, all = rows, onAll, label: labelOf, actions =
       <${Link} act=${() => setFailed([])}>${t("Close")}<//><//>`}
     ${rows.length > 0 && html`<div class="note actions" role="group" aria-label=${label}><strong>${label}</strong>
       ${onAll && (rows.length < all.length ? html`<button class="quiet" onClick=${() => onAll(all)}>${t("Choose all {count}", "全选 {count} 个", { count: all.length })}</button>`
-        : html`<button class="quiet" onClick=${() => onAll([])}>${t("Choose none", "全不选")}</button>`)}
+        : html`<${Going} class="quiet" onClick=${() => onAll([])}>${t("Choose none", "全不选")}<//>`)}
       ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} asks=${action === "disable" && `${text}: ${names}`} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
       ${children?.(send)}
       <${Removal} title=${t("Delete all of these?", "删除以下各项？")} name=${names} consequence=${consequence} act=${() => send("delete")} /></div>`}`;

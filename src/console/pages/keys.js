@@ -164,7 +164,7 @@ function EditKey({ item, onDone }) {
     const now = (await get("/api/downstream-keys")).items.find(({ id }) => id === item.id) ?? item;
     await put(`/api/downstream-keys/${item.id}`, changes(before, draft, draftOf(now)));
   };
-  const form = { isSame: JSON.stringify(before) === JSON.stringify(draft), clear: () => {} };
+  const form = { isSame: JSON.stringify(before) === JSON.stringify(draft), saved: () => {} };
   return html`<p class="name"><bdi>${item.name}</bdi></p>
     <${Form} act=${save} after=${onDone} draft=${form} onCancel=${onDone}>
       <${KeyFields} draft=${draft} setDraft=${setDraft} label=${t("New value", "新值")} placeholder=${t("unchanged")} /><//>`;

@@ -6,7 +6,7 @@ import { Days, ZONE, dateOf } from "../chart.js";
 import { useRead, useSettled, useStream } from "../data.js";
 import { clock, duration, moment, money, number, price, short } from "../format.js";
 import { List, Pages } from "../list.js";
-import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
+import { Badge, Bar, Copyable, Field, Fold, Going, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
 import { joined, t } from "../words.js";
 
 // === costs and counts ===
@@ -206,7 +206,7 @@ function Rows() {
           ${field("site", t("Site"), all((meta.value?.sites ?? []).map((site) => [String(site.id), site.name])))}
           ${field("client", t("Client"), all((meta.value?.clientOptions ?? []).map((one) => [one.value, one.label])))}
           ${field("from", t("From", "从"), { kind: "datetime-local" })}${field("to", t("Until", "到"), { kind: "datetime-local" })}
-          ${isFiltered && html`<button class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter", "清除筛选")}</button>`}
+          ${isFiltered && html`<${Going} class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter", "清除筛选")}<//>`}
         </div>
         ${sums && html`<p class="quiet" role="status">${t("{total} attempts, {failed} failed; {tokens} tokens, {cost}", "{total} 次尝试，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}

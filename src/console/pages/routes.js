@@ -6,8 +6,8 @@ import { useRead } from "../data.js";
 import { duration, money, number, percent, price } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, nameOf, useDraft,
-  useMemo, useState
+  Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, Going, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, merged, nameOf, useDraft,
+  useMemo, useState, without
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
 import { isExact, matcher } from "./routes/pattern.js";
@@ -66,6 +66,10 @@ function RouteForm({ route, rows, onDone }) {
     delete body[isGroup ? "modelPattern" : "sourceRouteIds"];
     for (const name of ["displayName", "displayIcon"]) if (body[name] === "") body[name] = null;
     if (isMappingNew) body.modelMapping = mapping;
+    if (body.sourceRouteIds && route) {
+      const now = (await get("/api/routes/summary")).find(({ id }) => id === route.id) ?? route;
+      body.sourceRouteIds = merged(route.sourceRouteIds, body.sourceRouteIds, now.sourceRouteIds);
+    }
     if (!route && isGroup) body.routeMode = mode;
     const saved = route ? await put(`/api/routes/${route.id}`, body) : await post("/api/routes", body);
     onDone(saved.id);
@@ -167,7 +171,7 @@ function Changes({ drafts, channels, onDone }) {
   };
   return all.length > 0 && html`<div class="note actions stays unsaved"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved", "{count} 处修改未保存")}</span>
     <${Action} class="first" act=${save} disabled=${!all.every((one) => one.isValid)}>${t("Save")}<//>
-    <button onClick=${onDone}>${t("Discard", "放弃")}</button></div>`;
+    <${Going} onClick=${onDone}>${t("Discard", "放弃")}<//></div>`;
 }
 
 function ChannelForm({ row, channel, onDone }) {
@@ -236,7 +240,7 @@ function RouteDetail({ row, rows, after }) {
         <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
           row=${row} rows=${rows} draft=${drafts[channel.id]} onDraft=${draw} after=${reload} />`)}</ul>
         ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more", "显示更多")}</button>`}`)}
-        <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts({}); reload(); }} />`}
+        <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts((now) => without(now, drafts)); reload(); }} />`}
     <//>
     ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}`;
 }

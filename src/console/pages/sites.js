@@ -40,7 +40,7 @@ function SiteDetail({ site, reload, onAdd }) {
     <div class="actions">
       <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
       <${Switch} isOn=${site.status === "active"} act=${(isOn) => put(`/api/sites/${site.id}`, { status: isOn ? "active" : "disabled" })} after=${reload} />
-      ${site.externalCheckinUrl && html`<a class="button" href=${site.externalCheckinUrl} target="_blank" rel="noopener noreferrer">${t("Page for checking in", "签到页面")}</a>`}
+      ${site.externalCheckinUrl && html`<a class="button" href=${site.externalCheckinUrl} target="_blank" rel="noopener noreferrer">${t("Page for checking in")}</a>`}
       <${Removal} title=${t("Delete this site?", "删除此站点？")} name=${site.name}
         consequence=${t("Its accounts, tokens and channels are deleted, too.", "其账号、令牌和通道会一并删除。")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
     </div>

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Provider, Reply, Request, eventually};
+use crate::support::{Gateway, Provider, Reply, Request, eventually, seconds_ahead};
 
 const MODEL: &str = "model-connected";
 
@@ -45,7 +45,11 @@ fn unit(gateway: &Gateway, ids: &[i64], strategy: &str) -> Value {
 }
 
 fn ask(gateway: &Gateway) -> u16 {
-    let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
+    ask_for(gateway, MODEL)
+}
+
+fn ask_for(gateway: &Gateway, model: &str) -> u16 {
+    let body = json!({"model": model, "stream": true, "input": "Which way?"});
     gateway.client().send(Request::post("/v1/responses").json(&body)).status
 }
 
@@ -134,6 +138,31 @@ fn a_member_that_fails_rests_alone_and_the_request_goes_on_to_the_next() {
     gateway.admin().delete(&format!("/api/accounts/{}", ids[0])).expect(200);
     eventually("the unit serves without its first member", || (ask(&gateway) == 200).then_some(()));
     assert_eq!(asked(&provider).last(), Some(&token_of(2)));
+}
+
+#[test]
+fn a_usage_limit_of_a_member_is_kept_and_shared_with_other_channels_of_its_account() {
+    const BY_HAND: &str = "model-by-hand";
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 2);
+    unit(&gateway, &ids, "stick_until_unavailable");
+    gateway.wait_for_channels(MODEL, 1);
+    let admin = gateway.admin();
+    let route = admin.post("/api/routes", &json!({"modelPattern": BY_HAND})).expect(200);
+    let channel = json!({"accountId": ids[1], "sourceModel": MODEL});
+    admin.post(&format!("/api/routes/{}/channels", route["id"]), &channel).expect(200);
+    let error = json!({"type": "usage_limit_reached", "message": "The usage limit has been reached",
+        "resets_in_seconds": 3600});
+    provider.answer("/responses", Reply::json(429, &json!({ "error": error })));
+    assert_eq!(ask_for(&gateway, BY_HAND), 429);
+    assert_eq!(ask(&gateway), 429);
+    assert_eq!(asked(&provider), tokens(&[1, 0]), "the other member has no quota");
+    let decision = admin.get(&format!("/api/routes/decision?model={MODEL}")).expect(200)["decision"].clone();
+    let by_hand = gateway.channels(BY_HAND).remove(0);
+    for limited in [&decision["candidates"][0], &by_hand] {
+        let ahead = seconds_ahead(&limited["limitedUntil"]);
+        assert!((3_580..=3_600).contains(&ahead), "{ahead} s: {limited}");
+    }
 }
 
 #[test]

@@ -274,13 +274,12 @@ impl Snapshot {
         self.routes.iter().filter(|route| !route.is_group()).flat_map(|route| &route.channels)
     }
 
-    /// Returns the channels that use the same credential, including this one: they share its usage limit.
+    /// Returns the channels and members of units that use the same credential, including this one: they share its usage
+    /// limit. A member is returned once for each route of its unit.
     pub fn sharing_credential(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let (account, token) = (channel.account.id, channel.token_id);
-        let is_shared = move |other: &&Arc<Channel>| {
-            !other.unit.is_whole() && other.token_id == token && other.account.id == account
-        };
-        self.channels().filter(is_shared)
+        let is_shared = move |other: &&Arc<Channel>| other.token_id == token && other.account.id == account;
+        self.channels().flat_map(serving).filter(is_shared)
     }
 }
 

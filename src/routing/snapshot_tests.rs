@@ -3,7 +3,7 @@
 use super::*;
 use crate::ids::{RouteId, TokenId};
 use crate::routing::fixture::*;
-use crate::routing::{RouteMode, Selection, select};
+use crate::routing::{RouteMode, Selection, UnitStrategy, select};
 
 /// Returns the route that serves a model, and whether it was found by its alias.
 fn found(snapshot: &Snapshot, model: &str, policy: &Policy) -> Option<(i64, bool)> {
@@ -200,15 +200,28 @@ fn channels_share_a_credential_by_token_or_by_account() {
         token_id: token.map(TokenId::new),
         ..channel_of(id, account(account_id, site(1)))
     };
+    let whole = of(7, 8, None);
+    let member = |account_id| {
+        let unit = UnitRole::Member { whole: whole.live.clone() };
+        Arc::new(Channel { unit, ..of(7, account_id, None) })
+    };
+    let members = vec![member(8), member(9)];
+    let unit = UnitRole::Whole { strategy: UnitStrategy::RoundRobin, members: members.clone() };
     let snapshot = snapshot(vec![
         route(1, "a", vec![of(1, 7, None), of(2, 7, Some(70)), of(3, 8, None)]),
         route(2, "b", vec![of(4, 7, None), of(5, 7, Some(70)), of(6, 7, Some(71))]),
         group(3, "g", &[1, 2]),
+        route(4, "c", vec![Channel { unit, ..whole }]),
     ]);
-    for (id, expected) in [(1, vec![1, 4]), (2, vec![2, 5]), (3, vec![3]), (6, vec![6])] {
+    let sharing = |channel: &Channel| -> Vec<_> {
+        snapshot.sharing_credential(channel).map(|other| other.id.get()).collect()
+    };
+    for (id, expected) in [(1, vec![1, 4]), (2, vec![2, 5]), (3, vec![3, 7]), (6, vec![6])] {
         let channel = snapshot.channels().find(|channel| channel.id.get() == id).unwrap();
-        let sharing: Vec<_> = snapshot.sharing_credential(channel).map(|other| other.id.get()).collect();
-        assert_eq!(sharing, expected, "channel {id}");
+        assert_eq!(sharing(channel), expected, "channel {id}");
+    }
+    for (member, expected) in members.iter().zip([vec![3, 7], vec![7]]) {
+        assert_eq!(sharing(member), expected, "account {}", member.account.id);
     }
 }
 

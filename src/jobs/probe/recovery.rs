@@ -37,7 +37,11 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
         if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
             jobs.core.store.flush().await;
             let shares = |other: &&Arc<Channel>| {
-                other.id != channel.id && other.live.is_cooling(now_ms()) && is_own_rest(other, now_ms())
+                let is_member = other.whole().is_some();
+                !is_member
+                    && other.id != channel.id
+                    && other.live.is_cooling(now_ms())
+                    && is_own_rest(other, now_ms())
             };
             let others = snapshot.sharing_credential(&channel).filter(shares);
             let rested: Vec<_> = std::iter::once(&channel).chain(others).collect();

@@ -27,6 +27,20 @@ fn connected_in(setup: Setup, provider: &Provider, ends_in: i64) -> Gateway {
     with_login(gateway, provider, ends_in)
 }
 
+/// Starts a gateway with a connected account at a site of this platform.
+fn connected_to(platform: &str, provider: &Provider) -> Gateway {
+    let gateway = provider.setup(Setup::default()).start();
+    let site = json!({"name": "site", "platform": platform, "url": provider.url()});
+    let site = gateway.create_site(&site);
+    let account = json!({"siteId": site["id"], "accessToken": "sk-before-the-login", "credentialMode": "apikey",
+        "skipModelFetch": true});
+    let account = gateway.admin().post("/api/accounts", &account).expect(200);
+    let models = format!("/api/accounts/{}/models/manual", account["id"]);
+    gateway.admin().post(&models, &json!({"models": [MODEL]})).expect(200);
+    gateway.wait_for_channels(MODEL, 1);
+    with_login(gateway, provider, 200 * HOUR)
+}
+
 /// Gives the gateway's account a login.
 fn with_login(mut gateway: Gateway, provider: &Provider, ends_in: i64) -> Gateway {
     provider.book().access.push(ACCESS.to_owned());
@@ -90,17 +104,8 @@ fn ten_parallel_requests_on_an_expired_token_make_one_renewal() {
 #[test]
 fn a_socket_for_speech_is_asked_for_again_with_a_renewed_token() {
     let provider = Provider::start("codex", &[MODEL]);
-    let gateway = provider.setup(Setup::default()).start();
     // Codex itself has no such sockets; a site of the OpenAI platform in front of it may have them.
-    let site = json!({"name": "site", "platform": "openai", "url": provider.url()});
-    let site = gateway.create_site(&site);
-    let account = json!({"siteId": site["id"], "accessToken": "sk-before-the-login", "credentialMode": "apikey",
-        "skipModelFetch": true});
-    let account = gateway.admin().post("/api/accounts", &account).expect(200);
-    let models = format!("/api/accounts/{}/models/manual", account["id"]);
-    gateway.admin().post(&models, &json!({"models": [MODEL]})).expect(200);
-    gateway.wait_for_channels(MODEL, 1);
-    let gateway = with_login(gateway, &provider, 200 * HOUR);
+    let gateway = connected_to("openai", &provider);
     provider.end_access();
     // The stub opens no socket: the request it receives is enough.
     let ask = Caller::socket_ask(&format!("/v1/realtime?model={MODEL}"));
@@ -109,6 +114,51 @@ fn a_socket_for_speech_is_asked_for_again_with_a_renewed_token() {
     let tokens: Vec<_> = asked.iter().map(|asked| asked.header("authorization").expect("a token")).collect();
     assert_eq!((tokens.len(), provider.book().refreshes), (2, 1), "{tokens:?}");
     assert!(tokens[0] == format!("Bearer {ACCESS}") && tokens[1] != tokens[0], "{tokens:?}");
+}
+
+#[test]
+fn what_an_upstream_keeps_is_asked_for_again_with_a_renewed_token() {
+    let response = json!({"id": "resp_up1", "object": "response", "status": "queued", "background": true,
+        "model": MODEL, "output": [], "error": null, "usage": null});
+    let batch = json!({"id": "msgbatch_up1", "type": "message_batch", "processing_status": "in_progress",
+        "results_url": null});
+    let params =
+        json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Which way?"}]});
+    for (platform, path, ask, made) in [
+        (
+            "openai",
+            "/v1/responses",
+            json!({"model": MODEL, "input": "Which way?", "background": true}),
+            response,
+        ),
+        (
+            "claude",
+            "/v1/messages/batches",
+            json!({"requests": [{"custom_id": "r1", "params": params}]}),
+            batch,
+        ),
+    ] {
+        let provider = Provider::start("codex", &[MODEL]);
+        let gateway = connected_to(platform, &provider);
+        let there = format!("{path}/{}", made["id"].as_str().expect("an id"));
+        provider.answer(path, Reply::json(200, &made));
+        provider.answer(&there, Reply::json(200, &made));
+        let id = gateway.client().post(path, &ask).expect(200)["id"].clone();
+        let here = format!("{path}/{}", id.as_str().expect("an id"));
+        let error = json!({"type": "authentication_error", "message": "OAuth token has expired"});
+        provider.answer_once(&there, Reply::json(401, &json!({ "error": error })));
+        assert_eq!(gateway.client().get(&here).expect(200)["id"], id);
+        let asked = provider.asked_for(&there);
+        let tokens: Vec<_> =
+            asked.iter().map(|asked| asked.header("authorization").expect("a token")).collect();
+        assert_eq!((tokens.len(), provider.book().refreshes), (2, 1), "{tokens:?}");
+        assert!(tokens[0] == format!("Bearer {ACCESS}") && tokens[1] != tokens[0], "{tokens:?}");
+        // Without a new token, the upstream's answer stands.
+        provider.revoke();
+        provider.answer(&there, Reply::json(401, &json!({ "error": error })));
+        gateway.client().get(&here).expect(502);
+        assert_eq!(provider.asked_for(&there).len(), 3);
+    }
 }
 
 #[test]

@@ -24,13 +24,14 @@ use crate::routing::{Credential, Endpoint, Secret, Site, add_secrets};
 use crate::store::accounts::{self, AccountRow};
 use crate::store::snapshot::{credential, site_of_account};
 use crate::store::{self, Store, sites, tokens};
-use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, WorkKind};
+use crate::upstream::{self, AnswerHead, RequestBody, RetryScope, UpstreamBody, WorkKind};
 
 use super::call::forwarded_query;
 use super::channel_addresses::ChannelAddresses;
 use super::failure::Failure;
 use super::media_type::is_page;
 use super::reply::ErrorShape;
+use super::retry::token_renewal;
 use super::send::{Timeouts, answered, read_some};
 use super::trace::record::Trace;
 
@@ -46,6 +47,8 @@ pub(super) struct ResourceUpstream {
     pub(super) endpoints: Vec<Arc<Endpoint>>,
     pub(super) custom_headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) credential: Credential,
+    /// The connected account whose access token the credential is; `None` for any other credential.
+    pub(super) login: Option<AccountId>,
     /// How requests to the messages API show the credential.
     pub(super) key_form: KeyForm,
 }
@@ -176,6 +179,7 @@ impl ResourceUpstream {
             secret.ok_or(Unreachable::Gone("The account that holds it has no credential any more"))?;
         let key_form = KeyForm::of(site.platform.profile().vendor == Vendor::Anthropic, &account);
         Ok(Self {
+            login: login(&account, token),
             key_form,
             site_id: site.id,
             endpoints: site.endpoints,
@@ -190,8 +194,40 @@ impl ResourceUpstream {
         lease.map_err(|_| shape.site_saturated(core.leases.rules().retry_after_secs()))
     }
 
-    /// Sends a request to one address after the other until one answers with a 2xx status.
+    /// Sends a request, and once more with a renewed token where the upstream has refused that of a login.
     pub(super) async fn send(
+        &mut self,
+        proxy: &Proxy,
+        request: &ResourceRequest<'_>,
+    ) -> Result<UpstreamResponse, Failure> {
+        let answer = self.send_to_any(proxy, request).await;
+        match &answer {
+            Err(failure) if Box::pin(self.renew(proxy, request, failure)).await => {
+                self.send_to_any(proxy, request).await
+            }
+            _ => answer,
+        }
+    }
+
+    /// Renews the refused token of a login, in the store and here. Returns whether the request may be sent with it.
+    async fn renew(&mut self, proxy: &Proxy, request: &ResourceRequest<'_>, failure: &Failure) -> bool {
+        let (Some(login), Some(refusal)) = (self.login, failure.token_refusal()) else { return false };
+        let stale = self.credential.secret();
+        if failure.retry_scope(WorkKind::of_method(&request.method)) != RetryScope::Here
+            || !token_renewal::is_renewed(proxy, login, stale, refusal).await
+        {
+            return false;
+        }
+        let Ok(Some(account)) = accounts::get(&proxy.core.store, login).await else { return false };
+        let Some(fresh) = credential(None, &account, None).filter(|fresh| fresh != stale) else {
+            return false;
+        };
+        self.credential = fresh.into();
+        true
+    }
+
+    /// Sends a request to one address after the other until one answers with a 2xx status.
+    async fn send_to_any(
         &self,
         proxy: &Proxy,
         request: &ResourceRequest<'_>,
@@ -246,6 +282,11 @@ impl ResourceUpstream {
         let (head, body) = answer.map_err(|failure| failure.redacted(&self.secrets()))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })
     }
+}
+
+/// Returns the account if it is a connected one and its own credential is used.
+pub(super) fn login(account: &AccountRow, token: Option<TokenId>) -> Option<AccountId> {
+    (account.oauth_provider.is_some() && token.is_none()).then_some(account.id)
 }
 
 /// Returns the site as requests of this account reach it now.

@@ -101,7 +101,7 @@ pub(super) async fn ask(
     client: (&HeaderMap, &str, ReusableTimer),
 ) -> Result<(ResourceUpstream, UpstreamResponse, Lease), BatchUnavailable> {
     let place = &batch.place;
-    let upstream = ResourceUpstream::of(&proxy.core, place.account_id, place.token_id).await?;
+    let mut upstream = ResourceUpstream::of(&proxy.core, place.account_id, place.token_id).await?;
     let slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| BatchUnavailable::Saturated)?;
     let (headers, query, timer) = client;
     let asked = ResourceRequest {

@@ -111,7 +111,7 @@ async fn ask(
     at: &StoredAt,
     age: Millis,
 ) -> Result<Option<Outcome>, PollError> {
-    let upstream =
+    let mut upstream =
         ResourceUpstream::of(&proxy.core, at.account, at.token).await.map_err(|error| match error {
             Unreachable::Gone(_) => PollError::ForGood,
             Unreachable::Misconfigured(_) | Unreachable::Store(_) => PollError::ForNow,

@@ -187,7 +187,7 @@ async fn ask(
 ) -> Result<(ResourceUpstream, UpstreamResponse, Lease), Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let upstream = ResourceUpstream::of(&proxy.core, at.account, at.token).await;
-    let upstream = upstream.map_err(|unreachable| match unreachable {
+    let mut upstream = upstream.map_err(|unreachable| match unreachable {
         Unreachable::Gone(_) => unknown(shape, id),
         Unreachable::Misconfigured(why) => Failure::local(why).into_response(shape),
         Unreachable::Store(error) => {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::ids::AccountId;
 use crate::jobs::oauth::renewal::{renew, renew_doubted};
 use crate::proxy::Proxy;
-use crate::routing::Channel;
+use crate::routing::{Channel, Secret};
 use crate::upstream::RetryScope;
 
 use super::token_refusal::TokenRefusal;
@@ -49,7 +50,22 @@ pub(in crate::proxy) async fn renewed(
     if failure.retry_scope(call.work()) != RetryScope::Here || call.has_renewed.swap(true, Relaxed) {
         return None;
     }
-    let id = channel.account.id;
+    if !is_renewed(proxy, channel.account.id, stale, refusal).await {
+        return None;
+    }
+    let snapshot = proxy.core.snapshot.load();
+    let fresh = snapshot.current(channel)?;
+    let is_new = fresh.credential.as_ref().is_some_and(|credential| credential.secret() != stale);
+    is_new.then(|| fresh.clone())
+}
+
+/// Renews the token of a connected account in place of the refused one. Returns whether that succeeded.
+pub(in crate::proxy) async fn is_renewed(
+    proxy: &Proxy,
+    id: AccountId,
+    stale: &Secret,
+    refusal: TokenRefusal,
+) -> bool {
     let renewal = async {
         match refusal {
             TokenRefusal::Certain => renew(&proxy.jobs, id, Some(stale)).await,
@@ -57,18 +73,14 @@ pub(in crate::proxy) async fn renewed(
         }
     };
     match timeout(LONGEST_WAIT, renewal).await {
-        Ok(Ok(())) => {}
+        Ok(Ok(())) => true,
         Ok(Err(refusal)) => {
             log::warn!("the token of account {id} was refused and could not be renewed: {refusal}");
-            return None;
+            false
         }
         Err(_) => {
             log::warn!("the token of account {id} was refused, and its renewal takes too long to wait for");
-            return None;
+            false
         }
     }
-    let snapshot = proxy.core.snapshot.load();
-    let fresh = snapshot.current(channel)?;
-    let is_new = fresh.credential.as_ref().is_some_and(|credential| credential.secret() != stale);
-    is_new.then(|| fresh.clone())
 }

@@ -29,7 +29,7 @@ pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, calle
 async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let shape = shape(request);
     let video = find(&proxy.core.store, request, caller, shape).await?;
-    let upstream = upstream::of(&proxy.core, &video).await.map_err(|error| refused(shape, &error))?;
+    let mut upstream = upstream::of(&proxy.core, &video).await.map_err(|error| refused(shape, &error))?;
     let mut slot = upstream.slot(&proxy.core, shape).await?;
     let call = upstream::request(Method::GET, Resource::Content, &video, request);
     let answer = upstream.send(proxy, &call).await.map_err(|failure| failure.into_response(shape))?;

@@ -49,10 +49,10 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
 async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let shape = shape(request);
     let video = find(&proxy.core.store, request, caller, shape).await?;
-    let upstream =
+    let mut upstream =
         upstream::of(&proxy.core, &video).await.map_err(|unreachable| refused(shape, &unreachable))?;
     let _slot = upstream.slot(&proxy.core, shape).await?;
-    let (head, body) = match fetch(proxy, &upstream, &video, request).await {
+    let (head, body) = match fetch(proxy, &mut upstream, &video, request).await {
         Ok(fetched) => fetched,
         Err(failure) => {
             let upstream_status = failure.upstream_status();
@@ -86,7 +86,7 @@ async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Res
     match upstream::of(&proxy.core, &video).await {
         Err(Unreachable::Gone(_)) => {}
         Err(unreachable) => return Err(refused(shape, &unreachable)),
-        Ok(upstream) => {
+        Ok(mut upstream) => {
             let _slot = upstream.slot(&proxy.core, shape).await?;
             let call = upstream::request(Method::DELETE, Resource::Video, &video, request);
             match upstream.send(proxy, &call).await {
@@ -112,7 +112,7 @@ async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Res
 /// Fetches the video object from its upstream. A 2xx answer that is an error, a page or no object fails.
 async fn fetch(
     proxy: &Proxy,
-    upstream: &ResourceUpstream,
+    upstream: &mut ResourceUpstream,
     video: &VideoRow,
     request: &Request,
 ) -> Result<(AnswerHead, Bytes), Failure> {

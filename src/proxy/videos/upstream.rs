@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::Request;
 use crate::proxy::resource_upstream::{
-    KeyForm, ResourceRequest, ResourceUpstream, Unreachable, current_credential, in_path, site_of,
+    KeyForm, ResourceRequest, ResourceUpstream, Unreachable, current_credential, in_path, login, site_of,
 };
 use crate::routing::{BaseUrl, Endpoint, EndpointLive, EndpointState, Site};
 use crate::store::accounts;
@@ -80,6 +80,7 @@ pub(super) fn request<'r>(
 /// Looks up how a video is reached.
 pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream, Unreachable> {
     let account = accounts::get(&core.store, video.source.account_id).await?;
+    let login = account.as_ref().and_then(|account| login(account, video.source.token_id));
     let (site_id, endpoints, custom_headers, own) = match account {
         Some(account) => {
             let site = site_of(core, &account).await?;
@@ -102,7 +103,7 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
         ));
     };
     let key_form = KeyForm::Both;
-    Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into(), key_form })
+    Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into(), login, key_form })
 }
 
 /// Builds the endpoint at which the video was created, through the outbound proxy that its site uses now.

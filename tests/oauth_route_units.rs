@@ -13,8 +13,13 @@ fn token_of(number: usize) -> String {
 
 /// Starts a gateway with this many connected codex accounts on one site.
 fn connected(provider: &Provider, count: usize) -> (Gateway, Vec<i64>) {
+    connected_to("codex", provider, count)
+}
+
+/// Starts a gateway with this many connected accounts on one site of this platform.
+fn connected_to(platform: &str, provider: &Provider, count: usize) -> (Gateway, Vec<i64>) {
     let mut gateway = provider.gateway();
-    let site = gateway.create_site(&json!({"name": "codex", "platform": "codex", "url": provider.url()}));
+    let site = gateway.create_site(&json!({"name": platform, "platform": platform, "url": provider.url()}));
     let mut ids = Vec::new();
     for number in 0..count {
         provider.book().access.push(token_of(number));
@@ -163,6 +168,39 @@ fn a_usage_limit_of_a_member_is_kept_and_shared_with_other_channels_of_its_accou
         let ahead = seconds_ahead(&limited["limitedUntil"]);
         assert!((3_580..=3_600).contains(&ahead), "{ahead} s: {limited}");
     }
+}
+
+#[test]
+fn what_a_batch_of_a_member_costs_is_booked_on_the_member_and_on_the_unit() {
+    const BATCHES: &str = "/v1/messages/batches";
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected_to("claude", &provider, 2);
+    unit(&gateway, &ids, "stick_until_unavailable");
+    gateway.wait_for_channels(MODEL, 1);
+    let batch = |status: &str, results: Option<&str>| {
+        let batch = json!({"id": "msgbatch_up1", "type": "message_batch", "processing_status": status,
+            "results_url": results});
+        Reply::json(200, &batch)
+    };
+    provider.answer(BATCHES, batch("in_progress", None));
+    provider.answer_once(BATCHES, Reply::error(429, "Slow down"));
+    let params = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]});
+    let requests = json!({"requests": [{"custom_id": "r1", "params": params}]});
+    let made = gateway.client().post(BATCHES, &requests).expect(200);
+    let there = format!("{BATCHES}/msgbatch_up1");
+    provider.answer(&there, batch("ended", Some("https://provider.example/results")));
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": [],
+        "usage": {"input_tokens": 400_000, "output_tokens": 100_000}});
+    let line = json!({"custom_id": "r1", "result": {"type": "succeeded", "message": message}});
+    provider
+        .answer(&format!("{there}/results"), Reply::bytes(200, "application/x-jsonl", format!("{line}\n")));
+    gateway.client().get(&format!("{BATCHES}/{}", made["id"].as_str().expect("an id"))).expect(200);
+    let cost = || gateway.channels(MODEL)[0]["totalCost"].as_f64().expect("a cost");
+    eventually("it is booked on the unit", || (cost() > 0.0).then_some(()));
+    let booked = "SELECT account_id FROM oauth_route_unit_members WHERE total_cost > 0";
+    eventually("it is booked on the member", || {
+        (gateway.home().database().texts(booked) == [ids[1].to_string()]).then_some(())
+    });
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::keys::BudgetMask;
 use crate::money::Usd;
 use crate::proxy::Proxy;
 use crate::routing::pricing::{self, Bill, Tokens};
+use crate::routing::serving;
 use crate::store;
 use crate::store::amend::{Claim, RowName};
 use crate::store::background_responses as rows;
@@ -138,7 +139,8 @@ pub(in crate::proxy) async fn book_late(
     };
     let row = answer.row;
     let snapshot = core.snapshot.load_full();
-    let of_account = || snapshot.channels().filter(|channel| channel.account.id == answer.account_id);
+    let of_account =
+        || snapshot.channels().flat_map(serving).filter(|channel| channel.account.id == answer.account_id);
     let channel =
         of_account().find(|channel| channel.id == answer.channel_id).or_else(|| of_account().next());
     let bill: Bill = {

@@ -153,6 +153,8 @@ fn what_an_upstream_keeps_is_asked_for_again_with_a_renewed_token() {
             asked.iter().map(|asked| asked.header("authorization").expect("a token")).collect();
         assert_eq!((tokens.len(), provider.book().refreshes), (2, 1), "{tokens:?}");
         assert!(tokens[0] == format!("Bearer {ACCESS}") && tokens[1] != tokens[0], "{tokens:?}");
+        let beta = (platform == "claude").then_some("oauth-2025-04-20");
+        assert!(asked.iter().all(|asked| asked.header("anthropic-beta") == beta), "{platform}");
         // Without a new token, the upstream's answer stands.
         provider.revoke();
         provider.answer(&there, Reply::json(401, &json!({ "error": error })));

@@ -19,6 +19,7 @@ use crate::http::timer::ReusableTimer;
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::limits::Lease;
 use crate::mask::Mask;
+use crate::platform::Platform;
 use crate::proxy::Proxy;
 use crate::routing::{Credential, Endpoint, Secret, Site, add_secrets};
 use crate::store::accounts::{self, AccountRow};
@@ -121,6 +122,12 @@ impl KeyForm {
             true => Self::Key,
             false => Self::Both,
         }
+    }
+
+    /// Returns the beta under which the vendor takes a login's token.
+    fn beta(self) -> Option<&'static str> {
+        let login_headers = Platform::Claude.profile().login_headers.as_ref()?;
+        login_headers.beta.filter(|_| self == Self::Bearer)
     }
 }
 
@@ -270,6 +277,9 @@ impl ResourceUpstream {
         if *dialect == Dialect::Messages {
             let (key, bearer) = (self.key_form != KeyForm::Bearer, self.key_form != KeyForm::Key);
             super::headers::as_messages(&mut outgoing.headers, headers, values, (key, bearer));
+            if let Some(beta) = self.key_form.beta() {
+                super::headers::add_betas(&mut outgoing.headers, Some(beta), &[]);
+            }
         }
         for name in *forwarded {
             if let Some(value) = headers.get(name) {

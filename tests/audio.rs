@@ -178,8 +178,14 @@ fn what_is_no_sound_gives_way_to_the_next_site() {
     assert_eq!(pair.first.last(TRANSCRIPTIONS).body, body);
     assert!(pair.channel("first")["cooldownUntil"].is_null());
 
-    // A plain text is a transcript only for a client that asked for one.
+    // A plain text is no speech, and a transcript only for a client that asked for one.
     let plain = Reply::bytes(200, "text/plain; charset=UTF-8", "error code: 1015");
+    pair.first.answer_once(SPEECH, plain.clone());
+    let told = pair.gateway.client().post(SPEECH, &speech(Pair::MODEL));
+    assert_eq!((told.status, &*told.body), (200, SOUND.concat().as_slice()));
+    assert_eq!(pair.first.asked_for(SPEECH).len(), 6);
+    let account = pair.channel("first")["account"]["id"].clone();
+    pair.gateway.admin().post(&format!("/api/accounts/{account}/clear-cooldown"), &json!({})).expect(200);
     for (format, expected) in [(None, json!({"text": "x"})), (Some("verbose_json"), json!({"text": "x"}))] {
         pair.first.answer_once(TRANSCRIPTIONS, plain.clone());
         let fields: Vec<_> = format.map(|format| ("response_format", format)).into_iter().collect();

@@ -56,7 +56,7 @@ fn replies(dialect_error: fn(&str) -> Value) -> Vec<Echo> {
     for status in [200, 400, 401, 404, 422, 429, 500] {
         all.push(Box::new(move |said| with_headers(Reply::json(status, &dialect_error(said)), said)));
     }
-    for status in [400, 502] {
+    for status in [200, 400, 502] {
         all.push(Box::new(move |said| {
             with_headers(Reply::bytes(status, "text/plain", said.to_owned()), said)
         }));

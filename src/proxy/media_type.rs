@@ -10,6 +10,11 @@ pub(super) fn is_page(content_type: &[u8]) -> bool {
     begins_with(content_type, b"text/html")
 }
 
+/// Whether the content type is that of plain text.
+pub(super) fn is_text(content_type: &[u8]) -> bool {
+    begins_with(content_type, b"text/plain")
+}
+
 /// Whether the content type is any JSON type. JSON is passed on under whatever name it came; SDKs go by the name.
 pub(super) fn is_json(content_type: &[u8]) -> bool {
     let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();

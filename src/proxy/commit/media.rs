@@ -4,7 +4,7 @@
 //! |---|---|
 //! | events | a stream like any other, observed to its last event |
 //! | JSON, or any answer to a client that wants a transcript as JSON | held and judged: it may be an error |
-//! | a page | a failure |
+//! | a page, or text where speech was asked for | a failure |
 //! | anything else: audio, text, subtitles | passed on as it comes |
 //!
 //! The kind is told by `Content-Type` alone: any bytes may be the beginning of audio.
@@ -21,7 +21,7 @@ use super::super::headers::SecretCheck;
 use super::super::operation::Operation;
 use super::super::send::Accepted;
 use super::{StartedResponse, Uncommittable, judged};
-use crate::proxy::media_type::{is_event_stream, is_json, is_page, looks_like_json};
+use crate::proxy::media_type::{is_event_stream, is_json, is_page, is_text, looks_like_json};
 use crate::proxy::relay::long_reply::LongReply;
 use crate::proxy::relay::unread::UnreadBytes;
 
@@ -46,6 +46,10 @@ impl StartedResponse<'_> {
         }
         if is(is_page) {
             return Err(self.uncommittable(attempt, judged(Fault::Html(String::new()))));
+        }
+        if is(is_text) && self.call.operation == Operation::Speak {
+            let failure = Failure::judged("Upstream returned a text in place of speech".to_owned());
+            return Err(self.uncommittable(attempt, failure.refused()));
         }
         if self.first.is_empty() && self.call.operation == Operation::Speak {
             return Err(self.uncommittable(attempt, Failure::judged(Fault::Empty.message())));

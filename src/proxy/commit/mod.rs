@@ -288,7 +288,7 @@ impl<'a> StartedResponse<'a> {
         let context = self.reply_context(attempt.model()).await;
         let converted = match streams {
             true => self.gathered(&context).await,
-            false => self.converted_whole(&context).await,
+            false => self.converted_whole(&context, attempt.channel()).await,
         };
         let Answer { body: answer, usage, signatures } = match converted {
             Ok(converted) => converted,
@@ -365,13 +365,17 @@ impl<'a> StartedResponse<'a> {
     }
 
     /// Reads a complete answer and converts its form, its dialect, or both.
-    async fn converted_whole(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
+    async fn converted_whole(
+        &mut self,
+        context: &ReplyContext,
+        channel: &Channel,
+    ) -> Result<Answer, Failure> {
         let (held, complete) = self.hold(self.length(), MAX_CONVERTED).await?;
         if !complete {
             return Err(Failure::too_long(MAX_CONVERTED));
         }
         let room = self.proxy.conversions.answer(held.len()).await;
-        room.convert(|| self.convert(&held, context)).map_err(|fault| self.judged(fault))
+        room.convert(|| self.convert(&held, context, channel)).map_err(|fault| self.judged(fault))
     }
 
     /// Converts embeddings to the form of the client.
@@ -389,7 +393,7 @@ impl<'a> StartedResponse<'a> {
         Ok(Answer { body, usage, signatures: Vec::new() })
     }
 
-    fn convert(&self, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
+    fn convert(&self, held: &Bytes, context: &ReplyContext, channel: &Channel) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.format, self.call.shape.dialect);
         if !self.own && [from, to].contains(&Dialect::Embeddings) {
             return self.embedded(held, context);
@@ -407,7 +411,8 @@ impl<'a> StartedResponse<'a> {
             let body = if self.call.envelope.stream { Bytes::from(events) } else { held.clone() };
             return Ok(Answer { body, usage, signatures: Vec::new() });
         }
-        if let Some(text) = self.plain_text(held) {
+        // No model knows the channel's secrets: a text that has one is a site's error.
+        if let Some(text) = self.plain_text(held).filter(|_| !SecretCheck::of(channel).repeats(held)) {
             judge::text(text, rules)?;
             return Ok(convert::replayed_text(to, text, context));
         }

@@ -61,7 +61,7 @@ pub struct Caller<'a> {
 
 /// Checks a caller against the gate; returns the refusal when it is not let in.
 pub fn check(gate: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
-    let refusal = |status, code, message| Err(AdminError::new(status, message).flag("code", code));
+    let refusal = |status, code, message: &str| Err(AdminError::new(status, message).flag("code", code));
     if !gate.allow_list.admits(caller.client) {
         return refusal(StatusCode::FORBIDDEN, "address_not_allowed", "IP not allowed");
     }
@@ -74,9 +74,7 @@ pub fn check(gate: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
         return refusal(StatusCode::FORBIDDEN, "invalid_token", "Invalid token");
     }
     if gate.token == PLACEHOLDER_AUTH_TOKEN {
-        let refuse = |message: String| {
-            Err(AdminError::new(StatusCode::FORBIDDEN, message).flag("code", "builtin_token"))
-        };
+        let refuse = |message: String| refusal(StatusCode::FORBIDDEN, "builtin_token", &message);
         let remedy = match gate.is_saved {
             true => {
                 "Change it on that machine: POST /api/settings/auth/change. AUTH_TOKEN has no effect, because the \

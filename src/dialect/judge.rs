@@ -9,7 +9,8 @@
 //! | no output and no completion tokens | | x |
 //!
 //! Keywords are sought in the assistant's words alone: a client that talks *about* an exceeded quota must not switch a
-//! channel off. Without such rules an answer is scanned once and no tree is built of it.
+//! channel off. Without such rules an answer is scanned once and no tree is built of it, except of a short one that is no
+//! usual answer of its dialect.
 
 use super::{
     Dialect,
@@ -26,7 +27,7 @@ const MAX_KEYWORD_BODY: usize = 64 * 1024;
 const MAX_JUDGED: usize = 1 << 20;
 
 /// The longest body that is read as an error in a site's own form, in bytes.
-const MAX_OWN_ERROR: usize = 16 * 1024;
+const MAX_OWN_ERROR: usize = 4 * 1024;
 /// The members of such an error.
 const OWN_ERROR: [&str; 12] = [
     "success",

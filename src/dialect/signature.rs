@@ -160,10 +160,8 @@ pub fn untag(tag: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'static>)>>
         }
     }
     // Clients that join the pieces of a stream's unknown members join tags, too. The last one repeats the others.
-    let (provider, packed) = match tag.starts_with(PREFIX) {
-        true => tag[tag.rfind(PREFIX)?..].strip_prefix(PREFIX)?.split_once(':')?,
-        false => return None,
-    };
+    let last = tag.rfind(PREFIX).filter(|_| tag.starts_with(PREFIX))?;
+    let (provider, packed) = tag[last + PREFIX.len()..].split_once(':')?;
     let unpacked = TOLERANT.decode(packed).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let node = unpacked.as_deref().and_then(|text| Node::parse(text).ok());
     Some(node.map(|node| unpack(provider, &node)).unwrap_or_default())

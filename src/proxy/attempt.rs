@@ -476,7 +476,7 @@ impl Attempt {
             // nothing, like every failure, but shows how much that was.
             let partial = cost::bill(&self.channel, &row, Some(charged));
             row.billing_details = cost::details(partial.details.as_ref());
-            row.charged = Some(cost::charged(charged, partial.cost));
+            row.charged = Some(Box::new(cost::charged(charged, partial.cost)));
             self.charge(row.created_at, Some(charged), partial.cost, now_ms());
         }
         book(self);

@@ -54,7 +54,7 @@ impl KeyDays {
     pub(super) fn count(&mut self, row: &ProxyLogRow) {
         let tally = self.tally(row.created_at, row.downstream_api_key_id);
         tally.requests += i64::from(row.begins_call);
-        let charge = row.charged.unwrap_or_else(|| charge_of(row));
+        let charge = row.charged.as_deref().copied().unwrap_or_else(|| charge_of(row));
         tally.cost += charge.cost;
         let add = |sum: &mut i64, tokens: i64| *sum = sum.saturating_add(tokens);
         add(&mut tally.tokens, charge.tokens);

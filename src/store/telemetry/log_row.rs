@@ -140,7 +140,7 @@ pub struct ProxyLogRow {
     /// The reason for which the channel was selected.
     pub decision: Option<SelectionReason>,
     /// What the key pays although the attempt failed; not stored in the row, which costs nothing like every failure.
-    pub charged: Option<ChargedUsage>,
+    pub charged: Option<Box<ChargedUsage>>,
 }
 
 /// What a key pays for an attempt. Tokens include cached ones.

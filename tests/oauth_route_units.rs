@@ -163,8 +163,8 @@ fn a_usage_limit_of_a_member_is_kept_and_shared_with_other_channels_of_its_accou
     assert_eq!(ask(&gateway), 429);
     assert_eq!(asked(&provider), tokens(&[1, 0]), "the other member has no quota");
     let decision = admin.get(&format!("/api/routes/decision?model={MODEL}")).expect(200)["decision"].clone();
-    let by_hand = gateway.channels(BY_HAND).remove(0);
-    for limited in [&decision["candidates"][0], &by_hand] {
+    let (by_hand, of_unit) = (gateway.channels(BY_HAND).remove(0), gateway.channels(MODEL).remove(0));
+    for limited in [&decision["candidates"][0], &by_hand, &of_unit] {
         let ahead = seconds_ahead(&limited["limitedUntil"]);
         assert!((3_580..=3_600).contains(&ahead), "{ahead} s: {limited}");
     }

@@ -57,6 +57,8 @@ pub enum Obstacle {
     /// The downstream key excludes the credential.
     CredentialExcluded,
     NoCredential,
+    /// The member of a unit has failed recently, and another member has failed in the same request.
+    FailedRecently,
     Cooling {
         until: Millis,
     },
@@ -138,9 +140,18 @@ impl<'a> RouteRequest<'a> {
         }
         let mut first = None;
         for member in channel.unit.members() {
-            first = first.or(Some(self.obstacle(member)?));
+            first = first.or(Some(self.obstacle_within(channel, member)?));
         }
         first.or(Some(Obstacle::NoCredential))
+    }
+
+    /// Returns what keeps one of the channels that serve for a channel from being picked. Where one member of a unit has
+    /// failed in this request, those that failed recently do not take over.
+    pub fn obstacle_within(&self, channel: &Channel, one: &Channel) -> Option<Obstacle> {
+        let fails_over =
+            || channel.unit.members().iter().any(|member| self.query.tried.contains(&member.key()));
+        self.obstacle(one)
+            .or_else(|| (self.failed_recently(one) && fails_over()).then_some(Obstacle::FailedRecently))
     }
 
     /// Returns everything that keeps the channel from being picked. For a unit whose members all have obstacles, returns
@@ -154,14 +165,17 @@ impl<'a> RouteRequest<'a> {
 
     /// Returns whether the channel, or some member of its unit, can serve and is not near a usage limit.
     pub fn has_room(&self, channel: &Arc<Channel>) -> bool {
-        serving(channel).iter().any(|one| self.obstacle(one).is_none() && !self.is_near_limit(one))
+        serving(channel)
+            .iter()
+            .any(|one| self.obstacle_within(channel, one).is_none() && !self.is_near_limit(one))
     }
 
     /// Returns the channel itself, or the member of its unit whose turn it is. Members near a limit or with recent failures
     /// are passed over while others remain.
     pub fn member<'c>(&self, channel: &'c Arc<Channel>) -> &'c Arc<Channel> {
         let UnitRole::Whole { strategy, members } = &channel.unit else { return channel };
-        let mut eligible: Vec<_> = members.iter().filter(|member| self.obstacle(member).is_none()).collect();
+        let mut eligible: Vec<_> =
+            members.iter().filter(|member| self.obstacle_within(channel, member).is_none()).collect();
         let avoided: [fn(&Self, &Channel) -> bool; 2] = [Self::is_near_limit, Self::failed_recently];
         for is_avoided in avoided {
             if eligible.iter().any(|member| !is_avoided(self, member)) {
@@ -202,11 +216,12 @@ impl<'a> RouteRequest<'a> {
         failure::is_recent(totals.consecutive_fail, totals.last_fail, now, max_avoidance)
     }
 
-    /// Returns the factors that change a channel's share from minute to minute.
-    pub fn conditions(&self, channel: &Channel) -> Conditions {
+    /// Returns the factors that change a channel's share from minute to minute. The load of a unit is that of the member
+    /// whose turn it is.
+    pub fn conditions(&self, channel: &Arc<Channel>) -> Conditions {
         Conditions {
             health: channel.account.site.health.multiplier(self.model_of(channel), self.query.now),
-            load: (self.query.load)(channel),
+            load: (self.query.load)(self.member(channel)),
         }
     }
 

@@ -137,9 +137,11 @@ impl<'r> AssessmentTable<'r> {
     /// Collects the resting channels that have no other obstacle.
     fn reserve(&self, request: &RouteRequest<'_>) -> Reserve<'r> {
         let mut reserve = Reserve::default();
-        for one in self.assessments.iter().flat_map(|one| serving(one.channel)) {
-            if let Some(obstacle) = request.obstacle(one) {
-                reserve.note(one, obstacle);
+        for channel in self.assessments.iter().map(|one| one.channel) {
+            for one in serving(channel) {
+                if let Some(obstacle) = request.obstacle_within(channel, one) {
+                    reserve.note(one, obstacle);
+                }
             }
         }
         reserve

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::*;
-use crate::ids::{AccountId, ChannelId, ChannelOrMember, RouteId, SiteId};
+use crate::ids::{AccountId, ChannelId, ChannelOrMember, MemberId, RouteId, SiteId};
 use crate::money::Usd;
 use crate::platform::Platform;
 
@@ -68,6 +68,18 @@ pub fn channel_of(id: i64, account: Account) -> Channel {
 /// Returns the key under which `channel(id)` is told from other channels.
 pub fn key(id: i64) -> ChannelOrMember {
     ChannelId::new(id).into()
+}
+
+/// Creates a unit with a member for each of these accounts, whose turn goes round.
+pub fn unit(id: i64, accounts: &[i64]) -> Channel {
+    let whole = channel(id);
+    let member = |(account_id, place): (&i64, i64)| {
+        let live = Arc::new(ChannelLive::of_member(MemberId::new(place), ChannelTotals::default()));
+        let unit = UnitRole::Member { whole: whole.live.clone() };
+        Arc::new(Channel { live, unit, ..channel_of(id, account(*account_id, site(1))) })
+    };
+    let members = accounts.iter().zip(1..).map(member).collect();
+    Channel { unit: UnitRole::Whole { strategy: UnitStrategy::RoundRobin, members }, ..whole }
 }
 
 /// Replaces the channel's counters.

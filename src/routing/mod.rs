@@ -72,7 +72,7 @@ pub use pattern::{ModelPattern, bare_name, norm};
 pub use policy::{CredentialRef, Policy};
 pub use rotation::Rotations;
 pub use rotation_pool::Pool;
-pub use route::{Channel, Route, RouteMode, Strategy, UnitRole, cooling_until, serving};
+pub use route::{Channel, Route, RouteMode, Strategy, UnitRole, cooling_until, limited_until, serving};
 pub use score::{Conditions, Weights};
 pub use select::{ReservePick, Selection, select, select_bound};
 pub use selection_reason::SelectionReason;

@@ -137,6 +137,16 @@ pub fn cooling_until(channel: &Arc<Channel>, now: Millis) -> Option<Millis> {
     ends.collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
+/// Returns until when providers announced they would refuse a channel, if that is after its cooldown. A unit is limited
+/// while all its members rest and some are limited, until the first of them is back.
+pub fn limited_until(channel: &Arc<Channel>, now: Millis) -> Option<Millis> {
+    let rests_until = |one: &Arc<Channel>| {
+        one.live.cooldown_until().max(one.live.limited_until()).filter(|until| *until > now)
+    };
+    let ends: Option<Vec<_>> = serving(channel).iter().map(rests_until).collect();
+    ends?.into_iter().min().filter(|first| cooling_until(channel, now).is_none_or(|cooled| *first > cooled))
+}
+
 // === impl Strategy ===
 
 impl Strategy {

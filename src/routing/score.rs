@@ -98,7 +98,7 @@ pub fn scores<'m>(
     weights: &Weights,
     policy: &Policy,
     model: impl Fn(&'m Channel) -> &'m str,
-    conditions: impl Fn(&Channel) -> Conditions,
+    conditions: impl Fn(&Arc<Channel>) -> Conditions,
 ) -> Vec<Score> {
     let mut sites: HashMap<SiteId, SiteRecord> = HashMap::new();
     let mut highest = 0.001_f64;

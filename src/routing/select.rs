@@ -63,7 +63,7 @@ pub fn select<'r>(
     let eligible = found.route.channels.iter().filter(|channel| {
         let (mut is_eligible, mut is_free) = (false, false);
         for serving in serving(channel) {
-            match request.obstacle(serving) {
+            match request.obstacle_within(channel, serving) {
                 None => {
                     is_eligible = true;
                     is_free |= !request.is_near_limit(serving);

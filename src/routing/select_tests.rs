@@ -33,7 +33,7 @@ fn scored(
     health: impl Fn(&Channel) -> f64,
 ) -> Vec<Score> {
     let channels: Vec<_> = channels.iter().cloned().map(Arc::new).collect();
-    let conditions = |channel: &Channel| Conditions { health: health(channel), load: 1.0 };
+    let conditions = |channel: &Arc<Channel>| Conditions { health: health(channel), load: 1.0 };
     scores(&channels.iter().collect::<Vec<_>>(), weights, policy, |_| "m", conditions)
 }
 
@@ -366,6 +366,47 @@ fn the_load_of_a_channel_lowers_its_share() {
         let selection = select(&found, &query, &mut || u);
         assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id.get() == id), "u = {u}");
     }
+}
+
+#[test]
+fn the_load_of_a_unit_is_that_of_the_member_whose_turn_it_is() {
+    let snapshot = snapshot(vec![route(1, "m", vec![channel(1), unit(2, &[7, 8])])]);
+    let policy = Policy::default();
+    let found = snapshot.lookup("m", &policy).unwrap();
+    let [_, whole] = &found.route.channels[..] else { panic!() };
+    let query = SelectionQuery {
+        load: &|channel| if channel.account.id.get() == 7 { 0.28 } else { 1.0 },
+        ..SelectionQuery::new("m", &policy, 0)
+    };
+    let selected = |u: f64| match select(&found, &query, &mut || u) {
+        Selection::Channel { channel, .. } => channel.key(),
+        none => panic!("{none:?}"),
+    };
+    let member = |id| ChannelOrMember::Member(AccountId::new(id));
+    assert_eq!((selected(0.78), selected(0.79)), (key(1), member(7)));
+    whole.unit.members()[0].live.record_selection(5);
+    assert_eq!((selected(0.49), selected(0.51)), (key(1), member(8)));
+}
+
+#[test]
+fn a_member_that_failed_recently_does_not_take_over_from_another() {
+    let snapshot = snapshot(vec![route(1, "m", vec![unit(1, &[7, 8])])]);
+    let policy = Policy::default();
+    let found = snapshot.lookup("m", &policy).unwrap();
+    let member = |id| ChannelOrMember::Member(AccountId::new(id));
+    let selected = |tried: &[ChannelOrMember]| {
+        let query = SelectionQuery { tried, ..SelectionQuery::new("m", &policy, 1_000) };
+        match select(&found, &query, &mut || 0.0) {
+            Selection::Channel { channel, .. } => Some(channel.key()),
+            Selection::NoneEligible { .. } => None,
+        }
+    };
+    assert_eq!((selected(&[]), selected(&[member(7)])), (Some(member(7)), Some(member(8))));
+    for one in found.route.channels[0].unit.members() {
+        let _ = one.live.record_failure(999, 0);
+    }
+    assert_eq!(selected(&[]), Some(member(7)), "the first try takes what there is");
+    assert_eq!(selected(&[member(7)]), None);
 }
 
 #[test]

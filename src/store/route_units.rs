@@ -205,9 +205,9 @@ pub(super) fn hand_on(id: AccountId, channels: &[ChannelId]) -> Statement {
 }
 
 /// Clears the failures of these members, their cooldown and its level.
-pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> {
+pub async fn clear_failures(store: &Store, members: &[MemberId]) -> Result<()> {
     let clear = members.chunks(MAX_PLACEHOLDERS).map(|members| {
-        let ids = members.iter().map(|member| member.id.into()).collect();
+        let ids = members.iter().map(|id| (*id).into()).collect();
         rests::clear(store, "oauth_route_unit_members", "id", ids, now_ms())
     });
     store.batch(clear.collect()).await.map(drop)

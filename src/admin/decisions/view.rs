@@ -292,6 +292,7 @@ fn code(obstacle: &Obstacle) -> &'static str {
         Obstacle::SiteExcluded => "site_excluded",
         Obstacle::CredentialExcluded => "credential_excluded",
         Obstacle::NoCredential => "token_unusable",
+        Obstacle::FailedRecently => "failed_recently",
         Obstacle::Cooling { .. } => "cooling",
         Obstacle::HalfOpen { .. } => "half_open",
     }
@@ -311,6 +312,9 @@ fn words(obstacle: &Obstacle) -> String {
         Obstacle::SiteExcluded => "the key excludes the site",
         Obstacle::CredentialExcluded => "the key excludes the credential",
         Obstacle::NoCredential => "no usable credential",
+        Obstacle::FailedRecently => {
+            "failed recently, and another member of the unit has failed in this request"
+        }
         Obstacle::Cooling { until } => return format!("cooling until {}", time::iso(*until)),
         Obstacle::HalfOpen { until } => {
             let until = time::iso(*until);

@@ -160,7 +160,8 @@ async fn clear_rests(
     // Failures that are still queued must not reach the store after the clearing.
     admin.core.store.flush().await;
     routes::clear_failures(&admin.core.store, &ids).await?;
-    route_units::clear_failures(&admin.core.store, &members).await?;
+    let member_ids: Vec<_> = members.iter().map(|member| member.id).collect();
+    route_units::clear_failures(&admin.core.store, &member_ids).await?;
     for member in &members {
         admin.core.live.member(member.id, || member.stats.totals()).clear_cooldown();
     }

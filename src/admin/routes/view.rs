@@ -15,7 +15,7 @@ use crate::admin::ratio;
 use crate::core::Core;
 use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
 use crate::money::Usd;
-use crate::routing::{ChannelLive, ChannelTotals, ModelPattern, cooling_until};
+use crate::routing::{ChannelLive, ChannelTotals, ModelPattern, cooling_until, limited_until};
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
@@ -190,9 +190,9 @@ impl RouteIndex {
     /// Shows the channel as lists do, with its current counters.
     pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(core, channel).totals();
-        let cooldown_until = match channel.oauth_route_unit_id {
-            Some(_) => unit_cooling_until(core, channel),
-            None => live.cooldown_until,
+        let (cooldown_until, limited_until) = match channel.oauth_route_unit_id {
+            Some(_) => unit_rest(core, channel).unwrap_or_default(),
+            None => (live.cooldown_until, live.limited_until()),
         };
         let token = channel.token_id.and_then(|id| self.names.tokens.get(&id));
         ListedChannel {
@@ -217,7 +217,7 @@ impl RouteIndex {
             consecutive_fail_count: live.consecutive_fail,
             cooldown_level: channel.stats.cooldown_level,
             cooldown_until: cooldown_until.map(time::iso),
-            limited_until: live.limited_until().map(time::iso),
+            limited_until: limited_until.map(time::iso),
             account: self.names.accounts.get(&channel.account_id),
             site: self.names.site_of(channel.account_id),
             token,
@@ -275,12 +275,13 @@ pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
     core.live.channel(channel.id, || channel.stats.totals())
 }
 
-/// Returns the end of a route unit's cooldown: its members cool down, its channel never does.
-fn unit_cooling_until(core: &Core, row: &ChannelRow) -> Option<Millis> {
+/// Returns the ends of a route unit's cooldown and limit: its members rest, its channel never does.
+fn unit_rest(core: &Core, row: &ChannelRow) -> Option<(Option<Millis>, Option<Millis>)> {
     let snapshot = core.snapshot.load();
     let channels = &snapshot.route(row.route_id)?.channels;
     let place = channels.binary_search_by_key(&row.id, |channel| channel.id).ok()?;
-    cooling_until(&channels[place], time::now_ms())
+    let (channel, now) = (&channels[place], time::now_ms());
+    Some((cooling_until(channel, now), limited_until(channel, now)))
 }
 
 fn hit_ratio(totals: &ChannelTotals) -> Option<serde_json::Value> {

@@ -29,7 +29,8 @@ async fn try_clear_cooldowns(core: &Core, id: AccountId) -> store::Result<()> {
     };
     let members = route_units::get(&core.store, unit).await?.into_iter().flat_map(|unit| unit.members);
     let members: Vec<_> = members.filter(|member| member.account_id == id).collect();
-    route_units::clear_failures(&core.store, &members).await?;
+    let ids: Vec<_> = members.iter().map(|member| member.id).collect();
+    route_units::clear_failures(&core.store, &ids).await?;
     for member in &members {
         core.live.member(member.id, || member.stats.totals()).clear_cooldown();
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-use crate::ids::{AccountId, ChannelId, TokenId};
+use crate::ids::{AccountId, ChannelOrMember, TokenId};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -34,8 +34,8 @@ impl Probes {
 /// A model of an account, or of one of its tokens.
 pub(super) type ModelOf = (Option<TokenId>, String);
 
-/// When each channel was last asked.
+/// When each channel, or member of a route unit, was last asked.
 #[derive(Default)]
 pub struct Recovery {
-    pub(in crate::jobs) asked: Mutex<HashMap<ChannelId, Millis>>,
+    pub(in crate::jobs) asked: Mutex<HashMap<ChannelOrMember, Millis>>,
 }

@@ -1,9 +1,10 @@
-//! Asks whether channels that cool would answer again, but only while an operator has switched that on: otherwise a
-//! channel that failed is left alone for its whole cooldown.
+//! Asks whether channels, and members of route units, that cool would answer again, but only while an operator has
+//! switched that on: otherwise a channel that failed is left alone for its whole cooldown.
 //!
 //! A sweep each thirty seconds asks at most four channels, one after the other: first those never asked, then the
 //! longest unasked. An answer ends the cooldown; anything else changes nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use super::busy::Recovery;
 use super::verdict::{Verdict, is_conversational};
 use crate::jobs::Jobs;
 use crate::jobs::schedule::Pass;
-use crate::routing::{AccountStatus, Channel, Snapshot};
-use crate::store::routes;
+use crate::routing::{AccountStatus, Channel, CountersOf, Snapshot, serving};
+use crate::store::{self, route_units, routes};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
@@ -30,24 +31,12 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
     let snapshot = jobs.core.snapshot.load_full();
     let mut recovered = 0;
     for (channel, model) in due(&snapshot, &jobs.probes.recovery, now_ms()) {
-        lock(&jobs.probes.recovery.asked).insert(channel.id, now_ms());
+        lock(&jobs.probes.recovery.asked).insert(channel.key(), now_ms());
         let Some(credential) = &channel.credential else { continue };
         let probed = probe(&jobs.core, &channel.account.site, credential, &model, TIMEOUT).await;
         // A request may have ended the cooldown meanwhile.
         if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
-            jobs.core.store.flush().await;
-            let shares = |other: &&Arc<Channel>| {
-                let is_member = other.whole().is_some();
-                !is_member
-                    && other.id != channel.id
-                    && other.live.is_cooling(now_ms())
-                    && is_own_rest(other, now_ms())
-            };
-            let others = snapshot.sharing_credential(&channel).filter(shares);
-            let rested: Vec<_> = std::iter::once(&channel).chain(others).collect();
-            let ids: Vec<_> = rested.iter().map(|channel| channel.id).collect();
-            routes::clear_failures(&jobs.core.store, &ids).await?;
-            rested.iter().for_each(|channel| channel.live.clear_cooldown());
+            end_cooldowns(&jobs, &snapshot, &channel).await?;
             let latency = probed.latency_ms.unwrap_or_default().unsigned_abs();
             channel.account.site.health.succeed(&model, latency, now_ms());
             log::info!("channel {} ({}) answers again", channel.id, channel.account.site.name);
@@ -57,13 +46,35 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
     Ok((recovered > 0).then(|| format!("{recovered} channel(s) answer again")))
 }
 
-/// Returns the channels to ask in their order, each with the model to ask for.
+/// Ends the cooldowns of the channel and of all that rest with it, because they use the same credential.
+async fn end_cooldowns(jobs: &Jobs, snapshot: &Snapshot, channel: &Arc<Channel>) -> store::Result<()> {
+    // Failures that are still on their way to the store must not arrive there after this.
+    jobs.core.store.flush().await;
+    let now = now_ms();
+    let rests = |other: &&Arc<Channel>| {
+        other.key() == channel.key() || (other.live.is_cooling(now) && is_own_rest(other, now))
+    };
+    let rested: Vec<_> = snapshot.sharing_credential(channel).filter(rests).map(|one| &one.live).collect();
+    let (mut channels, mut members) = (Vec::new(), Vec::new());
+    for live in &rested {
+        match live.of {
+            CountersOf::Channel(id) => channels.push(id),
+            CountersOf::Member(id) => members.push(id),
+        }
+    }
+    routes::clear_failures(&jobs.core.store, &channels).await?;
+    route_units::clear_failures(&jobs.core.store, &members).await?;
+    rested.iter().for_each(|live| live.clear_cooldown());
+    Ok(())
+}
+
+/// Returns the channels and members of units to ask in their order, each with the model to ask for.
 fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channel>, String)> {
     let mut asked = lock(&recovery.asked);
-    let cooling = snapshot.channels().filter(|channel| is_candidate(channel, now));
+    let cooling = snapshot.channels().flat_map(serving).filter(|channel| is_candidate(channel, now));
     let mut due: Vec<(Millis, Arc<Channel>, String)> = cooling
         .filter_map(|channel| {
-            let last = asked.get(&channel.id).copied().unwrap_or(0);
+            let last = asked.get(&channel.key()).copied().unwrap_or(0);
             let model = channel.source_model.as_ref().filter(|model| model.is_exact())?.as_str();
             let is_due = now - last >= AGAIN_MS && is_conversational(model);
             is_due.then(|| (last, channel.clone(), model.to_owned()))
@@ -71,6 +82,9 @@ fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channe
         .collect();
     asked.retain(|_, at| now - *at < 100 * AGAIN_MS);
     due.sort_by_key(|(last, channel, _)| (*last, channel.id));
+    // A member of a unit has a channel on each of its routes.
+    let mut seen = HashSet::new();
+    due.retain(|(_, channel, _)| seen.insert(channel.key()));
     due.into_iter().take(MOST).map(|(_, channel, model)| (channel, model)).collect()
 }
 
@@ -117,17 +131,20 @@ mod tests {
             .map(|channel| fixture::route(channel.id.get(), &format!("m-{}", channel.id), vec![channel]))
             .collect();
         routes.push(fixture::route(20, "m-*", vec![cooling(10)]));
+        let unit = fixture::unit(30, &[31, 32]);
+        let _ = unit.unit.members()[1].live.record_failure(NOW - 1, NOW + 600_000);
+        routes.push(fixture::route(30, "of-a-member", vec![unit]));
         let snapshot = fixture::snapshot(routes);
         let recovery = Recovery::default();
         let ask = |now| {
             let due = due(&snapshot, &recovery, now);
             for (channel, _) in &due {
-                lock(&recovery.asked).insert(channel.id, now);
+                lock(&recovery.asked).insert(channel.key(), now);
             }
             due.into_iter().map(|(_, model)| model).collect::<Vec<_>>()
         };
         assert_eq!(ask(NOW), ["m-1", "m-2", "m-3", "m-4"]);
-        assert_eq!(ask(NOW + 10_000), ["m-5", "m-6"]);
+        assert_eq!(ask(NOW + 10_000), ["m-5", "m-6", "of-a-member"]);
         assert_eq!(ask(NOW + 20_000), Vec::<String>::new());
         assert_eq!(ask(NOW + AGAIN_MS), ["m-1", "m-2", "m-3", "m-4"]);
         assert_eq!(ask(NOW + 700_000), Vec::<String>::new());

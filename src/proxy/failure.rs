@@ -35,7 +35,7 @@ use crate::error_words::ErrorText;
 use crate::limits::Overloaded;
 use crate::mask::Mask;
 use crate::routing::failure::{Blame, RetryHeaders};
-use crate::routing::{Channel, ModelPattern, NO_ENDPOINT, failure};
+use crate::routing::{Channel, Misconfiguration, ModelPattern, failure};
 use crate::time::Millis;
 use crate::upstream::{
     AnswerHeaders, BodyError, ErrorKind, ExchangeProgress, RefusedUpgrade, ReplyKind, SendError,
@@ -185,10 +185,10 @@ impl Failure {
 
     /// Builds the failure of a site that cannot be asked as it is configured. The client is told no more of that than that
     /// the site has no address.
-    pub(super) fn misconfigured(site: &str, reason: &str) -> Self {
+    pub(super) fn misconfigured(site: &str, reason: &Misconfiguration) -> Self {
         let mut failure = Self::local(format!("site {site} cannot be used: {reason}"));
-        if reason.starts_with(NO_ENDPOINT) {
-            failure.error.message = format!("Upstream error: {NO_ENDPOINT}");
+        if *reason == Misconfiguration::NoEndpoint {
+            failure.error.message = format!("Upstream error: {}", Misconfiguration::NO_ENDPOINT);
         }
         failure
     }

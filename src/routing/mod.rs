@@ -77,7 +77,8 @@ pub use score::{Conditions, Weights};
 pub use select::{ReservePick, Selection, select, select_bound};
 pub use selection_reason::SelectionReason;
 pub use site::{
-    Account, AccountStatus, Credential, CredentialHeaders, Endpoint, NO_ENDPOINT, Secret, Site, add_secrets,
+    Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Misconfiguration, Secret, Site,
+    add_secrets,
 };
 pub use snapshot::{Changed, Match, Snapshot};
 pub use unit::UnitStrategy;

@@ -384,7 +384,7 @@ fn the_load_of_a_unit_is_that_of_the_member_whose_turn_it_is() {
     };
     let member = |id| ChannelOrMember::Member(AccountId::new(id));
     assert_eq!((selected(0.78), selected(0.79)), (key(1), member(7)));
-    whole.unit.members()[0].live.record_selection(5);
+    let _ = whole.unit.members()[0].live.record_selection(5);
     assert_eq!((selected(0.49), selected(0.51)), (key(1), member(8)));
 }
 

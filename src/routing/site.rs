@@ -15,8 +15,14 @@ use crate::mask::Mask;
 use crate::money::Usd;
 use crate::platform::Platform;
 
-/// Why a site cannot be asked whose addresses are all disabled.
-pub const NO_ENDPOINT: &str = "no API endpoint available";
+/// Why no request may be sent to a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misconfiguration {
+    /// All addresses of its pool are disabled.
+    NoEndpoint,
+    /// The text describes the configuration, and is not for clients.
+    Other(String),
+}
 
 /// One address of a site.
 #[derive(Debug)]
@@ -44,7 +50,7 @@ pub struct Site {
     pub endpoints: Vec<Arc<Endpoint>>,
     /// Why no request may be sent to this site, for instance an outbound proxy that cannot be parsed. Its channels stay
     /// selectable and their attempts fail, rather than bypass the configuration.
-    pub misconfigured: Option<String>,
+    pub misconfigured: Option<Misconfiguration>,
     /// How well the site has worked recently.
     pub health: Arc<SiteHealth>,
     /// The cached value of [`Self::secrets`]; empty until first used.
@@ -103,6 +109,22 @@ struct CredentialForms {
 pub struct CredentialHeaders {
     pub bearer: HeaderValue,
     pub key: HeaderValue,
+}
+
+// === impl Misconfiguration ===
+
+impl Misconfiguration {
+    /// What clients are told of a site whose addresses are all disabled.
+    pub const NO_ENDPOINT: &str = "no API endpoint available";
+}
+
+impl fmt::Display for Misconfiguration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoEndpoint => write!(f, "{}: all addresses of the site are disabled", Self::NO_ENDPOINT),
+            Self::Other(problem) => f.write_str(problem),
+        }
+    }
 }
 
 // === impl Secret ===

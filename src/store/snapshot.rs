@@ -24,7 +24,7 @@ use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
-    ModelPattern, NO_ENDPOINT, OutboundProxy, Route, RouteMode, Site, UnitRole,
+    Misconfiguration, ModelPattern, OutboundProxy, Route, RouteMode, Site, UnitRole,
 };
 use crate::sync::lock;
 pub use source::Source;
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
         let site = self.site(row, Ok(proxy.clone()));
         let base = BaseUrl::parse(&row.url, proxy)?.without(site.platform.profile().data_paths);
         match site.misconfigured {
-            Some(problem) => Err(problem),
+            Some(problem) => Err(problem.to_string()),
             None => Ok((site, base)),
         }
     }
@@ -148,11 +148,12 @@ impl<'a> Builder<'a> {
     fn site(&self, row: &SiteRow, proxy: Outbound) -> Site {
         let mut misconfigured = None;
         let proxy = proxy.unwrap_or_else(|problem| {
-            misconfigured = Some(problem);
+            misconfigured = Some(Misconfiguration::Other(problem));
             None
         });
         let platform = Platform::parse(&row.platform).unwrap_or_else(|| {
-            misconfigured = Some(format!("the platform {:?} is unknown to this release", row.platform));
+            let problem = format!("the platform {:?} is unknown to this release", row.platform);
+            misconfigured = Some(Misconfiguration::Other(problem));
             Platform::OpenAi
         });
         let endpoints = self.endpoints(row, proxy.as_ref()).unwrap_or_else(|problem| {
@@ -187,9 +188,10 @@ impl<'a> Builder<'a> {
         &self,
         site: &SiteRow,
         proxy: Option<&Arc<OutboundProxy>>,
-    ) -> Result<Vec<Arc<Endpoint>>, String> {
+    ) -> Result<Vec<Arc<Endpoint>>, Misconfiguration> {
         let endpoint = |id, url: &str, sort_order, live| {
-            let base = BaseUrl::parse(url, proxy.cloned()).map_err(|problem| format!("{url}: {problem}"))?;
+            let base = BaseUrl::parse(url, proxy.cloned())
+                .map_err(|problem| Misconfiguration::Other(format!("{url}: {problem}")))?;
             Ok(Arc::new(Endpoint { id, base, sort_order, live }))
         };
         if site.endpoints.is_empty() {
@@ -205,7 +207,7 @@ impl<'a> Builder<'a> {
         }
         let enabled: Vec<&EndpointRow> = site.endpoints.iter().filter(|row| row.enabled).collect();
         if enabled.is_empty() {
-            return Err(format!("{NO_ENDPOINT}: all addresses of the site are disabled"));
+            return Err(Misconfiguration::NoEndpoint);
         }
         enabled
             .into_iter()

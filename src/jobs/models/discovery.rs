@@ -282,7 +282,7 @@ impl ModelSet {
 pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
     let unusable = |message: String| DiscoveryError::new(DiscoveryKind::Unknown, message);
     if let Some(reason) = &site.misconfigured {
-        return Err(unusable(reason.clone()));
+        return Err(unusable(reason.to_string()));
     }
     let mut addresses = AddressWalk::new(&core.store, &site.endpoints, now_ms());
     let mut failure = None;

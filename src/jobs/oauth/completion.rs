@@ -116,7 +116,7 @@ async fn client_of<'a>(core: &'a Core, session: &LoginSession) -> Result<Provide
     let way = session.proxy.account_proxy(None);
     let site = site_through(&site, &way, &core.live, settings.system_proxy_url.as_deref());
     if let Some(reason) = site.misconfigured {
-        return Err(reason);
+        return Err(reason.to_string());
     }
     Ok(ProviderClient {
         client: &core.client,

@@ -62,7 +62,7 @@ pub(super) async fn discover_with(
     provider: OAuthProvider,
 ) -> Result<DiscoveredModels, DiscoveryError> {
     if let Some(reason) = &site.misconfigured {
-        return Err(DiscoveryError::new(DiscoveryKind::Unknown, reason.clone()));
+        return Err(DiscoveryError::new(DiscoveryKind::Unknown, reason.to_string()));
     }
     let client = provider_client(core, site, provider);
     let endpoints: Vec<_> = pool::order(&site.endpoints, now_ms()).collect();

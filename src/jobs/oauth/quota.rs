@@ -133,7 +133,7 @@ async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<Limi
     let settings = core.settings.load_full();
     let site = site_of_account(&site, account, &core.live, settings.system_proxy_url.as_deref());
     if let Some(problem) = &site.misconfigured {
-        return Ok(Err(failed(problem)));
+        return Ok(Err(failed(&problem.to_string())));
     }
     let Some(access_token) = account.access_token.as_ref() else {
         return Ok(Err(failed("the account has no access token")));

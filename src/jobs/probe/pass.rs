@@ -146,7 +146,7 @@ async fn probe_models(
     let reached = Arc::new(site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref()));
     if let Some(problem) = &reached.misconfigured {
         result.status = "failed";
-        result.message = problem.clone();
+        result.message = problem.to_string();
         return Ok(());
     }
     let put_off = lock(&probes.put_off).get(&account.id).cloned().unwrap_or_default();

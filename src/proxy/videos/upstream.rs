@@ -91,7 +91,7 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
             let snapshot = core.snapshot.load();
             let site = snapshot.site(video.source.site_id);
             if let Some(problem) = site.and_then(|site| site.misconfigured.clone()) {
-                return Err(Unreachable::Misconfigured(problem));
+                return Err(Unreachable::Misconfigured(problem.to_string()));
             }
             let custom = site.map(|site| site.custom_headers.clone()).unwrap_or_default();
             (video.source.site_id, vec![stored_endpoint(video, site.map(Arc::as_ref))?], custom, None)

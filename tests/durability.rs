@@ -125,6 +125,30 @@ fn at_most_the_last_moments_of_the_log_are_lost_in_a_kill() {
 }
 
 #[test]
+fn a_first_start_that_was_killed_before_it_stored_anything_is_begun_anew() {
+    let mut gateway = Gateway::start();
+    let home = gateway.home().clone();
+    gateway.kill();
+    let [path, wal, lock] =
+        ["", "-wal", ".lock"].map(|end| home.data_dir().join(format!("switchyard.db{end}")));
+    let log = std::fs::read(&wal).expect("a log");
+    // The page of a database without tables, as SQLite writes it when it begins with a log.
+    let fresh = home.data_dir().join("fresh.db");
+    let connection = rusqlite::Connection::open(&fresh).expect("opened");
+    let _: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).expect("a mode");
+    drop(connection);
+    // The size after the commit, in the header of the first page in the log, is 0 while a transaction goes on.
+    let mut uncommitted = log[..32 + 24 + 4096].to_vec();
+    uncommitted[36..40].fill(0);
+    for log in [&log[..32], &uncommitted] {
+        std::fs::copy(&fresh, &path).expect("copied");
+        std::fs::write(&wal, log).expect("written");
+        std::fs::write(&lock, b"").expect("written");
+        Setup::default().start_in(home.clone()).kill();
+    }
+}
+
+#[test]
 fn a_database_that_has_lost_its_content_is_told_and_not_begun_anew() {
     let mut gateway = Gateway::start();
     gateway.create_site(&json!({"name": "n", "url": "https://h.example", "platform": "openai"}));

@@ -48,6 +48,28 @@ fn rules_change_the_body_that_goes_upstream_until_they_are_cleared() {
 }
 
 #[test]
+fn rules_hold_for_every_surface_with_a_json_body() {
+    let (gateway, upstream) = before("openai");
+    rule(&gateway, &json!({"override": [{"models": [{"name": "gpt-*"}], "params": {"user": "ruled"}}]}));
+    let surfaces = [
+        ("/v1/completions", json!({"prompt": "Once"})),
+        ("/v1/embeddings", json!({"input": "Once"})),
+        ("/v1/images/generations", json!({"prompt": "a cat"})),
+        ("/v1/rerank", json!({"query": "q", "documents": ["a"]})),
+        ("/v1/moderations", json!({"input": "Once"})),
+        ("/v1/audio/speech", json!({"input": "Once", "voice": "alloy"})),
+    ];
+    for (path, mut body) in surfaces {
+        body["model"] = json!(MODEL);
+        // Whether the stub's answer is one of this surface does not matter here.
+        let _ = gateway.client().post(path, &body);
+        body["user"] = json!("ruled");
+        let sent = upstream.asked_for(path);
+        assert_eq!(sent.first().map(|sent| sent.json()), Some(body), "{path}");
+    }
+}
+
+#[test]
 fn rules_for_others_leave_every_byte_alone() {
     let (gateway, upstream) = before("openai");
     rule(

@@ -103,6 +103,18 @@ fn a_line_that_comes_late_is_waited_for() {
 }
 
 #[test]
+fn a_line_without_tokens_tells_the_charge_alone() {
+    let (gateway, upstream, client) = world("new-api", chat(json!(null)));
+    let line = json!({"created_at": now(), "model_name": MODEL, "quota": 25000, "token_name": "cli"});
+    upstream.answer(LOG, Reply::json(200, &json!({"success": true, "data": {"items": [line]}})));
+    client.chat(MODEL).expect(200);
+    wait_for_spending(&gateway, 0.05);
+    let row = gateway.logs().remove(0);
+    assert_eq!((&row["usageSource"], &row["estimatedCost"]), (&json!("unknown"), &json!(0.05)));
+    assert!(row["promptTokens"].is_null() && row["totalTokens"].is_null(), "{row}");
+}
+
+#[test]
 fn a_hubs_charge_goes_before_our_estimate() {
     let usage = json!({"prompt_tokens": 100_000, "completion_tokens": 0, "total_tokens": 100_000});
     let (gateway, upstream, client) = world("done-hub", chat(usage));

@@ -13,7 +13,6 @@ use super::prices;
 use crate::jobs::Jobs;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill};
-use crate::store::proxy_logs::UsageSource;
 
 /// The longest wait for a list: longer than a site may take to send it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,7 +52,7 @@ pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut UsageLookup) {
     let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
     let Some(bill) = bill(request) else { return };
     let cost = bill.cost;
-    let known = ExactUsage { tokens: request.tokens, source: UsageSource::Upstream, bill };
+    let known = ExactUsage { tokens: request.tokens, source: None, bill };
     match book(&jobs.core, request.booked(), known).await {
         Ok(()) => (request.cost, request.is_priced) = (cost, true),
         Err(error) => log::warn!(

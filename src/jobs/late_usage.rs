@@ -8,7 +8,7 @@ use crate::metrics::series::TOKEN_KINDS;
 use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, Tokens};
-use crate::store::amend::{Amendment, Claim, Correction, RowName, amend};
+use crate::store::amend::{Amendment, Claim, Correction, LoggedTokens, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::time::{Millis, monotonic_ms, now_ms};
@@ -61,7 +61,8 @@ impl UsageLookup {
 /// What is now known of the request.
 pub struct ExactUsage {
     pub tokens: Tokens,
-    pub source: UsageSource,
+    /// Who told the tokens; `None` leaves those of the log row as they are.
+    pub source: Option<UsageSource>,
     pub bill: Bill,
 }
 
@@ -85,11 +86,13 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
     });
     let amendment = Amendment {
         row: booked.row.clone(),
-        prompt_tokens: count(tokens.prompt),
-        completion_tokens: count(tokens.completion),
-        total_tokens: count(total(tokens)),
+        tokens: source.map(|source| LoggedTokens {
+            prompt: count(tokens.prompt),
+            completion: count(tokens.completion),
+            total: count(total(tokens)),
+            source,
+        }),
         cached: told,
-        usage_source: source,
         cost: bill.cost,
         billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
         more: Correction {

@@ -127,10 +127,10 @@ async fn settle(core: &Core, lookup: &UsageLookup, record: &UsageRecord) -> crat
     book(core, lookup.booked(), ExactUsage { tokens, source, bill }).await
 }
 
-/// Returns the line's tokens where it has any, else the answer's.
-fn recovered(answered: Tokens, record: &UsageRecord) -> (Tokens, UsageSource) {
+/// Returns the line's tokens where it has any, else the answer's, which are logged already.
+fn recovered(answered: Tokens, record: &UsageRecord) -> (Tokens, Option<UsageSource>) {
     if record.total == 0 {
-        return (answered, UsageSource::Upstream);
+        return (answered, None);
     }
     let tokens = Tokens {
         prompt: record.prompt,
@@ -140,7 +140,7 @@ fn recovered(answered: Tokens, record: &UsageRecord) -> (Tokens, UsageSource) {
         cache_creation: record.cache_creation.max(answered.cache_creation),
         prompt_includes_cache: record.prompt_includes_cache.or(answered.prompt_includes_cache),
     };
-    (tokens, UsageSource::SelfLog)
+    (tokens, Some(UsageSource::SelfLog))
 }
 
 /// Computes the bill by the line's ratios, or by the price list where it has none. What the line says was charged takes

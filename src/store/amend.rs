@@ -17,12 +17,10 @@ use crate::time::now_ms;
 #[derive(Clone, Debug)]
 pub struct Amendment {
     pub row: RowName,
-    pub prompt_tokens: i64,
-    pub completion_tokens: i64,
-    pub total_tokens: i64,
+    /// `None` keeps the stored counts and their source.
+    pub tokens: Option<LoggedTokens>,
     /// `None` keeps the stored cache counts.
     pub cached: Option<CachedTokens>,
-    pub usage_source: UsageSource,
     /// In USD.
     pub cost: Usd,
     /// JSON text.
@@ -30,6 +28,15 @@ pub struct Amendment {
     pub more: Correction,
     /// Taken in the same transaction, where only one instance may book the amendment.
     pub claim: Option<Claim>,
+}
+
+/// The tokens of a log row, and where the counts come from.
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedTokens {
+    pub prompt: i64,
+    pub completion: i64,
+    pub total: i64,
+    pub source: UsageSource,
 }
 
 /// A claim that only one caller can take: a change of a row that fails when the row was already changed.
@@ -58,21 +65,24 @@ impl Claim {
 /// [`Error::NotFound`], with nothing changed, when the claim was already taken.
 pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<()> {
     store.flush().await;
-    let Amendment { row, cached, .. } = &amendment;
+    let Amendment { row, tokens, cached, .. } = &amendment;
     let mut recorder = Recorder::new(store.database().dialect(), zone.clone());
     let mut batch = Vec::from_iter(amendment.claim.clone().map(|Claim(change)| change));
     batch.push(Statement::new(
-        "UPDATE proxy_logs SET prompt_tokens = ?, completion_tokens = ?, total_tokens = ?, input_tokens = COALESCE(?, input_tokens), \
+        "UPDATE proxy_logs SET prompt_tokens = COALESCE(?, prompt_tokens), \
+         completion_tokens = COALESCE(?, completion_tokens), total_tokens = COALESCE(?, total_tokens), \
+         usage_source = COALESCE(?, usage_source), input_tokens = COALESCE(?, input_tokens), \
          cache_read_tokens = COALESCE(?, cache_read_tokens), \
-         cache_creation_tokens = COALESCE(?, cache_creation_tokens), usage_source = ?, estimated_cost = ?, billing_details = ? WHERE created_at = ? AND request_id = ? AND retry_count = ?",
+         cache_creation_tokens = COALESCE(?, cache_creation_tokens), estimated_cost = ?, billing_details = ? \
+         WHERE created_at = ? AND request_id = ? AND retry_count = ?",
         vec![
-            amendment.prompt_tokens.into(),
-            amendment.completion_tokens.into(),
-            amendment.total_tokens.into(),
+            tokens.map(|tokens| tokens.prompt).into(),
+            tokens.map(|tokens| tokens.completion).into(),
+            tokens.map(|tokens| tokens.total).into(),
+            tokens.map(|tokens| tokens.source.as_str()).into(),
             cached.map(|cached| cached.input).into(),
             cached.map(|cached| cached.read).into(),
             cached.map(|cached| cached.creation).into(),
-            amendment.usage_source.as_str().into(),
             amendment.cost.into(),
             amendment.billing_details.as_deref().into(),
             row.created_at.into(),

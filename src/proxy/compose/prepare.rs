@@ -66,10 +66,15 @@ pub(super) fn prepare(
         requested: &call.envelope.model,
     };
     let Some(rules) = to.rules.filter(|rules| {
-        let is_other =
-            matches!(operation, Operation::CountTokens | Operation::OfGemini(_) | Operation::AlphaSearch);
-        let is_exempt = is_other || call.shape.dialect == Dialect::Embeddings;
-        to.format.is_convertible() && !is_exempt && rules.concern(target)
+        let is_exempt = operation.is_form()
+            || matches!(
+                operation,
+                Operation::CountTokens
+                    | Operation::CreateBatch
+                    | Operation::OfGemini(_)
+                    | Operation::AlphaSearch
+            );
+        !is_exempt && rules.concern(target)
     }) else {
         return Ok(outgoing);
     };

@@ -134,8 +134,8 @@ pub(in crate::proxy) async fn book_late(
 ) -> store::Result<()> {
     let core = &proxy.core;
     let (tokens, source) = match &outcome {
-        Outcome::Used(usage) => (cost::tokens(usage), UsageSource::Upstream),
-        Outcome::Untold | Outcome::Nothing => (Tokens::default(), UsageSource::Unknown),
+        Outcome::Used(usage) => (cost::tokens(usage), Some(UsageSource::Upstream)),
+        Outcome::Untold | Outcome::Nothing => (Tokens::default(), None),
     };
     let row = answer.row;
     let snapshot = core.snapshot.load_full();

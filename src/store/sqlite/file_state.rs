@@ -3,10 +3,11 @@
 //! An empty file is what a first start begins with, but also what an interrupted copy, a full disk or a mistake
 //! leaves of a database. SQLite takes it for a new one and deletes the write-ahead log beside it, and it
 //! silently ignores a log without a valid header. So a database in use leaves a mark in its lock file, and when
-//! that mark, or a log beside the file, shows that there was more, the start is refused.
+//! that mark, or a log beside the file, shows that there was more, the start is refused. A log without a committed
+//! transaction shows nothing: a first start that is killed leaves one.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -19,6 +20,20 @@ use crate::store::error::OpenError;
 const IN_USE: &[u8] = b"in use\n";
 /// The first bytes of a write-ahead log, for either byte order of its checksums (SQLite's file format).
 const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x83]];
+
+/// The sizes of the header of a write-ahead log, and of the header of each page in it.
+const WAL_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+
+/// What a write-ahead log shows of what was stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Log {
+    /// There is none, or nothing in it has been committed.
+    Nothing,
+    Committed,
+    /// SQLite will ignore it.
+    Damaged,
+}
 
 /// What the files of a database show before it is opened.
 pub(in crate::store) struct FileState {
@@ -38,20 +53,18 @@ pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result
         |error: std::io::Error| OpenError::Unusable(format!("cannot read {}: {error}", path.display()));
     let mut word = Vec::new();
     lock.take(64).read_to_end(&mut word).map_err(unusable)?;
-    let mut head = Vec::new();
     let wal = wal_of(path);
-    if let Ok(file) = File::open(&wal) {
-        file.take(4).read_to_end(&mut head).map_err(unusable)?;
-    }
-    let is_damaged = !head.is_empty() && WAL_MAGIC.iter().all(|magic| head != magic);
-    let why = match head.is_empty() {
-        true => (word == IN_USE).then(|| "it was in use before".to_owned()),
-        false => {
-            let state = if is_damaged { "a damaged" } else { "a" };
-            Some(format!("there is {state} write-ahead log beside it, {}", wal.display()))
-        }
+    let log = match File::open(&wal) {
+        Ok(file) => examine(file).map_err(unusable)?,
+        Err(_) => Log::Nothing,
     };
-    let trace = FileState { path: path.clone(), why, damaged: is_damaged.then_some(wal) };
+    let beside = |state| format!("there is {state} write-ahead log beside it, {}", wal.display());
+    let why = match log {
+        Log::Damaged => Some(beside("a damaged")),
+        Log::Committed => Some(beside("a")),
+        Log::Nothing => (word == IN_USE).then(|| "it was in use before".to_owned()),
+    };
+    let trace = FileState { path: path.clone(), why, damaged: (log == Log::Damaged).then_some(wal) };
     if location.is_empty() {
         trace.refuse_if_any()?;
     }
@@ -97,6 +110,33 @@ impl FileState {
             "the database {path} is empty, but {why}: nothing was started. Put a backup in its place; or, to begin anew, remove it with {path}-wal and {path}.lock"
         )))
     }
+}
+
+/// Looks for a committed transaction in a write-ahead log. The header has the size of a page at byte 8 and two salts at 16;
+/// the header of a page has at byte 4 the size of the database after a commit, else 0, and at 8 the salts again
+/// (SQLite's file format, section 4.1).
+fn examine(mut wal: File) -> io::Result<Log> {
+    let mut header = Vec::new();
+    (&mut wal).take(WAL_HEADER as u64).read_to_end(&mut header)?;
+    if header.is_empty() {
+        return Ok(Log::Nothing);
+    }
+    if !WAL_MAGIC.iter().any(|magic| header.starts_with(magic)) {
+        return Ok(Log::Damaged);
+    }
+    let Ok(header) = <[u8; WAL_HEADER]>::try_from(header) else { return Ok(Log::Nothing) };
+    let page_size = i64::from(u32::from_be_bytes([header[8], header[9], header[10], header[11]]));
+    let mut frame = [0; FRAME_HEADER];
+    while let Ok(()) = wal.read_exact(&mut frame) {
+        if frame[8..16] != header[16..24] {
+            break;
+        }
+        if frame[4..8] != [0; 4] {
+            return Ok(Log::Committed);
+        }
+        wal.seek(SeekFrom::Current(page_size))?;
+    }
+    Ok(Log::Nothing)
 }
 
 fn wal_of(path: &Path) -> PathBuf {

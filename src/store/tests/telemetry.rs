@@ -7,7 +7,7 @@ use crate::money::Usd;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
 use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
-use crate::store::amend::{Amendment, Correction, RowName, amend};
+use crate::store::amend::{Amendment, Correction, LoggedTokens, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::rests::Rests;
@@ -133,10 +133,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
     };
     let amendment = Amendment {
         row: name,
-        prompt_tokens: 400,
-        completion_tokens: 200,
-        total_tokens: 600,
-        usage_source: UsageSource::SelfLog,
+        tokens: Some(LoggedTokens { prompt: 400, completion: 200, total: 600, source: UsageSource::SelfLog }),
         cost: Usd::new(0.5),
         billing_details: Some("{}".into()),
         cached: Some(CachedTokens { input: 400, read: 300, creation: 0 }),

@@ -186,6 +186,46 @@ fn nothing_that_an_upstream_repeats_of_its_request_is_told_or_kept() {
 }
 
 #[test]
+fn a_video_batch_or_response_that_failed_repeats_no_secret() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    let headers = json!({"x-gate": GATE}).to_string();
+    gateway.add_as(&json!({"name": "s", "platform": "new-api", "customHeaders": headers}), &upstream);
+    let error = format!("Incorrect API key provided: sk-upstream-key, {GATE}");
+    let error = json!({"code": "invalid_api_key", "message": error});
+    let output = json!([{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": "That way.", "annotations": []}]}]);
+    let response = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "incomplete",
+        "model": MODEL, "output": output, "error": error});
+    let video = |status: &str| json!({"id": "video_1", "object": "video", "status": status, "error": error});
+    let batch =
+        json!({"id": "msgbatch_1", "type": "message_batch", "processing_status": "ended", "error": error});
+    upstream.answer("/v1/responses", Reply::json(200, &response));
+    upstream.answer("/v1/responses/resp_1", Reply::json(200, &response));
+    upstream.answer("/v1/videos", Reply::json(200, &video("queued")));
+    upstream.answer("/v1/videos/video_1", Reply::json(200, &video("failed")));
+    upstream.answer("/v1/messages/batches", Reply::json(200, &batch));
+    upstream.answer("/v1/messages/batches/msgbatch_1", Reply::json(200, &batch));
+    let client = gateway.client();
+    let params = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
+    for (path, body) in [
+        ("/v1/responses", json!({"model": MODEL, "input": "x"})),
+        ("/v1/videos", json!({"model": MODEL, "prompt": "x"})),
+        ("/v1/messages/batches", json!({"requests": [{"custom_id": "a", "params": params}]})),
+    ] {
+        let made = client.post(path, &body).expect(200);
+        let id = made["id"].as_str().expect("an id");
+        let kept = client.get(&format!("{path}/{id}")).expect(200);
+        for shown in [made.to_string(), kept.to_string()] {
+            assert!(shown.contains("Incorrect API key provided: [redacted]"), "{path}: {shown}");
+            assert!(!shown.contains("sk-upstream-key") && !shown.contains(GATE), "{path}: {shown}");
+        }
+    }
+    let listed = client.get("/v1/messages/batches").expect(200).to_string();
+    assert!(listed.contains("[redacted]") && !listed.contains(GATE), "{listed}");
+}
+
+#[test]
 fn a_good_answer_passes_without_the_headers_that_repeat_a_secret() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::start();

@@ -48,6 +48,7 @@
 //! | `trace` | the debug trace of a call, without secrets |
 //! | `alerts` | alerts to the operator |
 //! | `resource_upstream`, `download` | a resource kept by an upstream, asked for at the account that made it; its bytes |
+//! | `redaction` | secrets in objects that report an error with a success status |
 //! | `internal` | requests that the service makes to itself |
 
 mod addresses;
@@ -81,6 +82,7 @@ mod operation;
 mod pick;
 mod pipeline;
 mod realtime;
+mod redaction;
 mod relay;
 pub mod reply;
 mod resource_upstream;

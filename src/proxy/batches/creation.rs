@@ -26,6 +26,7 @@ use crate::proxy::commit::judged;
 use crate::proxy::compose::login_headers;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
+use crate::proxy::redaction;
 use crate::proxy::resource_upstream::in_path;
 use crate::proxy::retry::token_renewal;
 use crate::proxy::send::{Timeouts, answered, read_some};
@@ -110,6 +111,7 @@ impl NewBatch {
             }
         };
         let (secrets, shape) = (attempt.secrets(), self.call.shape);
+        let object = redaction::of_object(object, &secrets);
         match self.store(proxy, &choice, &mut attempt, &object).await {
             Ok(shown) => {
                 attempt.succeed(None);

@@ -13,6 +13,7 @@ use crate::proxy::auth::Caller;
 use crate::proxy::commit::judged;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
+use crate::proxy::redaction;
 use crate::proxy::reply::ErrorShape;
 use crate::proxy::resource_upstream::{
     ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
@@ -195,6 +196,8 @@ pub(super) async fn refresh(
         let no_id = || Failure::judged("the upstream's answer has no id".to_owned());
         return Err(fault.map_or_else(no_id, judged).into());
     }
+    let secrets = upstream.secrets();
+    let object = redaction::of_object(object, &secrets);
     let text = String::from_utf8_lossy(&object);
     if text != batch.object {
         if text.len() <= MAX_KEPT
@@ -205,7 +208,6 @@ pub(super) async fn refresh(
         batch.object = text.into_owned();
     }
     let mut crossing = HeaderMap::new();
-    let secrets = upstream.secrets();
     headers::downstream(&head.headers, |value| secrets.is_in(value), &mut crossing);
     Ok((upstream, crossing))
 }

@@ -27,6 +27,7 @@ use crate::dialect::observe::{Phase, StreamProgress};
 use crate::dialect::{Dialect, embeddings, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::proxy::Proxy;
+use crate::proxy::redaction;
 use crate::routing::Channel;
 use crate::time::now_secs;
 use crate::uuid;
@@ -237,7 +238,10 @@ impl<'a> StartedResponse<'a> {
         match verdict {
             Ok(usage) => {
                 self.note_stored(&held, &mut attempt).await;
-                let held = self.finished(held);
+                let mut held = self.finished(held);
+                if format == Dialect::Responses {
+                    held = redaction::of_error(held, || attempt.secrets());
+                }
                 self.proxy.core.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
                 *reply.body_mut() = ResponseBody::full(held);
@@ -251,7 +255,7 @@ impl<'a> StartedResponse<'a> {
     async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
-            Ok((held, true)) => held,
+            Ok((held, true)) => redaction::of_object(held, &attempt.secrets()),
             Ok((_, false)) => return Err(self.uncommittable(attempt, Failure::too_long(MAX_JUDGED))),
             Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };

@@ -26,6 +26,7 @@ use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::limits::Lease;
 use crate::proxy::Proxy;
+use crate::proxy::redaction;
 use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID};
 use crate::time::{now_ms, now_secs};
@@ -259,8 +260,9 @@ async fn told_by_upstream(
             if let Some(outcome) = Outcome::of_object(&held) {
                 background::settle(proxy, &name, outcome).await;
             }
-            proxy.core.metrics.sent_bytes.add(held.len() as u64);
-            *response.body_mut() = ResponseBody::full(held.freeze());
+            let object = redaction::of_error(held.freeze(), || upstream.secrets());
+            proxy.core.metrics.sent_bytes.add(object.len() as u64);
+            *response.body_mut() = ResponseBody::full(object);
             return Ok(under_its_name(proxy, model, response));
         }
     }

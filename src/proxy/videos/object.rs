@@ -15,6 +15,7 @@ use crate::proxy::failure::Failure;
 use crate::proxy::forms;
 use crate::proxy::headers;
 use crate::proxy::operation::{CallKind, Operation};
+use crate::proxy::redaction;
 use crate::proxy::relay::renamed;
 use crate::proxy::reply::response_of;
 use crate::proxy::resource_upstream::{ResourceUpstream, Unreachable};
@@ -60,12 +61,13 @@ async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<R
             return Err(failure.into_response(shape));
         }
     };
+    let secrets = upstream.secrets();
+    let body = redaction::of_object(body, &secrets);
     let upstream_status = Some(head.status.as_u16());
     record(&proxy.core.store, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) })
         .await;
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = head.status;
-    let secrets = upstream.secrets();
     headers::downstream(&head.headers, |value| secrets.is_in(value), response.headers_mut());
     headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -87,6 +87,7 @@ mod prompt_caches;
 mod proxy_passthrough;
 mod realtime;
 mod recoveries;
+mod refused_dialects;
 mod requested_model;
 mod responses_ws;
 mod routes_api;

@@ -239,6 +239,43 @@ fn a_site_with_a_free_slot_comes_before_a_queue() {
 }
 
 #[test]
+fn those_who_wait_in_turn_wait_at_different_sites() {
+    for strategy in ["round_robin", "stable_first"] {
+        let pair = Pair::with(LONG_QUEUE);
+        let admin = pair.gateway.admin();
+        let route = pair.gateway.routes().remove(0)["id"].clone();
+        admin.put(&format!("/api/routes/{route}"), &json!({"routingStrategy": strategy})).expect(200);
+        let gate = Gate::new();
+        for (name, upstream) in [("first", &pair.first), ("second", &pair.second)] {
+            let site = pair.channel(name)["site"]["id"].clone();
+            admin.put(&format!("/api/sites/{site}"), &json!({"maxConcurrency": 1})).expect(200);
+            upstream.answer(CHAT, Reply::json(200, &wire::chat(Pair::MODEL)).head_waits_for(&gate));
+        }
+        let key = json!({"name": "waits", "key": "sk-who-waits-in-the-queue"});
+        admin.post("/api/downstream-keys", &key).expect(200);
+        let waiter =
+            || Caller::new(pair.gateway.address()).with("authorization", "Bearer sk-who-waits-in-the-queue");
+        let asked = || [&pair.first, &pair.second].map(|upstream| upstream.asked_for(CHAT).len());
+        scope(|scope| {
+            for count in 1..=2 {
+                scope.spawn(|| pair.gateway.client().chat(Pair::MODEL).expect(200));
+                eventually("a site is busy", || (asked().iter().sum::<usize>() == count).then_some(()));
+            }
+            for count in 1..=6 {
+                scope.spawn(|| waiter().chat(Pair::MODEL).expect(200));
+                eventually("the request looks for a slot", || {
+                    let used = admin.get("/api/downstream-keys").json()["items"][0]["usedRequests"].clone();
+                    (used == count).then_some(())
+                });
+            }
+            gate.open();
+        });
+        let [first, second] = asked();
+        assert!(first >= 3 && second >= 3, "{strategy}: {first} and {second}");
+    }
+}
+
+#[test]
 fn a_waiter_does_not_follow_a_channel_that_was_taken_away() {
     for is_deleted in [true, false] {
         let limited = Limited::to(1, LONG_QUEUE);

@@ -138,8 +138,8 @@ impl<'a> Delivery<'a> {
         let now = attempt.began_at().unwrap_or_else(now_ms);
         let endpoints = &self.channel.account.site.endpoints;
         let addresses = ChannelAddresses::at(&self.proxy.core, endpoints, self.call.work(), now);
-        let dialects =
-            Dialects { left: self.dialect_order(now), refused: Vec::new(), are_all_refused: false };
+        let (left, avoided) = self.dialect_order(now);
+        let dialects = Dialects { left, avoided, refused: Vec::new(), are_all_refused: false };
         Search { addresses, dialects, round: 1 }
     }
 
@@ -164,11 +164,13 @@ impl<'a> Delivery<'a> {
         Err(search.addresses.exhausted())
     }
 
-    /// Returns the dialects to ask in, in order, from what is known of the site.
-    fn dialect_order(&self, now: Millis) -> DialectOrder {
+    /// Returns the dialects to ask in, in order, from what is known of the site; and those to ask in only where none of
+    /// these can express the request.
+    fn dialect_order(&self, now: Millis) -> (DialectOrder, DialectOrder) {
+        let none = DialectOrder::from_iter([]);
         let (site, client) = (&self.channel.account.site, self.call.shape.dialect);
         if self.call.operation != Operation::Answer {
-            return dialect_order::order_of_others(site.platform, client, self.call.operation);
+            return (dialect_order::order_of_others(site.platform, client, self.call.operation), none);
         }
         let mut formats = dialect_order::order(site.platform, client, self.model);
         let (marks, body) = (self.call.envelope.marks, &self.call.body[..]);
@@ -187,11 +189,8 @@ impl<'a> Delivery<'a> {
             dialect_order::prefer(&mut formats, Dialect::Responses);
         }
         dialect_order::keep_address(&mut formats, site.platform, client, (marks, body));
-        self.proxy.dialect_memory.apply(&mut formats, self.memory_key(), &self.call.body, now);
-        if self.call.settings.single_format {
-            formats.truncate(1);
-        }
-        formats
+        let avoided = self.proxy.dialect_memory.apply(&mut formats, self.memory_key(), now);
+        (formats, avoided)
     }
 
     /// Remembers the refused dialects, once the site has answered the same request in another: so they were to blame.
@@ -209,7 +208,8 @@ impl<'a> Delivery<'a> {
     /// Returns the key under which the site's dialects are remembered.
     fn memory_key(&self) -> DialectMemoryKey<'_> {
         let site = self.channel.account.site.id;
-        DialectMemoryKey { site, client: self.call.shape.dialect, model: &self.call.model }
+        let (client, model, body) = (self.call.shape.dialect, &self.call.model, &self.call.body);
+        DialectMemoryKey { site, client, model, body }
     }
 }
 

@@ -34,6 +34,8 @@ use super::send::Accepted;
 pub(super) struct Dialects {
     /// The dialects that were not refused for good, in order.
     pub(super) left: DialectOrder,
+    /// The dialects that were refused before, asked only where no other can express the request.
+    pub(super) avoided: DialectOrder,
     /// The dialects refused for good, each with the one that the upstream named instead.
     pub(super) refused: Vec<(Dialect, Option<Dialect>)>,
     /// Whether the last remaining dialect was refused too.
@@ -100,13 +102,34 @@ struct AddressRound {
     operation: Operation,
     /// The rewrites that have been tried in the current dialect.
     recovery: Recovery,
+    /// The rewritten request that is sent if the dialect that the upstream named does not serve.
+    put_off: Option<PutOff>,
     refusals: Refusals,
+}
+
+/// A rewritten request in a dialect that was left for another.
+struct PutOff {
+    format: Dialect,
+    written: Box<PreparedBody>,
+    recovery: Recovery,
 }
 
 impl AddressRound {
     fn next_dialect(&mut self) -> Option<NextRequest> {
-        self.recovery = Recovery::default();
-        self.queue.pop_first().map(|format| NextRequest { format, written: None })
+        match self.queue.pop_first() {
+            Some(format) => {
+                self.recovery = Recovery::default();
+                Some(NextRequest { format, written: None })
+            }
+            None => self.resume(),
+        }
+    }
+
+    /// Returns to the dialect that was left, with the request that was put off.
+    fn resume(&mut self) -> Option<NextRequest> {
+        let PutOff { format, written, recovery } = self.put_off.take()?;
+        self.recovery = recovery;
+        Some(NextRequest { format, written: Some(written) })
     }
 }
 
@@ -153,6 +176,7 @@ impl Delivery<'_> {
             queue: dialects.left,
             operation: self.call.operation,
             recovery: Recovery::default(),
+            put_off: None,
             refusals: Refusals::default(),
         };
         // The log row of the dialect that was refused last; written when another dialect is asked.
@@ -165,9 +189,17 @@ impl Delivery<'_> {
             };
             let Some(outgoing) = prepared else {
                 dialects.left.remove(format);
+                if dialects.left.is_empty() && dialects.refused.is_empty() {
+                    dialects.left = std::mem::replace(&mut dialects.avoided, dialects.left);
+                    round.queue = dialects.left;
+                }
                 ask = round.next_dialect();
                 continue;
             };
+            if self.call.settings.single_format {
+                dialects.left.keep_only(format);
+                round.queue.clear();
+            }
             let asked = (round.operation.upstream_path(site.platform, format), format);
             let composed = self.compose(endpoint, values, asked, outgoing).map_err(Failure::unfit)?;
             if let Some(row) = downgraded.take() {
@@ -193,6 +225,11 @@ impl Delivery<'_> {
                     downgraded = attempt.downgrade(&failure);
                     self.give_way((format, downgrade), failure, &mut round, dialects);
                     round.next_dialect()
+                }
+                NextStep::End { is_dialect_refused: true } if round.put_off.is_some() => {
+                    downgraded = attempt.downgrade(&failure);
+                    round.refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
+                    round.resume()
                 }
                 NextStep::End { is_dialect_refused } => {
                     dialects.are_all_refused = is_dialect_refused;
@@ -254,7 +291,7 @@ impl Delivery<'_> {
         let Self { proxy, call, channel, .. } = *self;
         let site = &channel.account.site;
         let (conversions, length) = (&proxy.conversions, call.body.len());
-        let AddressRound { operation, recovery, .. } = round;
+        let AddressRound { queue, operation, recovery, put_off, .. } = round;
         let stand_in = stand_in(call, *operation, failure);
         let prepare = || self.prepare(*operation, format).ok();
         // Rewriting cannot help where the upstream lacks the operation.
@@ -262,7 +299,7 @@ impl Delivery<'_> {
             Some(_) => None,
             None => recovery.next(call, (site.platform, format), failure, prepare),
         };
-        let other_words = match format == call.shape.dialect {
+        let mut other_words = match format == call.shape.dialect {
             true => conversions.read_through(length, words).await,
             false => conversions.answer(length).await.convert(words),
         };
@@ -271,10 +308,18 @@ impl Delivery<'_> {
         if other_words.is_some() && is_own_key && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }
+        let refused = downgrade(failure, format);
+        // The dialect that the upstream names takes all of the request; other words leave a part of it out.
+        let names_another =
+            refused.and_then(|refused| refused.to).is_some_and(|other| queue.contains(&other));
+        if let Some(written) = other_words.take_if(|_| names_another) {
+            let recovery = std::mem::take(recovery);
+            *put_off = Some(PutOff { format, written: Box::new(written), recovery });
+        }
         next(RefusedRequest {
             stand_in,
             may_repeat: failure.retry_scope(call.work()) == RetryScope::Here,
-            downgrade: other_words.is_none().then(|| downgrade(failure, format)).flatten(),
+            downgrade: refused.filter(|_| other_words.is_none()),
             has_others,
             other_words: other_words.map(Box::new),
         })

@@ -134,14 +134,6 @@ impl Attempt {
     ) -> Box<Self> {
         let Choice { channel, model, reason } = choice;
         let started_at = now_ms();
-        if reason.takes_a_turn() {
-            for live in std::iter::once(&channel.live).chain(channel.whole()) {
-                if live.record_selection(started_at) {
-                    proxy.core.store.telemetry().dirty_channel(live.clone());
-                }
-            }
-        }
-        proxy.core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
         proxy.core.metrics.attempts.add(1);
         let row = ProxyLogRow {
             request_id: Some(call.shape.id),

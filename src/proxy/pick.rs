@@ -67,6 +67,7 @@ async fn pick_free(
                 return Some(Picked::Nothing(earliest_cooldown));
             }
         };
+        take_turn(proxy, call, &choice);
         let mut session = Lease::default();
         if takes_session_lease(call, &choice.channel) {
             match session_lease(proxy, &choice.channel, began).await {
@@ -100,6 +101,7 @@ async fn pick_in_queue(
         Chosen::Nothing { reserve: Some(choice), .. } => choice,
         Chosen::Nothing { earliest_cooldown, reserve: None } => return Picked::Nothing(earliest_cooldown),
     };
+    take_turn(proxy, call, &choice);
     let mut session = Lease::default();
     if takes_session_lease(call, &choice.channel) {
         match session_lease(proxy, &choice.channel, began).await {
@@ -122,6 +124,19 @@ async fn pick_in_queue(
     }
     drop(session);
     pick_free(proxy, call, tried, bound, began).await.unwrap_or(Picked::Saturated)
+}
+
+/// Records the selection before the request waits for anything: the requests that come meanwhile go to others.
+fn take_turn(proxy: &Proxy, call: &Call, Choice { channel, reason, .. }: &Choice) {
+    let (core, now) = (&proxy.core, now_ms());
+    if reason.takes_a_turn() {
+        for live in std::iter::once(&channel.live).chain(channel.whole()) {
+            if live.record_selection(now) {
+                core.store.telemetry().dirty_channel(live.clone());
+            }
+        }
+    }
+    core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, now);
 }
 
 /// Checks the choice again after a wait, during which its channel may have been deleted or disabled, or have failed
@@ -251,7 +266,7 @@ fn choose(
         preferred.is_none() && (dialect == Dialect::Completions || call.operation.is_embedding());
     let has_it = |channel: &Channel| {
         let (site, now) = (&channel.account.site, query.now);
-        let key = DialectMemoryKey { site: site.id, client: dialect, model: &call.model };
+        let key = DialectMemoryKey { site: site.id, client: dialect, model: &call.model, body: &call.body };
         offers(channel) && is_native(&proxy.dialect_memory, site.platform, key, now)
     };
     let first = SelectionQuery { surface: &has_it, ..query };

@@ -69,7 +69,7 @@ impl Rotations {
         self.keys().get(&key(route_id, model)).cloned().unwrap_or_default()
     }
 
-    /// Records a dispatched selection. Only those of `stable_first` are remembered.
+    /// Records a selection. Only those of `stable_first` are remembered.
     pub fn record(&self, reason: &SelectionReason, model: &str, site: SiteId, now: Millis) {
         let SelectionReason::StableFirst { route_id, pool, .. } = *reason else { return };
         let mut keys = self.keys();

@@ -1,8 +1,8 @@
 //! Picks one of the channels that may be picked.
 //!
-//! A selection writes nothing: the caller records it once it dispatches
-//! ([`ChannelLive::record_selection`](super::ChannelLive::record_selection)). It walks the channels of
-//! one route once, and allocates only when there is a choice to weigh.
+//! A selection writes nothing: the caller records it
+//! ([`ChannelLive::record_selection`](super::ChannelLive::record_selection)) before it waits for anything. It walks the
+//! channels of one route once, and allocates only when there is a choice to weigh.
 //!
 //! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes the channel that
 //! was selected longest ago, whatever its priority; `stable_first` rotates over the sites that work best. With every

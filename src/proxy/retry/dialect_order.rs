@@ -7,8 +7,11 @@
 //! would be asked three times for what another channel can do at once.
 //!
 //! A refusal is remembered once another dialect has answered the same request: until then the request itself may
-//! be wrong, and no client's mistake decides how the others are served. When the remaining dialects are refused in
-//! their turn, the site has changed, and what is remembered about it is forgotten.
+//! be wrong, and no client's mistake decides how the others are served. It holds for requests of the same
+//! [`kind`](RequestKind), because many sites refuse a dialect only with tools or with reasoning; nothing is remembered of
+//! a request with an attachment. A dialect that is avoided is asked all the same where no other can express the request.
+//! When the remaining dialects are refused in their turn, the site has changed, and what is remembered about it is
+//! forgotten.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -54,8 +57,13 @@ impl DialectOrder {
         self.keep(|_, own| own != dialect);
     }
 
-    pub(in crate::proxy) fn truncate(&mut self, count: usize) {
-        self.count = self.count.min(count);
+    /// Keeps this dialect alone.
+    pub(in crate::proxy) fn keep_only(&mut self, dialect: Dialect) {
+        self.keep(|_, own| own == dialect);
+    }
+
+    pub(in crate::proxy) fn clear(&mut self) {
+        self.count = 0;
     }
 
     /// Moves the dialect at this place to the front.
@@ -254,16 +262,25 @@ pub struct DialectMemory {
     count: AtomicUsize,
 }
 
-/// The key of an entry: a site that is asked for a model on behalf of a client of a dialect.
+/// The key of an entry: a site that is asked for a model on behalf of a client of a dialect, with a body of some kind.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::proxy) struct DialectMemoryKey<'a> {
     pub(in crate::proxy) site: SiteId,
     pub(in crate::proxy) client: Dialect,
     pub(in crate::proxy) model: &'a str,
+    pub(in crate::proxy) body: &'a [u8],
 }
 
-/// A key as it is stored: site, dialect, model in lower case.
-type Key = (SiteId, Dialect, String);
+/// A key as it is stored: site, dialect, model in lower case, and the kind of the request.
+type Key = (SiteId, Dialect, String, RequestKind);
+
+/// What a request has that sites may refuse in one dialect and accept in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct RequestKind {
+    has_tools: bool,
+    has_reasoning: bool,
+    has_continuation: bool,
+}
 
 #[derive(Default)]
 struct Entry {
@@ -273,32 +290,34 @@ struct Entry {
 }
 
 impl DialectMemory {
-    /// Reorders `formats` by what is remembered. A request with an attachment keeps its order: what was learnt from
-    /// requests without one does not hold for it.
+    /// Reorders `formats` by what is remembered, and takes out those that are avoided, which it returns. A request with an
+    /// attachment keeps its order: what was learnt from requests without one does not hold for it.
     pub(in crate::proxy) fn apply(
         &self,
         formats: &mut DialectOrder,
         key: DialectMemoryKey<'_>,
-        body: &[u8],
         now: Millis,
-    ) {
+    ) -> DialectOrder {
+        let mut avoided = DialectOrder::from_iter([]);
         if formats.len() < 2 || self.count.load(Ordering::Relaxed) == 0 {
-            return;
+            return avoided;
         }
         let entries = lock(&self.entries);
-        let Some(entry) = entries.get(&key.kept()) else { return };
+        let Some(entry) = entries.get(&key.kept()) else { return avoided };
         let is_blocked =
             |dialect: &Dialect| entry.blocked.iter().any(|(own, until)| own == dialect && *until > now);
         let preferred = entry.preferred.filter(|(_, until)| *until > now).map(|(dialect, _)| dialect);
-        if has_attachment(body) {
-            return;
+        if has_attachment(key.body) {
+            return avoided;
         }
         if !formats.iter().all(is_blocked) {
+            avoided = formats.iter().copied().filter(is_blocked).collect();
             formats.keep(|_, dialect| !is_blocked(&dialect));
         }
         if let Some(at) = formats.iter().position(|dialect| Some(*dialect) == preferred) {
             formats.prefer(at);
         }
+        avoided
     }
 
     /// Whether the site has refused the client's own dialect.
@@ -356,6 +375,9 @@ impl DialectMemory {
     }
 
     fn change(&self, key: DialectMemoryKey<'_>, now: Millis, change: impl FnOnce(&mut Entry)) {
+        if has_attachment(key.body) {
+            return;
+        }
         let mut entries = lock(&self.entries);
         let key = key.kept();
         make_room(&mut entries, &key, MAX_ENTRIES, |entry| entry.touched);
@@ -368,7 +390,24 @@ impl DialectMemory {
 
 impl DialectMemoryKey<'_> {
     fn kept(self) -> Key {
-        (self.site, self.client, self.model.chars().take(MAX_MODEL).collect::<String>().to_lowercase())
+        let model = self.model.chars().take(MAX_MODEL).collect::<String>().to_lowercase();
+        (self.site, self.client, model, RequestKind::of(self.body))
+    }
+}
+
+impl RequestKind {
+    fn of(body: &[u8]) -> Self {
+        let has = |members: &[&str]| members.iter().any(|member| is_a_key(body, member));
+        Self {
+            has_tools: has(&["\"tools\"", "\"functions\""]),
+            has_reasoning: has(&[
+                "\"reasoning_effort\"",
+                "\"reasoning\"",
+                "\"thinking\"",
+                "\"thinkingConfig\"",
+            ]),
+            has_continuation: has(&["\"previous_response_id\"", "\"conversation\""]),
+        }
     }
 }
 
@@ -407,6 +446,12 @@ fn has_file_block(body: &[u8]) -> bool {
 /// value, never part of a text; a key with this name may be a parameter of a tool.
 fn is_a_value(body: &[u8], word: &str) -> bool {
     memmem::find_iter(body, word.as_bytes()).any(|at| body[..at].trim_ascii_end().ends_with(b":"))
+}
+
+/// Whether a quoted word is the key of a member.
+fn is_a_key(body: &[u8], word: &str) -> bool {
+    memmem::find_iter(body, word.as_bytes())
+        .any(|at| body[at + word.len()..].trim_ascii_start().starts_with(b":"))
 }
 
 #[cfg(test)]

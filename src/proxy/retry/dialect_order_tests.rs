@@ -42,7 +42,7 @@ fn the_own_dialect_comes_first_where_it_can() {
 }
 
 fn of(client: Dialect, model: &str) -> DialectMemoryKey<'_> {
-    DialectMemoryKey { site: SiteId::new(1), client, model }
+    DialectMemoryKey { site: SiteId::new(1), client, model, body: b"" }
 }
 
 #[test]
@@ -77,7 +77,8 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     let memory = DialectMemory::default();
     let at = |now: Millis, body: &[u8]| {
         let mut formats: DialectOrder = [Messages, Chat, Responses].into_iter().collect();
-        memory.apply(&mut formats, of(Messages, "M"), body, now);
+        let avoided = memory.apply(&mut formats, DialectMemoryKey { body, ..of(Messages, "M") }, now);
+        assert!(avoided.len() + formats.len() == 3 && avoided.iter().all(|one| !formats.contains(one)));
         formats.to_vec()
     };
     assert_eq!(at(0, b""), [Messages, Chat, Responses]);
@@ -86,6 +87,10 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     assert_eq!(at(HOUR, b""), [Chat, Responses]);
     assert_eq!(at(HOUR, br#"{"type":"image"}"#), [Messages, Chat, Responses]);
     assert_eq!(at(HOUR, br#"{"inline_data":{}}"#), [Messages, Chat, Responses]);
+    // Refused without tools and reasoning, which says nothing of requests with them.
+    assert_eq!(at(HOUR, br#"{"tools":[]}"#), [Messages, Chat, Responses]);
+    assert_eq!(at(HOUR, br#"{"thinking": {}}"#), [Messages, Chat, Responses]);
+    assert_eq!(at(HOUR, br#"{"type":"thinking","text":"\"tools\":"}"#), [Chat, Responses]);
     // Parameters of a tool.
     let tool = br#"{"properties":{"image":{"type":"string"},"file":{}},"required":["image","file"]}"#;
     assert_eq!(at(HOUR, tool), [Chat, Responses]);
@@ -97,6 +102,13 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     assert_eq!(at(31 * HOUR, b"").len(), 3, "all refused is none refused");
     memory.clear();
     assert_eq!(at(31 * HOUR, b""), [Messages, Chat, Responses]);
+    let image = DialectMemoryKey {
+        body: br#"{"type":"image_url","image_url":"x","y":"image_url", "z":"image"}"#,
+        ..of(Messages, "m")
+    };
+    memory.refused(image, (Messages, None), 31 * HOUR);
+    memory.succeeded(image, Chat, 31 * HOUR);
+    assert_eq!(at(31 * HOUR, b""), [Messages, Chat, Responses], "nothing is learnt from an attachment");
 }
 
 #[test]
@@ -154,7 +166,7 @@ fn the_memory_is_bounded() {
     }
     assert_eq!(memory.count.load(Ordering::Relaxed), MAX_ENTRIES);
     let mut formats: DialectOrder = [Chat, Messages].into_iter().collect();
-    memory.apply(&mut formats, of(Chat, "m0"), b"", 2);
+    memory.apply(&mut formats, of(Chat, "m0"), 2);
     assert_eq!(*formats, [Chat, Messages], "the oldest went first");
 }
 

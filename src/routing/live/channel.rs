@@ -323,7 +323,7 @@ impl ChannelLive {
         self.provider_cooldown_until.load(Relaxed) != 0
     }
 
-    /// Records that the channel was selected for an attempt.
+    /// Records that the channel was selected: the next turn is another's.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_selection(&self, now: Millis) -> bool {
         advance(&self.last_selected, now);

@@ -17,7 +17,7 @@
 //! admin        /api/*, a folder or file per resource
 //! console      the operator's page, served from the binary
 //! proxy        /v1/*, every surface over one pipeline
-//! jobs         the scheduler and one file per job
+//! jobs         the scheduler, its jobs, and what they share with operators' requests
 //! backup       export and import of the whole configuration as one document
 //! http         the edge, without business logic: accept loop, limits, routes, bodies, CORS, TLS
 //! core         shared by all faces: configuration, settings, store, snapshot and its publishing, live state, client
@@ -32,10 +32,10 @@
 //! keys         managed downstream keys in memory, and their usage
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown, prices
 //! platform     the kinds of upstream sites, and the abilities of each
-//! limits       rate limits, slots of sites, route guards
 //! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
 //! error_words  the error texts of upstreams, and their meaning
 //! ── ground ─────────────────────────────────────────────────────────────────────
+//! limits       rate limits, slots of sites, memory of bodies; who waits there waits by the runtime's clock
 //! flight       one run of costly work, shared by all its callers
 //! idle_thread  long computations beside requests, run when no other thread wants the processor
 //! background   work that outlives its caller: owned, stopped with the process, its panics contained

@@ -26,7 +26,7 @@
 //! `inside` measures what no client can see, using the gateway's library: the cost of finding a channel in a large table
 //! and of converting a large request.
 //!
-//! Six programs are separate runs: `growth` adds accounts through the admin API and measures what one more costs at each
+//! Seven programs are separate runs: `client` compares our own upstream client with hyper-util's, `growth` adds accounts through the admin API and measures what one more costs at each
 //! size, `refresh` how long requests and changes wait while a hundred accounts are asked for their models, `hostile` how
 //! two hundred requests, as expensive as a request can be, affect others, `renewals` how long requests wait while the
 //! tokens of five hundred accounts are renewed, `transfer` how long they wait while a backup of 200 MB is imported and

@@ -243,6 +243,8 @@ enum Verdict {
 const MISSED_HEADING: &str = "## Figures missed";
 /// The heading of the hand-written section at the end of the page.
 const LAST_HEADING: &str = "## Beside the figures";
+/// Stands before a text that was written for the figures of an earlier run; whoever checks it takes the mark away.
+const CARRIED: &str = "*From an earlier run:* ";
 const UNEXPLAINED: &str = "Not yet explained: profile it and say here what costs the rest.";
 
 /// Writes the page: `preface` says when, where and how; `last_page` is its previous content.
@@ -275,10 +277,14 @@ pub fn page(preface: &str, results: &Results, kinds: &[Kind], last_page: &str) -
         }
         let title = promise.figure.title;
         let text = explanation(last_page, title).unwrap_or(UNEXPLAINED);
-        let _ = write!(page, "\n### {title}\n\n{text}\n");
+        // Whoever reads the page knows that the explanation may be of other figures.
+        let carried = if text == UNEXPLAINED || text.starts_with(CARRIED) { "" } else { CARRIED };
+        let _ = write!(page, "\n### {title}\n\n{carried}{text}\n");
     }
     if let Some((_, words)) = last_page.split_once(LAST_HEADING) {
-        let _ = write!(page, "\n{LAST_HEADING}\n\n{}\n", words.trim());
+        let words = words.trim();
+        let carried = if words.starts_with(CARRIED) { "" } else { CARRIED };
+        let _ = write!(page, "\n{LAST_HEADING}\n\n{carried}{words}\n");
     }
     page
 }
@@ -495,9 +501,13 @@ mod tests {
         let explained = first.replace(UNEXPLAINED, "The log costs it.\n\nAnd more.")
             + "\n### CPU per stream\n\nOld.\n\n## Beside the figures\n\nSaid by hand.\n";
         let second = page("later", &results, &[Kind::Gateway, Kind::BareLazy], &explained);
-        assert!(second.contains("### requests/s at 16 connections\n\nThe log costs it.\n\nAnd more.\n"));
+        let carried =
+            "### requests/s at 16 connections\n\n*From an earlier run:* The log costs it.\n\nAnd more.\n";
+        assert!(second.contains(carried), "{second}");
         assert!(!second.contains("Old."));
-        assert!(second.ends_with("\n\n## Beside the figures\n\nSaid by hand.\n"));
+        assert!(second.ends_with("\n\n## Beside the figures\n\n*From an earlier run:* Said by hand.\n"));
+        let third = page("later", &results, &[Kind::Gateway, Kind::BareLazy], &second);
+        assert!(third.contains(carried) && !third.contains("run:* *From"));
     }
 
     #[test]

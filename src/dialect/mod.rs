@@ -4,12 +4,16 @@
 //! |---|---|---|
 //! | [`envelope`] | a request body | its model, whether it streams, session hints; the body with another model |
 //! | [`observe`] | the chunks of a streamed answer | its phase (nothing yet, output, ended, failed) and its usage |
+//! | [`stream_event`], [`events`] | one event of a streamed answer | its parts, parsed once for all readers; its meaning |
+//! | `opening` | | the events that open a stream |
 //! | [`judge`] | a complete answer with a 2xx status | its usage, or the reason why it is a failure all the same |
 //! | [`errors`] | an upstream's error body | its message, fit for a client; also our own error bodies and events |
+//! | `upstream_error`, `error_kinds` | an upstream's error | its parts; the vendors' names for kinds of errors |
 //! | [`convert`] | a request, an answer or a stream of one dialect | the same in another |
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
 //! | [`code_assist`] | the envelope that some put around gemini's bodies | its content, and back |
 //! | [`completions`] | a legacy request | the same in that form, and its answer back |
+//! | [`embeddings`] | OpenAI's or Google's embeddings | the same in the other form |
 //! | [`signature`], [`names`] | | the signatures and tool names that must survive a client of another dialect |
 //! | [`citation`] | | the sources of what a model said |
 //! | [`logprobs`] | | the probability of each token |

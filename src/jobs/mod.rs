@@ -11,18 +11,19 @@
 //! | `other_instances`, `leadership` | instances on the same database: following their changes; which instance does the work for all |
 //! | `accounts` | the setup after a new credential; the health of an account from its site's answers; a check of all accounts |
 //! | `models` | the models of one account, of all accounts, and after a change of tokens; the results for callers |
-//! | `rebuild` | the routes and channels that follow from the models |
+//! | `rebuild`, `rebuild_scope` | the routes and channels that follow from the models |
 //! | `tokens` | the tokens of one account, synced with the list of its site |
 //! | `balances` | the balances of accounts; the alert when one runs low; what accounts earned in a day |
-//! | `checkin`, `announcements`, `summary` | daily check-ins; the announcements of sites; the daily summary notice |
+//! | `checkin`, `announcements` with `announcement_turn`, `summary` | daily check-ins; the announcements of sites; the daily summary notice |
 //! | `backups` | files in a directory, and a file on a WebDAV server |
 //! | `probe` | which models are really served, and which cooling channels answer again |
-//! | `prices` | price lists, read before requests need them |
+//! | `prices`, `price_lists` | price lists, read before requests need them; the lists that were read |
 //! | `usage_lookup`, `late_prices` | exact usage from a site's own log; prices that are read after a request has ended |
+//! | `lookup_queue`, `booked_lines` | the look-ups under way, and the lines of sites' logs that were booked |
 //! | `late_usage` | books corrections to requests that are already settled |
 //! | `update_center` | whether a newer version than the running one is available |
 //! | `rekey` | replaces the keys that seal credentials and find them again |
-//! | `health`, `quotas`, `retention` | saves the health of sites; returns unused reservations; deletes old rows and files |
+//! | `health` with `health_saver`, `quotas`, `retention` | saves the health of sites; returns unused reservations; deletes old rows and files |
 
 pub mod accounts;
 pub mod announcement_turn;

@@ -90,7 +90,7 @@ pub(super) struct Call {
     pub(super) unknown_history: Option<&'static str>,
     /// What the call goes on from, where one account's upstream keeps it.
     pub(super) kept_at: Option<KeptAt>,
-    /// The answer stored here that the call goes on from: the body has it in full, and no longer names it.
+    /// The answer that the call goes on from, where the body has it in full and no longer names it.
     pub(super) previous: Option<String>,
     /// The conversation kept by the upstream that the call goes on in.
     pub(super) conversation: Option<String>,

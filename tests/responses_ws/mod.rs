@@ -160,6 +160,11 @@ fn a_second_turn_sends_the_whole_conversation_once_on_every_upstream() {
         for (text, times) in [("Which way?", 1), (wire::TEXT, 1), ("And then?", 1), ("Be brief.", 1)] {
             assert_eq!(said.matches(text).count(), times, "{offered} {text}: {asked}");
         }
+        if offered != RESPONSES {
+            let responses = events.iter().filter_map(|event| event.get("response"));
+            assert!(responses.clone().all(|told| told["previous_response_id"] == id.as_str()), "{events:?}");
+            assert_eq!(responses.count(), 3);
+        }
         let order = ["Which way?", wire::TEXT, "And then?"].map(|text| said.find(text));
         assert!(order.is_sorted(), "{offered}: {asked}");
         assert_eq!(said.matches("\"look\"").count(), 1, "{offered}: tools are inherited: {asked}");

@@ -10,6 +10,7 @@
 //! memory that all bodies share; between two turns the conversation is lent ([`Loan`]), and forgotten when the memory is
 //! needed. A client that reads slowly slows its upstream down.
 
+use std::borrow::Cow;
 use std::future::pending;
 use std::mem;
 use std::pin::{Pin, pin};
@@ -351,6 +352,7 @@ impl TurnRunner<'_> {
             .map_err(|(_, error)| FrameRefusal::invalid(error.field, error.message).frame())?;
         // A frame is in this dialect, whatever the upgrade's headers say about errors over HTTP.
         call.shape = shape;
+        call.previous = frame.previous.map(Cow::into_owned).filter(|_| !call.envelope.has_previous);
         Ok((call, frame.is_warm_up))
     }
 

@@ -93,6 +93,22 @@ fn an_error_event_after_content_is_passed_on_and_counted() {
 }
 
 #[test]
+fn an_upstreams_own_failed_response_keeps_its_output_and_usage() {
+    let pair = Pair::on("new-api", &[]);
+    let mut failed = wire::response(Pair::MODEL);
+    failed["status"] = json!("failed");
+    failed["error"] = json!({"code": "rate_limit_exceeded", "message": "Slow down"});
+    let mut events = wire::response_events(Pair::MODEL)[..6].to_vec();
+    events.push(wire::named(&json!({"type": "response.failed", "sequence_number": 6, "response": failed})));
+    pair.first.answer("/v1/responses", Reply::events(&events));
+    let ask = json!({"model": Pair::MODEL, "input": "x", "stream": true});
+    let text = pair.gateway.client().stream(Request::post("/v1/responses").json(&ask)).whole().text();
+    assert!(text.starts_with(&events[..6].concat()), "{text}");
+    let told = wire::data_of(&text).pop().expect("an event");
+    assert_eq!(told, json!({"type": "response.failed", "sequence_number": 6, "response": failed}));
+}
+
+#[test]
 fn an_event_that_breaks_in_the_middle_is_kept_from_the_client() {
     let content = wire::chat_content(Pair::MODEL, "x");
     let half = "data: {\"choices\":[{\"del".to_owned();

@@ -69,13 +69,13 @@ pub fn stream_event(dialect: Dialect, error: &UpstreamError) -> Bytes {
     stream_event_of(dialect, error, 0, None)
 }
 
-/// Builds the same event as [`stream_event`], for a response whose first state `begun` holds, where it is known.
-/// `sequence` is used on responses only.
+/// Builds the same event as [`stream_event`], for a response that is in `response` as the upstream told it last, where
+/// that is known. `sequence` is used on responses only.
 pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,
     sequence: u64,
-    begun: Option<&str>,
+    response: Option<&str>,
 ) -> Bytes {
     let status = error_kinds::status_told(error);
     let kind = kind_told(error).unwrap_or(UpstreamError::BROKEN_STREAM);
@@ -87,13 +87,13 @@ pub(super) fn stream_event_of(
         }
         Dialect::Responses => {
             // SDKs do not accept a stream that does not begin with a response.
-            let opening = (sequence == 0 && begun.is_none()).then(|| {
+            let opening = (sequence == 0 && response.is_none()).then(|| {
                 let mut response = unnamed_response();
                 (response["status"], response["output"]) = (json!("in_progress"), json!([]));
                 let event = json!({"type": "response.created", "sequence_number": 0, "response": response});
                 format!("event: response.created\ndata: {event}\n\n")
             });
-            let event = failed_response(error, sequence + u64::from(opening.is_some()), begun);
+            let event = failed_response(error, sequence + u64::from(opening.is_some()), response);
             format!("{}event: response.failed\ndata: {event}\n\n", opening.unwrap_or_default())
         }
         Dialect::Gemini => {
@@ -162,16 +162,20 @@ fn unnamed_response() -> Value {
 }
 
 /// Builds a `response.failed` event with a whole response object: the SDKs' types require its keys.
-fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) -> Value {
-    let begun = begun.and_then(|begun| serde_json::from_str::<Value>(begun).ok());
-    let mut response = begun.filter(Value::is_object).unwrap_or_else(unnamed_response);
+fn failed_response(error: &UpstreamError, sequence: u64, told: Option<&str>) -> Value {
+    let told = told.and_then(|told| serde_json::from_str::<Value>(told).ok());
+    let mut response = told.filter(Value::is_object).unwrap_or_else(unnamed_response);
     response["status"] = json!("failed");
     response["error"] = json!({"code": error.response_code(), "message": error.message});
     if let Some(kind) = kind_told(error) {
         response["error"]["type"] = json!(kind);
     }
-    response["output"] = json!([]);
-    response["usage"] = Value::Null;
+    if !response["output"].is_array() {
+        response["output"] = json!([]);
+    }
+    if !response["usage"].is_object() {
+        response["usage"] = Value::Null;
+    }
     json!({"type": "response.failed", "sequence_number": sequence, "response": response})
 }
 

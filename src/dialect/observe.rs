@@ -87,8 +87,8 @@ pub struct StreamObserver {
 struct Watch {
     progress: StreamProgress,
     events: u64,
-    /// The response as it began, in JSON (responses only).
-    begun: Option<String>,
+    /// The response as it began, or as it failed, in JSON (responses only).
+    response: Option<String>,
     /// The index of the open block (messages only).
     open_block: Option<u64>,
     broke: Option<Break>,
@@ -238,7 +238,8 @@ impl Deref for StreamObserver {
 impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
         let progress = StreamProgress::new(dialect);
-        let watch = Watch { progress, events: 0, begun: None, open_block: None, broke: None, ended_at: None };
+        let watch =
+            Watch { progress, events: 0, response: None, open_block: None, broke: None, ended_at: None };
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }
 
@@ -287,10 +288,10 @@ impl StreamObserver {
     }
 
     /// Builds the event that tells the client of a break ([`errors::stream_event`]), with the sequence number and the
-    /// response as it began, or after the end of the open block, where these are known.
+    /// response as the upstream told it, or after the end of the open block, where these are known.
     pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
-        let Watch { progress, events, begun, open_block, .. } = &self.watch;
-        let event = errors::stream_event_of(progress.dialect, error, *events, begun.as_deref());
+        let Watch { progress, events, response, open_block, .. } = &self.watch;
+        let event = errors::stream_event_of(progress.dialect, error, *events, response.as_deref());
         let Some(index) = open_block else { return event };
         let stop = format!(
             "event: content_block_stop\ndata: {{\"type\":\"content_block_stop\",\"index\":{index}}}\n\n"
@@ -347,14 +348,17 @@ impl Watch {
         }
     }
 
-    /// Notes how the response began, and how its events are numbered.
+    /// Notes how the response began or failed, and how its events are numbered.
     fn note_response(&mut self, event: &StreamEvent<'_>, number: u64) {
         let Some(json) = event.json() else { return };
         if let Some(sequence) = json.u64_at("sequence_number").filter(|sequence| *sequence >= number) {
             self.events = sequence.saturating_add(1);
         }
-        if event.kind() == "response.created" {
-            self.begun = json.get("response").map(|response| response.raw().to_owned());
+        let response = json.get("response").filter(|response| response.is_object());
+        if let Some(response) = response
+            && (event.kind() == "response.created" || self.progress.failure().is_some())
+        {
+            self.response = Some(response.raw().to_owned());
         }
     }
 }

@@ -305,6 +305,27 @@ fn our_own_failure_continues_the_stream() {
 }
 
 #[test]
+fn an_upstreams_own_failure_keeps_what_it_says_of_the_response() {
+    let begun = r#"{"type":"response.created","response":{"id":"r","output":[],"usage":null}}"#;
+    let failed = r#"{"type":"response.failed","sequence_number":7,"response":{"id":"r","status":"failed","output":[{"id":"m"}],"usage":{"input_tokens":1},"error":{"code":"rate_limit_exceeded","message":"slow"}}}"#;
+    let mut observer = observe(Responses, &[format!("data: {begun}\n\ndata: {failed}\n\n").as_bytes()]);
+    let error = observer.failure().unwrap().clone();
+    let event = String::from_utf8(observer.failure_event(&error).to_vec()).unwrap();
+    let told: serde_json::Value = serde_json::from_str(event.split_once("data: ").unwrap().1).unwrap();
+    assert_eq!(told, serde_json::from_str::<serde_json::Value>(failed).unwrap());
+    // An `error` event says nothing of the response.
+    observer = observe(
+        Responses,
+        &[format!("data: {begun}\n\ndata: {{\"type\":\"error\",\"message\":\"m\"}}\n\n").as_bytes()],
+    );
+    let event = observer.failure_event(&UpstreamError::new("m"));
+    assert!(
+        String::from_utf8_lossy(&event).contains("\"output\":[],\"status\":\"failed\",\"usage\":null"),
+        "{event:?}"
+    );
+}
+
+#[test]
 fn a_terminal_event_of_any_size_is_understood() {
     let mut observer = StreamObserver::new(Responses);
     observer.feed(

@@ -307,7 +307,8 @@ impl Relay {
     fn fail(&mut self, InStreamError { mut error, before, is_told }: InStreamError) {
         let secrets = self.attempt.secrets();
         error.hide(|text| secrets.hide(text));
-        self.end_with(before, (!is_told).then_some(&error));
+        let event = if is_told { Bytes::new() } else { self.transit.error(&error) };
+        self.end_with(before, secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
         let cause = format!("stream error: {}", error.message);
         let progress = self.transit.progress();
         self.attempt.presume_output(progress.output_tokens());
@@ -346,7 +347,8 @@ impl Relay {
             kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
             ..UpstreamError::default()
         };
-        self.end_with(before, Some(&error));
+        let event = self.transit.error(&error);
+        self.end_with(before, &event);
         let progress = self.transit.progress();
         self.attempt.presume_output(progress.output_tokens());
         self.attempt.break_off(cause, None, progress.usage());
@@ -362,13 +364,11 @@ impl Relay {
         self.ready = (!bytes.is_empty()).then_some(bytes);
     }
 
-    /// Sends `before`, then the error if there is one, and nothing more.
-    fn end_with(&mut self, before: Bytes, error: Option<&UpstreamError>) {
+    /// Sends `before`, then the event that tells the error, and nothing more.
+    fn end_with(&mut self, before: Bytes, event: &[u8]) {
         self.upstream = None;
         let mut out = BytesMut::from(before);
-        if let Some(error) = error {
-            out.extend_from_slice(&self.transit.error(error));
-        }
+        out.extend_from_slice(event);
         self.send(out.freeze());
     }
 

@@ -106,6 +106,16 @@ fn a_refusal_that_quotes_the_request_says_nothing_of_a_dialect() {
 }
 
 #[test]
+fn a_stored_prompt_that_an_upstream_does_not_know_is_left_out_in_no_dialect() {
+    let (gateway, upstream) = Gateway::serving_as("openai", &[Pair::MODEL]);
+    upstream.answer(RESPONSES, Reply::error(404, "Prompt with id 'pmpt_1' not found."));
+    let ask = json!({"model": Pair::MODEL, "input": "x", "prompt": {"id": "pmpt_1"}});
+    let error = gateway.client().post(RESPONSES, &ask).expect(404);
+    assert_eq!(error["error"]["message"], "Prompt with id 'pmpt_1' not found.");
+    assert!(upstream.asked_for(CHAT).is_empty() && upstream.asked_for(MESSAGES).is_empty());
+}
+
+#[test]
 fn a_dialect_that_a_site_refuses_is_remembered_once_another_has_answered() {
     let (gateway, upstream) = Gateway::serving_as("new-api", &[Pair::MODEL]);
     upstream.answer(CHAT, Reply::error(400, "Unsupported legacy protocol: please use /v1/responses"));

@@ -34,7 +34,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
             system.extend(instructions);
             items.turns = turns;
         }
-        None if body.get("prompt").is_some() => return Err(ConversionError::unsupported("prompt")),
+        None if has_stored_prompt(body) => {}
         None => return Err(ConversionError::invalid("input", "is required")),
     }
     let include = included(body);
@@ -171,5 +171,11 @@ fn shared<'a>(body: &Node<'a>) -> Vec<(&'static str, Json<'a>)> {
 fn native(body: &Node<'_>) -> Vec<&'static str> {
     let given =
         |key: &&str| body.get(key).is_some_and(|node| node.str().is_none_or(|id| !id.trim().is_empty()));
-    ["previous_response_id", "conversation"].into_iter().filter(given).collect()
+    let prompt = has_stored_prompt(body).then_some("prompt");
+    ["previous_response_id", "conversation"].into_iter().filter(given).chain(prompt).collect()
+}
+
+/// Whether the request names a prompt that the upstream stores.
+fn has_stored_prompt(body: &Node<'_>) -> bool {
+    body.get("prompt").is_some_and(Node::is_object)
 }

@@ -269,6 +269,7 @@ fn what_only_this_dialect_has_is_refused_by_name() {
         (json!({"input":[],"tools":[{"type":"code_interpreter"}]}), "tools"),
         (json!({"input":[],"previous_response_id":"resp_1"}), "previous_response_id"),
         (json!({"prompt":{"id":"pmpt_1"}}), "prompt"),
+        (json!({"input":"hi","prompt":{"id":"pmpt_1"}}), "prompt"),
     ] {
         assert_eq!(through(&body), Err(ConversionError::unsupported(field)), "{body}");
     }

@@ -427,6 +427,11 @@ impl ConversionError {
         Self::unsupported_form(field, "")
     }
 
+    /// Creates the error for a conversation of which nothing is left in this dialect; another may take empty texts.
+    pub fn without_content() -> Self {
+        Self::unsupported_form("messages", "without content")
+    }
+
     /// Creates the error for a `field` that could be expressed in another form than it was sent in.
     pub fn unsupported_form(field: impl Into<String>, form: impl Into<Cow<'static, str>>) -> Self {
         Self::Unsupported { field: field.into(), form: form.into() }

@@ -18,10 +18,12 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     tools_write::check(request)?;
     turns_write::check(request, target.vendor)?;
     let mut json = Writer::with_capacity(4096);
+    let mut says_something = false;
     json.object(|o| {
         o.field("model", target.model);
         o.array("messages", |a| {
             turns_write::write(a, request, target);
+            says_something = !a.as_str().ends_with('[');
             if let Some(words) = tools_write::only_allowed(request, target.vendor) {
                 turns_write::write_last_words(a, &words);
             }
@@ -32,6 +34,10 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
         write_advice(o, request);
         write_stream(o, request, target);
     });
+    // A conversation may consist of the thinking of another provider alone.
+    if !says_something {
+        return Err(ConversionError::without_content());
+    }
     Ok(json.into_bytes())
 }
 

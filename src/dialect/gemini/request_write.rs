@@ -49,7 +49,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     });
     // A conversation of nothing but empty texts or blank instructions ends up empty.
     if !says_something {
-        return Err(ConversionError::unsupported("messages"));
+        return Err(ConversionError::without_content());
     }
     Ok(json.into_bytes())
 }

@@ -393,7 +393,7 @@ struct Message<'r, 'a> {
 
 fn blocks_of<'r, 'a>(turns: &[turns::Turn<'r, 'a>]) -> Result<Vec<Message<'r, 'a>>, ConversionError> {
     if turns.is_empty() {
-        return Err(ConversionError::unsupported("messages"));
+        return Err(ConversionError::without_content());
     }
     let message = |turn: &turns::Turn<'r, 'a>| {
         if turn.role == Role::Assistant && turn.parts.iter().any(|said| matches!(said.part, Part::Image(_))) {

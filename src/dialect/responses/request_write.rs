@@ -67,7 +67,12 @@ fn members(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) -> Result
         o.field("stream", true);
     }
     let mut written = Ok(());
-    o.array("input", |list| written = request.turns.iter().try_for_each(|turn| put_turn(list, turn)));
+    o.array("input", |list| {
+        written = request.turns.iter().try_for_each(|turn| put_turn(list, turn));
+        if written.is_ok() && list.as_str().ends_with('[') {
+            written = Err(ConversionError::without_content());
+        }
+    });
     written
 }
 

@@ -389,7 +389,7 @@ fn what_only_instructs_is_asked() {
     // The operator's instructions do not become the question of a user who says nothing.
     let blank = json!({"messages":[system("One."), {"role":"user","content":" "}]});
     let refused = request(Chat, Messages, Vendor::Anthropic, &blank);
-    assert_eq!(refused.unwrap_err(), ConversionError::unsupported("messages"));
+    assert_eq!(refused.unwrap_err(), ConversionError::without_content());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request};
 use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::Vendor;
+use crate::dialect::canonical::{ConversionError, Vendor};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
 
@@ -78,6 +78,23 @@ fn a_response_that_is_still_being_made_is_no_answer_in_other_dialects() {
             let failed = super::super::reply(Responses, to, &answer, &way.context).unwrap_err();
             assert!(failed.message.contains("still being made") && !failed.is_ours, "{to:?}: {failed:?}");
             assert!(super::super::replayed(Responses, to, &answer, &way.context).is_err(), "{to:?}");
+        }
+    }
+}
+
+#[test]
+fn a_conversation_of_which_nothing_is_left_goes_nowhere() {
+    let thinking = json!([{"type":"thinking","thinking":"t","signature":"S"}]);
+    for (from, body, field) in [
+        (Messages, json!({"messages":[{"role":"assistant","content":thinking}]}), "messages"),
+        (Responses, json!({"input":[{"type":"reasoning","summary":[],"encrypted_content":"E"}]}), "input"),
+        (Gemini, json!({"contents":[{"role":"user","parts":[{"text":"x","thought":true}]}]}), "contents"),
+        (Chat, json!({"messages":[{"role":"assistant","content":null,"reasoning_content":"t"}]}), "messages"),
+    ] {
+        for to in [Chat, Responses, Messages, Gemini].into_iter().filter(|to| *to != from) {
+            let refused = request(from, to, Vendor::Other, &body);
+            let wanted = ConversionError::unsupported_form(field, "without content");
+            assert_eq!(refused, Err(wanted), "{from:?} to {to:?}");
         }
     }
 }

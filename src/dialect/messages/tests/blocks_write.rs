@@ -17,7 +17,7 @@ fn text_is_kept_and_text_that_says_nothing_is_left_out() {
         {"type":"text","text":" a\n"},{"type":"text","text":"\u{a0}x"},{"type":"text","text":"b"}]}]);
     assert_eq!(messages(turns), wanted);
     let nothing = written("m", |request| request.turns = vec![user(vec![text(" ")])]);
-    assert_eq!(nothing, Err(ConversionError::unsupported("messages")));
+    assert_eq!(nothing, Err(ConversionError::without_content()));
 }
 
 #[test]

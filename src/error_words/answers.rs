@@ -124,7 +124,13 @@ const CHAT: &[&str] = &["v1/chat/completions"];
 const OTHER_BODY: &[&str] = &["messages is required", "input is required"];
 /// Phrases of OpenAI and of hubs about an earlier answer that they do not have.
 const FORGOTTEN: &[&str] = &["previous_response_not_found", "previous response with id"];
-const PROTOCOL_AROUND_PATH: &[(&str, &str)] = &[("does not allow /v1/", "dispatch")];
+const PROTOCOL_AROUND_PATH: &[(&str, &str)] = &[
+    ("does not allow /v1/", "dispatch"),
+    ("dispatch", "not allowed"),
+    ("dispatch", "not permitted"),
+    ("dispatch", "denied"),
+    ("not allowed", "dispatch"),
+];
 const VALIDATION: &[&str] = &[
     "invalid request body",
     "validation",

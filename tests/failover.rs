@@ -279,7 +279,12 @@ fn an_empty_answer_is_a_failure_where_the_operator_says_so() {
     let finish = wire::chat_chunk(Pair::MODEL, &json!({}), json!("stop"));
     let usage = wire::data(&json!({"choices": [], "usage": empty["usage"]}));
     let done = "data: [DONE]\n\n".to_owned();
-    for events in [vec![done.clone()], vec![wire::chat_role(Pair::MODEL), finish, usage, done]] {
+    let (role, blank) = (wire::chat_role(Pair::MODEL), wire::chat_content(Pair::MODEL, " \n"));
+    for events in [
+        vec![done.clone()],
+        [&role, &finish, &usage, &done].map(String::clone).to_vec(),
+        vec![role, blank, finish, usage, done],
+    ] {
         let pair = Pair::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]);
         pair.first.answer(CHAT, Reply::events(events));
         the_second_answers(&pair, true);

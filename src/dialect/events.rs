@@ -178,6 +178,32 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
     reading
 }
 
+/// Whether the output of an event is nothing but blank text.
+pub(super) fn has_blank_output(dialect: Dialect, event: &StreamEvent<'_>) -> bool {
+    let Some(json) = event.json() else { return false };
+    let says_nothing = |holder: &Node<'_>, known: &str| {
+        holder.members().iter().all(|(key, value)| key == known || is_blank(value))
+    };
+    match dialect {
+        Dialect::Chat | Dialect::Completions => json.items_at("choices").iter().all(|choice| {
+            let delta = choice.get("delta").filter(|delta| delta.is_object()).or(choice.get("message"));
+            delta.is_none_or(|delta| says_nothing(delta, "role")) && choice.get("text").is_none_or(is_blank)
+        }),
+        Dialect::Messages => match event.kind() {
+            "content_block_start" => json.get("content_block").is_some_and(is_blank_text),
+            "content_block_delta" => json.get("delta").is_some_and(|delta| says_nothing(delta, "type")),
+            _ => false,
+        },
+        // A refused question has no candidates.
+        Dialect::Gemini if json.items_at("candidates").is_empty() => false,
+        Dialect::Gemini => json.items_at("candidates").iter().all(|candidate| {
+            let parts = candidate.path(&["content", "parts"]).map_or(&[][..], Node::items);
+            parts.iter().all(|part| says_nothing(part, ""))
+        }),
+        Dialect::Responses | Dialect::Embeddings | Dialect::Images | Dialect::Audio => false,
+    }
+}
+
 /// Returns the ids of the items that an event of the responses dialect tells of as a whole.
 pub(super) fn item_ids(event: &StreamEvent<'_>) -> impl Iterator<Item = String> {
     let json = event.json();
@@ -358,4 +384,18 @@ pub(super) fn is_content(value: &Node<'_>) -> bool {
         [b'{', ..] => value.members().iter().any(|(_, value)| is_content(value)),
         _ => true,
     }
+}
+
+/// Whether a value is empty, or nothing but blank text.
+pub(super) fn is_blank(value: &Node<'_>) -> bool {
+    match value.text() {
+        Some(text) => text.is_blank(),
+        None if value.is_array() => value.items().iter().all(|part| !is_content(part) || is_blank_text(part)),
+        None => !is_content(value),
+    }
+}
+
+/// Whether a part is a text part with nothing in it.
+pub(super) fn is_blank_text(part: &Node<'_>) -> bool {
+    part.str_at("type") == "text" && part.get("text").is_none_or(is_blank)
 }

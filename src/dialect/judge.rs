@@ -14,7 +14,7 @@
 
 use super::{
     Dialect,
-    events::{is_answer_item, is_content},
+    events::{is_answer_item, is_blank, is_blank_text, is_content},
     json,
     tree::Node,
     upstream_error::{self, UpstreamError, is_error},
@@ -321,19 +321,6 @@ fn gemini_parts<'n, 'a>(answer: &'n Node<'a>) -> impl Iterator<Item = &'n Node<'
     let answer = answer.get("response").unwrap_or(answer);
     let candidates = answer.items_at("candidates").iter();
     candidates.flat_map(|candidate| candidate.path(&["content", "parts"]).map_or(&[][..], Node::items))
-}
-
-fn is_blank(value: &Node<'_>) -> bool {
-    match value.text() {
-        Some(text) => text.is_blank(),
-        None if value.is_array() => value.items().iter().all(|part| !is_content(part) || is_blank_text(part)),
-        None => !is_content(value),
-    }
-}
-
-/// Whether a part is a text part with nothing in it.
-fn is_blank_text(part: &Node<'_>) -> bool {
-    part.str_at("type") == "text" && part.get("text").is_none_or(is_blank)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@
 //!     └──────────────────┴──error event──▶ Failed
 //! ```
 //!
-//! Until the first output every event is parsed: the decision to retry depends on them, and they are few. After it an
-//! event is parsed only when its bytes name something that matters (usage, an error, an end); a plain delta costs a few
-//! substring searches. The model's text cannot mislead such a search: inside a JSON string its quotes are escaped, so a
-//! quoted word is a key or a whole value, and then the parse decides.
+//! Until the first output that is not blank every event is parsed: the decision to retry depends on them, and they are
+//! few. After it an event is parsed only when its bytes name something that matters (usage, an error, an end); a plain
+//! delta costs a few substring searches. The model's text cannot mislead such a search: inside a JSON string its quotes
+//! are escaped, so a quoted word is a key or a whole value, and then the parse decides.
 //!
 //! Every event of an answer that is converted or gathered is parsed anyway, and passed to [`StreamProgress`] as well.
 
@@ -59,6 +59,8 @@ pub struct StreamProgress {
     phase: Phase,
     usage: Option<Usage>,
     output: bool,
+    /// Whether any of the output is more than blank text.
+    words: bool,
     finished: bool,
     opening: Opening,
     /// The text that has come, where it is counted.
@@ -106,6 +108,7 @@ impl StreamProgress {
             phase: Phase::Preamble,
             usage: None,
             output: false,
+            words: false,
             finished: false,
             opening,
             written: None,
@@ -139,6 +142,11 @@ impl StreamProgress {
     /// Whether any content, reasoning, refusal or tool call was seen.
     pub fn output_seen(&self) -> bool {
         self.output
+    }
+
+    /// Whether any output other than blank text was seen.
+    pub fn words_seen(&self) -> bool {
+        self.words
     }
 
     /// Returns the usage seen so far.
@@ -198,6 +206,7 @@ impl StreamProgress {
             self.usage.get_or_insert_default().merge(usage);
         }
         self.output |= read.output;
+        self.words = self.words || read.output && !events::has_blank_output(self.dialect, event);
         match read.meaning {
             Meaning::End { last: true } if self.is_bare_end() => {
                 self.phase = Phase::Failed(UpstreamError::new("Upstream's stream has no content"));
@@ -311,8 +320,7 @@ impl Watch {
         if dialect == Dialect::Messages {
             self.note_block(event);
         }
-        let has_output = self.progress.phase != Phase::Preamble;
-        if has_output && !events::may_matter(dialect, event.name, event.data) {
+        if self.progress.words && !events::may_matter(dialect, event.name, event.data) {
             if let Some(written) = &mut self.progress.written {
                 written.take(event.data);
             }

@@ -537,22 +537,23 @@ pub(super) fn judged(fault: Fault) -> Failure {
     }
 }
 
-/// Whether the client would miss nothing yet. Where an empty answer counts as a failure, an end
-/// without output waits for the usage that may follow it.
+/// Whether the client would miss nothing yet. Where an empty answer counts as a failure, blank text is nothing yet, and an
+/// end without output waits for the usage that may follow it.
 fn withheld(held: &HeldStream, attempt: &Attempt) -> bool {
     let progress = held.progress();
     match progress.phase() {
         _ if held.failure().is_some() => false,
         Phase::Preamble => true,
         Phase::Ended => !progress.is_finished() && ended_empty(progress, attempt),
-        Phase::Output | Phase::Failed(_) => false,
+        Phase::Output => !progress.words_seen() && attempt.settings().judge.fails_empty(false, None),
+        Phase::Failed(_) => false,
     }
 }
 
 /// Whether the stream ended without output and the operator's rules call it empty.
 fn ended_empty(progress: &StreamProgress, attempt: &Attempt) -> bool {
     matches!(progress.phase(), Phase::Ended)
-        && !progress.output_seen()
+        && !progress.words_seen()
         && attempt.settings().judge.fails_empty(false, progress.usage())
 }
 

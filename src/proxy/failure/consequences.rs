@@ -199,6 +199,11 @@ impl Failure {
         self.token_refusal
     }
 
+    /// Whether a hub passes on the refusal of its own upstream, by the type of the error.
+    pub(in crate::proxy) fn is_wrapped(&self) -> bool {
+        matches!(self.error.kind.as_deref(), Some("openai_error" | "upstream_error" | "new_api_error"))
+    }
+
     /// Returns the upstream's status, when the status is what failed.
     pub(in crate::proxy) fn upstream_status(&self) -> Option<u16> {
         (self.kind == Kind::Status).then_some(self.status)

@@ -39,7 +39,9 @@ pub(in crate::proxy) fn downgrade(failure: &Failure, asked: Dialect) -> Option<D
     let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !of_model);
     let unsupported = status == 400 && words.says_unsupported();
     // "This is a chat model and not supported in the v1/completions endpoint. Did you mean …?"
-    let elsewhere = matches!(status, 400 | 404) && words.says_supported() && to.is_some();
+    // Hubs wrap "Please use the /v1/messages endpoint" of an upstream in an error of these types.
+    let is_wrapped = status == 400 && failure.is_wrapped();
+    let elsewhere = to.is_some() && (is_wrapped || matches!(status, 400 | 404) && words.says_supported());
     let refused = absent
         || dispatch
         || of_another
@@ -50,6 +52,7 @@ pub(in crate::proxy) fn downgrade(failure: &Failure, asked: Dialect) -> Option<D
     // dialect is worth a try, but this one is not to be avoided for it.
     let perhaps = (400..500).contains(&status) && !of_model && words.may_refuse_dialect()
         || unsupported
+        || is_wrapped && names_some
         || status == 400 && words.is_for_a_cli();
     // The thing that the upstream does not find may be something that this request names.
     let blocks = refused && !words.quotes_the_request();

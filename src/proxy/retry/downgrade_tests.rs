@@ -57,6 +57,25 @@ fn only_what_is_about_the_dialect_moves_to_another() {
 }
 
 #[test]
+fn a_hint_at_an_endpoint_that_a_hub_passes_on_is_followed() {
+    let refused = |kind: &str, message: &str| {
+        let body = serde_json::json!({"error": {"message": message, "type": kind}});
+        downgrade(&status(400, &body.to_string()), Chat).map(|downgrade| (downgrade.to, downgrade.blocks))
+    };
+    for (message, wanted) in [
+        ("Please use the /v1/messages endpoint", Some((Some(Messages), true))),
+        ("This model must be called via /v1/responses endpoint", Some((Some(Responses), true))),
+        ("endpoint /v1/chat/completions not available", Some((None, false))),
+        ("context too long", None),
+    ] {
+        for kind in ["openai_error", "upstream_error", "new_api_error"] {
+            assert_eq!(refused(kind, message), wanted, "{kind}: {message}");
+        }
+        assert_eq!(refused("invalid_request_error", message), None, "{message}");
+    }
+}
+
+#[test]
 fn a_model_of_another_surface_is_asked_there() {
     let elsewhere = |to| Some(Downgrade { to: Some(to), blocks: true });
     for (asked, message, wanted) in [

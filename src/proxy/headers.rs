@@ -219,7 +219,7 @@ pub fn leave_out_betas(out: &mut RequestHeaders, refused: &RefusedBetas) {
     }
 }
 
-/// Whether a client's header goes on to the upstream for every operation.
+/// Whether a client's header goes on to the upstream for every operation that [`crosses`] does not restrict further.
 fn always_crosses(name: &HeaderName) -> bool {
     matches!(name.as_str(), "user-agent" | "accept" | "accept-language")
 }
@@ -233,11 +233,14 @@ fn crosses(dialect: Dialect, profile: &Profile, name: &HeaderName) -> bool {
     ) {
         return false;
     }
+    if matches!(dialect, Dialect::Completions | Dialect::Embeddings | Dialect::Images) {
+        return name == header::USER_AGENT;
+    }
     if always_crosses(name) {
         return true;
     }
     let name = name.as_str();
-    if matches!(dialect, Dialect::Completions | Dialect::Embeddings | Dialect::Images | Dialect::Audio) {
+    if dialect == Dialect::Audio {
         return false;
     }
     if matches!(
@@ -454,6 +457,9 @@ mod tests {
         assert!(crosses(Dialect::Messages, "anthropic-beta"));
         assert!(crosses(Dialect::Messages, "x-stainless-lang"));
         assert!(crosses(Dialect::Responses, "openai-sentinel"));
-        assert!(!crosses(Dialect::Embeddings, "session_id"));
+        for name in ["session_id", "accept", "accept-language"] {
+            assert!(!crosses(Dialect::Embeddings, name), "{name}");
+        }
+        assert!(crosses(Dialect::Embeddings, "user-agent"));
     }
 }

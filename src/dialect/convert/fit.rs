@@ -95,7 +95,8 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
 /// turn of one dot is put in front.
 pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     let says = |part: &Part<'_>| match (part, to) {
-        (Part::CacheMark(_), _) => false,
+        // Thinking that nothing follows is not sent to messages.
+        (Part::CacheMark(_), _) | (Part::Thinking(_), Dialect::Messages) => false,
         (Part::Text(text), Dialect::Messages) => !text.is_blank(),
         (Part::Text(text), Dialect::Gemini) => !text.is_empty(),
         _ => true,

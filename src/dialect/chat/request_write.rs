@@ -34,8 +34,8 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
         write_advice(o, request);
         write_stream(o, request, target);
     });
-    // A conversation may consist of the thinking of another provider alone.
-    if !says_something {
+    // The turns may consist of the thinking of another provider alone.
+    if !says_something && !request.turns.is_empty() {
         return Err(ConversionError::without_content());
     }
     Ok(json.into_bytes())

@@ -86,7 +86,7 @@ fn a_response_that_is_still_being_made_is_no_answer_in_other_dialects() {
 fn a_conversation_of_which_nothing_is_left_goes_nowhere() {
     let thinking = json!([{"type":"thinking","thinking":"t","signature":"S"}]);
     for (from, body, field) in [
-        (Messages, json!({"messages":[{"role":"assistant","content":thinking}]}), "messages"),
+        (Messages, json!({"max_tokens":9,"messages":[{"role":"assistant","content":thinking}]}), "messages"),
         (Responses, json!({"input":[{"type":"reasoning","summary":[],"encrypted_content":"E"}]}), "input"),
         (Gemini, json!({"contents":[{"role":"user","parts":[{"text":"x","thought":true}]}]}), "contents"),
         (Chat, json!({"messages":[{"role":"assistant","content":null,"reasoning_content":"t"}]}), "messages"),

@@ -69,7 +69,8 @@ fn members(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) -> Result
     let mut written = Ok(());
     o.array("input", |list| {
         written = request.turns.iter().try_for_each(|turn| put_turn(list, turn));
-        if written.is_ok() && list.as_str().ends_with('[') {
+        // The turns may consist of the thinking of another provider alone.
+        if written.is_ok() && list.as_str().ends_with('[') && !request.turns.is_empty() {
             written = Err(ConversionError::without_content());
         }
     });

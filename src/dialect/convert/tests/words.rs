@@ -50,14 +50,19 @@ fn a_refusal_names_the_field_that_the_client_sent() {
         (Responses, Messages, json!({"input":"x","include":["message.output_text.logprobs"]}), "include"),
         (Responses, Messages, json!({"input":"x","top_logprobs":2}), "top_logprobs"),
         (Chat, Messages, json!({"messages":[{"role":"user","content":"x"}],"n":2}), "n"),
-        (Chat, Gemini, json!({"messages":[{"role":"user","content":""}]}), "messages"),
-        (Responses, Gemini, json!({"input":""}), "input"),
     ] {
         assert_eq!(
             request(from, to, Vendor::Other, &body),
             Err(ConversionError::unsupported(field)),
             "{body}"
         );
+    }
+    for (from, body, field) in [
+        (Chat, json!({"messages":[{"role":"user","content":""}]}), "messages"),
+        (Responses, json!({"input":""}), "input"),
+    ] {
+        let refused = request(from, Gemini, Vendor::Other, &body);
+        assert_eq!(refused, Err(ConversionError::unsupported_form(field, "without content")), "{body}");
     }
     for (from, body, field) in [
         (Gemini, json!({"contents":[{"parts":[{"text":""}]}]}), "contents"),

@@ -80,7 +80,7 @@ pub async fn probe(
 
 async fn ask(core: &Core, site: &Site, credential: &Credential, model: &str, limit: Duration) -> Probed {
     if let Some(problem) = &site.misconfigured {
-        return Probed::unanswered(&problem.to_string());
+        return Probed::unanswered(problem.to_string());
     }
     let Some(values) = credential.headers() else {
         return Probed::unanswered("the credential does not fit into a header");

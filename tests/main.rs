@@ -3,6 +3,7 @@
 //!
 //! All files are one program, because linking a program takes longer than compiling a file.
 
+mod account_changes;
 mod account_sessions;
 mod account_tokens;
 mod accounts;

@@ -59,9 +59,7 @@ pub async fn create_session(
         store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
         other => other.into(),
     })?;
-    if let Some(key) = &key {
-        adopt_key(&jobs.core, id, key.expose(), source).await?;
-    }
+    adopt_key(&jobs.core, id, key.as_ref(), source).await?;
     jobs.core.publish().await?;
     let job = start_set_up(&jobs, id, !input.skip_model_fetch);
     let account = find(&jobs.core.store, id).await?;

@@ -17,8 +17,9 @@ use crate::admin::guard;
 use crate::admin::input::Fields;
 use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
-use crate::jobs::accounts::setup::set_up;
+use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::sessions::site_client::{site_client_at, site_client_of};
+use crate::jobs::tokens::set::Source;
 use crate::limits::bucket;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
@@ -65,6 +66,7 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     };
     let (id, reused) = save(&admin, &site, &input, logged_in).await?;
     admin.jobs.renewals.forget(id);
+    adopt_key(&admin.core, id, None, Source::Legacy).await?;
     admin.core.publish().await?;
     set_up(&admin.jobs, id, true).await;
     let account = find(&admin.core.store, id).await?;

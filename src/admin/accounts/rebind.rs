@@ -72,9 +72,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         other => other.into(),
     })?;
     admin.jobs.renewals.forget(id);
-    if let Some(key) = &key {
-        adopt_key(&admin.core, id, key.expose(), Source::Sync).await?;
-    }
+    adopt_key(&admin.core, id, key.as_ref(), Source::Sync).await?;
     admin.core.publish().await?;
     clear_cooldowns(&admin.core, id).await;
     set_up(&admin.jobs, id, true).await;

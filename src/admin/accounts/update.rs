@@ -64,8 +64,8 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     let change = store_change(&admin.core, id, &UpdateInput::read(&fields)?).await?;
-    if let Some(key) = &change.adopts {
-        adopt_key(&admin.core, id, key.expose(), Source::Manual).await.map_err(refused)?;
+    if change.adopts.is_some() {
+        adopt_key(&admin.core, id, change.adopts.as_ref(), Source::Manual).await.map_err(refused)?;
     }
     if matches!(change.patch.access_token, Some(Some(_))) {
         admin.jobs.renewals.forget(id);
@@ -154,8 +154,12 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         kept_or_new("accessToken", input.access_token.map(Some), before.access_token.as_ref())?;
     patch.api_token = kept_or_new("apiToken", input.api_token, before.api_token.as_ref())?;
     // The key of a session account is its default token: it has a row of its own and is stored there.
-    let adopts =
-        if is_key || before.oauth_provider.is_some() { None } else { patch.api_token.take().flatten() };
+    let adopts = if is_key || before.oauth_provider.is_some() {
+        None
+    } else {
+        let stored = before.api_token.as_ref().filter(|_| view::shown_mode(before) == CredentialMode::ApiKey);
+        patch.api_token.take().flatten().or_else(|| stored.cloned())
+    };
     // For a key account the list shows a blank access token: sending it back means that nothing was typed.
     match access_token.flatten() {
         Some(key) if is_key && patch.api_token.is_none() && !is_shown_key(&key, before) => {

@@ -13,8 +13,8 @@ use crate::jobs::models::coverage::{Coverage, cover};
 use crate::jobs::tokens::set::{Source, TokenSet};
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::SyncOutcome;
-use crate::store;
 use crate::store::tokens::TokenRow;
+use crate::store::{self, Secret, accounts};
 
 /// The results of the steps, for the result of a task.
 #[derive(Clone, Debug, Serialize)]
@@ -43,15 +43,20 @@ pub async fn set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> SetUp
     SetUp { token_sync, balance_error, coverage }
 }
 
-/// Makes a key that came with a session the default token of its account.
+/// Makes the key that came with a session, if one did, the default token of its account. A key that the account had
+/// before its tokens had rows becomes a token, too.
 pub async fn adopt_key(
     core: &Core,
     id: AccountId,
-    key: &str,
+    key: Option<&Secret>,
     source: Source,
 ) -> store::Result<Vec<TokenRow>> {
     let _turn = core.token_edits.lock().await;
     let mut token_set = TokenSet::read(&core.store, id).await?;
-    token_set.adopt(key, source);
+    let account = accounts::get(&core.store, id).await?;
+    token_set.adopt_legacy(account.as_ref());
+    if let Some(key) = key {
+        token_set.adopt(key.expose(), source);
+    }
     token_set.save(&core.store).await
 }

@@ -15,6 +15,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::ids::{AccountId, TokenId};
+use crate::store::accounts::AccountRow;
 use crate::store::tokens::{self, MASKED_PENDING, TokenRow, is_mask};
 use crate::store::{self, Secret, Store};
 use crate::upstream::platforms::bare_credential;
@@ -140,6 +141,17 @@ impl TokenSet {
         });
         self.rows[at].enabled = true;
         self.prefer(at);
+    }
+
+    /// Makes the account's key the default one if it has no row: it is from before tokens had rows. Returns whether it
+    /// was added.
+    pub fn adopt_legacy(&mut self, account: Option<&AccountRow>) -> bool {
+        let key = account.and_then(|account| account.api_token.as_ref()).map(Secret::expose);
+        let key = key.filter(|key| !is_mask(key) && self.position_of(key).is_none());
+        if let Some(key) = key {
+            self.adopt(key, Source::Legacy);
+        }
+        key.is_some()
     }
 
     /// Makes the row at a position the only default. The row has to be usable.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::set::{ListedKey, MOST_KEYS, Source, TokenSet};
+use super::set::{ListedKey, MOST_KEYS, TokenSet};
 use crate::core::Core;
 use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::Jobs;
@@ -15,10 +15,10 @@ use crate::jobs::accounts::health::note_failure;
 use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::sessions::session::Session;
 use crate::platform::Platform;
+use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
-use crate::store::{self, tokens};
 use crate::upstream::platforms::{SiteError, SiteKey};
 
 /// The number of accounts asked at once.
@@ -209,17 +209,13 @@ async fn merged(
     if user_id.zip(user_now).is_some_and(|(user, now)| user != now) {
         return Ok(SyncOutcome { reason: Some("another_user"), ..outcome });
     }
-    let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
-    let legacy = legacy.filter(|key| !tokens::is_mask(key) && token_set.position_of(key).is_none());
-    if let Some(key) = legacy {
-        token_set.adopt(key, Source::Legacy);
-    }
+    let is_restored = token_set.adopt_legacy(account.as_ref());
     let mut left_out = listed.saturating_sub(MOST_KEYS);
     if !keys.is_empty() {
         let merged = token_set.merge(&keys);
         left_out += merged.left_out;
         (done.created, done.updated, pending) = (merged.created, merged.updated, merged.pending);
-    } else if legacy.is_some() {
+    } else if is_restored {
         done.created = 1;
         done.reason = Some("legacy_default_token_restored");
     } else {

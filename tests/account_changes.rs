@@ -1,0 +1,77 @@
+//! Accounts that get another session or become one: what they keep, and which of them a login is for.
+
+use serde_json::{Value, json};
+
+use crate::support::{Gateway, Program, Reply, Site};
+
+const MODEL: &str = "model-changed";
+
+/// Starts a gateway with a stub of new-api as a site; returns the site's id, too.
+fn with_site() -> (Gateway, Site, Value) {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let gateway = Gateway::start();
+    let made = gateway.create_site(&json!({"name": "Relay", "url": site.url(), "platform": "new-api"}));
+    (gateway, site, made["id"].clone())
+}
+
+/// Creates an account and waits for the work that follows; returns its path.
+fn create(gateway: &Gateway, body: &Value) -> String {
+    let made = gateway.admin().post("/api/accounts", body).expect(200);
+    gateway.wait_for_task(&made);
+    format!("/api/accounts/{}", made["id"])
+}
+
+/// Creates an account for a key of the site.
+fn of_key(gateway: &Gateway, site_id: &Value, site: &Site) -> String {
+    let key = format!("sk-{}", site.ada().keys[0].key);
+    let account =
+        json!({"siteId": site_id, "accessToken": key, "credentialMode": "apikey", "username": "ada"});
+    create(gateway, &account)
+}
+
+fn account(gateway: &Gateway, path: &str) -> Value {
+    let id: i64 = path.rsplit('/').next().and_then(|id| id.parse().ok()).expect("an id");
+    gateway.account(&json!(id))
+}
+
+/// Returns the sources of the tokens, and whether each is the default one.
+fn tokens(gateway: &Gateway) -> Vec<(Value, Value)> {
+    let tokens = gateway.admin().get("/api/account-tokens").expect(200);
+    let tokens = tokens.as_array().expect("tokens");
+    tokens.iter().map(|token| (token["source"].clone(), token["isDefault"].clone())).collect()
+}
+
+#[test]
+fn a_new_session_keeps_the_key_that_the_account_was() {
+    let (gateway, site, id) = with_site();
+    let path = of_key(&gateway, &id, &site);
+    site.ada().keys[0].key = "another-key-of-the-same-user-0123456789abcdef".to_owned();
+    let session = json!({"accessToken": site.token(), "platformUserId": 7659});
+    gateway.admin().post(&format!("{path}/rebind-session"), &session).expect(200);
+    assert_eq!(tokens(&gateway), [(json!("legacy"), json!(false)), (json!("sync"), json!(true))]);
+}
+
+#[test]
+fn a_key_account_with_a_new_session_serves_although_its_site_lists_no_keys() {
+    for change in ["put", "rebind", "login"] {
+        let (gateway, site, id) = with_site();
+        let path = of_key(&gateway, &id, &site);
+        site.answer("/api/token/", Reply::error(500, "the database is down"));
+        let mut session = json!({"accessToken": site.token(), "platformUserId": 7659});
+        match change {
+            "put" => {
+                session["extraConfig"] = json!({"credentialMode": "session", "platformUserId": 7659});
+                gateway.admin().put(&path, &session)
+            }
+            "rebind" => gateway.admin().post(&format!("{path}/rebind-session"), &session),
+            _ => {
+                let login = json!({"siteId": id, "username": "ada", "password": "correct horse"});
+                gateway.admin().post("/api/accounts/login", &login)
+            }
+        }
+        .expect(200);
+        assert_eq!(account(&gateway, &path)["credentialMode"], "session", "{change}");
+        assert_eq!(tokens(&gateway), [(json!("legacy"), json!(true))], "{change}");
+        gateway.client().chat(MODEL).expect(200);
+    }
+}

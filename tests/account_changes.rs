@@ -29,6 +29,13 @@ fn of_key(gateway: &Gateway, site_id: &Value, site: &Site) -> String {
     create(gateway, &account)
 }
 
+/// Creates an account for a session of the site's user.
+fn of_session(gateway: &Gateway, site_id: &Value, site: &Site, username: &str) -> String {
+    let account = json!({"siteId": site_id, "accessToken": site.token(), "platformUserId": 7659,
+        "credentialMode": "session", "username": username});
+    create(gateway, &account)
+}
+
 fn account(gateway: &Gateway, path: &str) -> Value {
     let id: i64 = path.rsplit('/').next().and_then(|id| id.parse().ok()).expect("an id");
     gateway.account(&json!(id))
@@ -73,5 +80,22 @@ fn a_key_account_with_a_new_session_serves_although_its_site_lists_no_keys() {
         assert_eq!(account(&gateway, &path)["credentialMode"], "session", "{change}");
         assert_eq!(tokens(&gateway), [(json!("legacy"), json!(true))], "{change}");
         gateway.client().chat(MODEL).expect(200);
+    }
+}
+
+#[test]
+fn a_login_is_for_the_account_of_its_name() {
+    let (gateway, site, id) = with_site();
+    // Both are of the same user.
+    let (other, own) =
+        (of_session(&gateway, &id, &site, "old-name"), of_session(&gateway, &id, &site, "ada"));
+    gateway.admin().put(&own, &json!({"status": "expired"})).expect(200);
+    let before = account(&gateway, &other);
+    let login = json!({"siteId": id, "username": "ada", "password": "correct horse"});
+    let done = gateway.admin().post("/api/accounts/login", &login).expect(200);
+    assert_eq!((&done["reusedAccount"], &done["account"]["username"]), (&json!(true), &json!("ada")));
+    assert_eq!(account(&gateway, &own)["status"], "active");
+    for member in ["username", "extraConfig"] {
+        assert_eq!(account(&gateway, &other)[member], before[member], "{member}");
     }
 }

@@ -38,7 +38,7 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     };
     // An account that exists is reached as it always is.
     let all = accounts::of_site(&admin.core.store, site.id).await?;
-    let known = all.into_iter().find(|account| is_called(account, &input.username));
+    let known = account_of(all, &input.username, None);
     let client = match &known {
         Some(account) => site_client_of(&admin.core, &site, account),
         None => site_client_at(&admin.core, &site, None, None),
@@ -81,10 +81,25 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// Whether this is the name of an account, or the one by which it logs in.
-fn is_called(account: &AccountRow, name: &str) -> bool {
-    let names = [account.username.as_deref(), account.login_username.as_deref()];
-    account.oauth_provider.is_none() && names.contains(&Some(name))
+/// Returns the account that a login by this name is for: the one of that name, of the name that the site gives, that
+/// logs in by one of them, or of the same user, in this order.
+fn account_of(accounts: Vec<AccountRow>, typed: &str, logged_in: Option<&LoggedIn>) -> Option<AccountRow> {
+    let given = logged_in.and_then(|login| login.username.as_deref());
+    let user_id = logged_in.and_then(|login| login.user_id);
+    let rank = |account: &AccountRow| {
+        let (name, login) = (account.username.as_deref(), account.login_username.as_deref());
+        let is_same_user = user_id.is_some() && account.platform_user_id == user_id && account.is_session();
+        let fits = [
+            name == Some(typed),
+            name.is_some() && name == given,
+            login.is_some() && (login == Some(typed) || login == given),
+            is_same_user,
+        ];
+        fits.into_iter().position(|fits| fits)
+    };
+    let known = accounts.into_iter().filter(|account| account.oauth_provider.is_none());
+    let ranked = known.filter_map(|account| Some((rank(&account)?, account)));
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, account)| account)
 }
 
 /// Stores the session, in the account of that name or user at that site if there is one. Returns the account's id, and
@@ -97,15 +112,9 @@ async fn save(
 ) -> store::Result<(AccountId, bool)> {
     let username = login.username.clone().filter(|name| !name.trim().is_empty());
     let username = username.unwrap_or_else(|| input.username.clone());
-    let is_it = |account: &AccountRow| {
-        let is_same_user = login.user_id.is_some()
-            && account.platform_user_id == login.user_id
-            && account.is_session()
-            && account.oauth_provider.is_none();
-        is_called(account, &username) || is_called(account, &input.username) || is_same_user
-    };
     let _turn = admin.account_logins.lock().await;
-    let known = accounts::of_site(&admin.core.store, site.id).await?.into_iter().find(is_it);
+    let all = accounts::of_site(&admin.core.store, site.id).await?;
+    let known = account_of(all, &input.username, Some(&login));
     let platform = Platform::parse(&site.platform);
     let has_refresh = platform.is_some_and(|platform| platform.abilities().refresh);
     let refresh_token = login.refresh_token.filter(|_| has_refresh);

@@ -84,6 +84,22 @@ fn a_key_account_with_a_new_session_serves_although_its_site_lists_no_keys() {
 }
 
 #[test]
+fn a_session_account_that_becomes_a_key_shows_no_session_and_no_tokens() {
+    let (gateway, site, id) = with_site();
+    let path = of_session(&gateway, &id, &site, "ada");
+    let become_a = |mode: &str| {
+        gateway.admin().put(&path, &json!({"extraConfig": {"credentialMode": mode}})).expect(200);
+        let found = gateway.admin().post("/api/search", &json!({"query": "ada"})).expect(200);
+        let tokens = found["accountTokens"].as_array().map(Vec::len);
+        (account(&gateway, &path)["accessToken"].as_str().map(str::len), tokens)
+    };
+    assert_eq!(become_a("apikey"), (Some(0), Some(0)));
+    let (shown, tokens) = become_a("session");
+    assert!(shown > Some(0), "the session is still there");
+    assert_eq!(tokens, Some(1));
+}
+
+#[test]
 fn a_login_is_for_the_account_of_its_name() {
     let (gateway, site, id) = with_site();
     // Both are of the same user.

@@ -182,6 +182,20 @@ fn several_keys_at_once_make_several_accounts() {
 }
 
 #[test]
+fn the_word_bearer_is_no_key() {
+    let upstream = Upstream::start(&[MODEL]);
+    let (gateway, site) = with_site(&upstream);
+    let create = |keys: &str| {
+        let body = json!({"siteId": site, "accessToken": keys, "credentialMode": "apikey"});
+        gateway.admin().post("/api/accounts", &body).expect(200)
+    };
+    let made = create("Bearer sk-one");
+    assert_eq!((&made["tokenType"], made.get("batch")), (&json!("apikey"), None), "{made}");
+    assert_eq!(create("Bearer sk-two, bearer sk-three")["createdCount"], 2);
+    assert_eq!(accounts(&gateway).len(), 3);
+}
+
+#[test]
 fn a_credential_is_never_shown() {
     let upstream = Upstream::start(&[MODEL]);
     let (gateway, site) = with_site(&upstream);

@@ -21,6 +21,7 @@ use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
+use crate::jobs::tokens::sync::owns_tokens;
 use crate::routing::Channel;
 use crate::routing::eligibility::account_obstacle;
 use crate::store::accounts::{self, AccountRow, CredentialMode};
@@ -85,7 +86,7 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
 
     let tokens = tokens::list(&core.store).await?;
     let found_tokens = tokens.iter().filter_map(|token| {
-        let account = owners.get(&token.account_id)?;
+        let account = owners.get(&token.account_id).filter(|account| owns_tokens(account))?;
         let site = by_id.get(&account.site_id)?;
         let texts = [Some(&token.name), token.token_group.as_ref(), account.username.as_ref()];
         if !texts.into_iter().flatten().any(|text| has(text)) && !site_has(Some(site)) {

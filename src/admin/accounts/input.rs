@@ -291,12 +291,11 @@ fn many_keys(fields: &Fields) -> Result<Vec<String>, Invalid> {
     }
 }
 
-/// Splits keys pasted into one field at blanks, commas and semicolons of either width.
+/// Splits keys pasted into one field at blanks, commas and semicolons of either width. Leaves out the word `Bearer`,
+/// which may stand before a key.
 fn split_keys(text: &str) -> Vec<String> {
-    distinct(
-        text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '\u{ff0c}' | '\u{ff1b}'))
-            .map(str::to_owned),
-    )
+    let parts = text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '\u{ff0c}' | '\u{ff1b}'));
+    distinct(parts.filter(|part| !part.eq_ignore_ascii_case("bearer")).map(str::to_owned))
 }
 
 fn distinct(keys: impl IntoIterator<Item = String>) -> Vec<String> {

@@ -63,7 +63,7 @@ pub struct AccountView<'a> {
     id: AccountId,
     site_id: SiteId,
     username: Option<&'a str>,
-    /// Masked like every credential; empty if there is none.
+    /// Masked like every credential; empty for an API key, also while it keeps a former session.
     access_token: String,
     api_token: Option<String>,
     platform_user_id: Option<i64>,
@@ -133,11 +133,12 @@ struct HealthView<'a> {
 impl<'a> AccountView<'a> {
     pub fn of(account: &'a AccountRow) -> Self {
         let masked = |secret: &Option<Secret>| secret.as_ref().map(|secret| secrets::mask(secret.expose()));
+        let is_key = shown_mode(account) == CredentialMode::ApiKey;
         Self {
             id: account.id,
             site_id: account.site_id,
             username: account.username.as_deref(),
-            access_token: masked(&account.access_token).unwrap_or_default(),
+            access_token: masked(&account.access_token).filter(|_| !is_key).unwrap_or_default(),
             api_token: masked(&account.api_token),
             platform_user_id: account.platform_user_id,
             balance: account.balance.rounded(),

@@ -115,3 +115,17 @@ fn a_login_is_for_the_account_of_its_name() {
         assert_eq!(account(&gateway, &other)[member], before[member], "{member}");
     }
 }
+
+#[test]
+fn an_expired_session_is_expired_again_when_it_is_enabled_without_a_new_one() {
+    let (gateway, site, id) = with_site();
+    let path = of_session(&gateway, &id, &site, "ada");
+    let put = |body: Value| gateway.admin().put(&path, &body).expect(200)["status"].clone();
+    for status in ["expired", "disabled", "disabled"] {
+        assert_eq!(put(json!({"status": status})), status);
+    }
+    assert_eq!(put(json!({"status": "active"})), "expired");
+    put(json!({"status": "disabled"}));
+    let session = json!({"status": "active", "accessToken": "another-session"});
+    assert_eq!(put(session), "active", "it is another one");
+}

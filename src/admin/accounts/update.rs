@@ -215,6 +215,12 @@ fn set_status(
         }
         return true;
     }
+    // Enabling does not prove a session that was found expired.
+    let is_enabled = before.status == AccountStatus::Disabled && sent == Some(AccountStatus::Active);
+    if is_enabled && before.is_found_expired() && !patch.has_new_credential() {
+        patch.set_status(before, AccountStatus::Expired);
+        return false;
+    }
     let forgets_former = before.former_status == Some(FormerStatus::Expired) && patch.has_new_credential();
     if let Some(status) = sent.or(forgets_former.then_some(before.status)) {
         patch.set_status(before, status);

@@ -64,6 +64,20 @@ fn a_title_of_a_fork_ends_the_search() {
 }
 
 #[test]
+fn a_page_that_has_no_title_yet_is_asked_for_again() {
+    let gateway = Gateway::start();
+    for first in [
+        Reply::html(503, "<html><title>503 Service Unavailable</title></html>"),
+        Reply::html(200, "<html><body>Warming up</body></html>"),
+    ] {
+        let site = Upstream::start(&[]);
+        site.answer("/", Reply::html(200, "<title>Veloera</title>"));
+        site.answer_once("/", first);
+        assert_eq!(detect(&gateway, &site.url())["platform"], "veloera");
+    }
+}
+
+#[test]
 fn a_title_of_new_api_or_one_api_is_the_last_resort() {
     let gateway = Gateway::start();
     let site = Upstream::start(&[]);

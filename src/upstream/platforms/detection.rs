@@ -141,25 +141,28 @@ async fn title(client: &Client, base: &BaseUrl) -> Option<String> {
     let mut root = base.clone();
     root.path.clear();
     root.query = None;
-    let page = match page(client, &root).await {
+    // A page without a title, or of a server in trouble, may be another one a moment later.
+    let is_final =
+        |page: &Response<Bytes>| !page.status().is_server_error() && reply::title(page.body()).is_some();
+    let page = match page(client, &root).await.filter(is_final) {
         Some(page) => page,
         None => {
             sleep(TITLE_PAUSE).await;
             page(client, &root).await?
         }
     };
-    reply::title(&page)
+    reply::title(page.body())
 }
 
 /// Reads the page at the root, whatever its status, if it is HTML.
-async fn page(client: &Client, root: &BaseUrl) -> Option<Bytes> {
+async fn page(client: &Client, root: &BaseUrl) -> Option<Response<Bytes>> {
     let mut request = Request::new(Bytes::new());
     *request.uri_mut() = Uri::from(root.join("/"));
     let html = HeaderValue::from_static("text/html,application/xhtml+xml;q=0.9");
     request.headers_mut().insert(ACCEPT, html);
     let answer = client.fetch(root, request, PROBE).await.ok()?;
     let kind = answer.headers().get(CONTENT_TYPE)?.to_str().ok()?.to_ascii_lowercase();
-    kind.contains("html").then(|| answer.into_body())
+    kind.contains("html").then_some(answer)
 }
 
 /// Returns the `data` of a status whose `success` is `true`.

@@ -90,17 +90,34 @@ fn token(answer: &Value) -> Option<String> {
     places.flatten().filter_map(Value::as_str).find_map(usable_token).map(str::to_owned)
 }
 
-/// Joins all cookies in one line, when one of them is a session's.
+/// Joins all cookies in one line, when one of them is a session's. As in a browser, the last cookie of a name counts,
+/// and one that has ended removes those before it (RFC 6265 section 5.3).
 fn cookie_line(headers: &HeaderMap) -> Option<String> {
-    let set = headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = set.filter_map(|cookie| {
-        let pair = cookie.split(';').next()?.trim();
-        let (name, value) = pair.split_once('=')?;
-        (!name.trim().is_empty() && !value.trim().is_empty()).then_some(pair)
-    });
-    let pairs: Vec<&str> = pairs.collect();
-    let name = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
-    pairs.iter().any(|pair| is_session_cookie(&name(pair))).then(|| pairs.join("; "))
+    let mut cookies: Vec<(&str, &str)> = Vec::new();
+    for set in headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok()) {
+        let (pair, attributes) = set.split_once(';').unwrap_or((set, ""));
+        let Some((name, value)) = pair.split_once('=') else { continue };
+        let (name, value) = (name.trim(), value.trim());
+        cookies.retain(|(known, _)| *known != name);
+        if !name.is_empty() && !value.is_empty() && !has_ended(attributes) {
+            cookies.push((name, value));
+        }
+    }
+    let has_session = cookies.iter().any(|(name, _)| is_session_cookie(&name.to_ascii_lowercase()));
+    let pairs: Vec<String> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    has_session.then(|| pairs.join("; "))
+}
+
+/// Whether the attributes of a cookie say that it has ended; `Max-Age` goes before `Expires`.
+fn has_ended(attributes: &str) -> bool {
+    let attribute = |wanted: &str| {
+        let pairs = attributes.split(';').filter_map(|attribute| attribute.split_once('='));
+        { pairs }.find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim())
+    };
+    match attribute("max-age").and_then(|seconds| seconds.parse::<i64>().ok()) {
+        Some(seconds) => seconds <= 0,
+        None => attribute("expires").and_then(time::parse).is_some_and(|at| at <= time::now_ms()),
+    }
 }
 
 fn is_session_cookie(name: &str) -> bool {
@@ -142,6 +159,10 @@ mod tests {
             (vec!["my_auth=x"], Some("my_auth=x")),
             (vec!["acw_tc=1", "cdn_sec_tc=2"], None),
             (vec!["session=; Max-Age=0"], None),
+            (vec!["session=old; Path=/", "session=new; Path=/; Max-Age=600"], Some("session=new")),
+            (vec!["session=gone; Max-Age=0", "session=new"], Some("session=new")),
+            (vec!["session=new", "token=x; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], Some("session=new")),
+            (vec!["session=gone", "session=x; max-age=-1; Expires=Fri, 01 Jan 2100 00:00:00 GMT"], None),
             (vec!["theme=dark"], None),
         ] {
             let mut headers = HeaderMap::new();

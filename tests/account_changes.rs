@@ -129,3 +129,35 @@ fn an_expired_session_is_expired_again_when_it_is_enabled_without_a_new_one() {
     let session = json!({"status": "active", "accessToken": "another-session"});
     assert_eq!(put(session), "active", "it is another one");
 }
+
+#[test]
+fn trouble_with_a_session_is_told_and_not_the_refusal_of_a_guess() {
+    let (gateway, site, id) = with_site();
+    let missing = json!({"error": {"message": "Invalid URL (GET /api/user/self)"}});
+    for (reply, modes, told) in [
+        (
+            Reply::json(302, &json!({})).header("location", "http://127.0.0.2:1/x"),
+            &["session", "auto"][..],
+            "redirect",
+        ),
+        (
+            Reply::bytes(200, "application/json", vec![b'x'; 2 << 20]),
+            &["session", "auto"],
+            "larger than 1048576 bytes",
+        ),
+        (Reply::bytes(200, "text/plain", "hello"), &["session", "auto"], "the answer is not"),
+        (Reply::json(200, &json!({"success": true, "message": ""})), &["session", "auto"], "the answer"),
+        (Reply::json(404, &missing), &["session"], "Invalid URL"),
+        // Where there are no sessions, the text may be a key.
+        (Reply::json(404, &missing), &["auto"], "无效的令牌"),
+    ] {
+        site.answer("/api/user/self", reply);
+        for mode in modes {
+            let body = json!({"siteId": id, "accessToken": site.token(), "platformUserId": 7659,
+                "credentialMode": mode});
+            let refused = gateway.admin().post("/api/accounts/verify-token", &body).expect(200);
+            let message = refused["message"].as_str().unwrap_or_default();
+            assert!(message.contains(told), "{mode}: {refused} instead of {told}");
+        }
+    }
+}

@@ -37,8 +37,8 @@ use crate::store::sites::{self, SiteRow};
 use crate::store::snapshot::{AccountProxy, site_through};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Balance, DiscoveryError, DiscoveryKind, Identity, Role, SiteClient, SiteError, SiteErrorKind, User,
-    bare_credential,
+    Balance, DiscoveryError, DiscoveryKind, Identity, Role, SiteClient, SiteError, SiteErrorKind, TakenFor,
+    User, bare_credential,
 };
 
 /// Time limit for all calls of one verification together, without the diagnosis.
@@ -188,9 +188,13 @@ pub async fn identify(
     // These sites accept no session without a user id: without one, nothing else is worth asking.
     let fork = site_client.platform.profile().new_api_fork();
     let wants_number = fork.is_some_and(|fork| fork.wants_user_id);
-    let is_key = mode != CredentialMode::Session && bare_credential(text).starts_with("sk-");
+    let taken_for = match mode {
+        CredentialMode::Session => TakenFor::Session,
+        _ if bare_credential(text).starts_with("sk-") => TakenFor::Key,
+        _ => TakenFor::Either,
+    };
     let mut is_silent = false;
-    if wants_number && site_client.user_id.is_none() && !is_key {
+    if wants_number && site_client.user_id.is_none() && taken_for != TakenFor::Key {
         match diagnosis(core, &site_client).await {
             Err(error) if error.kind == SiteErrorKind::NeedsUserId => return Err(refusal_of(&error)),
             Err(error) => is_silent = error.kind == SiteErrorKind::Timeout,
@@ -198,7 +202,7 @@ pub async fn identify(
         }
     }
     let listed = discovery::ask(core, site, bare_credential(text));
-    let identified = site_client.identify(&core.client, is_key, listed);
+    let identified = site_client.identify(&core.client, taken_for, listed);
     let error = match tokio::time::timeout(TIME_LIMIT, identified).await {
         Ok(Ok(identity)) => return Ok(identity),
         Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),

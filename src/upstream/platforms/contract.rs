@@ -47,6 +47,17 @@ impl User {
     }
 }
 
+/// What a text is taken for until its site has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenFor {
+    /// An API key, since it looks like one.
+    Key,
+    /// A session, since that is what the operator says.
+    Session,
+    /// More likely a session than a key.
+    Either,
+}
+
 /// What a credential turned out to be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {

@@ -39,7 +39,7 @@ mod user_ids;
 
 pub use contract::{
     Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel, Refreshed, Role,
-    SessionModels, SiteKey, Subscription, SubscriptionSummary, User,
+    SessionModels, SiteKey, Subscription, SubscriptionSummary, TakenFor, User,
 };
 pub use credential::bare_credential;
 pub(super) use credential::{leave_out, usable_token};

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::contract::{
     Announcement, Balance, CheckIn, Identity, KnowsKey, LoggedIn, NewSiteKey, Refreshed, SessionModels,
-    SiteKey, User,
+    SiteKey, TakenFor, User,
 };
 use super::credential::{bare_credential, leave_out};
 use super::error::{SiteError, SiteErrorKind};
@@ -105,13 +105,12 @@ impl SiteClient {
     }
 
     /// Finds out what the session's text is: an API key, when `listed` gives the models of one, or a session. Both are
-    /// tried at once; `is_key` says which of them the text is taken for first. A site that wants the user's number has
-    /// recognised a session: for a text taken for a session the search ends there, for one taken for a key it ends when
-    /// the key is refused.
+    /// tried at once, first what the text is taken for. A site that wants the user's number has recognised a session: for
+    /// a text taken for a session the search ends there, for one taken for a key it ends when the key is refused.
     pub async fn identify(
         &self,
         client: &Client,
-        is_key: bool,
+        taken_for: TakenFor,
         listed: impl Future<Output = Result<Vec<String>, DiscoveryError>> + Send,
     ) -> Result<Identity, SiteError> {
         let has_user_id = self.user_id.is_some();
@@ -122,6 +121,7 @@ impl SiteClient {
         if self.platform.profile().management.is_none() {
             return by_key.await;
         }
+        let is_key = taken_for == TakenFor::Key;
         let deadline = Instant::now() + self.limits.timeout.saturating_sub(RESERVE / 2);
         let (key, session): (Identified<'_>, Identified<'_>) =
             (Box::pin(by_key), Box::pin(self.identify_session(client)));
@@ -147,10 +147,18 @@ impl SiteClient {
                 Err(SiteError::new(SiteErrorKind::Timeout, "no complete answer in time"))
             }),
         };
+        // A page that the site does not have, or a web page, leaves it open whether the text is a key.
+        let is_session = match taken_for {
+            TakenFor::Key => false,
+            TakenFor::Session => true,
+            TakenFor::Either => !error.is_missing() && !error.is_page,
+        };
         match other {
             Err(guess) if is_key && guess.wants_number() => Err(guess),
             // The text is taken for what it looks like: the other way was a guess.
             Err(_guess) if error.stands_for_itself() => Err(error),
+            // A site that refuses the text as a key says nothing about a session.
+            Err(guess) if is_session && guess.kind != SiteErrorKind::Shield => Err(error),
             other => other.map_err(|guess| SiteError::more_telling(Some(error), guess)),
         }
     }

@@ -13,7 +13,7 @@ use crate::routing::{BaseUrl, Secret};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     Identity, MANAGEMENT_LIMITS, NewSiteKey, Role, SessionModels, SiteClient, SiteError, SiteErrorKind,
-    list_models,
+    TakenFor, list_models,
 };
 
 /// Identifies a credential that lists models, where it is a key, at the site's own address.
@@ -21,7 +21,8 @@ pub(super) async fn identify(site_client: &SiteClient) -> Result<Identity, SiteE
     let (client, key) = (client(), site_client.session.as_ref().expect("a credential"));
     let SiteClient { base, platform, limits, .. } = site_client;
     let listed = list_models(&client, base, *platform, key.expose(), &[], *limits);
-    site_client.identify(&client, key.expose().starts_with("sk-"), listed).await
+    let taken_for = if key.expose().starts_with("sk-") { TakenFor::Key } else { TakenFor::Either };
+    site_client.identify(&client, taken_for, listed).await
 }
 
 /// A site that answers by method and path, and with a 404 like the family's where it has no answer.

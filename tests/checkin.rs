@@ -265,6 +265,22 @@ fn all_accounts_check_in_as_one_task_and_those_of_a_site_in_turn() {
 }
 
 #[test]
+fn an_account_that_is_deleted_while_all_check_in_has_failed() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    let gate = Gate::default();
+    let done = json!({"success": true, "message": "签到成功", "data": {"quota_awarded": 12_500}});
+    relay.upstream.answer("/api/user/checkin", Reply::json(200, &done).head_waits_for(&gate));
+    let queued = gateway.admin().post("/api/checkin/trigger", &json!({})).expect(202);
+    eventually("the site is asked", || (relay.check_ins() > 0).then_some(()));
+    gateway.admin().delete(&format!("/api/accounts/{}", account["id"])).expect(200);
+    gate.open();
+    let result = gateway.result_of_task(&queued);
+    assert_eq!(result["summary"], json!({"total": 1, "success": 0, "skipped": 0, "failed": 1}));
+}
+
+#[test]
 fn check_ins_begin_by_their_schedule() {
     let gateway = Gateway::start();
     let relay = Relay::start(&["m-a"]);

@@ -45,6 +45,28 @@ fn an_auth_file_of_the_codex_cli_serves_at_once() {
     assert_eq!(list(&gateway).len(), 1);
 }
 
+#[test]
+fn the_times_of_a_subscription_are_shown_as_all_times() {
+    let provider = Provider::start("codex", &[MODEL]);
+    provider.book().access.push("access-of-the-file".to_owned());
+    let gateway = provider.gateway();
+    for (start, end, shown) in [
+        (
+            json!("2025-04-15T14:26:11+00:00"),
+            json!(1_776_263_171),
+            json!({"activeStart": "2025-04-15T14:26:11.000Z", "activeUntil": "2026-04-15T14:26:11.000Z"}),
+        ),
+        (json!("soon"), json!(null), json!(null)),
+    ] {
+        let claims = json!({"https://api.openai.com/auth": {"chatgpt_account_id": "account-of-ada",
+            "chatgpt_subscription_active_start": start, "chatgpt_subscription_active_until": end}});
+        let id_token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let file = json!({"type": "codex", "access_token": "access-of-the-file", "id_token": id_token});
+        import(&gateway, &json!({ "data": file }));
+        assert_eq!(list(&gateway)[0]["quota"]["subscription"], shown);
+    }
+}
+
 /// Access tokens last an hour or a few; files are kept for longer.
 #[test]
 fn a_file_whose_access_token_has_ended_is_imported_by_its_refresh_token() {

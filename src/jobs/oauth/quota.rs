@@ -20,7 +20,7 @@ use crate::store::connections::{self, Notes};
 use crate::store::sites;
 use crate::store::snapshot::site_of_account;
 use crate::store::{self, Secret};
-use crate::time::{iso, now_ms};
+use crate::time::{from_json, iso, now_ms};
 use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError};
 
 /// The model that is asked for where none is configured, if the account has it or its models are not known.
@@ -187,11 +187,13 @@ fn shown(window: Option<&LimitWindow>) -> Value {
 /// Returns what the account's identity token says of its subscription; the plan may come from the notes.
 fn subscription(account: &AccountRow, notes: &Notes) -> Option<Value> {
     let claims = account.id_token.as_ref().map(Secret::expose).map(Claims::of);
-    let claim = |name: &str| claims.as_ref()?.of_openai(name).filter(|value| value.is_string()).cloned();
+    let claim = |name: &str| claims.as_ref()?.of_openai(name);
+    let time = |name: &str| claim(name).and_then(from_json).map(|at| Value::from(iso(at)));
+    let plan = claim("chatgpt_plan_type").filter(|value| value.is_string()).cloned();
     let members = [
-        ("planType", claim("chatgpt_plan_type").or_else(|| notes.plan_type.clone().map(Value::from))),
-        ("activeStart", claim("chatgpt_subscription_active_start")),
-        ("activeUntil", claim("chatgpt_subscription_active_until")),
+        ("planType", plan.or_else(|| notes.plan_type.clone().map(Value::from))),
+        ("activeStart", time("chatgpt_subscription_active_start")),
+        ("activeUntil", time("chatgpt_subscription_active_until")),
     ];
     let members: Map<String, Value> =
         members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::settings::update_center::{IMAGE_TAG, RELEASE};
+use crate::time::{from_json, iso};
 
 /// Tags that always name the newest image, the best first.
 const ALIASES: [&str; 2] = ["latest", "main"];
@@ -82,7 +83,7 @@ pub fn newest_release(releases: &Value) -> Option<Version> {
         tag_name: Some(tag.to_owned()),
         digest: None,
         display_version: Some(tag.to_owned()),
-        published_at: text("published_at"),
+        published_at: time(&release["published_at"]),
     })
 }
 
@@ -135,6 +136,11 @@ pub fn candidate<'v>(
     Some((format!("{IMAGE_TAG}:{tag}{at}"), image))
 }
 
+/// Reads a time and formats it as all answers do.
+fn time(value: &Value) -> Option<String> {
+    from_json(value).map(iso)
+}
+
 fn dotted((major, minor, patch): (u64, u64, u64)) -> String {
     format!("{major}.{minor}.{patch}")
 }
@@ -147,7 +153,7 @@ impl Tag {
         Some(Self {
             name: listed["name"].as_str().filter(|name| !name.is_empty())?.to_owned(),
             digest: listed["digest"].as_str().or_else(of_image).and_then(digest),
-            updated_at: listed["last_updated"].as_str().map(str::to_owned),
+            updated_at: time(&listed["last_updated"]),
         })
     }
 
@@ -206,6 +212,7 @@ mod tests {
         let newest = newest_release(&releases).expect("a release");
         assert_eq!((newest.raw_version.as_str(), newest.normalized_version.as_str()), ("v1.10.0", "1.10.0"));
         assert_eq!(newest.url.as_deref(), Some("https://h/2"));
+        assert_eq!(newest.published_at.as_deref(), Some("2026-04-01T00:00:00.000Z"));
         assert_eq!(newest_release(&json!({"message": "rate limited"})), None);
     }
 

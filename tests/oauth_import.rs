@@ -46,6 +46,36 @@ fn an_auth_file_of_the_codex_cli_serves_at_once() {
 }
 
 #[test]
+fn requests_name_the_account_by_its_id_where_a_file_has_it_beside_the_key() {
+    let provider = Provider::start("codex", &[MODEL]);
+    provider.book().access.push("access-of-the-file".to_owned());
+    let gateway = provider.gateway();
+    let mut file = json!({"type": "codex", "access_token": "access-of-the-file", "account_key": "key-of-ada",
+        "chatgpt_account_id": "workspace", "account_id": "id-of-ada"});
+    import(&gateway, &json!({ "data": file }));
+    let named = |path: &str| provider.last(path).header("chatgpt-account-id").map(str::to_owned);
+    let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
+    let ask = || assert_eq!(gateway.client().send(Request::post("/v1/responses").json(&body)).status, 200);
+    assert_eq!(named("/models").as_deref(), Some("id-of-ada"));
+    ask();
+    assert_eq!(named("/responses").as_deref(), Some("id-of-ada"));
+    let shown = list(&gateway)[0].clone();
+    assert_eq!(shown["accountKey"], "key-of-ada");
+    let account = shown["accountId"].clone();
+    gateway.admin().post(&format!("/api/models/check/{account}"), &json!({})).expect(200);
+    assert_eq!(named("/models").as_deref(), Some("id-of-ada"));
+    gateway.admin().post(&format!("/api/oauth/connections/{account}/quota/refresh"), &json!({})).expect(200);
+    assert_eq!(named("/responses").as_deref(), Some("id-of-ada"));
+    // A file without them takes it away.
+    for name in ["account_id", "chatgpt_account_id"] {
+        file[name] = Value::Null;
+    }
+    import(&gateway, &json!({ "data": file }));
+    ask();
+    assert_eq!(named("/responses").as_deref(), Some("key-of-ada"));
+}
+
+#[test]
 fn the_times_of_a_subscription_are_shown_as_all_times() {
     let provider = Provider::start("codex", &[MODEL]);
     provider.book().access.push("access-of-the-file".to_owned());

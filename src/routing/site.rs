@@ -80,7 +80,7 @@ pub struct Account {
     /// How much of the account's usage limits is used.
     pub limits: Arc<LimitWindows>,
     pub oauth: bool,
-    /// The account's identifier at its login's provider, where it has one.
+    /// The account's identifier in requests to its login's provider, where it has one.
     pub oauth_key: Option<Box<str>>,
     /// The Google Cloud project for which requests are made.
     pub oauth_project: Option<Box<str>>,

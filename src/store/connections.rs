@@ -50,6 +50,8 @@ pub struct ExpiringToken {
 /// Data of a connection that has no column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Notes {
+    /// The account's identifier in requests, where it is not its account key.
+    pub account_id: Option<String>,
     pub email: Option<String>,
     pub plan_type: Option<String>,
     /// `healthy`, or `abnormal` after a failed discovery.
@@ -60,6 +62,17 @@ pub struct Notes {
     pub last_discovered_models: Vec<String>,
     /// The account's usage limits when last seen.
     pub quota: Option<Value>,
+}
+
+/// The member of the notes with the account's identifier in requests.
+const ACCOUNT_ID: &str = "accountId";
+
+/// Returns the identifier that requests name a connected account by.
+pub fn account_id(account: &AccountRow) -> Option<String> {
+    // Most accounts have none in their notes, which are long.
+    let extra = account.extra.as_deref().filter(|extra| extra.contains(ACCOUNT_ID));
+    let noted = extra.and_then(|extra| Notes::of(Some(extra)).account_id);
+    noted.or_else(|| account.oauth_account_key.clone())
 }
 
 // === impl Notes ===
@@ -75,6 +88,7 @@ impl Notes {
             _ => None,
         };
         Self {
+            account_id: text(ACCOUNT_ID),
             email: text("email"),
             plan_type: text("planType"),
             model_discovery_status: text("modelDiscoveryStatus"),
@@ -101,6 +115,7 @@ impl Notes {
         };
         let models = (!self.last_discovered_models.is_empty()).then(|| json!(self.last_discovered_models));
         for (name, value) in [
+            (ACCOUNT_ID, self.account_id.clone().map(Value::from)),
             ("email", self.email.clone().map(Value::from)),
             ("planType", self.plan_type.clone().map(Value::from)),
             ("modelDiscoveryStatus", self.model_discovery_status.clone().map(Value::from)),

@@ -14,6 +14,7 @@ use hyper::http::{HeaderName, HeaderValue};
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::accounts::{AccountRow, AccountStatus, CredentialMode};
+use super::connections;
 use super::route_units::{MemberRow, UnitRow};
 use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
@@ -246,7 +247,7 @@ impl<'a> Builder<'a> {
             prices: self.live.prices(row.id),
             limits: self.live.limits(row.id),
             oauth: row.oauth_provider.is_some(),
-            oauth_key: known(row.oauth_account_key.as_deref()),
+            oauth_key: known(connections::account_id(row).as_deref()),
             oauth_project: known(row.oauth_project_id.as_deref()),
             session_scoped: row.oauth_provider.is_some() || row.credential_mode == CredentialMode::Session,
             refuses_websocket: row.extra.as_deref().is_some_and(refuses_websocket),

@@ -173,7 +173,9 @@ pub fn read(object: &Map<String, Value>) -> Result<Import, Unreadable> {
         .or_else(|| text("account_id"))
         .or(claimed.account_key)
         .or_else(|| email.clone());
+    let account_id = text("account_id").or_else(|| text("chatgpt_account_id"));
     let identity = Identity {
+        account_id: account_id.filter(|id| account_key.as_ref() != Some(id)),
         account_key,
         email,
         plan_type: text("plan_type").or(claimed.plan_type),

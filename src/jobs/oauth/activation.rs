@@ -240,6 +240,7 @@ async fn store_once(
     };
     let identity = &candidate.grant.identity;
     notes.email = identity.email.clone().or(notes.email);
+    notes.account_id = identity.account_id.clone();
     notes.plan_type = identity.plan_type.clone().or(notes.plan_type);
     let known = match &former {
         Some(account) => availability::of_account(store, account.id).await?,

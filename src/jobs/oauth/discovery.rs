@@ -9,7 +9,7 @@ use crate::jobs::models::discovery::DiscoveredModels;
 use crate::platform::OAuthProvider;
 use crate::routing::{Endpoint, Secret, Site, pool};
 use crate::store::accounts::AccountRow;
-use crate::store::connections::Notes;
+use crate::store::connections::{self, Notes};
 use crate::time::{iso, measured_ms, now_ms};
 use crate::upstream::oauth::{Grant, ModelsAccess, ProviderClient, list_models};
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
@@ -20,17 +20,18 @@ const MOST_NOTED: usize = 100;
 /// The credential that models are asked for with.
 pub(super) struct Credential<'a> {
     pub access_token: &'a Secret,
-    pub account_key: Option<&'a str>,
+    pub account_id: Option<&'a str>,
     pub project_id: Option<&'a str>,
 }
 
 impl<'a> Credential<'a> {
     /// Borrows the credential of a grant that is not stored yet.
     pub fn of(grant: &'a Grant) -> Self {
+        let identity = &grant.identity;
         Self {
             access_token: &grant.access_token,
-            account_key: grant.identity.account_key.as_deref(),
-            project_id: grant.identity.project_id.as_deref(),
+            account_id: identity.account_id.as_deref().or(identity.account_key.as_deref()),
+            project_id: identity.project_id.as_deref(),
         }
     }
 }
@@ -46,9 +47,10 @@ pub async fn discover(
     provider: OAuthProvider,
 ) -> Result<DiscoveredModels, DiscoveryError> {
     let missing = || DiscoveryError::new(DiscoveryKind::Unauthorized, "the account has no access token");
+    let account_id = connections::account_id(account);
     let credential = Credential {
         access_token: account.access_token.as_ref().ok_or_else(missing)?,
-        account_key: account.oauth_account_key.as_deref(),
+        account_id: account_id.as_deref(),
         project_id: account.oauth_project_id.as_deref().filter(|project| !project.is_empty()),
     };
     discover_with(core, site, &credential, provider).await
@@ -68,7 +70,7 @@ pub(super) async fn discover_with(
     let endpoints: Vec<_> = pool::order(&site.endpoints, now_ms()).collect();
     let reach = ModelsAccess {
         access_token: credential.access_token,
-        account_key: credential.account_key,
+        account_id: credential.account_id,
         project_id: credential.project_id,
         addresses: addresses(site, &endpoints),
         custom_headers: site.custom_headers.clone(),

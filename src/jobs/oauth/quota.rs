@@ -143,8 +143,9 @@ async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<Limi
     let Some(endpoint) = pool::order(&site.endpoints, now_ms()).next() else {
         return Ok(Err(failed("the site has no address")));
     };
-    let account_key = account.oauth_account_key.as_deref();
-    let asker = QuotaAsker { client: &core.client, base: &endpoint.base, access_token, account_key, model };
+    let account_id = connections::account_id(account);
+    let account_id = account_id.as_deref();
+    let asker = QuotaAsker { client: &core.client, base: &endpoint.base, access_token, account_id, model };
     Ok(asker.ask(&core.live.limits(account.id), now_ms()).await)
 }
 

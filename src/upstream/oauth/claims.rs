@@ -48,7 +48,7 @@ impl Claims {
             account_key: self.of_openai("chatgpt_account_id").and_then(clean),
             email: self.0.get("email").and_then(clean),
             plan_type: self.of_openai("chatgpt_plan_type").and_then(clean),
-            project_id: None,
+            ..Identity::default()
         }
     }
 }

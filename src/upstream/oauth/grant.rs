@@ -27,6 +27,8 @@ pub struct Grant {
 pub struct Identity {
     /// The provider's own identifier of the account, or of the workspace that it is in.
     pub account_key: Option<String>,
+    /// The account's identifier in requests, where it is another one.
+    pub account_id: Option<String>,
     pub email: Option<String>,
     pub plan_type: Option<String>,
     /// The Google Cloud project that requests are made for.

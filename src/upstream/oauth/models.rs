@@ -50,7 +50,7 @@ const ANTIGRAVITY_ADDRESSES: [&str; 3] = [
 /// The credentials and the address that models are asked for with.
 pub struct ModelsAccess<'a> {
     pub access_token: &'a Secret,
-    pub account_key: Option<&'a str>,
+    pub account_id: Option<&'a str>,
     pub project_id: Option<&'a str>,
     /// The addresses of the account's site, in the order in which they are asked.
     pub addresses: Vec<String>,
@@ -115,8 +115,8 @@ async fn at(
 ) -> Result<Vec<String>, DiscoveryError> {
     match provider.provider {
         OAuthProvider::Codex => {
-            let account = reach.account_key.and_then(|key| HeaderValue::try_from(key).ok());
-            let account = account.map(|key| (HeaderName::from_static("chatgpt-account-id"), key));
+            let account = reach.account_id.and_then(|id| HeaderValue::try_from(id).ok());
+            let account = account.map(|id| (HeaderName::from_static("chatgpt-account-id"), id));
             let url = format!("{address}{CODEX_LIST}");
             let answer = ask(provider, reach, &url, Payload::None, account.into_iter().collect()).await?;
             Ok(names(&answer.body, &["models", "data", "items"], &["id", "slug", "model"]))
@@ -245,7 +245,7 @@ mod tests {
         let asked = |provider, own: &[&str]| {
             let reach = ModelsAccess {
                 access_token: &token,
-                account_key: None,
+                account_id: None,
                 project_id: None,
                 addresses: own.iter().map(|&address| address.to_owned()).collect(),
                 custom_headers: Vec::new(),

@@ -37,7 +37,7 @@ pub struct QuotaAsker<'a> {
     /// The address of the account's site.
     pub base: &'a BaseUrl,
     pub access_token: &'a Secret,
-    pub account_key: Option<&'a str>,
+    pub account_id: Option<&'a str>,
     /// The model that is asked for a word.
     pub model: &'a str,
 }
@@ -102,8 +102,8 @@ impl QuotaAsker<'_> {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.insert(USER_AGENT, OWN_USER_AGENT);
         headers.insert("openai-beta", HeaderValue::from_static("responses-2025-03-11"));
-        if let Some(key) = self.account_key.and_then(|key| HeaderValue::try_from(key).ok()) {
-            headers.insert("chatgpt-account-id", key);
+        if let Some(id) = self.account_id.and_then(|id| HeaderValue::try_from(id).ok()) {
+            headers.insert("chatgpt-account-id", id);
         }
         let sent = self.client.send(&self.base.origin, request).await;
         let Answer { head, mut body } =

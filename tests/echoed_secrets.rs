@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Gateway, PROXY_TOKEN, Proxy, ReceivedRequest, Reply, Request, Upstream};
+use crate::support::{self, Gateway, PROXY_TOKEN, Proxy, ReceivedRequest, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-echo";
 const KEY: &str = "site-key-of-no-usual-form";
@@ -221,6 +221,12 @@ fn a_video_batch_or_response_that_failed_repeats_no_secret() {
             assert!(!shown.contains("sk-upstream-key") && !shown.contains(GATE), "{path}: {shown}");
         }
     }
+    let failed = wire::data(&json!({"type": "response.failed", "sequence_number": 0,
+        "response": response}));
+    upstream.answer("/v1/responses/resp_1", Reply::events([failed]));
+    let resumed = client.stream(Request::new("GET", "/v1/responses/resp_1?stream=true")).whole().text();
+    assert!(resumed.contains("response.failed") && resumed.contains("[redacted]"), "{resumed}");
+    assert!(!resumed.contains("sk-upstream-key") && !resumed.contains(GATE), "{resumed}");
     let listed = client.get("/v1/messages/batches").expect(200).to_string();
     assert!(listed.contains("[redacted]") && !listed.contains(GATE), "{listed}");
 }

@@ -23,8 +23,8 @@ impl Core {
         }
         if let Some(bootstrap) = &self.bootstrap {
             reset::everything(bootstrap, auth_token).await?;
-            reset::wipe(bootstrap).await?;
         }
+        let mut emptied = None;
         let named = named_place(&self.config);
         if !named.is(&default) && !self.database.is(&default) {
             let options = StoreOptions {
@@ -37,12 +37,18 @@ impl Core {
             let opened = opened.map_err(|error| Error::Database(error.to_string()))?;
             let store = opened.map_err(|error| Error::Database(format!("the default database: {error}")))?;
             reset::everything(&store, auth_token).await?;
-            reset::wipe(&store).await?;
-            store.close().await;
+            emptied = Some(store);
         }
         if !named.is(&default) {
             let store = self.bootstrap.as_ref().unwrap_or(&self.store);
             store.batch(pointer::save(store, &default)?).await?;
+        }
+        // Wiping takes its time, and a kill meanwhile must not leave the return undone.
+        for store in self.bootstrap.iter().chain(&emptied) {
+            reset::wipe(store).await?;
+        }
+        if let Some(store) = emptied {
+            store.close().await;
         }
         Ok(true)
     }

@@ -156,6 +156,8 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
         admin.core.publish().await?;
         return Err(error);
     }
+    // Before anything that takes its time: a kill in between would leave the other database in use.
+    let returned = admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await;
     if let Err(error) = reset::wipe(&admin.core.store).await {
         tell_of_remains(admin, &error).await;
     }
@@ -163,7 +165,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     admin.core.publish_keys().await?;
     drop(routing_stop);
     admin.core.publish().await?;
-    let is_elsewhere = admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await?;
+    let is_elsewhere = returned?;
     admin.proxy.dialect_memory.clear();
     admin.proxy.cache_keys.clear();
     admin.proxy.member_refusals.clear();

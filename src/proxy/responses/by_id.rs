@@ -19,12 +19,13 @@ use serde_json::json;
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
-use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::observe::{Break, Phase, StreamObserver};
 use crate::dialect::responses::item_ids;
 use crate::dialect::{Dialect, convert, json as scan};
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::limits::Lease;
+use crate::mask::Mask;
 use crate::proxy::Proxy;
 use crate::proxy::redaction;
 use crate::store::owner::Owner;
@@ -271,7 +272,8 @@ async fn told_by_upstream(
         true => UsageReader::Events(Box::new(StreamObserver::new(Dialect::Responses))),
         false => UsageReader::Tail(Tail::default()),
     };
-    let watched = UsageWatch { told: Some(told), name, at, proxy: proxy.clone() };
+    let watched =
+        UsageWatch { told: Some(told), name, at, secrets: upstream.secrets(), proxy: proxy.clone() };
     let download = ResponseBody::stream(Download::new(proxy, held.freeze(), answer, slot));
     *response.body_mut() = rewritten(download, watched);
     Ok(under_its_name(proxy, model, response))
@@ -287,12 +289,14 @@ fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) ->
     }
 }
 
-/// Observes a response on its way to the client for its usage. Changes nothing.
+/// Observes a response on its way to the client for its usage. Changes nothing but an error event, which may repeat secrets
+/// of the request.
 struct UsageWatch {
     /// What has been observed; `None` once the usage was booked.
     told: Option<UsageReader>,
     name: ResponseName,
     at: StoredAt,
+    secrets: Mask,
     proxy: Arc<Proxy>,
 }
 
@@ -346,12 +350,26 @@ impl UsageWatch {
 
 impl Rewrite for UsageWatch {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
-        out.extend_from_slice(bytes);
-        let Some(told) = &mut self.told else { return Ok(()) };
+        let Some(told) = &mut self.told else {
+            out.extend_from_slice(bytes);
+            return Ok(());
+        };
         told.feed(bytes);
-        if let UsageReader::Events(observer) = told
-            && observer.is_finished()
-        {
+        let UsageReader::Events(observer) = told else {
+            out.extend_from_slice(bytes);
+            return Ok(());
+        };
+        match (observer.failure(), observer.break_at()) {
+            (Some(error), Some(Break { keep, error_relayed: false })) => {
+                let mut error = error.clone();
+                error.hide(|text| self.secrets.hide(text));
+                let event = observer.failure_event(&error);
+                out.extend_from_slice(&bytes[..keep]);
+                out.extend_from_slice(self.secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
+            }
+            _ => out.extend_from_slice(bytes),
+        }
+        if observer.is_finished() {
             self.settle();
         }
         Ok(())

@@ -27,6 +27,8 @@ pub(super) const UNRESERVED: &AsciiSet =
 const MAX_SAID: usize = 160;
 /// Minimum length of a part of an address that counts as a key; shorter ones are words.
 const MIN_SECRET: usize = 6;
+/// The fixed words in the paths of chat services; their messages use them, too.
+const FIXED_WORDS: [&str; 3] = ["cgi-bin", "open-apis", "webhook"];
 const LIMITS: FetchLimits = FetchLimits { timeout: super::failure::TIMEOUT, max_bytes: 64 * 1024 };
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
@@ -55,8 +57,12 @@ impl PostTarget {
         let slash = if target.starts_with('/') { "" } else { "/" };
         let path_and_query = PathAndQuery::try_from(format!("{slash}{target}"))
             .map_err(|_| "the address has a path that cannot be used")?;
-        let parts =
-            target.split(['/', '?', '&', '=']).chain(user.into_iter().flat_map(|user| user.split(':')));
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let segments = path.split('/').filter(|segment| !FIXED_WORDS.contains(segment));
+        let values = query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+        let parts = segments
+            .chain(values.map(|value| value.trim_end_matches('=')))
+            .chain(user.into_iter().flat_map(|user| user.split(':')));
         let mut secrets: Vec<String> = Vec::new();
         for part in parts.filter(|part| part.len() >= MIN_SECRET) {
             let decoded = percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -196,6 +202,10 @@ mod tests {
         let said = "no T0KEN-%41bcdef or T0KEN-Abcdef, 0123456789,\nuser01 password passw%6Frd at hook";
         assert_eq!(target.without_secrets(said), "no **** or ****, ****, **** **** **** at hook");
         assert_eq!(target.without_secrets(&"x".repeat(500)).chars().count(), MAX_SAID + 1);
+        let url = "https://h.example/cgi-bin/webhook/send?access_token=0123456789==&flagged-one";
+        let target = PostTarget::parse(url, None).expect("an address");
+        let said = "invalid webhook url, access_token 0123456789 of flagged-one";
+        assert_eq!(target.without_secrets(said), "invalid webhook url, access_token **** of ****");
     }
 
     #[test]

@@ -31,6 +31,10 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
     let snapshot = jobs.core.snapshot.load_full();
     let mut recovered = 0;
     for (channel, model) in due(&snapshot, &jobs.probes.recovery, now_ms()) {
+        // An answer for another model of the credential may have ended the cooldown.
+        if !is_candidate(&channel, now_ms()) {
+            continue;
+        }
         lock(&jobs.probes.recovery.asked).insert(channel.key(), now_ms());
         let Some(credential) = &channel.credential else { continue };
         let probed = probe(&jobs.core, &channel.account.site, credential, &model, TIMEOUT).await;
@@ -107,7 +111,14 @@ fn is_candidate(channel: &Channel, now: Millis) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::config;
+    use crate::core::Core;
+    use crate::jobs::rebuild::rebuild;
     use crate::routing::fixture;
 
     const NOW: Millis = 1_000_000;
@@ -148,5 +159,57 @@ mod tests {
         assert_eq!(ask(NOW + 20_000), Vec::<String>::new());
         assert_eq!(ask(NOW + AGAIN_MS), ["m-1", "m-2", "m-3", "m-4"]);
         assert_eq!(ask(NOW + 700_000), Vec::<String>::new());
+    }
+
+    /// Answers every request with a short conversation, and counts them.
+    fn conversing() -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let count = Arc::<AtomicUsize>::default();
+        let counted = count.clone();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 4096]);
+                counted.fetch_add(1, Ordering::Relaxed);
+                let body = r#"{"choices":[{"message":{"role":"assistant","content":"OK"}}]}"#;
+                let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json";
+                let _ = write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            }
+        });
+        (url, count)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_channel_whose_cooldown_another_answer_has_ended_is_not_asked() {
+        let folder = std::env::temp_dir().join(format!("switchyard-recovery-{}", crate::uuid::v4()));
+        let values =
+            [("DATA_DIR", folder.to_str().expect("text")), ("ACCOUNT_CREDENTIAL_SECRET", "of-these-tests")];
+        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+        let core = Core::start(config::read(&values).expect("a configuration").0).await.expect("a core");
+        let jobs = Jobs::new(&core);
+        let (url, count) = conversing();
+        let file = rusqlite::Connection::open(folder.join("switchyard.db")).expect("a database");
+        for sql in [
+            &format!(
+                "INSERT INTO sites (id, name, url, platform, created_at, updated_at) VALUES (1, 'a', '{url}', 'openai', 0, 0)"
+            ),
+            "INSERT INTO accounts (id, site_id, api_token, credential_mode, created_at, updated_at) \
+             VALUES (1, 1, 'sk-a', 'apikey', 0, 0)",
+            "INSERT INTO model_availability (account_id, model_name, checked_at) VALUES (1, 'm-1', 0), (1, 'm-2', 0)",
+        ] {
+            file.execute(sql, []).expect("changed");
+        }
+        rebuild(&jobs).await.expect("a rebuild");
+        let snapshot = core.snapshot.load_full();
+        let now = now_ms();
+        for channel in snapshot.channels() {
+            let _ = channel.live.record_failure(now, now + 600_000);
+        }
+        assert_eq!(due(&snapshot, &jobs.probes.recovery, now).len(), 2);
+        sweep(jobs.clone()).await.expect("a pass");
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        assert!(snapshot.channels().all(|channel| !channel.live.is_cooling(now_ms())));
+        core.stop().await;
+        let _ = std::fs::remove_dir_all(folder);
     }
 }

@@ -20,14 +20,12 @@ use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClien
 use crate::mask::Mask;
 use crate::platform::OAuthProvider;
 use crate::routing::Secret;
-use crate::upstream::platforms::{DiscoveryError, DiscoveryKind, leave_out};
+use crate::upstream::platforms::{DiscoveryError, DiscoveryKind, MAX_MODEL_NAME, leave_out};
 
 /// The time limit for all calls of one discovery.
 const TIMEOUT: Duration = Duration::from_secs(12);
 /// The most pages of one list: each has up to a thousand names.
 const MAX_PAGES: usize = 10;
-/// The longest name of a model, in bytes.
-const MAX_NAME: usize = 256;
 /// The path of the list of Codex, with the version of its form.
 const CODEX_LIST: &str = "/models?client_version=1.0.0";
 /// The models of Gemini CLI's own program: its provider has no list.
@@ -215,8 +213,8 @@ fn names(answer: &Value, members: &[&str], fields: &[&str]) -> Vec<String> {
 fn distinct(names: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::new();
     let names = names.iter().map(|name| name.trim());
-    let names =
-        names.filter(|name| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control));
+    let names = names
+        .filter(|name| !name.is_empty() && name.len() <= MAX_MODEL_NAME && !name.contains(char::is_control));
     names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect()
 }
 

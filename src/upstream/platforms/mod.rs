@@ -49,6 +49,7 @@ pub use memory::SiteMemory;
 pub use models::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
 pub use new_api::notices::GENERIC_TITLE;
 pub use prices::{PRICE_LIMITS, PriceError, fetch_prices};
+pub(super) use reply::MAX_MODEL_NAME;
 pub use site_client::{MANAGEMENT_LIMITS, SiteClient};
 pub use usage_log::{USAGE_LOG_LIMITS, fetch_usage_records};
 pub use user_ids::of_username as user_id_of_name;

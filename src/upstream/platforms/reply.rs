@@ -16,8 +16,9 @@ const SHORT: usize = 64 * 1024;
 const MAX_MESSAGE: usize = 300;
 /// The longest name of a user, a key or a group, in characters: what the store can index.
 const MAX_NAME_CHARS: usize = 191;
-/// The longest name of a model, in bytes; anything longer is garbage, and would be stored and shown everywhere.
-const MAX_NAME: usize = 256;
+/// The longest name of a model that is read, in bytes: more than the store can index in any writing, so that a discovery
+/// reports the names that are too long. Anything longer is garbage.
+pub const MAX_MODEL_NAME: usize = 1024;
 
 /// Parses JSON, also behind the mark with which some programs begin a text in UTF-8.
 pub(super) fn json(body: &[u8]) -> serde_json::Result<Value> {
@@ -93,8 +94,8 @@ pub(super) fn names_in(answer: &Value) -> Option<Vec<String>> {
     };
     let mut seen = HashSet::new();
     let names = names.into_iter().map(|name| name.trim().trim_start_matches("models/"));
-    let names =
-        names.filter(|name| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control));
+    let names = names
+        .filter(|name| !name.is_empty() && name.len() <= MAX_MODEL_NAME && !name.contains(char::is_control));
     Some(names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect())
 }
 

@@ -293,6 +293,22 @@ fn who_leaves_before_the_usage_is_told_is_charged_by_what_has_come() {
     assert_eq!((&row["totalTokens"], &row["estimatedCost"]), (&Value::Null, &json!(0)), "{row}");
 }
 
+#[test]
+fn a_key_without_limits_is_charged_by_what_has_come_too() {
+    let (gateway, upstream) = world();
+    gateway.admin().post("/api/downstream-keys", &json!({"name": "team", "key": KEY})).expect(200);
+    let of_key = gateway.with_token(KEY);
+    upstream.serve(|request| (request.path() == CHAT).then(|| words(100).cut_after(100)));
+    of_key.post(CHAT, &question(Value::Null));
+    assert_eq!(upstream.last(CHAT).json()["stream_options"], Value::Null, "its usage is not asked for");
+    let totals = eventually("the key is charged", || {
+        let totals = of_key.get("/v1/usage").expect(200)["totals"].clone();
+        (totals["cost"].as_f64()? > 0.0).then_some(totals)
+    });
+    let output = totals["outputTokens"].as_u64().expect("a count");
+    assert!((100..150).contains(&output), "{totals} for 125 tokens");
+}
+
 /// Streams words in chunks as OpenAI writes them, most of which are no text.
 fn words(count: usize) -> Reply {
     let chunk = |word: usize| {

@@ -84,7 +84,7 @@ pub(super) struct Call {
     pub(super) session: Option<Session>,
     /// Whether usage is asked for on the client's behalf, because its key is charged by usage, and hidden from the client.
     pub(super) asks_for_usage: bool,
-    /// The estimated number of input tokens, where the key is charged by usage and the client may leave before usage is told.
+    /// The estimated number of input tokens, where a key is charged and its client may leave before usage is told.
     pub(super) estimated_input: Option<u64>,
     /// The name of the member that refers to an earlier answer or conversation whose owner is not known.
     pub(super) unknown_history: Option<&'static str>,
@@ -220,7 +220,7 @@ impl Call {
     }
 }
 
-/// What a key with limits needs to know of a call's usage.
+/// What a managed key needs to know of a call's usage.
 struct UsageWanted {
     asks_for_usage: bool,
     estimated_input: Option<u64>,
@@ -229,14 +229,15 @@ struct UsageWanted {
 impl UsageWanted {
     fn of(head: &Head<'_>, envelope: &Envelope, body: &[u8]) -> Self {
         let CallKind { dialect, operation, .. } = head.kind;
-        if !head.caller.key.as_ref().is_some_and(|key| key.counts_usage()) {
+        let Some(key) = &head.caller.key else {
             return Self { asks_for_usage: false, estimated_input: None };
-        }
+        };
         let is_stream = envelope.stream && operation == Operation::Answer;
         // Speech through a socket is not in any body.
         let is_socket = operation == Operation::Converse;
         Self {
-            asks_for_usage: is_stream
+            asks_for_usage: key.counts_usage()
+                && is_stream
                 && matches!(dialect, Dialect::Chat | Dialect::Completions)
                 && std::str::from_utf8(body).is_ok_and(chat::leaves_usage_open),
             estimated_input: is_stream.then(|| estimate_tokens_by_size(body)).or(is_socket.then_some(0)),

@@ -1,6 +1,7 @@
 //! The life of the process: read the configuration, start, serve, and stop in reverse.
 #![forbid(unsafe_code)]
 
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -222,7 +223,7 @@ impl Running {
             log::warn!("second signal: exiting at once");
             log::logger().flush();
             // The exit code follows the convention of shells: 128 plus the number of the signal.
-            std::process::exit(if signal == "SIGTERM" { 143 } else { 130 });
+            std::process::exit(128 + signal.number());
         });
         match self.serving.await {
             Ok(0) => log::info!("all requests ended"),
@@ -285,6 +286,31 @@ fn transfer(config: Config, task: Transfer) -> ExitCode {
     }
 }
 
+/// A signal that stops the process.
+#[derive(Clone, Copy)]
+enum StopSignal {
+    Terminate,
+    Interrupt,
+}
+
+impl StopSignal {
+    fn number(self) -> i32 {
+        match self {
+            Self::Terminate => SignalKind::terminate().as_raw_value(),
+            Self::Interrupt => SignalKind::interrupt().as_raw_value(),
+        }
+    }
+}
+
+impl fmt::Display for StopSignal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Terminate => "SIGTERM",
+            Self::Interrupt => "SIGINT",
+        })
+    }
+}
+
 /// The signals that the process handles. From [`Signals::listen`] on none of them ends it by itself.
 struct Signals {
     terminate: Signal,
@@ -301,12 +327,12 @@ impl Signals {
         })
     }
 
-    /// Waits for SIGTERM or SIGINT and returns its name; meanwhile SIGHUP reloads the TLS certificate.
-    async fn stop(&mut self, tls: Option<&Tls>) -> &'static str {
+    /// Waits for SIGTERM or SIGINT; meanwhile SIGHUP reloads the TLS certificate.
+    async fn stop(&mut self, tls: Option<&Tls>) -> StopSignal {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.terminate.recv() => return StopSignal::Terminate,
+                _ = self.interrupt.recv() => return StopSignal::Interrupt,
                 _ = self.hangup.recv() => match tls.map(Tls::reload) {
                     None => log::info!("SIGHUP: nothing to reload"),
                     Some(Ok(())) => log::info!("SIGHUP: TLS certificate reloaded"),

@@ -351,6 +351,10 @@ fn masks_that_the_site_does_not_lift_are_placeholders() {
     assert_eq!(synced["pendingTokenIds"], json!([token["id"]]));
     assert_eq!((&token["valueStatus"], &token["enabled"]), (&json!("masked_pending"), &json!(false)));
     assert!(gateway.channels(MODEL).is_empty(), "a mask is never used");
+    assert!(!gateway.output().contains("stay masked"), "an older server reveals no key");
+    site.answer("/api/token/7/key", Reply::error(500, "boom"));
+    gateway.admin().post(&path, &json!({})).expect(200);
+    gateway.wait_for_output("1 key(s) stay masked, because one was not revealed: HTTP 500: boom");
     site.answer_faithfully();
     let synced = gateway.admin().post(&path, &json!({})).expect(200);
     assert!(synced.get("maskedPending").is_none(), "{synced}");

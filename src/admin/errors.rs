@@ -137,7 +137,7 @@ impl AdminError {
 
 impl From<Invalid> for AdminError {
     fn from(invalid: Invalid) -> Self {
-        Self::bad_request(invalid.0)
+        Self::bad_request(invalid.to_string())
     }
 }
 

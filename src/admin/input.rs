@@ -7,6 +7,7 @@
 //! request's schema is generated from it.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde_json::{Map, Value};
 
@@ -26,9 +27,14 @@ pub const MAX_NAME_CHARS: usize = 500;
 /// The largest integer that every JSON client reads exactly.
 pub const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
-/// A refused field, with a message for the person who sent it.
+/// A refusal of a field, or of the whole request, for the person who sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid(pub String);
+pub struct Invalid {
+    /// The name of the refused field.
+    field: Option<String>,
+    /// What is wrong, in a sentence.
+    message: String,
+}
 
 /// The JSON object of one request, read by its description.
 #[derive(Clone, Debug)]
@@ -42,14 +48,34 @@ pub struct Fields {
 impl Invalid {
     /// Builds the refusal of a field that has the wrong type or is outside its range.
     pub fn field(name: &str, expected: &str) -> Self {
-        Self(format!("Invalid {name}. Expected {expected}."))
+        Self::because(name, format!("Expected {expected}."))
+    }
+
+    /// Builds the refusal of a field for another reason.
+    pub fn because(name: &str, message: String) -> Self {
+        Self { field: Some(name.to_owned()), message }
+    }
+
+    /// Builds the refusal of a whole request.
+    pub fn request(message: impl Into<String>) -> Self {
+        Self { field: None, message: message.into() }
     }
 
     /// Renames the field to `<list>[].<field>`, for a field of an item of `list`.
     pub fn within(self, list: &str) -> Self {
-        match self.0.strip_prefix("Invalid ") {
-            Some(rest) => Self(format!("Invalid {list}[].{rest}")),
-            None => self,
+        let field = match self.field {
+            Some(field) => format!("{list}[].{field}"),
+            None => format!("{list}[]"),
+        };
+        Self { field: Some(field), ..self }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.field {
+            Some(field) => write!(out, "Invalid {field}. {}", self.message),
+            None => out.write_str(&self.message),
         }
     }
 }
@@ -274,7 +300,8 @@ pub fn refuses_each<T>(read: impl Fn(Value) -> Result<T, Invalid>, body: &Value,
         for value in values.as_array().expect("values") {
             let mut body = body.clone();
             body[*field] = value.clone();
-            let Err(Invalid(message)) = read(body) else { panic!("{field}: {value} was accepted") };
+            let Err(refused) = read(body) else { panic!("{field}: {value} was accepted") };
+            let message = refused.to_string();
             assert!(message.contains(field), "{field}: {value}: {message}");
         }
     }
@@ -312,10 +339,21 @@ mod tests {
             for (index, value) in every_type.iter().enumerate() {
                 let result = reader(&fields(json!({"f": value})));
                 assert_eq!(result.is_ok(), accepted.contains(&index), "{value}: {result:?}");
-                if let Err(Invalid(message)) = result {
-                    assert!(message.starts_with("Invalid f. Expected "), "{message}");
+                if let Err(refused) = result {
+                    assert!(refused.to_string().starts_with("Invalid f. Expected "), "{refused}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_an_item_names_its_list() {
+        for (refused, expected) in [
+            (Invalid::field("id", "integer"), "Invalid rows[].id. Expected integer."),
+            (Invalid::because("id", "No such row: 7.".to_owned()), "Invalid rows[].id. No such row: 7."),
+            (Invalid::request("Name a row."), "Invalid rows[]. Name a row."),
+        ] {
+            assert_eq!(refused.within("rows").to_string(), expected);
         }
     }
 

@@ -294,7 +294,7 @@ pub struct RetryHeaders<'h> {
 }
 
 /// A time from which on a number counts milliseconds since 1970: as seconds it would be the year 5138.
-pub const FIRST_MILLIS: f64 = 1e11;
+const FIRST_MILLIS: f64 = 1e11;
 
 /// Reads when the limit resets that the body of a 429 reports as reached: OpenAI's usage limit of a plan, or OpenRouter's
 /// `error.metadata.headers`, which repeats the header that its own answers do not have.
@@ -315,7 +315,7 @@ pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
 }
 
 /// Reads seconds or milliseconds since 1970; `None` for what is no time after that.
-fn since_1970(number: f64) -> Option<Millis> {
+pub(super) fn since_1970(number: f64) -> Option<Millis> {
     let millis = if number < FIRST_MILLIS { number * 1000.0 } else { number };
     (millis > 0.0).then_some(millis as Millis)
 }

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use serde::de::DeserializeOwned;
+
 pub use super::seal::columns::SETTINGS as SEALED;
 use super::sql::{OnConflict, Statement, Value, upsert};
 use super::{Result, Secret, Store};
@@ -40,6 +42,15 @@ pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
 pub async fn get(store: &Store, name: &str) -> Result<Option<String>> {
     let sql = "SELECT value FROM settings WHERE name = ?";
     Ok(store.row(sql, vec![name.into()], |row| row.opt_text()).await?.flatten())
+}
+
+/// Reads one saved setting that is not a secret. One that is not of this form is logged, and counts as not saved.
+pub async fn read<T: DeserializeOwned + Default>(store: &Store, name: &str) -> Result<T> {
+    let Some(text) = get(store, name).await? else { return Ok(T::default()) };
+    Ok(serde_json::from_str(&text).unwrap_or_else(|error| {
+        log::warn!("setting {name} cannot be read and counts as not saved: {error}");
+        T::default()
+    }))
 }
 
 /// Saves these settings (name, JSON text) in one transaction.

@@ -21,8 +21,8 @@ pub fn sealing(request: &Request) -> Result<Option<String>> {
 /// Reads the passphrase to open a sealed backup with; `None` if none was sent.
 pub fn opening(request: &Request) -> Result<Option<String>> {
     if request.query.get(IN_ADDRESS).is_some() {
-        let message = "Invalid passphrase. Send it in the header X-Backup-Passphrase, not in the address.";
-        return Err(Invalid(message.to_owned()).into());
+        let message = "Send it in the header X-Backup-Passphrase, not in the address.";
+        return Err(Invalid::because("passphrase", message.to_owned()).into());
     }
     in_header(request)
 }

@@ -67,7 +67,7 @@ impl ChannelRefusal {
             Self::Duplicate => {
                 "The route has a channel with this account, token and source model already".to_owned()
             }
-            Self::Invalid(invalid) => invalid.0,
+            Self::Invalid(invalid) => invalid.to_string(),
         }
     }
 }
@@ -232,7 +232,8 @@ impl<'a> ChannelEditor<'a> {
         if is_exact(self.route)
             && known.is_some_and(|known| !known.iter().any(|name| name == model || alias_equal(name, model)))
         {
-            return Err(Invalid(format!("Invalid tokenId: the token does not reach the model {model}.")));
+            let message = format!("The token does not reach the model {model}.");
+            return Err(Invalid::because("tokenId", message));
         }
         Ok(Credential { account_id: account.id, token_id: token.map(|token| token.id), unit_id: None })
     }

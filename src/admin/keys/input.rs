@@ -87,7 +87,7 @@ pub fn check_references(known: &Referable, before: &KeySettings, after: &KeySett
     let missing = |field: &str, what: &str, ids: BTreeSet<String>| {
         let ids: Vec<_> = ids.into_iter().collect();
         let none = ids.is_empty();
-        let message = || Invalid(format!("Invalid {field}. No such {what}: {}.", ids.join(", ")));
+        let message = || Invalid::because(field, format!("No such {what}: {}.", ids.join(", ")));
         if none { Ok(()) } else { Err(message()) }
     };
     let routes = after

@@ -19,7 +19,7 @@ fn created(extra: Value) -> Result<KeySettings, String> {
     for (name, value) in extra.as_object().expect("an object") {
         sent[name] = value.clone();
     }
-    for_create(&fields(sent)).map(|(_, settings)| settings).map_err(|Invalid(message)| message)
+    for_create(&fields(sent)).map(|(_, settings)| settings).map_err(|refused| refused.to_string())
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_reference_to_nothing_is_refused_with_its_id() {
     };
     let check = |sent: Value| {
         let settings = created(sent).expect("readable");
-        check_references(&known, &KeySettings::default(), &settings).map_err(|Invalid(message)| message)
+        check_references(&known, &KeySettings::default(), &settings).map_err(|refused| refused.to_string())
     };
     let token = |token| json!([{"kind": "account_token", "siteId": 2, "accountId": 5, "tokenId": token}]);
     let default = |account| json!([{"kind": "default_api_key", "siteId": 2, "accountId": account}]);

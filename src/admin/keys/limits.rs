@@ -47,8 +47,8 @@ fn addresses(fields: &Fields) -> Result<Option<Option<Vec<String>>>, Invalid> {
     let mut addresses: Vec<String> = Vec::new();
     for address in sent {
         if networks::parse(&address).is_none() {
-            let expected = "Expected addresses and networks, such as 192.0.2.7 or 10.0.0.0/8";
-            return Err(Invalid(format!("Invalid allowedIps. {expected}, not {address}.")));
+            let expected = "addresses and networks, such as 192.0.2.7 or 10.0.0.0/8";
+            return Err(Invalid::field("allowedIps", &format!("{expected}, not {address}")));
         }
         if !addresses.contains(&address) {
             addresses.push(address);
@@ -107,7 +107,7 @@ mod tests {
     fn applied(sent: &Value, before: KeySettings) -> Result<KeySettings, String> {
         let fields = Fields::of(&schema::UPDATE, sent.as_object().cloned().expect("an object"));
         let mut settings = before;
-        apply(&fields, &mut settings).map(|()| settings).map_err(|Invalid(message)| message)
+        apply(&fields, &mut settings).map(|()| settings).map_err(|refused| refused.to_string())
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn models(fields: &Fields, name: &str) -> Result<Option<Vec<String>>,
     let mut seen = HashSet::new();
     for model in sent {
         let pattern = ModelPattern::parse(&model);
-        pattern.map_err(|error| Invalid(format!("Invalid {name}. {model}: {error}.")))?;
+        pattern.map_err(|error| Invalid::because(name, format!("{model}: {error}.")))?;
         if seen.insert(model.clone()) {
             models.push(model);
         }

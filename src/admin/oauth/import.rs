@@ -152,7 +152,7 @@ fn told(error: ActivationError) -> (StatusCode, String) {
 impl Batch {
     fn of(fields: &Fields) -> Result<Self> {
         let proxy = ProxyChoice::of(fields, None)?;
-        let refused = |Unreadable(message)| AdminError::from(Invalid(message));
+        let refused = |Unreadable(message)| AdminError::from(Invalid::request(message));
         let expected = || AdminError::from(Invalid::field("items", "object array"));
         let objects: Vec<Map<String, Value>> = match fields.get("items") {
             None | Some(Value::Null) => Vec::new(),

@@ -64,7 +64,7 @@ async fn read(admin: &Admin, id: AccountId) -> Result<Value> {
 
 /// Reads the account ids of a request, without duplicates.
 fn ids(fields: &Fields) -> Result<Vec<AccountId>> {
-    let refused = |message: &str| AdminError::from(Invalid(message.to_owned()));
+    let refused = |message: &str| AdminError::from(Invalid::request(message));
     let numbers = match fields.get("accountIds") {
         None | Some(Value::Null) => return Err(refused("accountIds is required")),
         Some(Value::Array(numbers)) if numbers.is_empty() => return Err(refused("accountIds is required")),

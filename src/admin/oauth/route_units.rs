@@ -53,7 +53,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     guard(&admin, &request, &bucket::OAUTH_UNIT_UPDATE)?;
     let id = unit_id(&request)?;
     let name = fields.text("name")?.map(named).transpose()?;
-    let refused = || Invalid("Invalid strategy. Expected round_robin/stick_until_unavailable.".to_owned());
+    let refused = || Invalid::field("strategy", "round_robin/stick_until_unavailable");
     let strategy = match fields.get("strategy") {
         None => None,
         Some(value) => Some(value.as_str().and_then(UnitStrategy::parse).ok_or_else(refused)?),

@@ -118,7 +118,7 @@ pub fn usable_pattern(field: &str, text: &str) -> Result<String, Invalid> {
     }
     match ModelPattern::parse(text) {
         Ok(pattern) => Ok(pattern.as_str().to_owned()),
-        Err(reason) => Err(Invalid(format!("Invalid {field}: {reason}."))),
+        Err(reason) => Err(Invalid::because(field, format!("{text}: {reason}."))),
     }
 }
 

@@ -199,7 +199,8 @@ mod tests {
 
     fn read_from(saved: Value, body: Value, caller: &str) -> Result<Change, String> {
         let fields = Fields::of(&RUNTIME_CHANGE, body.as_object().cloned().expect("an object"));
-        read(&fields, &values(saved), caller.parse().expect("an address")).map_err(|invalid| invalid.0)
+        read(&fields, &values(saved), caller.parse().expect("an address"))
+            .map_err(|invalid| invalid.to_string())
     }
 
     fn refusal(saved: Value, body: Value) -> String {

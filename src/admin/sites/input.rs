@@ -103,7 +103,7 @@ fn url(fields: &Fields) -> Result<Option<SiteUrl>, Invalid> {
 
 /// Builds the refusal of a field that is not a valid address.
 pub fn no_address(field: &str, UrlError(why): UrlError) -> Invalid {
-    Invalid(format!("Invalid {field}. Expected http or https address with a host: it {why}."))
+    Invalid::field(field, &format!("http or https address with a host: it {why}"))
 }
 
 fn platform(text: &str) -> Result<Platform, Invalid> {
@@ -230,7 +230,7 @@ fn custom_headers(fields: &Fields) -> Result<Patch<String>, Invalid> {
         Some(Value::String(text)) => site_headers::of_text(text),
         Some(_) => Err(site_headers::Fault::shape()),
     };
-    canonical.map(Some).map_err(|fault| Invalid(format!("Invalid customHeaders. {fault}")))
+    canonical.map(Some).map_err(|fault| Invalid::because("customHeaders", fault.to_string()))
 }
 
 fn endpoints(fields: &Fields) -> Result<Option<Vec<NewEndpoint>>, Invalid> {
@@ -244,7 +244,7 @@ fn endpoints(fields: &Fields) -> Result<Option<Vec<NewEndpoint>>, Invalid> {
     for (index, item) in items.iter().enumerate() {
         let endpoint = endpoint(index, item)?;
         if endpoints.iter().any(|earlier| earlier.url == endpoint.url) {
-            return Err(Invalid(format!("Invalid apiEndpoints[{index}].url. Expected each address once.")));
+            return Err(Invalid::field(&format!("apiEndpoints[{index}].url"), "each address once"));
         }
         endpoints.push(endpoint);
     }

@@ -39,8 +39,7 @@ pub struct Written {
 
 impl State {
     pub async fn load(store: &store::Store) -> store::Result<Self> {
-        let stored = settings::get(store, STATE).await?;
-        let stored: Value = stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let stored: Value = settings::read(store, STATE).await?;
         let text = |member: &str| stored[member].as_str().map(str::to_owned);
         Ok(Self {
             last_sync_at: text("lastSyncAt"),

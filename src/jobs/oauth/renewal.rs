@@ -195,7 +195,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
 async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> store::Result<()> {
     let store = &jobs.core.store;
     let tokens = RenewedTokens {
-        provider_data: merged(account.provider_data.as_ref(), &grant),
+        provider_data: merged(account, &grant),
         access_token: grant.access_token,
         refresh_token: grant.refresh_token,
         id_token: grant.id_token,
@@ -222,12 +222,16 @@ fn assumed_end(issued_at: Option<Millis>, expires_at: Millis, now: Millis) -> Op
 }
 
 /// Returns the account's `providerData` with that of a grant merged in; `None` when the grant has none.
-fn merged(before: Option<&Secret>, grant: &Grant) -> Option<Secret> {
+fn merged(account: &AccountRow, grant: &Grant) -> Option<Secret> {
     if grant.provider_data.is_empty() {
         return None;
     }
-    let read = before.and_then(|text| serde_json::from_str(text.expose()).ok());
-    let mut data: serde_json::Map<String, serde_json::Value> = read.unwrap_or_default();
+    let before = account.provider_data.as_ref().map(|text| serde_json::from_str(text.expose()));
+    let before = before.transpose().unwrap_or_else(|error| {
+        log::warn!("account {}: its provider's data cannot be read and is replaced: {error}", account.id);
+        None
+    });
+    let mut data: serde_json::Map<String, serde_json::Value> = before.unwrap_or_default();
     data.extend(grant.provider_data.clone());
     Some(Secret::new(serde_json::Value::Object(data).to_string()))
 }

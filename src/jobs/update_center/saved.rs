@@ -1,6 +1,5 @@
 //! The settings of the update center: what an operator set up, and the result of the last check. Each is one setting.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::versions::Version;
@@ -66,7 +65,7 @@ pub struct Revision {
 
 /// Reads the configuration that was saved last.
 pub async fn config(store: &Store) -> store::Result<UpdateConfig> {
-    read(store, KEY).await
+    settings::read(store, KEY).await
 }
 
 pub async fn save_config(store: &Store, config: &UpdateConfig) -> store::Result<()> {
@@ -75,15 +74,9 @@ pub async fn save_config(store: &Store, config: &UpdateConfig) -> store::Result<
 
 /// Reads the state that the last check left.
 pub async fn state(store: &Store) -> store::Result<UpdateState> {
-    read(store, STATE).await
+    settings::read(store, STATE).await
 }
 
 pub(super) fn text(value: &impl Serialize) -> store::Result<String> {
     serde_json::to_string(value).map_err(|error| store::Error::Database(error.to_string()))
-}
-
-/// Reads a setting. One that cannot be read gives the defaults, and the next save mends it.
-async fn read<T: DeserializeOwned + Default>(store: &Store, name: &str) -> store::Result<T> {
-    let saved = settings::get(store, name).await?.unwrap_or_default();
-    Ok(serde_json::from_str(&saved).unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 //! that its published client reads.
 
 use super::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
-use crate::routing::failure::FIRST_MILLIS;
+use crate::routing::failure::since_1970;
 use crate::time::{self, Millis};
 
 /// The longest header name or value that is read, in bytes.
@@ -201,9 +201,7 @@ fn after(now: Millis, seconds: f64) -> Millis {
 
 /// Reads a date, or seconds or milliseconds since 1970.
 fn moment(value: &str) -> Option<Millis> {
-    let number = value.parse::<f64>().ok().filter(|number| *number > 0.0);
-    let millis = |number: f64| if number < FIRST_MILLIS { number * 1000.0 } else { number };
-    number.map(|number| millis(number) as Millis).or_else(|| time::parse(value))
+    value.parse().ok().and_then(since_1970).or_else(|| time::parse(value))
 }
 
 /// Reads a duration in seconds: `6m0s`, `1h2m3.5s`, `20ms`, or a number of seconds; `None` for a point in time.

@@ -17,13 +17,13 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{KEY_LEN, aes, decrypt, encrypt};
-use super::sealer::{IndexKey, Keys, Sealer, wrap_aad};
+use super::sealer::{IndexKey, Keys, Sealer, StoredKey, wrap_aad};
 use super::sweep;
 use crate::config::DatabaseKind;
 use crate::store::connection::Connection;
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::options::StoreOptions;
-use crate::store::sql::{Row, Statement};
+use crate::store::sql::Statement;
 use crate::time::now_ms;
 
 const KDF_SETTING: &str = "crypto_kdf_v1";
@@ -202,13 +202,6 @@ impl FirstKeys {
     }
 }
 
-struct WrappedKey {
-    id: i64,
-    purpose: String,
-    wrapped: String,
-    active: bool,
-}
-
 /// The keys opened at a start, and the changes to store for them.
 struct OpenedKeys {
     keys: Keys,
@@ -227,7 +220,7 @@ fn store_kdf(kdf: &Kdf) -> Result<Statement> {
 fn open(
     kek: &LessSafeKey,
     kdf: &Kdf,
-    rows: &[WrappedKey],
+    rows: &[StoredKey],
     options: &StoreOptions,
 ) -> Result<Option<OpenedKeys>, OpenError> {
     if rows.is_empty() {
@@ -252,25 +245,16 @@ fn open(
 }
 
 /// Creates new keys in place of those that no secret opens.
-fn renewed(kek: &LessSafeKey, rows: &[WrappedKey], are_lost: bool) -> Result<OpenedKeys, OpenError> {
+fn renewed(kek: &LessSafeKey, rows: &[StoredKey], are_lost: bool) -> Result<OpenedKeys, OpenError> {
     let next = rows.iter().map(|row| row.id).max().unwrap_or(0) + 1;
     let (keys, mut changes) = create(kek, next)?;
     changes.push(Statement::new("DELETE FROM crypto_keys WHERE id < ?", vec![next.into()]));
     Ok(OpenedKeys { keys, changes, are_lost })
 }
 
-fn rows(connection: &mut dyn Connection) -> Result<Vec<WrappedKey>> {
-    let key = |row: &Row| {
-        let mut row = row.fields();
-        Ok(WrappedKey {
-            id: row.int()?,
-            purpose: row.text()?,
-            wrapped: row.text()?,
-            active: row.str()? == "active",
-        })
-    };
-    let sql = "SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id";
-    connection.select(sql, &[])?.iter().map(key).collect()
+fn rows(connection: &mut dyn Connection) -> Result<Vec<StoredKey>> {
+    let rows = connection.select(StoredKey::SELECT, &[])?;
+    rows.iter().map(|row| StoredKey::read(&mut row.fields())).collect()
 }
 
 /// Creates two new keys with the ids `first` and `first + 1`.
@@ -291,8 +275,8 @@ fn insert(kek: &LessSafeKey, first: i64, raw: &[[u8; KEY_LEN]; 2]) -> Result<Vec
     raw.iter().zip([(first, "seal"), (first + 1, "index")]).map(row).collect()
 }
 
-fn rewrap(kek: &LessSafeKey, rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<Vec<Statement>, OpenError> {
-    let row = |(row, key): (&WrappedKey, &Vec<u8>)| {
+fn rewrap(kek: &LessSafeKey, rows: &[StoredKey], raw: &[Vec<u8>]) -> Result<Vec<Statement>, OpenError> {
+    let row = |(row, key): (&StoredKey, &Vec<u8>)| {
         let wrapped = encrypt(kek, &SystemRandom::new(), &wrap_aad(row.id, &row.purpose), key);
         let wrapped = wrapped.ok_or_else(no_randomness)?;
         let sql = "UPDATE crypto_keys SET wrapped = ? WHERE id = ?";
@@ -320,7 +304,7 @@ fn opened(first: i64, raw: &[[u8; KEY_LEN]; 2]) -> Keys {
 }
 
 /// Decrypts every key; `None` when this KEK does not open one of them.
-fn unwrap_all(kek: &LessSafeKey, rows: &[WrappedKey]) -> Option<Vec<Vec<u8>>> {
+fn unwrap_all(kek: &LessSafeKey, rows: &[StoredKey]) -> Option<Vec<Vec<u8>>> {
     rows.iter()
         .map(|row| {
             decrypt(kek, &wrap_aad(row.id, &row.purpose), &row.wrapped).filter(|key| key.len() == KEY_LEN)
@@ -328,17 +312,17 @@ fn unwrap_all(kek: &LessSafeKey, rows: &[WrappedKey]) -> Option<Vec<Vec<u8>>> {
         .collect()
 }
 
-fn keys(rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<Keys, OpenError> {
+fn keys(rows: &[StoredKey], raw: &[Vec<u8>]) -> Result<Keys, OpenError> {
     let incomplete = |purpose| OpenError::Unusable(format!("crypto_keys has no active {purpose} key"));
     let of = |purpose: &'static str| rows.iter().zip(raw).filter(move |(row, _)| row.purpose == purpose);
-    let active = of("seal").find(|(row, _)| row.active).ok_or_else(|| incomplete("seal"))?;
-    let index = of("index").find(|(row, _)| row.active).ok_or_else(|| incomplete("index"))?;
+    let active = of("seal").find(|(row, _)| row.is_active).ok_or_else(|| incomplete("seal"))?;
+    let index = of("index").find(|(row, _)| row.is_active).ok_or_else(|| incomplete("index"))?;
     Ok(Keys {
         active: active.0.id,
         seal: of("seal").map(|(row, key)| (row.id, aes(key))).collect(),
         index: IndexKey::new(index.0.id, index.1),
         retired_index: of("index")
-            .filter(|(row, _)| !row.active)
+            .filter(|(row, _)| !row.is_active)
             .map(|(row, key)| IndexKey::new(row.id, key))
             .collect(),
     })

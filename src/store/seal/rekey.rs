@@ -78,12 +78,7 @@ pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
 
 /// Takes over keys that another instance on the database has created, retired or deleted.
 pub async fn follow(store: &Store) -> Result<()> {
-    let sql = "SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id";
-    let stored = store.rows(sql, Vec::new(), |row| {
-        let (id, purpose, wrapped) = (row.int()?, row.text()?, row.text()?);
-        Ok(StoredKey { id, purpose, wrapped, is_active: row.str()? == "active" })
-    });
-    let stored: Vec<StoredKey> = stored.await?;
+    let stored: Vec<StoredKey> = store.rows(StoredKey::SELECT, Vec::new(), StoredKey::read).await?;
     let sealer = store.sealer();
     // Ensures that no hash is between being made with the former key and being stored.
     let _pause = sealer.pause_hashing().await;

@@ -29,6 +29,7 @@ use super::sealed::{Claim, Claims, Sealed};
 use crate::hex;
 use crate::routing::Secret;
 use crate::store::error::{Error, Result};
+use crate::store::sql::Fields;
 
 const PREFIX: &str = "enc:2:";
 
@@ -112,6 +113,15 @@ pub(in crate::store) struct StoredKey {
 }
 
 impl StoredKey {
+    /// Selects what [`read`](Self::read) reads, by id.
+    pub(in crate::store) const SELECT: &str =
+        "SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id";
+
+    pub(in crate::store) fn read(row: &mut Fields<'_>) -> Result<Self> {
+        let (id, purpose, wrapped) = (row.int()?, row.text()?, row.text()?);
+        Ok(Self { id, purpose, wrapped, is_active: row.str()? == "active" })
+    }
+
     fn purpose(&self) -> Option<Purpose> {
         [Purpose::Seal, Purpose::Index].into_iter().find(|purpose| purpose.as_str() == self.purpose)
     }

@@ -46,13 +46,15 @@ pub struct SiteError {
     pub message: String,
     /// Whether the answer was a web page where JSON was asked for.
     pub is_page: bool,
+    /// Whether the site reported a failure without a message.
+    pub is_speechless: bool,
 }
 
 // === impl SiteError ===
 
 impl SiteError {
     pub fn new(kind: SiteErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, status: None, message: message.into(), is_page: false }
+        Self { kind, status: None, message: message.into(), is_page: false, is_speechless: false }
     }
 
     /// Builds the error for something that a platform does not have.
@@ -63,11 +65,13 @@ impl SiteError {
     /// Builds the error for an answer with a failure's status, or one that reports a failure itself.
     pub(super) fn answered(status: StatusCode, body: &[u8], has_user_id: bool) -> Self {
         let is_page = reply::is_page(body);
-        let message = if status.is_success() && !is_page {
+        let told = if status.is_success() && !is_page {
             reply::error_message(body)
         } else {
-            reply::failure(status, body)
+            Some(reply::failure(status, body))
         };
+        let is_speechless = told.is_none();
+        let message = told.unwrap_or_else(|| reply::SPEECHLESS.to_owned());
         let number = status.as_u16();
         let kind = if is_page {
             let page = String::from_utf8_lossy(body).to_lowercase();
@@ -76,7 +80,7 @@ impl SiteError {
             sites::meaning(&reply::words(body), Some(number), has_user_id).map(SiteErrorKind::from)
         };
         let kind = kind.unwrap_or_else(|| by_status(number, &message, is_page));
-        Self { kind, status: Some(number), message, is_page }
+        Self { kind, status: Some(number), message, is_page, is_speechless }
     }
 
     /// Builds the error for a success whose body is not what was asked for.
@@ -86,12 +90,8 @@ impl SiteError {
             let page = reply::page_summary(status, body).unwrap_or_default();
             return Self { message: format!("a web page instead of {wanted}: {page}"), ..answered };
         }
-        Self {
-            kind: SiteErrorKind::Malformed,
-            status: Some(status.as_u16()),
-            message: format!("the answer is not {wanted}"),
-            is_page: false,
-        }
+        let message = format!("the answer is not {wanted}");
+        Self { status: Some(status.as_u16()), ..Self::new(SiteErrorKind::Malformed, message) }
     }
 
     /// Builds the error for JSON that lacks what was asked for, with the answer's own words where it has any.

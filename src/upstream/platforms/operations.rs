@@ -329,5 +329,5 @@ fn of_discovery(error: DiscoveryError, has_user_id: bool) -> SiteError {
         (_, DiscoveryKind::Unknown, Some(429 | 500..)) => SiteErrorKind::Failed,
         (_, DiscoveryKind::Unknown, Some(_)) => SiteErrorKind::Refused,
     };
-    SiteError { kind, status: error.status, is_page: false, message: error.message }
+    SiteError { status: error.status, ..SiteError::new(kind, error.message) }
 }

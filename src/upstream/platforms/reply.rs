@@ -117,11 +117,11 @@ pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
-/// Returns the error message of a body, in one short line.
-pub(super) fn error_message(body: &[u8]) -> String {
+/// Returns the error message of a body, in one short line; `None` when it is JSON without one.
+pub(super) fn error_message(body: &[u8]) -> Option<String> {
     match json(body).ok() {
-        Some(answer) => message(&answer).unwrap_or_else(|| SPEECHLESS.to_owned()),
-        None => one_line(&String::from_utf8_lossy(body)),
+        Some(answer) => message(&answer),
+        None => Some(one_line(&String::from_utf8_lossy(body))),
     }
 }
 

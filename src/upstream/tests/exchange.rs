@@ -114,7 +114,6 @@ async fn an_upstream_that_hangs_up_after_every_answer_costs_no_request() {
         assert_eq!(text(response.body).await.expect("a body"), "ok");
         close.send(()).expect("an upstream");
         closed.recv().expect("the end of the connection");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -73,7 +73,7 @@ pub(in crate::upstream::platforms) async fn check_in(
 
 /// Whether the other way of sending the session may succeed.
 fn is_cookie_worthy(error: &SiteError) -> bool {
-    error.message == reply::SPEECHLESS
+    error.is_speechless
         || error.kind == SiteErrorKind::Expired
         || error.is_page
         || sites::has_not_understood(&error.message.to_lowercase())

@@ -37,11 +37,17 @@ pub(in crate::upstream::platforms) async fn list(
     let unknown = keys.iter().filter(|key| key.is_masked());
     let unknown = unknown.filter(|key| key.id.is_some_and(|id| !whole.contains_key(&id)) && !knows(key));
     let unknown: Vec<i64> = unknown.filter_map(|key| key.id).collect();
-    for id in unknown {
-        match reveal(site_client, client, id).await {
-            Ok(key) => whole.insert(id, key),
-            // An older server, or one that reveals nothing: the other keys stay masked, too.
-            Err(_) => break,
+    for (index, id) in unknown.iter().enumerate() {
+        match reveal(site_client, client, *id).await {
+            Ok(key) => whole.insert(*id, key),
+            // The other keys stay masked, too. An older server reveals none, which is no failure.
+            Err(error) => {
+                if error.stands_for_itself() {
+                    let (site, count) = (&site_client.base.origin, unknown.len() - index);
+                    log::warn!("{site}: {count} key(s) stay masked, because one was not revealed: {error}");
+                }
+                break;
+            }
         };
     }
     for key in keys.iter_mut().filter(|key| key.is_masked()) {

@@ -19,10 +19,19 @@ pub(in crate::upstream::platforms) async fn announcements(
     client: &Client,
 ) -> Result<Vec<Announcement>, SiteError> {
     let (notice, status) = tokio::join!(notice(site_client, client), status(site_client, client));
-    let status = status.ok();
-    if let Some(status) = &status {
-        learn_unit(site_client, status);
-    }
+    let status = match status {
+        Ok(status) => {
+            learn_unit(site_client, &status);
+            Some(status)
+        }
+        Err(error) => {
+            log::debug!(
+                "{}: the console's announcements could not be read: {error}",
+                site_client.base.origin
+            );
+            None
+        }
+    };
     let console = status.as_ref().and_then(|status| status.get("announcements")?.as_array());
     let mut found: Vec<Announcement> = console.into_iter().flatten().filter_map(of_console).collect();
     match notice {

@@ -20,7 +20,9 @@ printf '\n' >> "$PLACE/calls"
 case "$1" in
   history) echo '[{"revision":3,"status":"superseded"},{"revision":10,"status":"deployed","updated":"2026-05-01"},{"revision":9,"status":"superseded"}]' ;;
   status) echo '{"name":"gateway","version":11,"info":{"status":"deployed"}}' ;;
-  get) echo '{"image":{"repository":"acme/gateway","tag":"v1","digest":""}}' ;;
+  get)
+    if [ -e "$PLACE/numbered" ]; then echo '{"image":{"repository":"acme/gateway","tag":20260501}}'; exit; fi
+    echo '{"image":{"repository":"acme/gateway","tag":"v1","digest":""}}' ;;
   upgrade)
     if [ -e "$PLACE/holding" ]; then (while [ -e "$PLACE/holding" ]; do sleep 0.02; done) & fi
     if [ -e "$PLACE/chatty" ]; then head -c 6000000 /dev/zero | tr '\0' x; fi
@@ -227,6 +229,13 @@ fn the_status_tells_what_runs_and_the_newest_revisions() {
         ),
         "{:?}",
         helper.calls()
+    );
+    // `helm --set` stores a tag of digits as a number.
+    helper.mark("numbered");
+    let status = helper.caller().get("/status?namespace=ai&releaseName=gateway").expect(200);
+    assert_eq!(
+        (&status["imageTag"], &status["history"][0]["imageTag"]),
+        (&json!("20260501"), &json!("20260501"))
     );
     for unnamed in ["?namespace=ai", "?namespace=&releaseName=gateway", "?namespace=ai&releaseName="] {
         let refused = helper.caller().get(&format!("/status{unnamed}")).expect(400);

@@ -191,4 +191,9 @@ fn a_job_is_begun_looked_at_and_cancelled() {
     assert_eq!(look(&begun).expect(200)["status"], "cancelled");
     eventually("its call is given up", || upstream.last(CHAT).hung_up().then_some(()));
     assert_eq!(gateway.admin().delete(&format!("{jobs}/none")).expect(404)["error"]["type"], "not_found");
+    for answer in
+        [gateway.admin().get("/api/test/chat/jobs/none"), gateway.admin().delete("/api/test/chat/jobs/none")]
+    {
+        assert_eq!(answer.expect(404), json!({ "error": "Job not found" }));
+    }
 }

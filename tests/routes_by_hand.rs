@@ -196,7 +196,7 @@ fn every_rebuild_refreshes_the_channels_of_pattern_routes() {
 
 #[test]
 fn a_group_hands_its_strategy_to_sources_that_have_none_of_their_own() {
-    let (gateway, _upstream) = Gateway::serving(&["s-one", "s-two", "s-own", "s-shared"]);
+    let (gateway, _upstream) = Gateway::serving(&["s-one", "s-two", "s-own", "s-shared", "s-many"]);
     let id = |model: &str| route_of(&gateway, model)["id"].clone();
     let strategy = |model: &str| route_of(&gateway, model)["routingStrategy"].clone();
     gateway
@@ -208,8 +208,15 @@ fn a_group_hands_its_strategy_to_sources_that_have_none_of_their_own() {
         &json!({"routeMode": "explicit_group", "displayName": "other", "sourceRouteIds": [id("s-shared")]}),
     );
     let group = json!({"routeMode": "explicit_group", "displayName": "group", "routingStrategy": "stable_first",
-        "sourceRouteIds": [id("s-one"), id("s-two"), id("s-own"), id("s-shared")]});
+        "sourceRouteIds": [id("s-one"), id("s-two"), id("s-own"), id("s-shared"), id("s-many")]});
     let group = create(&gateway, &group);
+    gateway
+        .admin()
+        .put(
+            &format!("/api/routes/{}", id("s-many")),
+            &json!({"modelPattern": "s-many*", "routingStrategy": "weighted"}),
+        )
+        .expect(200);
     for (model, expected) in [
         ("s-one", "stable_first"),
         ("s-two", "stable_first"),
@@ -221,7 +228,13 @@ fn a_group_hands_its_strategy_to_sources_that_have_none_of_their_own() {
     gateway.admin().put(&path_of(&group), &json!({"displayIcon": "x"})).expect(200);
     assert_eq!(strategy("s-one"), "stable_first");
     gateway.admin().put(&path_of(&group), &json!({"routingStrategy": "round_robin"})).expect(200);
-    for (model, expected) in [("s-one", "round_robin"), ("s-two", "round_robin"), ("s-shared", "weighted")] {
+    // A source that matches more than one model now is no source any more.
+    for (model, expected) in [
+        ("s-one", "round_robin"),
+        ("s-two", "round_robin"),
+        ("s-shared", "weighted"),
+        ("s-many*", "weighted"),
+    ] {
         assert_eq!(strategy(model), expected, "{model}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Program, Site, Upstream};
+use crate::support::{Gateway, Program, Relay, Site, Upstream};
 
 #[test]
 fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {
@@ -67,4 +67,26 @@ fn a_model_that_only_keys_of_an_expired_session_serve_is_found() {
     let candidates = gateway.admin().get("/api/models/token-candidates").expect(200);
     assert_eq!(candidates["models"]["zeta"][0]["accountId"], account["id"], "{candidates}");
     assert_eq!(candidates["modelsWithoutToken"], json!({}), "an expired session makes no tokens");
+}
+
+#[test]
+fn a_text_is_found_as_it_was_typed_whatever_its_letters() {
+    let gateway = Gateway::start();
+    let (relay, upstream) = (Relay::start(&["m-a"]), Upstream::start(&["модель-Ж"]));
+    let account = relay.account(&gateway, &relay.site(&gateway, "Älpha"), "ada");
+    relay.checks_in(&json!({"success": true, "message": "Signed ÄÖ 100%_x"}));
+    gateway.admin().post(&format!("/api/checkin/trigger/{}", account["id"]), &json!({})).expect(200);
+    gateway.add("other", &upstream);
+    gateway.client().chat("модель-Ж").expect(200);
+    for (query, kind) in [
+        ("ÄÖ", "checkinLogs"),
+        ("signed ÄÖ", "checkinLogs"),
+        ("-Ж", "proxyLogs"),
+        ("-ж", "models"),
+        ("älpha", "sites"),
+        ("ÄLPHA", "sites"),
+    ] {
+        let found = gateway.admin().post("/api/search", &json!({"query": query})).expect(200);
+        assert_eq!(found[kind].as_array().map(Vec::len), Some(1), "{query}: {found}");
+    }
 }

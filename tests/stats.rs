@@ -259,6 +259,21 @@ fn the_dashboard_keeps_its_numbers_for_a_moment_and_says_so() {
 }
 
 #[test]
+fn a_day_on_which_only_sites_that_are_gone_were_used_is_no_day_of_the_trend() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&["alpha"]));
+    let (site, _) = gateway.add("one", &upstream);
+    gateway.client().chat("alpha").expect(200);
+    gateway.wait_for_logs(1);
+    let days = || {
+        let answer = gateway.admin().get("/api/stats/site-trend?refresh=1").expect(200);
+        answer["trend"].as_array().map(Vec::len)
+    };
+    assert_eq!(days(), Some(1));
+    gateway.admin().delete(&format!("/api/sites/{}", site["id"])).expect(200);
+    assert_eq!(days(), Some(0));
+}
+
+#[test]
 fn sites_and_models_are_summed_by_local_day() {
     let seeded = Seeded::with(ONE_ZONE, &[&used()]);
     assert_eq!(

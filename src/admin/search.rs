@@ -47,13 +47,13 @@ struct FoundAccount<'a> {
 /// `POST /api/search`
 pub async fn search(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::SEARCH, request.json_object().await?);
-    let query = fields.text("query")?.unwrap_or_default().trim().to_lowercase();
+    let query = fields.text("query")?.unwrap_or_default().trim();
     let limit = fields.integer("limit")?.unwrap_or(DEFAULT_LIMIT);
     if query.chars().count() > 200 {
         return Err(Invalid::field("query", "string of at most 200 characters").into());
     }
     let most = ((limit - 1) / KINDS + 1).min(MOST);
-    let found = if query.is_empty() { nothing() } else { find(&admin.core, &query, most).await? };
+    let found = if query.is_empty() { nothing() } else { find(&admin.core, query, most).await? };
     Ok(http::json(StatusCode::OK, &found))
 }
 
@@ -68,9 +68,10 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
     let by_id: HashMap<SiteId, &SiteRow> = sites.iter().map(|site| (site.id, site)).collect();
     let owners: HashMap<AccountId, &AccountRow> =
         accounts.iter().map(|account| (account.id, account)).collect();
-    let has = |text: &str| text.to_lowercase().contains(query);
+    let lower = query.to_lowercase();
+    let has = |text: &str| text.to_lowercase().contains(&lower);
     let site_has = |site: Option<&&SiteRow>| site.is_some_and(|site| has(&site.name) || has(&site.platform));
-    let wants_keys = ["api key", "apikey", "api-key"].iter().any(|words| query.contains(words));
+    let wants_keys = ["api key", "apikey", "api-key"].iter().any(|words| lower.contains(words));
 
     let found_sites = sites.iter().filter(|site| has(&site.name) || has(&site.url) || has(&site.platform));
     let found_accounts = accounts.iter().filter(|account| {
@@ -94,6 +95,7 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
         }
         Some(ListedToken::found(token, account, segment(account), site))
     });
+    // SQLite lowers ASCII letters alone, so the others are sought as they were typed.
     let checkins = checkin_log::search(&core.store, query, most).await?;
     core.store.flush().await;
     Ok(json!({
@@ -102,7 +104,7 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
         "sites": found_sites.take(count).map(SiteView::of).collect::<Vec<_>>(),
         "checkinLogs": checkins.iter().map(checkins::shown).collect::<Vec<_>>(),
         "proxyLogs": proxy_logs::of_models(&core.store, query, most).await?,
-        "models": models(core, query, count),
+        "models": models(core, &lower, count),
     }))
 }
 
@@ -119,8 +121,8 @@ fn brief(site: &SiteRow) -> Value {
         "status": site.status.as_str() })
 }
 
-/// Returns the routed models whose name contains `query`, those with the most accounts first.
-fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
+/// Returns the routed models whose name contains `lower`, which is in lower case, those with the most accounts first.
+fn models(core: &Core, lower: &str, count: usize) -> Vec<Value> {
     #[derive(Default)]
     struct Served {
         accounts: BTreeSet<AccountId>,
@@ -135,7 +137,7 @@ fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
     };
     for channel in routes.flat_map(|route| &route.channels).filter(is_used) {
         let Some(model) = channel.source_model.as_ref().map(|model| model.as_str()) else { continue };
-        if !model.to_lowercase().contains(query) {
+        if !model.to_lowercase().contains(lower) {
             continue;
         }
         let served = served.entry(model).or_default();

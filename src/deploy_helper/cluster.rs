@@ -56,7 +56,7 @@ pub(super) fn status(target: &Target) -> Result<Helper, String> {
         ok: true,
         release_name: Some(target.release.clone()),
         namespace: Some(target.namespace.clone()),
-        revision: revision_of(&status["version"]),
+        revision: text_of(&status["version"]),
         image_repository: repository,
         image_tag: tag,
         image_digest: running_digest(&pods).or(digest),
@@ -133,7 +133,7 @@ fn await_rollout(target: &Target, tell: Tell<'_>) -> Result<(), String> {
 /// Completes the summary with the release's revision and the result.
 fn settle(target: &Target, mut summary: Summary, done: Result<(), String>) -> Summary {
     let status = helm_json(target, &["status"]);
-    summary.final_revision = status.as_ref().ok().and_then(|status| revision_of(&status["version"]));
+    summary.final_revision = status.as_ref().ok().and_then(|status| text_of(&status["version"]));
     let done = done.and_then(|()| status.map(drop));
     summary.success = done.is_ok();
     summary.error = done.err();
@@ -145,7 +145,7 @@ fn history(target: &Target) -> Result<Vec<Revision>, String> {
     let mut listed = helm_history(target)?;
     listed.sort_by_key(|row| std::cmp::Reverse(row["revision"].as_i64()));
     let revisions = listed.into_iter().take(MOST_REVISIONS).filter_map(|row| {
-        let revision = revision_of(&row["revision"])?;
+        let revision = text_of(&row["revision"])?;
         let text = |name: &str| row[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let values = helm_json(target, &["get", "values", "--revision", &revision]).ok();
         let (image_repository, image_tag, image_digest) = image(values.as_ref());
@@ -190,17 +190,18 @@ fn instance(target: &Target) -> String {
     format!("app.kubernetes.io/instance={}", target.release)
 }
 
-/// Reads a revision, which helm writes as a number in some outputs and as text in others.
-fn revision_of(value: &Value) -> Option<String> {
-    value.as_i64().map(|number| number.to_string()).or_else(|| value.as_str().map(str::to_owned))
+/// Reads a text that helm may write as a number: a revision in some of its outputs, and a value that looks like one.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    }
 }
 
 /// Returns the repository, tag and digest that a chart's values name.
 fn image(values: Option<&Value>) -> (Option<String>, Option<String>, Option<String>) {
-    let text = |name: &str| {
-        let value = values?["image"][name].as_str()?;
-        Some(value.to_owned()).filter(|text| !text.is_empty())
-    };
+    let text = |name: &str| text_of(&values?["image"][name]).filter(|text| !text.is_empty());
     (text("repository"), text("tag"), text("digest").and_then(|digest| versions::digest(&digest)))
 }
 

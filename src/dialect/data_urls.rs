@@ -31,7 +31,7 @@ pub(super) fn source_of(literal: &str) -> Source<'_> {
 }
 
 /// Splits a data URL into its media type, in lower case, and its data in base64.
-fn split(url: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+pub fn split(url: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     const SCHEME: &str = "data:";
     url.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME))?;
     let (head, data) = url[SCHEME.len()..].split_once(',')?;

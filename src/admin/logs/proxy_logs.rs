@@ -75,7 +75,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
 async fn page_of(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> store::Result<LogPage> {
     let (items, total) = proxy_logs::list(store, filter, limit, offset).await?;
     let items = items.into_iter().map(Item::from).collect();
-    Ok(LogPage { items, total, page: offset / limit + 1, page_size: limit })
+    Ok(LogPage { items, total, page: (offset / limit).saturating_add(1), page_size: limit })
 }
 
 async fn meta_of(store: &Store, filter: &LogFilter) -> store::Result<LogMeta> {

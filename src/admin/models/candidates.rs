@@ -15,6 +15,7 @@ use crate::admin::guard;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId, TokenId};
+use crate::jobs::tokens::set::group_of_name;
 use crate::limits::bucket;
 use crate::store::accounts::{AccountRow, AccountStatus};
 use crate::store::tokens::TokenRow;
@@ -142,48 +143,6 @@ fn group(token: &TokenRow) -> Option<String> {
     let named = token.token_group.as_deref().map(str::trim).filter(|group| !group.is_empty());
     match named {
         Some(group) => Some(group.to_owned()),
-        None => group_of_name(token.name.trim()),
-    }
-}
-
-fn group_of_name(name: &str) -> Option<String> {
-    let lower = name.to_lowercase();
-    let numbered = lower
-        .strip_prefix("token-")
-        .is_some_and(|number| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()));
-    let is_default = ["default", "默认"].contains(&lower.as_str())
-        || lower
-            .strip_prefix("default")
-            .is_some_and(|rest| rest.starts_with(|c: char| matches!(c, '-' | '_') || c.is_whitespace()));
-    match name {
-        "" => None,
-        _ if numbered => None,
-        _ if is_default => Some("default".to_owned()),
-        name => Some(name.to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::admin::models::candidates::*;
-
-    #[test]
-    fn the_name_of_a_token_tells_its_group_when_nothing_else_does() {
-        for (name, group) in [
-            ("default", Some("default")),
-            ("Default", Some("default")),
-            ("默认", Some("default")),
-            ("default-2", Some("default")),
-            ("default_x", Some("default")),
-            ("default key", Some("default")),
-            ("defaults", Some("defaults")),
-            ("vip", Some("vip")),
-            ("token-12", None),
-            ("token-", Some("token-")),
-            ("token-a", Some("token-a")),
-            ("", None),
-        ] {
-            assert_eq!(group_of_name(name).as_deref(), group, "{name:?}");
-        }
+        None => group_of_name(&token.name),
     }
 }

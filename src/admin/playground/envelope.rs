@@ -8,6 +8,7 @@ use hyper::{HeaderMap, Method, Uri};
 use serde_json::{Map, Value};
 
 use super::error::PlaygroundError;
+use crate::dialect::data_urls;
 use crate::ids::ChannelId;
 use crate::proxy::internal::InternalRequest;
 use crate::uuid;
@@ -232,11 +233,11 @@ fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
     };
     for file in files {
         let member = |name: &str| file.get(name).and_then(Value::as_str).unwrap_or_default();
-        let data = data_of(member("dataUrl"));
-        let data = data.ok_or_else(|| wrong("multipartFiles[].dataUrl", "base64 data URL"))?;
+        let file_data = data_urls::split(member("dataUrl"))
+            .and_then(|(mime, data)| Some((mime, BASE64.decode(data.trim()).ok()?)));
+        let (mime, data) = file_data.ok_or_else(|| wrong("multipartFiles[].dataUrl", "base64 data URL"))?;
         let field = if member("field").is_empty() { "file" } else { member("field") };
-        let kind =
-            if member("mimeType").is_empty() { "application/octet-stream" } else { member("mimeType") };
+        let kind = if member("mimeType").is_empty() { &mime } else { member("mimeType") };
         let names = format!("name=\"{}\"; filename=\"{}\"", quoted(field), quoted(member("name")));
         part(format!("{names}\r\nContent-Type: {}", quoted(kind)), &data);
     }
@@ -250,11 +251,6 @@ fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
 /// Quotes a name for a part's head (RFC 7578 2, as browsers write it).
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-fn data_of(url: &str) -> Option<Vec<u8>> {
-    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
-    kind.to_ascii_lowercase().ends_with(";base64").then(|| BASE64.decode(data.trim()).ok())?
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>> {

@@ -46,19 +46,24 @@ pub async fn start_chat_job(admin: Arc<Admin>, request: Request) -> Result<Respo
     Ok(begun(admin, request, Form::Chat).await)
 }
 
-/// `GET /api/test/{proxy,chat}/jobs/{id}`: shows the state of a job, or its result.
-pub async fn job(admin: Arc<Admin>, request: Request) -> Result<Response> {
-    let shown = admin.playground.show(request.params.get("id"), time::now_ms());
-    Ok(shown.unwrap_or_else(|| PlaygroundError::not_found("Job not found").into_response()))
+/// `GET /api/test/proxy/jobs/{id}`: shows the state of a job, or its result.
+pub async fn proxy_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(shown(&admin, &request, Form::Envelope))
 }
 
-/// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a running job, or deletes one that has ended.
-pub async fn cancel_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
-    let known = admin.playground.cancel(request.params.get("id"), time::now_ms());
-    Ok(match known {
-        true => http::json(StatusCode::OK, &json!({ "success": true })),
-        false => PlaygroundError::not_found("Job not found").into_response(),
-    })
+/// `DELETE /api/test/proxy/jobs/{id}`: stops a running job, or deletes one that has ended.
+pub async fn cancel_proxy_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(cancelled(&admin, &request, Form::Envelope))
+}
+
+/// `GET /api/test/chat/jobs/{id}`
+pub async fn chat_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(shown(&admin, &request, Form::Chat))
+}
+
+/// `DELETE /api/test/chat/jobs/{id}`
+pub async fn cancel_chat_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(cancelled(&admin, &request, Form::Chat))
 }
 
 /// The form in which an operator describes the request.
@@ -94,11 +99,15 @@ impl Form {
                 }
             })
         };
-        read.await.map_err(|refused| match self {
-            Self::Envelope => refused.into_response(),
-            // The chat routes report a refusal as plain text.
-            Self::Chat => http::json(refused.status, &json!({ "error": refused.message })),
-        })
+        read.await.map_err(|error| self.refusal(error))
+    }
+
+    fn refusal(self, error: PlaygroundError) -> Response {
+        match self {
+            Self::Envelope => error.into_response(),
+            // The chat routes report an error as plain text.
+            Self::Chat => http::json(error.status, &json!({ "error": error.message })),
+        }
     }
 }
 
@@ -109,7 +118,7 @@ async fn tried(admin: Arc<Admin>, mut request: Request, form: Form, streamed: St
     };
     let limit = admin.core.config.request_body_limit;
     match internal::send(&admin.proxy, internal_request).await {
-        None => PlaygroundError::not_found("The proxy has no route for this method and path").into_response(),
+        None => form.refusal(PlaygroundError::not_found("The proxy has no route for this method and path")),
         Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
         Some(response) => answer::whole(response, limit).await,
     }
@@ -122,6 +131,18 @@ async fn begun(admin: Arc<Admin>, mut request: Request, form: Form) -> Response 
     };
     match jobs::begin(&admin, internal_request) {
         Ok(shown) => http::json(StatusCode::ACCEPTED, &shown),
-        Err(refused) => refused.into_response(),
+        Err(refused) => form.refusal(refused),
+    }
+}
+
+fn shown(admin: &Admin, request: &Request, form: Form) -> Response {
+    let shown = admin.playground.show(request.params.get("id"), time::now_ms());
+    shown.unwrap_or_else(|| form.refusal(PlaygroundError::not_found("Job not found")))
+}
+
+fn cancelled(admin: &Admin, request: &Request, form: Form) -> Response {
+    match admin.playground.cancel(request.params.get("id"), time::now_ms()) {
+        true => http::json(StatusCode::OK, &json!({ "success": true })),
+        false => form.refusal(PlaygroundError::not_found("Job not found")),
     }
 }

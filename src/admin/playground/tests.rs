@@ -100,7 +100,10 @@ fn a_form_is_put_together_from_its_fields_and_files() {
     let ask = envelope(
         json!({
             "path": "/v1/files", "requestKind": "multipart", "multipartFields": { "purpose": "assistants" },
-            "multipartFiles": [{ "field": "file", "name": "a\"b.txt", "mimeType": "text/plain", "dataUrl": "data:text/plain;base64,aGk=" }],
+            "multipartFiles": [
+                { "field": "file", "name": "a\"b.txt", "mimeType": "text/x", "dataUrl": "data:text/plain;base64,aGk=" },
+                { "mimeType": null, "dataUrl": "data:application/PDF;base64,aGk=" },
+            ],
         }),
         Streamed::Never,
     );
@@ -110,7 +113,9 @@ fn a_form_is_put_together_from_its_fields_and_files() {
     let expected = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n\
          --{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a%22b.txt\"\r\n\
-         Content-Type: text/plain\r\n\r\nhi\r\n--{boundary}--\r\n"
+         Content-Type: text/x\r\n\r\nhi\r\n\
+         --{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\n\
+         Content-Type: application/pdf\r\n\r\nhi\r\n--{boundary}--\r\n"
     );
     assert_eq!(String::from_utf8_lossy(&ask.body), expected);
 }
@@ -130,6 +135,7 @@ fn what_cannot_be_sent_is_refused() {
         json!({ "path": "/v1/files", "requestKind": "multipart" }),
         json!({ "path": "/v1/files", "requestKind": "multipart", "multipartFields": { "a": 1 } }),
         json!({ "path": "/v1/files", "requestKind": "multipart", "multipartFiles": [{ "dataUrl": "hi" }] }),
+        json!({ "path": "/v1/files", "requestKind": "multipart", "multipartFiles": [{ "dataUrl": "data:;base64,h?" }] }),
     ] {
         let error = envelope(refused.clone(), Streamed::Never).err().unwrap_or_else(|| panic!("{refused}"));
         assert_eq!((error.status.as_u16(), error.kind), (400, "validation_error"), "{refused}");

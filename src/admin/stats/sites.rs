@@ -118,15 +118,15 @@ async fn load_trend(core: Arc<Core>, days: i64, model: Option<String>) -> Result
     core.store.flush().await;
     let sites = stats::active_sites(&core.store).await?;
     let names: HashMap<SiteId, String> = sites.into_iter().map(|site| (site.id, site.name)).collect();
-    let mut by_day: BTreeMap<String, Vec<(SiteId, Sums)>> = BTreeMap::new();
+    let mut by_day: BTreeMap<String, Vec<(SiteId, &str, Sums)>> = BTreeMap::new();
     let from = first_day(&core, days);
     for (day, site, sums) in stats::by_day_and_site(&core.store, &from, model.as_deref()).await? {
-        by_day.entry(day).or_default().push((site, sums));
+        let Some(name) = names.get(&site) else { continue };
+        by_day.entry(day).or_default().push((site, name, sums));
     }
     let shown = by_day.into_iter().map(|(day, of_sites)| {
         let (mut by_name, mut by_id) = (BTreeMap::<&str, Sums>::new(), BTreeMap::new());
-        for (site, sums) in &of_sites {
-            let Some(name) = names.get(site) else { continue };
+        for (site, name, sums) in &of_sites {
             by_name.entry(name).or_default().add(sums);
             by_id.insert(site.to_string(), SpentAtSite { spent: Spent::of(sums), site_name: name });
         }

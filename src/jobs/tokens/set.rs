@@ -343,19 +343,23 @@ fn given(group: Option<&str>) -> Option<String> {
     group.map(str::trim).filter(|group| !group.is_empty()).map(str::to_owned)
 }
 
-/// Returns the group that a name tells: many operators name a key after its group.
+/// Returns the group that a name tells: many operators name a key after its group. `None` for the numbered names that
+/// this service gives.
 pub fn group_of_name(name: &str) -> Option<String> {
     let name = name.trim();
-    if name.is_empty() {
-        return None;
-    }
-    if name.to_lowercase().starts_with("default") {
-        return Some("default".to_owned());
-    }
-    let number = name.strip_prefix("token-").filter(|number| !number.is_empty());
-    match number {
-        Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => None,
-        _ => Some(name.to_owned()),
+    let lower = name.to_lowercase();
+    let is_numbered = lower
+        .strip_prefix("token-")
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()));
+    let is_default = ["default", "默认"].contains(&lower.as_str())
+        || lower
+            .strip_prefix("default")
+            .is_some_and(|rest| rest.starts_with(|c: char| matches!(c, '-' | '_') || c.is_whitespace()));
+    match name {
+        "" => None,
+        _ if is_numbered => None,
+        _ if is_default => Some("default".to_owned()),
+        name => Some(name.to_owned()),
     }
 }
 

@@ -144,8 +144,15 @@ fn an_adopted_key_becomes_the_default_once() {
 fn a_name_tells_a_group() {
     for (name, group) in [
         ("default", Some("default")),
+        (" Default ", Some("default")),
+        ("默认", Some("default")),
         ("Default key", Some("default")),
+        ("default-2", Some("default")),
+        ("default_x", Some("default")),
+        ("defaults", Some("defaults")),
         ("token-7", None),
+        ("Token-12", None),
+        ("token-", Some("token-")),
         ("token-x", Some("token-x")),
         ("vip", Some("vip")),
         ("", None),

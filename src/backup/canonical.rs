@@ -1,9 +1,11 @@
 //! Canonical JSON: members sorted by name, no whitespace, integers without a fraction. Equal values have the
 //! same text, whoever wrote them, so that a digest of it survives reformatting.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The largest integer that every JSON reader reads exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
@@ -12,6 +14,35 @@ const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 pub fn write(value: &mut Value, out: &mut impl Write) -> io::Result<()> {
     settle(value);
     serde_json::to_writer(out, value).map_err(io::Error::from)
+}
+
+/// Writes JSON in its canonical form, except for numbers, which keep the text that they have in it: programs differ in how
+/// they write them. `json` must have been parsed as a [`Value`] before, which bounds its depth.
+pub fn write_with_numbers_kept(json: &RawValue, out: &mut dyn Write) -> io::Result<()> {
+    let text = json.get();
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+            out.write_all(b"{")?;
+            for (index, (name, member)) in members.into_iter().enumerate() {
+                out.write_all(if index == 0 { b"" } else { b"," })?;
+                serde_json::to_writer(&mut *out, &name)?;
+                out.write_all(b":")?;
+                write_with_numbers_kept(member, out)?;
+            }
+            out.write_all(b"}")
+        }
+        Some(b'[') => {
+            out.write_all(b"[")?;
+            for (index, item) in serde_json::from_str::<Vec<&RawValue>>(text)?.into_iter().enumerate() {
+                out.write_all(if index == 0 { b"" } else { b"," })?;
+                write_with_numbers_kept(item, out)?;
+            }
+            out.write_all(b"]")
+        }
+        Some(b'"') => Ok(serde_json::to_writer(out, &serde_json::from_str::<String>(text)?)?),
+        _ => out.write_all(text.as_bytes()),
+    }
 }
 
 /// Formats compact JSON for people, with an indentation of two spaces for each level.
@@ -60,7 +91,7 @@ pub fn pretty(text: &[u8]) -> Vec<u8> {
 }
 
 /// Converts every number within a value to its canonical form: `1`, not `1.0`.
-fn settle(value: &mut Value) {
+pub fn settle(value: &mut Value) {
     match value {
         Value::Number(number) => {
             let whole = number.as_f64().filter(|_| number.is_f64());
@@ -94,5 +125,14 @@ mod tests {
             write(&mut value, &mut written).expect("written");
             assert_eq!(String::from_utf8(written).as_deref(), Ok(r#"{"a":[1,2.5,"é"],"b":1}"#), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_keep_their_text_where_that_counts() {
+        let text = "{ \"b\": [3e-05, -0, 12.0, true],\n \"a\": {\"\\u00e9\": null, \"d\": \"1.0\"}, \"b\": [ 1E5 ] }";
+        let mut written = Vec::new();
+        let json: &RawValue = serde_json::from_str(text).expect("JSON");
+        write_with_numbers_kept(json, &mut written).expect("written");
+        assert_eq!(String::from_utf8(written).as_deref(), Ok(r#"{"a":{"d":"1.0","é":null},"b":[1E5]}"#));
     }
 }

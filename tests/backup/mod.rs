@@ -354,6 +354,27 @@ fn a_checksum_holds_however_the_document_was_written_anew() {
 }
 
 #[test]
+fn a_checksum_may_cover_numbers_as_a_script_writes_them() {
+    let gateway = Gateway::start();
+    let document = r#"{"accounts":{"accountTokens":[],"accounts":[{"apiToken":"sk-of-ann","id":9,"siteId":7,"unitCost":3e-05}],"routeChannels":[],"sites":[{"globalWeight":2.0,"id":7,"name":"one","platform":"new-api","url":"https://one.example"}],"tokenRoutes":[]},"timestamp":1772352000000,"version":"2.1"}"#;
+    let digest = ring::digest::digest(&ring::digest::SHA256, document.as_bytes());
+    let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let summed = |text: &str| text.replacen('{', &format!("{{\"checksum\": \"sha256:{digest}\", "), 1);
+    let import = |text: String| {
+        let body = format!("{{\"data\": {text}}}");
+        gateway.admin().send(Request::new("POST", IMPORT).json_text(body))
+    };
+    let damaged = import(summed(&document.replace("2.0", "2.5"))).expect(400);
+    assert!(damaged["message"].as_str().is_some_and(|message| message.contains("checksum")), "{damaged}");
+    import(summed(document)).expect(200);
+    let exported = export(&gateway);
+    assert_eq!(
+        (&rows(&exported, "sites")[0]["globalWeight"], &rows(&exported, "accounts")[0]["unitCost"]),
+        (&json!(2), &json!(0.00003))
+    );
+}
+
+#[test]
 fn a_document_may_begin_with_a_byte_order_mark() {
     let gateway = Gateway::start();
     let text = format!("\u{feff}{}", json!({ "data": small() }));

@@ -335,3 +335,38 @@ fn a_command_that_is_interrupted_leaves_nothing_behind() {
         assert_eq!(held(), 0, "after {signal}");
     }
 }
+
+#[test]
+fn what_killed_commands_have_left_is_deleted_by_the_next_one() {
+    let home = used();
+    let backups = home.path().join("copies");
+    let scratch = home.path().join("scratch");
+    for directory in [&backups, &scratch, &scratch.join("switchyard-dry-run-left"), &scratch.join("others")] {
+        std::fs::create_dir(directory).expect("a directory");
+    }
+    let left = ".switchyard-20260101-000000.db.7.switchyard-part";
+    let at_work = ".switchyard-20260101-000001.db.8.switchyard-part";
+    let others = ".switchyard-20260101-000000.db.9";
+    for name in [left, &format!("{left}-journal"), at_work, others, ".all.json.7.switchyard-part"] {
+        std::fs::write(backups.join(name), "x").expect("written");
+    }
+    let lock = File::open(backups.join(at_work)).expect("a file");
+    lock.try_lock().expect("nobody else has it");
+    let names = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).expect("a directory").flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().expect("text")).collect();
+        names.retain(|name| !name.starts_with("switchyard-2"));
+        names.sort();
+        names
+    };
+    done(&home, &["backup", text(&backups)]);
+    assert_eq!(names(&backups), [".all.json.7.switchyard-part", others, at_work]);
+    let export = backups.join("all.json");
+    done(&home, &["export", "-o", text(&export)]);
+    assert_eq!(names(&backups), [others, at_work, "all.json"]);
+    let elsewhere = Home::new();
+    let setup = Setup::default().with("TMPDIR", text(&scratch));
+    let finished = run(&setup, &elsewhere, &["import", "--dry-run", text(&export)]);
+    assert!(finished.status.success(), "{}", finished.stderr);
+    assert_eq!(names(&scratch), ["others"]);
+}

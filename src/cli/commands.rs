@@ -14,6 +14,7 @@ use super::passphrase::PassphraseFrom;
 use super::print;
 use super::progress::Progress;
 use super::transfer::{Import, Transfer};
+use super::unfinished;
 use crate::backup::sealed::Sealing;
 use crate::backup::{self, BackupScope, ImportError, ImportOptions};
 use crate::config::{Config, DatabaseKind, DatabaseTls};
@@ -110,10 +111,12 @@ async fn export(
         return written.map(drop).map_err(|error| failed(&error));
     }
     let core = start_on_data(config).await?;
-    let partial = partial(&resolved);
+    unfinished::remove_parts_of(&resolved);
+    let partial = unfinished::part_of(&resolved);
     let is_sealed = passphrase.is_some();
     let interruption = remove_on_interruption(partial.clone());
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
+    let _lock = unfinished::lock(&partial);
     let written = match file {
         Err(error) => Err(failed(&error)),
         Ok(file) => {
@@ -209,7 +212,8 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     let options = inspect::in_use(store_options(config)).map_err(|error| refused(&error))?;
     let database = copies::file_of(&options).map_err(|error| refused(&error))?;
     progress.step(&format!("Copying {}", database.display()));
-    let partial = partial(&to);
+    unfinished::remove_parts_of(&to);
+    let partial = unfinished::part_of(&to);
     let _interruption = remove_on_interruption(partial.clone());
     let counts = copies::save(&options, &partial).map_err(|error| Failure {
         code: if error.exit_code() == 1 { CANNOT_CREATE } else { error.exit_code() },
@@ -318,12 +322,6 @@ fn copy_name() -> String {
     format!("switchyard-{}.db", time.replace('T', "-"))
 }
 
-/// Returns the path of a temporary file beside the target, so that it can be renamed at once.
-fn partial(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}", uuid::random_number()))
-}
-
 fn table(counts: &Counts) -> String {
     counts.iter().map(|(table, rows)| format!("{table:<24}{rows:>9}\n")).collect()
 }
@@ -331,19 +329,23 @@ fn table(counts: &Counts) -> String {
 /// A temporary directory for a dry run, removed when dropped.
 struct Scratch {
     path: PathBuf,
+    _lock: Option<File>,
     _interruption: OnInterruption,
 }
 
 impl Scratch {
     /// Creates it where temporary files go; in a container without such a place, in the data directory.
     fn new(data_dir: &Path) -> Result<Self, Failure> {
-        let name = format!("switchyard-dry-run-{}", uuid::v4());
-        let [usual, last] = [std::env::temp_dir().join(&name), data_dir.join(&name)];
+        let name = format!("{}{}", unfinished::DRY_RUN, uuid::v4());
+        let [usual, last] = [std::env::temp_dir(), data_dir.to_owned()].map(|directory| {
+            unfinished::remove_dry_runs(&directory);
+            directory.join(&name)
+        });
         let make = |path: PathBuf| match fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => {
                 let removed = path.clone();
                 let interruption = on_interruption(move || drop(fs::remove_dir_all(removed)));
-                Ok(Self { path, _interruption: interruption })
+                Ok(Self { _lock: unfinished::lock(&path), path, _interruption: interruption })
             }
             Err(error) => Err(Failure::new(1, format!("{}: {error}", path.display()))),
         };

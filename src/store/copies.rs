@@ -46,6 +46,8 @@ pub fn save(options: &StoreOptions, to: &Path) -> Result<Counts, OpenError> {
     // Created empty, so that SQLite writes into it, and readable by nobody else.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
     let made = made.map_err(|error| fail(&error))?;
+    // Tells others that it is being written; not every file system has locks.
+    let _ = made.try_lock();
     let copied = (|| {
         let connection = Location::File(from).connect().map_err(|error| fail(&error))?;
         connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(|error| fail(&error))?;

@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod outage;
+mod restored;
 mod saved;
 mod tls;
 mod turns;

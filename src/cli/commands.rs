@@ -16,13 +16,14 @@ use super::progress::Progress;
 use super::transfer::{Import, Transfer};
 use super::unfinished;
 use crate::backup::sealed::Sealing;
-use crate::backup::{self, BackupScope, ImportError, ImportOptions};
+use crate::backup::{self, BackupScope, Document, ImportError, ImportOptions};
 use crate::config::{Config, DatabaseKind, DatabaseTls};
 use crate::core::{Core, StartError, store_options};
+use crate::store::OpenError;
 use crate::store::copies::{self, Counts};
 use crate::store::inspect;
 use crate::store::relocate::{self, DatabaseAddress};
-use crate::store::{OpenError, StoreOptions};
+use crate::store::restore::{self, Restore};
 use crate::time::now_ms;
 use crate::uuid;
 
@@ -45,14 +46,14 @@ pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
         }
         Transfer::Backup { to } => back_up(&config, &to, &progress),
         Transfer::Migrate { to, ssl, keeps } => migrate(config, to, ssl, keeps, &progress).await,
-        Transfer::Restore { from, passphrase } => restore(config, &from, &passphrase, &progress).await,
+        Transfer::Restore { from, passphrase } => restore_file(config, &from, &passphrase, &progress).await,
     }
 }
 
 async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> Result<(), Failure> {
     let options = store_options(&config);
     // A dry run must not leave a database behind.
-    let looks_only = task.dry_run && copies::refuse_used(&options).is_ok();
+    let looks_only = task.dry_run && restore::refuse_used(&options).is_ok();
     let scratch = looks_only.then(|| Scratch::new(&config.data_dir)).transpose()?;
     if let Some(scratch) = &scratch {
         config.data_dir = scratch.path.clone();
@@ -226,64 +227,80 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     print(&format!("{}\n\n{}", to.display(), table(&counts)))
 }
 
-async fn restore(
+async fn restore_file(
     config: Config,
     from: &Path,
     passphrase: &PassphraseFrom,
     progress: &Progress,
 ) -> Result<(), Failure> {
     let options = store_options(&config);
-    copies::refuse_used(&options).map_err(|error| Failure { code: CANNOT_CREATE, ..refused(&error) })?;
+    restore::refuse_used(&options).map_err(|error| Failure { code: CANNOT_CREATE, ..refused(&error) })?;
+    let document = read_backup(&config, from, passphrase, progress)?;
+    let restore = Restore::begin(&options).map_err(|error| refused(&error))?;
+    let undone = store_options(&config);
+    let interruption = on_interruption(move || restore::remove(&undone));
+    let filled = fill(config, &restore, from, document, progress).await;
+    let finished = filled.and_then(|()| restore.finish().map_err(|error| refused(&error)));
+    finished.inspect_err(|_| restore::remove(&options))?;
+    // From now on it is kept.
+    drop(interruption);
+    let counts = copies::counts(&options).map_err(|error| refused(&error))?;
+    print(&format!("Restored into {}\n\n{}", options.data_dir.display(), table(&counts)))
+}
+
+/// Checks a backup. Returns its document, or `None` for the copy of a database.
+fn read_backup(
+    config: &Config,
+    from: &Path,
+    passphrase: &PassphraseFrom,
+    progress: &Progress,
+) -> Result<Option<Document>, Failure> {
     let missing = |error: io::Error| Failure::new(NO_INPUT, format!("{}: {error}", from.display()));
     let mut head = Vec::new();
     File::open(from).and_then(|file| file.take(16).read_to_end(&mut head)).map_err(missing)?;
-    let is_copy = head.starts_with(b"SQLite format 3\0");
-    let undone = store_options(&config);
-    let interruption = on_interruption(move || copies::remove(&undone));
-    if is_copy {
+    if head.starts_with(b"SQLite format 3\0") {
         progress.step("Copying and checking");
         copies::check(from).map_err(|error| Failure { code: DATA, ..refused(&error) })?;
-        copies::place(&options, from).map_err(|error| refused(&error))?;
-        if finish_copy(config, &options).await.inspect_err(|_| copies::remove(&options))? {
+        return Ok(None);
+    }
+    let opened = import::open(from, passphrase, config, progress)?;
+    if opened.taken_over.is_some() {
+        let message = format!(
+            "{}: this is {}, not a backup of Switchyard; `switchyard import` can read it",
+            from.display(),
+            opened.name
+        );
+        return Err(Failure::new(DATA, message));
+    }
+    Ok(Some(opened.document))
+}
+
+/// Fills a database that is being restored with a document, or with a copy.
+async fn fill(
+    mut config: Config,
+    restore: &Restore,
+    from: &Path,
+    document: Option<Document>,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    config.database.url = restore.address().map_err(|error| refused(&error))?;
+    let Some(document) = document else {
+        let named_another = restore.copy(from).map_err(|error| refused(&error))?;
+        // Its keys must open and its schema must be updated.
+        start(config).await?.stop().await;
+        if named_another {
             progress.step(
                 "The address of another database was removed from the settings: a start uses the restored one",
             );
         }
-    } else {
-        let opened = import::open(from, passphrase, &config, progress)?;
-        if opened.taken_over.is_some() {
-            let message = format!(
-                "{}: this is {}, not a backup of Switchyard; `switchyard import` can read it",
-                from.display(),
-                opened.name
-            );
-            return Err(Failure::new(DATA, message));
-        }
-        let core = start(config).await?;
-        let how = ImportOptions::default();
-        let at = how.progress.clone();
-        let restored = progress.following(&at, backup::import(&core, opened.document, how)).await;
-        core.stop().await;
-        if let Err(error) = restored {
-            copies::remove(&options);
-            return Err(import::failure(error));
-        }
-    }
-    // From now on it is kept.
-    drop(interruption);
-    let counts = database_counts(&options)?;
-    print(&format!("Restored into {}\n\n{}", options.data_dir.display(), table(&counts)))
-}
-
-/// Opens a placed copy, as its keys must open and its schema must be updated. Returns whether it named another database.
-async fn finish_copy(config: Config, options: &StoreOptions) -> Result<bool, Failure> {
-    let named_another = copies::forget_address(options).map_err(|error| refused(&error))?;
-    start(config).await?.stop().await;
-    Ok(named_another)
-}
-
-fn database_counts(options: &StoreOptions) -> Result<Counts, Failure> {
-    copies::counts(options).map_err(|error| refused(&error))
+        return Ok(());
+    };
+    let core = start(config).await?;
+    let how = ImportOptions::default();
+    let at = how.progress.clone();
+    let restored = progress.following(&at, backup::import(&core, document, how)).await;
+    core.stop().await;
+    restored.map(drop).map_err(import::failure)
 }
 
 /// Starts the core without the server; it opens the store, which only one process at a time may use.

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::core::{named_place, store_options};
 use crate::store::inspect::{self, DatabaseLocation, Inspection, Integrity, SiteAddress};
 use crate::store::relocate::{self, DatabaseAddress};
+use crate::store::restore;
 use crate::store::{self, Sealer, StoreOptions};
 
 const CHECK: &str = "database";
@@ -61,7 +62,13 @@ fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Database
     match path.try_exists() {
         Ok(true) => {}
         Ok(false) => {
-            report.fine(CHECK, format!("{} does not exist yet: the first start creates it", path.display()));
+            match restore::refuse_unfinished(path) {
+                Ok(()) => {
+                    let text = format!("{} does not exist yet: the first start creates it", path.display());
+                    report.fine(CHECK, text);
+                }
+                Err(error) => report.failed(CHECK, error.to_string()),
+            }
             return DatabaseFindings::default();
         }
         Err(error) => {

@@ -1,25 +1,19 @@
-//! Whole copies of the database: saving one while the database is in use, and restoring one where there is
-//! none.
+//! Whole copies of the database: saving one while the database is in use, and checking one.
 //!
 //! A copy contains everything, including the request history and the counters. Credentials in it stay sealed:
 //! it is useful only together with the secret under which they are sealed.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::OpenError;
 use super::options::StoreOptions;
-use super::relocate::POINTER;
 use super::sqlite::location::Location;
-use super::staging;
 use crate::config::DatabaseKind;
 
-/// The ending of a copy that is not yet complete.
-const RESTORING: &str = ".restoring";
 /// The tables whose row counts describe a copy, in this order.
 const COUNTED: [&str; 8] = [
     "sites",
@@ -121,80 +115,6 @@ pub fn counts(options: &StoreOptions) -> Result<Counts, OpenError> {
     check(&file_of(options)?)
 }
 
-/// Puts a copy in the place of the database. Whether its keys open is only known when it is next opened.
-///
-/// # Errors
-/// When there already is something, the copy is not intact, or the disk is full. Nothing is left behind then.
-pub fn place(options: &StoreOptions, copy: &Path) -> Result<Counts, OpenError> {
-    let to = file_of(options)?;
-    refuse_used(options)?;
-    if let Some(dir) = to.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|error| unusable(format!("{}: {error}", dir.display())))?;
-    }
-    let partial = with_ending(&to, RESTORING);
-    let fail = |error: &dyn std::fmt::Display| unusable(format!("cannot write {}: {error}", to.display()));
-    let placed = (|| {
-        let mut source =
-            File::open(copy).map_err(|error| unusable(format!("{}: {error}", copy.display())))?;
-        let target = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial);
-        let mut target = target.map_err(|error| fail(&error))?;
-        io::copy(&mut source, &mut target).map_err(|error| fail(&error))?;
-        target.sync_all().map_err(|error| fail(&error))?;
-        let counts = check(&partial)?;
-        fs::rename(&partial, &to).map_err(|error| fail(&error))?;
-        Ok(counts)
-    })();
-    if placed.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    placed
-}
-
-/// Deletes the address of another database from the settings of a placed copy: a start would use that database instead.
-/// Returns whether there was one.
-///
-/// # Errors
-/// When the copy cannot be changed.
-pub fn forget_address(options: &StoreOptions) -> Result<bool, OpenError> {
-    let path = file_of(options)?;
-    let fail = |error: rusqlite::Error| unusable(format!("cannot change {}: {error}", path.display()));
-    let connection = Location::File(path.clone()).connect().map_err(fail)?;
-    let deleted = connection.execute("DELETE FROM settings WHERE name IN (?1, ?2, ?3)", POINTER);
-    Ok(deleted.map_err(fail)? > 0)
-}
-
-/// Refuses a data directory that is not empty: restored data would be mixed with its content or replace it.
-///
-/// # Errors
-/// When there is something; the message names it.
-pub fn refuse_used(options: &StoreOptions) -> Result<(), OpenError> {
-    let database = file_of(options)?;
-    let mut used = [&database].into_iter().find(|path| path.exists()).cloned();
-    let entries = fs::read_dir(&options.data_dir).into_iter().flatten().flatten();
-    // The root directory of a mounted file system contains this.
-    let mut entries = entries.filter(|entry| entry.file_name() != "lost+found");
-    used = used.or_else(|| entries.next().map(|entry| entry.path()));
-    match used {
-        None => Ok(()),
-        Some(path) => Err(unusable(format!(
-            "{} exists already: a backup is restored only into an empty data directory. Move the content of \
-             {} away, or set DATA_DIR to another directory",
-            path.display(),
-            options.data_dir.display()
-        ))),
-    }
-}
-
-/// Removes a restored database that does not open, or is not complete.
-pub fn remove(options: &StoreOptions) {
-    let Ok(database) = file_of(options) else { return };
-    for ending in ["", "-wal", "-shm", "-journal", ".lock", RESTORING] {
-        let _ = fs::remove_file(with_ending(&database, ending));
-    }
-    staging::file::clear(&options.data_dir);
-}
-
 /// Returns the path of the database file.
 ///
 /// # Errors
@@ -213,12 +133,6 @@ pub fn file_of(options: &StoreOptions) -> Result<PathBuf, OpenError> {
             options.kind.title()
         ))),
     }
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 fn unusable(message: String) -> OpenError {

@@ -23,6 +23,7 @@ use super::server::{drivers, masked::masked};
 use super::sql::Row;
 use super::sqlite::connection::Sqlite;
 use super::sqlite::location::Location;
+pub use super::sqlite::location::beside;
 use crate::config::DatabaseKind;
 use crate::routing::Secret;
 
@@ -103,13 +104,6 @@ pub fn in_use(options: StoreOptions) -> Result<StoreOptions, OpenError> {
         Some(saved) => saved.options(options),
         None => options,
     })
-}
-
-/// Returns the path of the file beside a database file that has this ending.
-pub fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.to_owned().into_os_string();
-    name.push(ending);
-    name.into()
 }
 
 impl Inspection {

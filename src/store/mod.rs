@@ -16,7 +16,7 @@
 //! | `journal` | which rows that routing depends on have changed |
 //! | `read_view` | reading everything as of one moment |
 //! | `staging/` | staging many incoming rows, and comparing them with the stored ones |
-//! | `copies` | making and restoring whole copies of the database |
+//! | `copies`, `restore` | making whole copies of the database; restoring one where there is none |
 //! | `relocate`, `pointer` | moving everything into another database; which database the next start uses |
 //! | `leases`, `job_runs` | several instances on one database: who runs a job; which runs have begun |
 //! | `versions`, `instance_changes`, `change_signals` | changes by other instances: their numbers, looking for them, notifications |
@@ -76,6 +76,7 @@ mod read_view;
 pub mod relocate;
 pub mod reset;
 pub mod responses;
+pub mod restore;
 pub mod rests;
 pub mod route_edits;
 pub mod route_units;

@@ -17,6 +17,9 @@ use crate::store::error::{OpenError, Result};
 /// microseconds.
 const TURN: i32 = 1000;
 
+/// The ending of the name of a database that is being restored.
+pub(in crate::store) const RESTORING: &str = ".restoring";
+
 /// The location of the SQLite database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum Location {
@@ -81,38 +84,64 @@ impl fmt::Display for Location {
     }
 }
 
-/// Creates the directory (mode 0700) and locks the database. Does not wait: a database that another process
-/// holds is an error.
+/// Locks the database, and creates it if there is none.
 pub(in crate::store) fn lock(location: &Location) -> Result<Option<File>, OpenError> {
     let Location::File(path) = location else { return Ok(None) };
-    let unusable = |what: &Path, error: std::io::Error| {
-        OpenError::Unusable(format!("cannot use {}: {error}", what.display()))
-    };
+    let lock = lock_path(path)?;
+    refuse_unfinished(path)?;
+    private(path).map_err(|error| unusable(path, &error))?;
+    Ok(Some(lock))
+}
+
+/// Creates the directory (mode 0700) and locks the path of a database, whether or not it exists. Does not wait: a
+/// database that another process holds is an error.
+pub(in crate::store) fn lock_path(path: &Path) -> Result<File, OpenError> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unusable(dir, error))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unusable(dir, &error))?;
     }
     // A database that is reached through a link is still one database.
-    let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let mut lock_path = real.into_os_string();
-    lock_path.push(".lock");
-    let lock_path = PathBuf::from(lock_path);
-    let private = |path: &Path| {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-    };
-    let lock = private(&lock_path).map_err(|error| unusable(&lock_path, error))?;
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let lock_path = beside(&real, ".lock");
+    let lock = private(&lock_path).map_err(|error| unusable(&lock_path, &error))?;
     match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(OpenError::Locked(format!(
-                "another Switchyard process has {} open; an SQLite database serves one process. \
-                 Stop that process, or give this one a DATA_DIR of its own",
-                path.display()
-            )));
-        }
-        Err(TryLockError::Error(error)) => return Err(unusable(&lock_path, error)),
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked(format!(
+            "another Switchyard process has {} open; an SQLite database serves one process. \
+             Stop that process, or give this one a DATA_DIR of its own",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(unusable(&lock_path, &error)),
     }
-    private(path).map_err(|error| unusable(path, error))?;
-    Ok(Some(lock))
+}
+
+/// Refuses to create a database whose restore was interrupted: the service would be empty.
+pub fn refuse_unfinished(path: &Path) -> Result<(), OpenError> {
+    let unfinished = beside(path, RESTORING);
+    if path.exists() || !unfinished.exists() {
+        return Ok(());
+    }
+    Err(OpenError::Unusable(format!(
+        "the restore of the database {} was interrupted: run `switchyard restore` again; or, to begin with an empty \
+         database, delete {}",
+        path.display(),
+        unfinished.display()
+    )))
+}
+
+/// Returns the path of the file beside a database file that has this ending.
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(ending);
+    name.into()
+}
+
+/// Opens a file that only its owner can read, and creates it if it is missing.
+fn private(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn unusable(what: &Path, error: &std::io::Error) -> OpenError {
+    OpenError::Unusable(format!("cannot use {}: {error}", what.display()))
 }
 
 /// Makes every connection of this process use this directory, if it exists, for data that does not fit in

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// The file's name in the data directory. Only one import runs at a time.
-pub(super) const NAME: &str = "import.db";
+pub(in crate::store) const NAME: &str = "import.db";
 
 /// Removes what an interrupted import left behind.
 pub fn clear(dir: &Path) {

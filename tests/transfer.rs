@@ -51,6 +51,7 @@ fn document(path: &Path) -> Value {
     // The members that differ between two exports of the same data.
     document["timestamp"].take();
     document["checksum"].take();
+    document["installation"].take();
     document
 }
 

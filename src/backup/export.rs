@@ -10,15 +10,18 @@ use super::report::ImportError;
 use super::scope::BackupScope;
 use super::{canonical, document, preferences, rows};
 use crate::core::Core;
+use crate::hex;
 use crate::idle_thread::{run_on_idle_thread, yield_thread};
 use crate::store::staging::tables::{Kind, TABLES, Table};
-use crate::store::{ReadView, Row, rekey, settings};
+use crate::store::{ReadView, Row, Store, rekey, settings};
 use crate::time::now_ms;
 
 /// The number of rows read at once.
 const PAGE: usize = 500;
 /// The version of the document format.
 pub(super) const VERSION: &str = "2.1";
+/// The member that names the installation that wrote a document.
+pub(super) const INSTALLATION: &str = "installation";
 
 /// Writes a backup of what is committed now, and returns the writer.
 pub async fn export<W: Write + Send + 'static>(
@@ -48,7 +51,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: BackupScope, out: W) -> Result<W,
         }
         out.write_all(b"},")?;
     }
-    out.write_all(b"\"format\":\"switchyard\",")?;
+    write!(out, "\"format\":\"switchyard\",\"{INSTALLATION}\":\"{}\",", installation(&core.store))?;
     if what != BackupScope::Accounts {
         let saved = Handle::current().block_on(settings::all(&core.store))?;
         let mut settings = json!({ "settings": preferences::exported(saved) });
@@ -65,6 +68,11 @@ fn write_all<W: Write>(core: &Arc<Core>, what: BackupScope, out: W) -> Result<W,
     digest.write_all(b"}")?;
     write!(out, ",\"checksum\":\"{}\"}}", digest.finish())?;
     out.into_inner().map_err(|error| error.into_error().into())
+}
+
+/// Returns the name of this installation in its documents. It changes with the index key of the database.
+pub(super) fn installation(store: &Store) -> String {
+    hex::encode(&store.sealer().derive(&[b"backup"])[..16])
 }
 
 fn write_rows(

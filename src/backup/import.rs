@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 
 use super::document::Document;
 use super::doubts;
+use super::export::{INSTALLATION, installation};
 use super::options::ImportOptions;
 use super::plan;
 use super::preferences::{self, SettingOutcome};
@@ -85,7 +86,7 @@ impl Import {
 
     fn attempt(&self, document: &Document, found: &SectionPaths) -> Result<(Report, bool), ImportError> {
         let (store, now) = (&self.core.store, now_ms());
-        let policy = Policy { replaces: !self.options.merge, conflict: self.options.conflict };
+        let policy = self.policy(document);
         let mut report = Report {
             dry_run: self.options.dry_run,
             sections: Sections {
@@ -149,6 +150,15 @@ impl Import {
         }
         drop(hashing);
         Ok((report, true))
+    }
+
+    fn policy(&self, document: &Document) -> Policy {
+        let installation = installation(&self.core.store);
+        Policy {
+            replaces: !self.options.merge,
+            conflict: self.options.conflict,
+            is_own: document.value(&[INSTALLATION]).is_some_and(|named| named == installation),
+        }
     }
 
     /// Refuses the document because of its refused rows, or lists them as left out.

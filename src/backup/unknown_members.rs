@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::document::Document;
-use super::export::VERSION;
+use super::export::{INSTALLATION, VERSION};
 use super::sections::SectionPaths;
 use crate::one_line::short_line;
 use crate::store::staging::tables::{TABLES, Table};
@@ -16,7 +16,8 @@ const MOST: usize = 50;
 /// The maximum length of a name in a report, in characters.
 const MAX_NAME: usize = 60;
 /// The members of a whole document.
-const ROOT: &[&str] = &["version", "timestamp", "type", "format", "accounts", "preferences", "checksum"];
+const ROOT: &[&str] =
+    &["version", "timestamp", "type", "format", INSTALLATION, "accounts", "preferences", "checksum"];
 
 /// Collects the unknown members of one document.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! Backups through the admin API: what is exported, what is imported, and what is kept.
 
+mod deleted_rows;
 mod round_trip;
 mod under_way;
 mod unlike_ours;
@@ -32,11 +33,12 @@ fn chat(gateway: &Gateway, model: &str) -> Answer {
     gateway.client().post("/v1/chat/completions", &body)
 }
 
-/// Removes the members of a document that tell when it was made.
+/// Removes the members of a document that tell when and where it was made.
 fn lasting(mut document: Value) -> Value {
     let members = document.as_object_mut().expect("an object");
     members.remove("timestamp").expect("a timestamp");
     members.remove("checksum").expect("a checksum");
+    members.remove("installation").expect("an installation");
     document
 }
 

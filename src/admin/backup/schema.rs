@@ -53,6 +53,7 @@ static DOCUMENT: Object = Object::new(
     "Backup",
     &[
         has("format", Text),
+        has("installation", Text).about("The installation that wrote it: its ids mean the same rows there"),
         has("version", Text),
         has("timestamp", Integer),
         has("checksum", Text),

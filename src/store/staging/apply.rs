@@ -8,14 +8,16 @@ use super::tables::{Column, TABLES, Table};
 use super::{Policy, Staging};
 use crate::time::Millis;
 
-/// The tables of a backup whose rows the request log refers to without a foreign key, with the column of the
-/// log.
-const NAMED: &[(&str, &str)] = &[
-    ("token_routes", "route_id"),
-    ("route_channels", "channel_id"),
-    ("accounts", "account_id"),
-    ("sites", "site_id"),
-    ("downstream_api_keys", "downstream_api_key_id"),
+/// The tables of a backup whose rows the request log and its sums refer to without a foreign key, with the table and
+/// the column that refer to them.
+const NAMED: &[(&str, &str, &str)] = &[
+    ("token_routes", "proxy_logs", "route_id"),
+    ("route_channels", "proxy_logs", "channel_id"),
+    ("accounts", "proxy_logs", "account_id"),
+    ("sites", "proxy_logs", "site_id"),
+    ("sites", "proxy_log_sums", "site_id"),
+    ("downstream_api_keys", "proxy_logs", "downstream_api_key_id"),
+    ("downstream_api_keys", "proxy_log_sums", "downstream_api_key_id"),
 ];
 
 /// How a database names the staged tables, and how it writes what differs between dialects.
@@ -54,11 +56,14 @@ impl Staging {
             for (_, table) in given.iter().rev().filter(|(_, table)| table.is_exported()) {
                 say(spelling.delete(table));
             }
-            for &(table, column) in NAMED {
+            for &(table, referring, column) in NAMED {
                 let Some(index) = Table::index(table).filter(|index| self.is_given(*index)) else { continue };
                 if self.has_untaken(index)? {
-                    say(spelling.unlink(index, column));
+                    say(spelling.unlink(index, referring, column));
                 }
+            }
+            if let Some(keys) = Table::index("downstream_api_keys").filter(|index| self.is_given(*index)) {
+                say(spelling.forget_quarters(keys));
             }
         }
         for (_, table) in given {
@@ -155,14 +160,20 @@ impl Spelling {
         }
     }
 
-    /// Builds the statement that clears references in the request log to deleted rows.
-    fn unlink(self, index: usize, column: &str) -> String {
-        format!(
-            "UPDATE{} proxy_logs SET {column} = NULL WHERE {column} IN (SELECT l.id FROM {} l WHERE l.tbl = {index} \
-             AND l.taken = 0)",
-            self.or_fail(),
-            self.staged("local")
-        )
+    /// Builds the statement that clears a column's references to deleted rows.
+    fn unlink(self, index: usize, referring: &str, column: &str) -> String {
+        let (or_fail, deleted) = (self.or_fail(), self.deleted(index));
+        format!("UPDATE{or_fail} {referring} SET {column} = NULL WHERE {column} IN ({deleted})")
+    }
+
+    /// Builds the statement that deletes the sums of deleted keys.
+    fn forget_quarters(self, keys: usize) -> String {
+        format!("DELETE FROM proxy_log_key_quarters WHERE downstream_api_key_id IN ({})", self.deleted(keys))
+    }
+
+    /// Returns the query for the stored rows of a table that are deleted.
+    fn deleted(self, index: usize) -> String {
+        format!("SELECT l.id FROM {} l WHERE l.tbl = {index} AND l.taken = 0", self.staged("local"))
     }
 
     /// Builds an update of stored rows from the staged rows `s` with which the condition pairs them.

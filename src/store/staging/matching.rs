@@ -30,6 +30,8 @@ pub struct Policy {
     /// Whether stored rows that the document does not have are deleted.
     pub replaces: bool,
     pub conflict: Conflict,
+    /// Whether the document was exported by this installation, so that its ids mean the rows that had them here.
+    pub is_own: bool,
 }
 
 /// The part of a stored row that is compared.
@@ -135,8 +137,8 @@ impl Staging {
         self.settle()
     }
 
-    /// Matches the rows of a table with the stored ones, gives new ones ids above `last`, and updates the rows
-    /// that refer to them. Call it for the tables in the order of [`TABLES`].
+    /// Matches the rows of a table with the stored ones, gives new ones ids above `last`, the highest one that was ever
+    /// used, and updates the rows that refer to them. Call it for the tables in the order of [`TABLES`].
     pub fn match_table(&mut self, index: usize, last: i64, policy: Policy) -> Result<()> {
         self.settle()?;
         let table = &TABLES[index];
@@ -178,7 +180,11 @@ impl Staging {
             "UPDATE {name} SET action = 'created' WHERE action IS NULL;
              UPDATE {name} SET final_id = file_id WHERE action = 'created' AND {} AND NOT EXISTS
                (SELECT 1 FROM local l WHERE l.tbl = {index} AND l.id = file_id);",
-            if table.shows_id { "1" } else { "0" }
+            match (table.shows_id, policy.is_own) {
+                (false, _) => "0".to_owned(),
+                (true, true) => "1".to_owned(),
+                (true, false) => format!("file_id > {last}"),
+            }
         ))?;
         let highest: i64 = self.connection.query_row(
             &format!("SELECT COALESCE(max(file_id), 0) FROM {name}"),

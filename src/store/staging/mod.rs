@@ -10,8 +10,10 @@
 //! So an import takes as little memory as its longest row, the writer is busy only while rows are copied, and
 //! nothing enters the database before all of it is known to fit. Secrets are sealed before they are staged.
 //!
-//! A row that matches a stored one takes the stored id. Any other row takes its id from the document if no row
-//! has it, or else a new id: work still running for a deleted row must not meet another row under its id.
+//! A row that matches a stored one takes the stored id. Any other row takes its id from the document if no row has it,
+//! or else a new id: work still running for a deleted row must not meet another row under its id. An id that this
+//! database gave to a row that is deleted is only used for a document of this installation, where it means the same
+//! row: the log, usage and stored responses still name it.
 
 mod apply;
 pub(super) mod file;

@@ -133,6 +133,27 @@ fn a_file_is_made_when_it_is_saved_and_named_by_its_whole_path() {
 }
 
 #[test]
+fn what_cannot_be_the_next_database_is_told_when_it_is_saved() {
+    let home = Home::new();
+    let gateway = Setup::default().start_in(home.clone());
+    let text = home.path().join("text");
+    std::fs::write(&text, "a text that is longer than the header of a database. ".repeat(20))
+        .expect("a file");
+    let foreign = home.path().join("foreign.db");
+    let database = rusqlite::Connection::open(&foreign).expect("a database");
+    database.execute_batch("CREATE TABLE notes (id INTEGER)").expect("a table");
+    for (path, message) in [
+        (home.path(), "the next start will fail: cannot open the database"),
+        (&text, "not a database"),
+        (&foreign, "another program"),
+        (Path::new(":memory:"), "begins without any data at each start"),
+    ] {
+        let saved = gateway.admin().put("/api/settings/database/runtime", &choice(path)).expect(200);
+        assert!(saved["message"].as_str().is_some_and(|told| told.contains(message)), "{saved}");
+    }
+}
+
+#[test]
 fn commands_refuse_a_database_in_memory() {
     let home = Home::new();
     let in_memory = Setup::default().with("DB_TYPE", "sqlite").with("DB_URL", ":memory:");

@@ -52,10 +52,15 @@ pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
     let place = read_place(&admin, &fields)?.absolute();
-    let created = {
+    let prepared = {
         let place = place.clone();
-        // A start creates no saved file.
-        blocking(move || relocate::create_file(&place)).await
+        blocking(move || {
+            // A start creates no saved file.
+            relocate::create_file(&place)?;
+            // A server may answer by then, but a file will be the same.
+            if place.kind == DatabaseKind::Sqlite { relocate::try_out(&place) } else { Ok(()) }
+        })
+        .await
     };
     let store = bootstrap(&admin);
     let event = NewEvent {
@@ -70,7 +75,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     admin.core.store.batch(vec![event.insert(now_ms())]).await?;
     let mut answer = runtime(&admin).await?;
     let message = match answer["restartRequired"] == true {
-        true if let Err(error) = &created => {
+        true if let Err(error) = &prepared => {
             &format!("Saved, but the next start will fail: {}", error.message())
         }
         true if !relocate::is_usable(place.kind) => {
@@ -80,6 +85,9 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
         true if relocate::begins_empty(&place) => {
             "Saved. It takes effect after a restart: the file is empty, so the next start begins without any \
              data. Copy the data there first, or correct the path"
+        }
+        true if place.is_in_memory() => {
+            "Saved. It takes effect after a restart: a database in memory begins without any data at each start"
         }
         true => "Saved. It takes effect after a restart",
         false => "Saved. It is already in use",

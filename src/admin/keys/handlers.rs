@@ -51,7 +51,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
-    changed(&admin.core, id, |row| {
+    change(&admin.core, id, Extent::Everything, |row| {
         // A client that sends the mask back changes nothing.
         let echo = |sent: &str| secrets::is_echo(sent, row.key.as_ref().map(Secret::expose));
         let key = match fields.text("key")? {
@@ -61,6 +61,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         Ok((key, input::apply(&fields, row.settings.clone())?))
     })
     .await?;
+    admin.core.publish_keys().await?;
     item(&admin.core, id).await
 }
 
@@ -121,20 +122,32 @@ async fn apply(core: &Core, id: KeyId, action: &Action) -> Result<()> {
         Action::Delete => keys::delete(&core.store, id).await.map_err(missing),
         Action::ResetUsage => reset(core, id).await,
         Action::Enable(enabled) => {
-            changed(core, id, |row| Ok((None, KeySettings { enabled: *enabled, ..row.settings.clone() })))
-                .await
+            change(core, id, Extent::Description, |row| {
+                Ok((None, KeySettings { enabled: *enabled, ..row.settings.clone() }))
+            })
+            .await
         }
         Action::Metadata(metadata) => {
-            changed(core, id, |row| Ok((None, metadata.applied(row.settings.clone())))).await
+            change(core, id, Extent::Description, |row| Ok((None, metadata.applied(row.settings.clone()))))
+                .await
         }
     }
 }
 
-/// Changes one key while holding its turn, and publishes the change.
-async fn changed(
+/// What a change of a key may concern.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Everything,
+    /// Neither limits nor references.
+    Description,
+}
+
+/// Changes one key while holding its turn. The change holds when the keys are published.
+async fn change(
     core: &Core,
     id: KeyId,
-    change: impl FnOnce(&KeyRow) -> Result<(Option<Secret>, KeySettings)>,
+    extent: Extent,
+    changed: impl FnOnce(&KeyRow) -> Result<(Option<Secret>, KeySettings)>,
 ) -> Result<()> {
     let live = core.keys.load().get(id).map(|key| key.live.clone());
     let _turn = match &live {
@@ -142,15 +155,16 @@ async fn changed(
         None => None,
     };
     let row = find(&core.store, id).await?;
-    let (key, settings) = change(&row)?;
-    input::check_references(&keys::referable(&core.store).await?, &row.settings, &settings)?;
-    if let Some(live) = &live {
-        quota::give_back(&core.store, live).await?;
-        // The new limit is compared with the usage that the database has.
-        core.store.flush().await;
+    let (key, settings) = changed(&row)?;
+    if extent == Extent::Everything {
+        input::check_references(&keys::referable(&core.store).await?, &row.settings, &settings)?;
+        if let Some(live) = &live {
+            quota::give_back(&core.store, live).await?;
+            // The new limit is compared with the usage that the database has.
+            core.store.flush().await;
+        }
     }
-    keys::update(&core.store, id, key.as_ref(), &settings).await.map_err(conflict)?;
-    Ok(core.publish_keys().await?)
+    keys::update(&core.store, id, key.as_ref(), &settings).await.map_err(conflict)
 }
 
 async fn reset(core: &Core, id: KeyId) -> Result<()> {

@@ -121,10 +121,9 @@ fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) 
     };
     let holds = current.values.get(key);
     let checked = match (setting.rule, &value) {
-        // The list that allows everything can be written in several ways; a word that allows nothing is not a
-        // valid list.
+        // A list may be JSON text in other programs; a word that allows nothing is not a valid list.
         (Rule::Words | Rule::List, _) => {
-            setting.rule.sent(&value, holds).or_else(|why| setting.rule.stored(&value, holds).ok_or(why))
+            setting.rule.stored(&value, holds).map_or_else(|| setting.rule.sent(&value, holds), Ok)
         }
         (Rule::Weights, Value::Object(weights)) if weights.values().any(|weight| !weight.is_number()) => {
             Err("object of numbers".to_owned())

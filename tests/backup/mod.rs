@@ -418,6 +418,7 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
         {"key": "auth_token", "value": "stolen-admin-token"},
         {"key": "db_type", "value": "mysql"},
         {"key": "no_such_setting", "value": 1},
+        {"key": "proxy_error_keywords", "value": "[\"q\",\"w\"]"},
         {"key": "codex_header_defaults", "value": {"user-agent": "agent/1", "beta-features": "one"}},
         {"key": "webhook_url", "value": "https://hooks.example/secret-path"}]);
     let document = json!({"timestamp": 1, "type": "preferences", "preferences": {"settings": settings}});
@@ -431,7 +432,13 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
         .collect();
     assert_eq!(
         applied.keys().copied().collect::<Vec<_>>(),
-        ["codex_header_defaults", "notify_cooldown_sec", "proxy_token", "webhook_url"]
+        [
+            "codex_header_defaults",
+            "notify_cooldown_sec",
+            "proxy_error_keywords",
+            "proxy_token",
+            "webhook_url"
+        ]
     );
     assert_eq!(applied["notify_cooldown_sec"], &json!(77));
     let text = answer.to_string();
@@ -453,6 +460,7 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
     );
     let runtime = gateway.admin().get("/api/settings/runtime").expect(200);
     assert_eq!(runtime["notifyCooldownSec"], 77);
+    assert_eq!(runtime["proxyErrorKeywords"], json!(["q", "w"]));
     assert_eq!(runtime["codexHeaderDefaults"], json!({"userAgent": "agent/1", "betaFeatures": "one"}));
     gateway.client().get("/v1/models").expect(403);
     gateway.with_token("sk-a-new-proxy-token").get("/v1/models").expect(200);

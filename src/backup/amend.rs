@@ -37,6 +37,9 @@ pub(super) fn row(
             accounts::flatten(known, row, left_out).map_err(|expected| ("extraConfig", expected))?;
             one_of(row, "status", &["active", "disabled", "expired", "unhealthy"], left_out);
             one_of(row, "credentialMode", &["auto", "session", "apikey"], left_out);
+            leave_out_unless(row, "apiToken", "is only the mask of a key", left_out, |value| {
+                value.as_str().is_none_or(|text| !is_mask(text))
+            });
             within(row, "unitCost", 0.0, left_out);
             for amount in ["balance", "balanceUsed", "quota"] {
                 leave_out_unless(row, amount, "is no amount that a site may mean", left_out, |value| {

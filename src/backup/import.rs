@@ -107,6 +107,7 @@ impl Import {
         report.warnings.extend(unknown.warnings());
         staging.check_references()?;
         report.warnings.extend(nested_groups(&mut staging)?);
+        staging.disable_masked_tokens()?;
         report.warnings.extend(further_defaults(&mut staging)?);
         // A dry run tells what happens to each row.
         if !self.options.dry_run {

@@ -275,3 +275,28 @@ fn groups_in_groups_are_left_out() {
     assert!(warnings.contains("route 6 is a group and cannot be a source of group 6"), "{warnings}");
     assert_eq!(rows(&export(&gateway), "routeGroupSources").len(), 1);
 }
+
+#[test]
+fn a_key_of_which_only_the_mask_came_is_not_used() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let account = &mut document["accounts"]["accounts"][0];
+    account["accessToken"] = json!("session-of-ann");
+    account["apiToken"] = json!("abcd****wxyz");
+    document["accounts"]["accountTokens"] = json!([
+        {"id": 7, "accountId": 9, "token": "abcd****wxyz", "enabled": true, "isDefault": true},
+        {"id": 8, "accountId": 9, "token": "sk-disabled-0000001", "enabled": false},
+        {"id": 9, "accountId": 9, "token": "sk-usable-000000001", "enabled": true},
+        {"id": 10, "accountId": 9, "token": "sk-usable-000000002", "enabled": true}]);
+    let warnings = import(&gateway, &document)["warnings"].to_string();
+    assert!(warnings.contains("accounts 9 (ann): apiToken is only the mask of a key"), "{warnings}");
+    let document = export(&gateway);
+    let tokens: Vec<(i64, bool, bool)> = rows(&document, "accountTokens")
+        .iter()
+        .map(|token| {
+            (token["id"].as_i64().unwrap_or(0), token["enabled"] == true, token["isDefault"] == true)
+        })
+        .collect();
+    assert_eq!(tokens, [(7, false, false), (8, false, false), (9, true, true), (10, true, false)]);
+    assert_eq!(rows(&document, "accounts")[0]["apiToken"], Value::Null);
+}

@@ -1,6 +1,7 @@
 //! Matches staged rows with stored ones, and assigns each row its id.
 
 use super::super::error::Result;
+use super::super::tokens::{MASKED_PENDING, READY};
 use super::Staging;
 use super::tables::{Column, Kind, Missing, TABLES, Table};
 
@@ -110,6 +111,22 @@ impl Staging {
         };
         self.connection.execute_batch(&format!("DELETE FROM route_group_sources AS s WHERE {nested}"))?;
         Ok(pairs)
+    }
+
+    /// Makes tokens of which only the mask is known disabled ones. Where one was the default of its account, the first usable
+    /// token takes its place.
+    pub fn disable_masked_tokens(&mut self) -> Result<()> {
+        self.settle()?;
+        let masked = format!("value_status = '{MASKED_PENDING}'");
+        let usable = format!("t.enabled = 1 AND t.value_status = '{READY}'");
+        self.connection.execute_batch(&format!(
+            "UPDATE account_tokens SET is_default = 1 WHERE line IN (SELECT min(t.line) FROM account_tokens t
+               WHERE {usable} AND t.account_id IN (SELECT account_id FROM account_tokens WHERE is_default = 1 AND {masked})
+                 AND t.account_id NOT IN (SELECT t.account_id FROM account_tokens t WHERE t.is_default = 1 AND {usable})
+               GROUP BY t.account_id);
+             UPDATE account_tokens SET enabled = 0, is_default = 0 WHERE {masked};"
+        ))?;
+        Ok(())
     }
 
     /// Leaves each account only the first of its default tokens. Returns the ids of the others, at most `most`.

@@ -44,11 +44,44 @@ const TAKEN: [&str; 16] = [
     "sessionCookie",
     "username",
 ];
-/// Members of `account_info` and of `checkIn` that are taken.
-const TAKEN_INFO: [&str; 5] = ["id", "access_token", "username", "quota", "today_quota_consumption"];
-const TAKEN_CHECK_IN: [&str; 1] = ["autoCheckInEnabled"];
+/// The members of accounts and of profiles that are taken, and those of the objects in them.
+const OF_ACCOUNTS: &[(&str, &[&str])] = &[
+    ("", &TAKEN),
+    ("account_info", &["id", "access_token", "username", "quota", "today_quota_consumption"]),
+    ("checkIn", &["autoCheckInEnabled"]),
+    ("cookieAuth", &["sessionCookie"]),
+    ("sub2apiAuth", &["refreshToken", "tokenExpiresAt"]),
+];
+const OF_PROFILES: &[(&str, &[&str])] = &[("", &["id", "name", "apiType", "baseUrl", "apiKey"])];
+/// The members of a document, and of its sections, that are taken, reported separately or of no use here.
+const OF_DOCUMENT: &[&str] = &[
+    "version",
+    "timestamp",
+    "type",
+    "accounts",
+    "data",
+    "apiCredentialProfiles",
+    "preferences",
+    "channelConfigs",
+    "tagStore",
+];
+const OF_SECTIONS: &[(&str, &[&str])] = &[
+    (
+        "accounts",
+        &[
+            "accounts",
+            "bookmarks",
+            "deletedEntryRecords",
+            "pinnedAccountIds",
+            "orderedAccountIds",
+            "last_updated",
+            "configVersion",
+        ],
+    ),
+    ("apiCredentialProfiles", &["version", "profiles", "lastUpdated"]),
+];
 /// Why the other members are not taken.
-const UNTAKEN: [(&str, &str); 21] = [
+const UNTAKEN: [(&str, &str); 24] = [
     ("health", "the state of an account: it is checked again"),
     ("exchange_rate", "an exchange rate: amounts are in US dollars here"),
     ("tagIds", "tags of accounts: accounts have none here"),
@@ -57,6 +90,9 @@ const UNTAKEN: [(&str, &str); 21] = [
     ("last_sync_time", "when an account was last read"),
     ("updated_at", "when an account was last changed"),
     ("configVersion", "the format version of that extension's rows"),
+    ("notes", "notes"),
+    ("createdAt", "when a profile was made"),
+    ("updatedAt", "when a profile was last changed"),
     ("emoji", "an icon for the lists of that extension"),
     ("can_check_in", "whether an account had checked in that day"),
     ("supports_check_in", "whether a site has check-ins: it is detected again"),
@@ -90,12 +126,15 @@ pub(super) fn read(document: &Value) -> TakenOver {
     for (at, row) in rows(document).into_iter().flatten().enumerate() {
         take_account(&mut draft, &format!("accounts.accounts[{at}]"), row, &arranged);
     }
-    tell_untaken(&mut draft, document);
+    tell_unknown(&mut draft, document);
+    tell_untaken(&mut draft, ("accounts.accounts", "accounts"), rows(document), OF_ACCOUNTS);
     let accounts = draft.accounts();
     let all = rows(document).map_or(0, Vec::len);
     for (at, profile) in profiles(document).into_iter().flatten().enumerate() {
         take_profile(&mut draft, &format!("apiCredentialProfiles.profiles[{at}]"), profile);
     }
+    let place = ("apiCredentialProfiles.profiles", "profiles");
+    tell_untaken(&mut draft, place, profiles(document), OF_PROFILES);
     let is_filled = |value: &Value| match value {
         Value::Array(items) => !items.is_empty(),
         Value::Object(members) => !members.is_empty(),
@@ -268,15 +307,30 @@ fn extra_config(row: &Value, is_key: bool) -> Map<String, Value> {
     config
 }
 
-/// Lists the members of accounts that are not taken, each once with the number of accounts that have it.
-fn tell_untaken(draft: &mut Draft, document: &Value) {
+/// Lists the members of a document and of its sections that are not known.
+fn tell_unknown(draft: &mut Draft, document: &Value) {
+    for root in [document, &document["data"]] {
+        draft.leave_unknown("", root, OF_DOCUMENT);
+        for (section, known) in OF_SECTIONS {
+            draft.leave_unknown(section, &root[*section], known);
+        }
+    }
+}
+
+/// Lists the members of rows that are not taken, each once with the number of rows that have it.
+fn tell_untaken(
+    draft: &mut Draft,
+    (place, noun): (&str, &str),
+    rows: Option<&Vec<Value>>,
+    taken: &[(&str, &[&str])],
+) {
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
-    for row in rows(document).into_iter().flatten() {
-        for (object, prefix, taken) in [
-            (row, "", &TAKEN[..]),
-            (&row["account_info"], "account_info.", &TAKEN_INFO[..]),
-            (&row["checkIn"], "checkIn.", &TAKEN_CHECK_IN[..]),
-        ] {
+    for row in rows.into_iter().flatten() {
+        for (object, taken) in taken {
+            let (object, prefix) = match *object {
+                "" => (row, String::new()),
+                name => (&row[name], format!("{name}.")),
+            };
             let members = object.as_object().into_iter().flatten();
             for (name, _) in members.filter(|(name, value)| !taken.contains(&name.as_str()) && is_said(value))
             {
@@ -287,10 +341,10 @@ fn tell_untaken(draft: &mut Draft, document: &Value) {
             }
         }
     }
-    for (name, count) in left {
-        let known = UNTAKEN.iter().find(|(known, _)| *known == name);
+    for (member, count) in left {
+        let known = UNTAKEN.iter().find(|(known, _)| *known == member);
         let reason = known.map_or("an unknown member", |(_, reason)| *reason);
-        draft.leave(format!("accounts.accounts[].{name} ({count} accounts)"), reason);
+        draft.leave(format!("{place}[].{member} ({count} {noun})"), reason);
     }
 }
 

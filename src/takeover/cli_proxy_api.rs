@@ -41,6 +41,9 @@ const TAKEN: [&str; 10] = [
     "models",
     "disabled",
 ];
+/// The lists of an entry, with the members of their items that are taken.
+const MEMBERS: [(&str, &[&str]); 2] =
+    [("models", &["name", "alias"]), ("api-key-entries", &["api-key", "proxy-url", "weight"])];
 const UNTAKEN: [(&str, &str); 3] = [
     ("prefix", "a prefix for its models: create a route with the prefixed name by hand"),
     ("headers", "headers: set them as custom headers of the site"),
@@ -79,6 +82,7 @@ pub(super) fn read(document: &Value) -> TakenOver {
     let members = document.as_object().unwrap_or(&no_members);
     for (at, key) in document["api-keys"].as_array().into_iter().flatten().enumerate() {
         let place = format!("api-keys[{at}]");
+        draft.leave_unknown(&place, key, &["api-key"]);
         let key = key.as_str().or_else(|| key["api-key"].as_str()).unwrap_or_default().to_owned();
         let name = format!("CLIProxyAPI key {}", at + 1);
         draft.client_key(&place, ClientKey { name, key, enabled: true, ..ClientKey::default() });
@@ -141,6 +145,11 @@ fn take_entry(
         }
     }
     take_models(draft, place, entry, &accounts, scheme);
+    for (list, known) in MEMBERS {
+        for (at, item) in entry[list].as_array().into_iter().flatten().enumerate() {
+            draft.leave_unknown(&format!("{place}.{list}[{at}]"), item, known);
+        }
+    }
     leave_rest(draft, place, entry);
 }
 

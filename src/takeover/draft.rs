@@ -103,6 +103,11 @@ impl Draft {
         self.list.add(place, reason);
     }
 
+    /// Adds the members of an object that are not known.
+    pub fn leave_unknown(&mut self, place: &str, object: &Value, known: &[&str]) {
+        self.list.add_unknown(place, object, known);
+    }
+
     /// Returns the site at this address, created when it is new. `None` when the address is not usable or the
     /// draft is full, which is then listed.
     pub fn site(&mut self, place: &str, platform: Platform, url: &str, name: &str) -> Option<RowId> {
@@ -405,6 +410,17 @@ impl LeftList {
         self.entries.push(LeftOut { place: line(place.into()), reason: line(reason.into()) });
     }
 
+    /// Adds the members of an object that are not known. `place` is empty for the whole document.
+    pub fn add_unknown(&mut self, place: &str, object: &Value, known: &[&str]) {
+        let members = object.as_object().into_iter().flatten();
+        for (member, _) in
+            members.filter(|(name, value)| !known.contains(&name.as_str()) && says_something(value))
+        {
+            let place = if place.is_empty() { member.clone() } else { format!("{place}.{member}") };
+            self.add(place, "an unknown member");
+        }
+    }
+
     pub fn finish(self, kind: Kind, document: Value) -> TakenOver {
         TakenOver { kind, document, left_out: self.entries, more_left_out: self.more, summary: None }
     }
@@ -422,6 +438,17 @@ pub(super) fn clipped(text: &str, most: usize) -> Option<String> {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line: String = line.trim().chars().take(most).collect();
     Some(line.trim_end().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Whether a value is neither absent nor empty.
+pub(super) fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    }
 }
 
 fn model_name(text: &str) -> Option<String> {

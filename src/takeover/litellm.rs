@@ -218,6 +218,7 @@ fn leave_details(draft: &mut Draft, place: &str, entry: &Value) {
             draft.leave(format!("{place}.litellm_params.{member}"), "a setting of that program");
         }
     }
+    draft.leave_unknown(place, entry, &["model_name", "litellm_params", "model_info"]);
     if entry["model_info"].as_object().is_some_and(|info| !info.is_empty()) {
         draft.leave(
             format!("{place}.model_info"),

@@ -88,6 +88,8 @@ pub(super) const TABLES: &[Table] = &[
         "excluded_site_ids", "excluded_credential_refs", "last_used_at", "created_at", "updated_at",
     ] },
 ];
+/// The members of a document around its rows.
+const HEAD: [&str; 7] = ["version", "timestamp", "type", "accounts", "preferences", "settings", "data"];
 /// An array that is made from the table `model_availability` there.
 const MANUAL_MODELS: (&str, &[&str]) = ("manualModels", &["account_id", "model_name"]);
 /// The arrays that an accounts section always has. A backup without them is refused when it is imported, an old
@@ -102,15 +104,19 @@ pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
     let mut list = LeftList::default();
     let settings = settings_of(document).cloned();
     let timestamp = roots(document).map(|root| &root["timestamp"]).find(|timestamp| !timestamp.is_null());
-    let accounts = accounts_of(document).map(|accounts| {
+    let section = accounts_of(document);
+    for root in roots(document) {
+        list.add_unknown("preferences", &root["preferences"], &["settings"]);
+        // The members of a root that is the section itself are looked at with it.
+        if !root.as_object().zip(section).is_some_and(|(root, section)| std::ptr::eq(root, section)) {
+            list.add_unknown("", root, &HEAD);
+        }
+    }
+    let accounts = section.map(|accounts| {
         for name in accounts.keys() {
             let is_known = TABLES.iter().any(|table| table.array == name) || name == MANUAL_MODELS.0;
             // Files without sections have everything at the root.
-            let is_head = matches!(
-                name.as_str(),
-                "version" | "timestamp" | "type" | "accounts" | "preferences" | "settings" | "data"
-            );
-            if !is_known && !is_head {
+            if !is_known && !HEAD.contains(&name.as_str()) {
                 list.add(name, "an unknown array");
             }
         }

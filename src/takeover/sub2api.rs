@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::draft::Draft;
+use super::draft::{Draft, says_something};
 use super::taken::{Kind, TakenOver};
 use crate::platform::Platform;
 use crate::routing::OutboundProxy;
@@ -36,6 +36,8 @@ const OF_ACCOUNT: &[&str] = &[
     "expires_at",
     "auto_pause_on_expired",
 ];
+const OF_PROXY: &[&str] =
+    &["proxy_key", "name", "protocol", "host", "port", "username", "password", "status"];
 const OF_CREDENTIALS: &[&str] = &["api_key", "base_url"];
 /// Members of an account that are not taken, and why.
 const LEFT: [(&str, &str); 3] = [
@@ -63,7 +65,10 @@ pub(super) fn read(document: &Value) -> TakenOver {
         .collect();
     let wrapped = document["data"].is_object().then(|| &document["data"]);
     for document in std::iter::once(document).chain(wrapped) {
-        name_unknown(&mut draft, "", document, OF_DOCUMENT);
+        draft.leave_unknown("", document, OF_DOCUMENT);
+    }
+    for (at, proxy) in list(document, "proxies").enumerate() {
+        draft.leave_unknown(&format!("proxies[{at}]"), proxy, OF_PROXY);
     }
     for (at, account) in list(document, "accounts").enumerate() {
         take(&mut draft, &format!("accounts[{at}]"), account, &proxies);
@@ -121,31 +126,9 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
         draft.leave(format!("{place}.credentials.model_mapping"), reason);
     }
     let left: Vec<&str> = OF_ACCOUNT.iter().copied().chain(LEFT.map(|(member, _)| member)).collect();
-    name_unknown(draft, place, account, &left);
+    draft.leave_unknown(place, account, &left);
     let known: Vec<&str> = OF_CREDENTIALS.iter().copied().chain(["model_mapping"]).collect();
-    name_unknown(draft, &format!("{place}.credentials"), credentials, &known);
-}
-
-/// Lists the members that are not known here.
-fn name_unknown(draft: &mut Draft, place: &str, object: &Value, known: &[&str]) {
-    let members = object.as_object().into_iter().flatten();
-    for (member, _) in
-        members.filter(|(name, value)| !known.contains(&name.as_str()) && says_something(value))
-    {
-        let place = if place.is_empty() { member.clone() } else { format!("{place}.{member}") };
-        draft.leave(place, "an unknown member");
-    }
-}
-
-/// Whether a value is neither absent nor empty.
-fn says_something(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::String(text) => !text.trim().is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        Value::Bool(_) | Value::Number(_) => true,
-    }
+    draft.leave_unknown(&format!("{place}.credentials"), credentials, &known);
 }
 
 fn is_key(account: &Value) -> bool {

@@ -5,6 +5,7 @@ mod databases;
 mod documents;
 mod fields;
 mod sub2api;
+mod unknown_members;
 
 use std::path::PathBuf;
 use std::sync::Arc;

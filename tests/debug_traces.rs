@@ -221,7 +221,8 @@ fn every_request_to_an_upstream_is_an_attempt_in_its_order() {
     assert_eq!(trace["selectedChannelId"], pair.channel("second")["id"]);
     assert_eq!(trace["finalStatus"], "success");
     assert_eq!(inner(trace, "finalResponseBodyJson"), wire::chat(Pair::MODEL));
-    assert_eq!(inner(trace, "endpointCandidatesJson"), json!(["chat"]));
+    // Only the first that can express the request is asked here: `DISABLE_CROSS_PROTOCOL_FALLBACK`.
+    assert_eq!(inner(trace, "endpointCandidatesJson"), json!(["chat", "responses", "messages"]));
     let state = inner(trace, "endpointRuntimeStateJson");
     assert_eq!(state, json!([{"address": pair.second.url(), "cooling": false}]));
     let tried = inner(trace, "decisionSummaryJson")["tried"].clone();

@@ -19,6 +19,7 @@ use crate::config::Config;
 pub use commands::run as transfer;
 pub use failure::Failure;
 pub use transfer::Transfer;
+use transfer::TransferKind;
 
 /// The text that `--help` prints.
 pub const HELP: &str = "\
@@ -74,6 +75,11 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     let mut command = None;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
+        if command.is_none()
+            && let Some(kind) = TransferKind::parse(&argument)
+        {
+            return transfer::parse(kind, arguments).map(Command::Transfer);
+        }
         let found = match argument.as_str() {
             "--json" if matches!(command, Some(Command::Doctor { .. })) => {
                 command = Some(Command::Doctor { as_json: true });
@@ -87,9 +93,6 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             "doctor" => Command::Doctor { as_json: false },
             "demo" => Command::Demo,
             "deploy-helper" => Command::DeployHelper,
-            "import" | "export" | "backup" | "restore" | "migrate" if command.is_none() => {
-                return transfer::parse(&argument, arguments).map(Command::Transfer);
-            }
             other => {
                 return Err(format!("`{other}` is not a known command or option; see switchyard --help"));
             }

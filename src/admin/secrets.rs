@@ -21,7 +21,7 @@ pub fn is_echo(sent: &str, stored: Option<&str>) -> bool {
 pub const WHOLE: &str = "whole value, not a mask";
 
 /// Whether a value has the form that [`mask`] gives a secret.
-pub fn is_mask(value: &str) -> bool {
+pub fn is_our_mask(value: &str) -> bool {
     value.contains("****") && mask(value) == value
 }
 
@@ -45,11 +45,6 @@ pub fn sent_proxy(sent: Patch<String>, stored: Option<&str>) -> Result<Patch<Str
 /// Whether an address has the form that [`mask_target`] gives one with a path.
 pub fn is_target_mask(url: &str) -> bool {
     url.contains("****") && mask_target(url) == url
-}
-
-/// Whether a key was masked by an upstream, and therefore cannot be used.
-pub fn is_masked(value: &str) -> bool {
-    value.contains(['*', '\u{2022}'])
 }
 
 /// Masks the password of a proxy address. Without a password the user name may be the key, and is masked too.
@@ -112,7 +107,7 @@ pub fn unmask_headers(sent: &str, stored: Option<&str>) -> Result<String, Invali
         match known.get(name) {
             Some(same) if same == value => {}
             Some(secret) if authenticates(name) && is_echo(value, Some(secret)) => value.clone_from(secret),
-            _ if is_mask(value) => return Err(Invalid::field(&format!("customHeaders: {name}"), WHOLE)),
+            _ if is_our_mask(value) => return Err(Invalid::field(&format!("customHeaders: {name}"), WHOLE)),
             _ => {}
         }
     }
@@ -199,7 +194,7 @@ mod tests {
             ("a secret", false),
             ("", false),
         ] {
-            assert_eq!(is_mask(value), expected, "{value}");
+            assert_eq!(is_our_mask(value), expected, "{value}");
         }
         for (url, is_proxy, is_target) in [
             ("http://u:****@p.example", true, false),

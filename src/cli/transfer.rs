@@ -164,20 +164,73 @@ Exit status: 0 done; 64 wrong usage; 66 there is no database; 73 the other datab
 else.
 ";
 
-/// Parses the arguments of one of the five commands.
+/// One of the five commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferKind {
+    Import,
+    Export,
+    Backup,
+    Restore,
+    Migrate,
+}
+
+impl TransferKind {
+    /// Returns the command of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let all = [Self::Import, Self::Export, Self::Backup, Self::Restore, Self::Migrate];
+        all.into_iter().find(|command| command.as_str() == name)
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Export => "export",
+            Self::Backup => "backup",
+            Self::Restore => "restore",
+            Self::Migrate => "migrate",
+        }
+    }
+
+    fn help(self) -> &'static str {
+        match self {
+            Self::Import => IMPORT_HELP,
+            Self::Export => EXPORT_HELP,
+            Self::Backup => BACKUP_HELP,
+            Self::Restore => RESTORE_HELP,
+            Self::Migrate => MIGRATE_HELP,
+        }
+    }
+
+    fn takes_file(self) -> bool {
+        matches!(self, Self::Import | Self::Backup | Self::Restore)
+    }
+
+    /// Returns the options that have a value.
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Import => &["--mode", "--conflict", "--passphrase-file"],
+            Self::Export => &["--type", "-o", "--output", "--passphrase-file"],
+            Self::Backup => &[],
+            Self::Restore => &["--passphrase-file"],
+            Self::Migrate => &["--to"],
+        }
+    }
+}
+
+/// Parses the arguments of a command.
 ///
 /// # Errors
 /// Names the argument that is not understood.
-pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<Transfer, String> {
-    read(command, arguments).map_err(|wrong| format!("{wrong}; see switchyard {command} --help"))
+pub fn parse(command: TransferKind, arguments: impl Iterator<Item = String>) -> Result<Transfer, String> {
+    read(command, arguments).map_err(|wrong| format!("{wrong}; see switchyard {} --help", command.as_str()))
 }
 
-fn read(command: &str, mut arguments: impl Iterator<Item = String>) -> Result<Transfer, String> {
+fn read(command: TransferKind, mut arguments: impl Iterator<Item = String>) -> Result<Transfer, String> {
     let mut options = Options::default();
     let mut only_paths = false;
     while let Some(argument) = arguments.next() {
         if only_paths || !argument.starts_with('-') || argument == "-" {
-            if command == "export" || command == "migrate" || options.path.is_some() {
+            if !command.takes_file() || options.path.is_some() {
                 return Err(format!("`{argument}` is one argument too many"));
             }
             options.path = Some(argument.into());
@@ -188,10 +241,10 @@ fn read(command: &str, mut arguments: impl Iterator<Item = String>) -> Result<Tr
             None => (argument.as_str(), None),
         };
         match name {
-            "-h" | "--help" => return Ok(Transfer::Help(help(command))),
+            "-h" | "--help" => return Ok(Transfer::Help(command.help())),
             "--" => only_paths = true,
             _ if given.is_none() && options.raise(command, name) => {}
-            _ if takes_value(command, name) => {
+            _ if command.options().contains(&name) => {
                 let value = given.or_else(|| arguments.next());
                 options.set(name, value.ok_or_else(|| format!("`{name}` needs a value"))?)?;
             }
@@ -199,27 +252,6 @@ fn read(command: &str, mut arguments: impl Iterator<Item = String>) -> Result<Tr
         }
     }
     options.of(command)
-}
-
-fn help(command: &str) -> &'static str {
-    match command {
-        "import" => IMPORT_HELP,
-        "export" => EXPORT_HELP,
-        "backup" => BACKUP_HELP,
-        "migrate" => MIGRATE_HELP,
-        _ => RESTORE_HELP,
-    }
-}
-
-fn takes_value(command: &str, option: &str) -> bool {
-    let options: &[&str] = match command {
-        "import" => &["--mode", "--conflict", "--passphrase-file"],
-        "export" => &["--type", "-o", "--output", "--passphrase-file"],
-        "migrate" => &["--to"],
-        "restore" => &["--passphrase-file"],
-        _ => &[],
-    };
-    options.contains(&option)
 }
 
 /// The arguments of any of the commands.
@@ -238,12 +270,12 @@ struct Options {
 
 impl Options {
     /// Sets an option without a value; false if the command has none of this name.
-    fn raise(&mut self, command: &str, name: &str) -> bool {
+    fn raise(&mut self, command: TransferKind, name: &str) -> bool {
         let flag = match (command, name) {
-            ("import", "--dry-run") => &mut self.import.dry_run,
-            ("export", "--seal") => &mut self.seals,
-            ("migrate", "--ssl") => &mut self.ssl,
-            ("migrate", "--keep") => &mut self.keeps,
+            (TransferKind::Import, "--dry-run") => &mut self.import.dry_run,
+            (TransferKind::Export, "--seal") => &mut self.seals,
+            (TransferKind::Migrate, "--ssl") => &mut self.ssl,
+            (TransferKind::Migrate, "--keep") => &mut self.keeps,
             _ => return false,
         };
         *flag = true;
@@ -284,20 +316,22 @@ impl Options {
         Ok(())
     }
 
-    fn of(self, command: &str) -> Result<Transfer, String> {
+    fn of(self, command: TransferKind) -> Result<Transfer, String> {
         let path = self.path.ok_or("the argument FILE is missing");
         Ok(match command {
-            "export" => Transfer::Export {
+            TransferKind::Export => Transfer::Export {
                 what: self.what.unwrap_or(BackupScope::All),
                 to: self.output.filter(|path| path.as_os_str() != "-"),
                 seal: self.seals.then_some(self.passphrase),
             },
-            "migrate" => {
+            TransferKind::Migrate => {
                 Transfer::Migrate { to: self.to.ok_or("--to is missing")?, ssl: self.ssl, keeps: self.keeps }
             }
-            "import" => Transfer::Import(Import { file: path?, passphrase: self.passphrase, ..self.import }),
-            "backup" => Transfer::Backup { to: path? },
-            _ => Transfer::Restore { from: path?, passphrase: self.passphrase },
+            TransferKind::Import => {
+                Transfer::Import(Import { file: path?, passphrase: self.passphrase, ..self.import })
+            }
+            TransferKind::Backup => Transfer::Backup { to: path? },
+            TransferKind::Restore => Transfer::Restore { from: path?, passphrase: self.passphrase },
         })
     }
 }
@@ -311,7 +345,7 @@ mod tests {
         let parse = |text: &str| {
             let mut words = text.split_whitespace().map(str::to_owned);
             let command = words.next().expect("a command");
-            parse(&command, words)
+            parse(TransferKind::parse(&command).expect("a command"), words)
         };
         let file = || PathBuf::from("a.db");
         for text in [

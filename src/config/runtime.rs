@@ -221,6 +221,7 @@ impl Values {
 
     /// Returns the value in force; null if there is no setting of this name.
     pub fn get(&self, key: &str) -> &Value {
+        debug_assert!(self.0.contains_key(key), "there is no setting {key}");
         self.0.get(key).unwrap_or(&Value::Null)
     }
 

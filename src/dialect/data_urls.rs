@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use super::canonical::Source;
 use super::literal::Text;
+use super::media_types;
 use super::tree::Node;
 
 /// Returns the source that a URL names, by the literal of its string: inline data, or an address.
@@ -86,26 +87,13 @@ fn collect<'n, 'a>(node: &'n Node<'a>, bare: &mut Vec<(&'n Node<'a>, &'static st
         match key.as_ref() {
             "file_data" if value.text().is_some_and(|data| is_bare(data.literal())) => {
                 let name = || node.get("filename").and_then(Node::str).unwrap_or_default();
-                bare.push((value, *mime.get_or_insert_with(|| mime_of(&name()))));
+                bare.push((
+                    value,
+                    *mime.get_or_insert_with(|| media_types::of_name(&name()).unwrap_or(media_types::PDF)),
+                ));
             }
             _ => collect(value, bare),
         }
-    }
-}
-
-/// Returns the media type for the ending of a name; most files without one are PDF.
-fn mime_of(name: &str) -> &'static str {
-    match name.to_ascii_lowercase().rsplit_once('.').map_or("", |(_, ending)| ending) {
-        "txt" => "text/plain",
-        "md" | "markdown" => "text/markdown",
-        "json" => "application/json",
-        "csv" => "text/csv",
-        "html" | "htm" => "text/html",
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        _ => "application/pdf",
     }
 }
 

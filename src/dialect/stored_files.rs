@@ -19,6 +19,7 @@ use memchr::memmem;
 use super::Dialect;
 use super::json::Marks;
 use super::literal::Text;
+use super::text_files;
 use super::tree::Node;
 use super::writer::Writer;
 
@@ -73,8 +74,7 @@ pub type StoredFiles = HashMap<String, StoredFile>;
 
 /// Whether files of this type are carried as text in a dialect.
 pub fn is_carried_as_text(dialect: Dialect, mime_type: &str) -> bool {
-    let is_text = mime_type.starts_with("text/") || mime_type == "application/json";
-    is_text && dialect != Dialect::Responses
+    text_files::is_text_type(mime_type) && dialect != Dialect::Responses
 }
 
 /// Whether the body of a request may name a file of ours, or carry a file: some string in it begins like an id, or is

@@ -50,6 +50,13 @@ fn a_file_becomes_the_block_of_its_kind() {
         ),
         (Dialect::Chat, &nested, "a.md", "text/markdown", json!({"type": "text", "text": "a.md\na \"b\"\n"})),
         (
+            Dialect::Chat,
+            &nested,
+            "a.jsonl",
+            "application/jsonl",
+            json!({"type": "text", "text": "a.jsonl\na \"b\"\n"}),
+        ),
+        (
             Dialect::Responses,
             &flat,
             "a.pdf",

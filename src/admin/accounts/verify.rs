@@ -35,6 +35,7 @@ use crate::routing::{Secret, Site};
 use crate::store::accounts::CredentialMode;
 use crate::store::sites::{self, SiteRow};
 use crate::store::snapshot::{AccountProxy, site_through};
+use crate::store::tokens;
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     Balance, DiscoveryError, DiscoveryKind, Identity, Role, SiteClient, SiteError, SiteErrorKind, TakenFor,
@@ -161,7 +162,7 @@ pub async fn models_of_key(
     key: &str,
     has_user_id: bool,
 ) -> Result<Vec<String>, CredentialRefusal> {
-    if secrets::is_masked(key) {
+    if tokens::is_mask(key) {
         return Err(CredentialRefusal::masked());
     }
     match tokio::time::timeout(TIME_LIMIT, discovery::ask(core, site, key)).await {
@@ -182,7 +183,7 @@ pub async fn identify(
     let site_client =
         SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
     let text = site_client.session.as_ref().map(Secret::expose).unwrap_or_default();
-    if secrets::is_masked(text) && !text.contains('=') {
+    if tokens::is_mask(text) && !text.contains('=') {
         return Err(CredentialRefusal::masked());
     }
     // These sites accept no session without a user id: without one, nothing else is worth asking.

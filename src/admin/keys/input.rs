@@ -75,7 +75,7 @@ pub fn key(text: &str) -> Result<Secret, Invalid> {
         let expected = "string of 6 to 512 visible ASCII characters that begins with sk-";
         return Err(Invalid::field("key", expected));
     }
-    if secrets::is_mask(key) {
+    if secrets::is_our_mask(key) {
         return Err(Invalid::field("key", secrets::WHOLE));
     }
     Ok(Secret::new(key))

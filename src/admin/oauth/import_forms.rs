@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::admin::secrets::is_masked;
 use crate::platform::OAuthProvider;
 use crate::store::Secret;
+use crate::store::tokens::is_mask;
 use crate::takeover;
 use crate::time::{self, Millis};
 use crate::upstream::oauth::{Claims, Grant, Identity, clean};
@@ -156,7 +156,7 @@ pub fn read(object: &Map<String, Value>) -> Result<Import, Unreadable> {
     if [Some(&access_token), token("refresh_token").as_ref()]
         .into_iter()
         .flatten()
-        .any(|token| is_masked(token.expose()))
+        .any(|token| is_mask(token.expose()))
     {
         return Err("the access token or the refresh token is a mask; export whole ones".into());
     }

@@ -98,7 +98,7 @@ fn is_echo(rule: Rule, sent: &Value, held: &Value) -> bool {
 fn is_mask(rule: Rule, sent: &Value) -> bool {
     let sent = sent.as_str().map(str::trim).unwrap_or_default();
     match rule {
-        Rule::Secret | Rule::ProxyToken => secrets::is_mask(sent),
+        Rule::Secret | Rule::ProxyToken => secrets::is_our_mask(sent),
         Rule::Proxy => secrets::is_proxy_mask(sent),
         Rule::Target => secrets::is_target_mask(sent),
         _ => false,

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::view::mask;
 use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
-use crate::admin::secrets::is_masked;
 use crate::ids::AccountId;
 use crate::jobs::tokens::set::{Source, mask_fits};
+use crate::store::tokens::is_mask;
 use crate::time::Millis;
 
 /// Maximum length of a key, in bytes; keys are long, but not this long.
@@ -107,7 +107,7 @@ impl UpdateInput {
             Some(text) => {
                 let blank = || Invalid::field("token", "non-empty string");
                 let token = value(text)?.ok_or_else(blank)?;
-                match stored.filter(|stored| token != **stored && is_masked(&token) && !is_masked(stored)) {
+                match stored.filter(|stored| token != **stored && is_mask(&token) && !is_mask(stored)) {
                     // The account shows another form of the mask than the list of keys.
                     Some(stored) if token == mask(stored) || mask_fits(&token, stored) => None,
                     Some(_) => return Err(Invalid::field("token", "whole key, not a mask")),

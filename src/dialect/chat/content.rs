@@ -4,6 +4,7 @@ use crate::dialect::cache_marks;
 use crate::dialect::canonical::{File, Image, Part, Source, Thinking};
 use crate::dialect::data_urls::source_of;
 use crate::dialect::literal::Text;
+use crate::dialect::media_types;
 use crate::dialect::tree::Node;
 
 /// Reads `content`. A single part counts as a list of one, as some clients send it. `None` when it is neither text
@@ -99,15 +100,5 @@ fn literal<'a>(node: &Node<'a>) -> Option<&'a str> {
 /// Returns the media type of bare base64 data, by the name of its file. PDF is the default, because that is what the
 /// API is used for.
 fn mime_of(name: Option<&Text<'_>>) -> Text<'static> {
-    let name = name.map(|name| name.decode().to_ascii_lowercase()).unwrap_or_default();
-    Text::plain(match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
-        "txt" => "text/plain",
-        "md" | "markdown" => "text/markdown",
-        "json" => "application/json",
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        _ => "application/pdf",
-    })
+    Text::plain(name.and_then(|name| media_types::of_name(&name.decode())).unwrap_or(media_types::PDF))
 }

@@ -6,6 +6,7 @@ use super::images;
 use crate::dialect::canonical::{ConversionError, Turn};
 use crate::dialect::canonical::{File, Image, Part, Request, Role, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::media_types;
 use crate::dialect::signature::{NO_GEMINI_SIGNATURE, Signature};
 use crate::dialect::text_files;
 use crate::dialect::tree::Node;
@@ -152,27 +153,12 @@ fn put_data(o: &mut Writer, source: &Source<'_>, usual: &'static str) {
         }),
         Source::Url(uri) => o.object_at("fileData", |o| {
             o.field("fileUri", uri);
-            o.field("mimeType", mime_of(&uri.decode()).unwrap_or(usual));
+            let uri = uri.decode();
+            let path = uri.split(['?', '#']).next().and_then(media_types::of_name);
+            o.field("mimeType", path.unwrap_or(usual));
         }),
         Source::Id(_) | Source::Plain(_) => {}
     }
-}
-
-fn mime_of(uri: &str) -> Option<&'static str> {
-    let path = uri.split(['?', '#']).next()?;
-    Some(match path.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        "pdf" => "application/pdf",
-        "txt" => "text/plain",
-        "md" => "text/markdown",
-        "mp3" => "audio/mp3",
-        "wav" => "audio/wav",
-        "mp4" => "video/mp4",
-        _ => return None,
-    })
 }
 
 pub(super) fn put_thought(o: &mut Writer, text: &Text<'_>, proof: Option<&Text<'_>>) {

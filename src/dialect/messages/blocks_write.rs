@@ -3,14 +3,11 @@
 use super::turns::says_something;
 use crate::dialect::canonical::{Call, ConversionError, File, Part, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::media_types::{PDF, PDF_START};
 use crate::dialect::signature::Signature;
 use crate::dialect::text_files;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
-
-const PDF: &str = "application/pdf";
-/// The beginning of a PDF (`%PDF-`) in base64.
-const PDF_START: &str = "JVBERi0";
 
 /// A block that the API accepts.
 pub(super) enum Block<'r, 'a> {

@@ -6,13 +6,9 @@
 use super::{Content, Reference, StoredFile, put_file};
 use crate::dialect::Dialect;
 use crate::dialect::literal::Text;
+use crate::dialect::media_types::{PDF, PDF_START};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
-
-/// The beginning of a PDF (`%PDF-`) in base64.
-const PDF_START: &str = "JVBERi0";
-/// The type assumed for data without a type and a name, since most of it is PDF.
-const PDF: &str = "application/pdf";
 
 /// A block that carries a file.
 struct Inline<'n, 'a> {

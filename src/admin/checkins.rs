@@ -51,7 +51,7 @@ pub fn shown(row: &CheckinRow) -> Value {
         "checkin_logs": {
             "id": row.id,
             "accountId": row.account_id,
-            "status": row.status,
+            "status": row.status.as_str(),
             "message": row.message,
             "reward": row.reward,
             "createdAt": iso(row.created_at),
@@ -69,7 +69,7 @@ pub fn shown(row: &CheckinRow) -> Value {
             "platform": row.site_platform,
             "status": row.site_status,
         },
-        "failureReason": Reason::of(&row.status, row.message.as_deref().unwrap_or_default()),
+        "failureReason": Reason::of(row.status, row.message.as_deref().unwrap_or_default()),
     })
 }
 

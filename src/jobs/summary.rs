@@ -11,8 +11,9 @@ use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::money::Usd;
 use crate::notify::Notice;
+use crate::store::checkins::{self, CheckinStatus};
 use crate::store::events::EventLevel;
-use crate::store::{self, checkins, stats};
+use crate::store::{self, stats};
 use crate::time::{Millis, local_day, local_day_start, now_ms};
 
 /// The balance below which an account has little left, in USD.
@@ -66,7 +67,7 @@ async fn day(core: &Core, now: Millis) -> store::Result<Day> {
     let active = stats::active_accounts(store).await?;
     let checkins = checkins::since_at_active_sites(store, start).await?;
     let logged = stats::logged_since(store, start).await?;
-    let count = |status: &str| checkins.iter().filter(|(_, found, _)| found == status).count();
+    let count = |status| checkins.iter().filter(|checkin| checkin.status == status).count();
     let spent = stats::by_site(store, Some(&local_day)).await?;
     let rewards = income::rewards(&checkins, |id| {
         let account = active.iter().find(|account| account.id == id);
@@ -80,9 +81,9 @@ async fn day(core: &Core, now: Millis) -> store::Result<Day> {
         active_accounts: active.iter().filter(|account| account.is_active).count(),
         low_balance_accounts: active.iter().filter(|account| account.balance < LOW_BALANCE).count(),
         checkin_total: checkins.len(),
-        checkin_success: count("success"),
-        checkin_skipped: count("skipped"),
-        checkin_failed: count("failed"),
+        checkin_success: count(CheckinStatus::Success),
+        checkin_skipped: count(CheckinStatus::Skipped),
+        checkin_failed: count(CheckinStatus::Failed),
         proxy_total: logged.calls,
         proxy_success: logged.ok,
         proxy_failed: logged.calls - logged.ok,

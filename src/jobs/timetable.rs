@@ -233,7 +233,7 @@ async fn check_in(jobs: Arc<Jobs>) -> Pass {
         true => checkin::all::run_due(&jobs).await?,
         false => checkin::all::run_all(&jobs).await?,
     };
-    let failed = items.iter().filter(|item| !item.result.success).count();
+    let failed = items.iter().filter(|item| !item.result.is_success()).count();
     Ok((!items.is_empty()).then(|| format!("{} account(s), {failed} failed", items.len())))
 }
 

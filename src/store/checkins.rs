@@ -5,12 +5,20 @@ use super::{Result, Store};
 use crate::ids::{AccountId, CheckinId, SiteId};
 use crate::time::Millis;
 
+/// How a check-in ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckinStatus {
+    Success,
+    Failed,
+    /// The site offers no check-in, or wants a person for it.
+    Skipped,
+}
+
 /// The result of a check-in, to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCheckin {
     pub account_id: AccountId,
-    /// success, failed or skipped.
-    pub status: &'static str,
+    pub status: CheckinStatus,
     pub message: String,
     /// In USD, as decimal digits.
     pub reward: Option<String>,
@@ -21,7 +29,7 @@ pub struct NewCheckin {
 pub struct CheckinRow {
     pub id: CheckinId,
     pub account_id: AccountId,
-    pub status: String,
+    pub status: CheckinStatus,
     pub message: Option<String>,
     pub reward: Option<String>,
     pub created_at: Millis,
@@ -34,6 +42,26 @@ pub struct CheckinRow {
     pub site_status: String,
 }
 
+impl CheckinStatus {
+    /// Reads a stored status; a word that is none was no success.
+    fn read(word: &str) -> Self {
+        match word {
+            "success" => Self::Success,
+            "skipped" => Self::Skipped,
+            _ => Self::Failed,
+        }
+    }
+
+    /// Returns the name used in the store and in API answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
 impl NewCheckin {
     /// Builds the insertion, for a batch that changes the account along with it; inserts nothing when the
     /// account no longer exists.
@@ -42,7 +70,7 @@ impl NewCheckin {
             "INSERT INTO checkin_logs (account_id, status, message, reward, created_at) \
              SELECT id, ?, ?, ?, ? FROM accounts WHERE id = ?",
             vec![
-                self.status.into(),
+                self.status.as_str().into(),
                 self.message.as_str().into(),
                 self.reward.as_deref().into(),
                 now.into(),
@@ -91,8 +119,14 @@ async fn select(
     store.rows(sql, args, read).await
 }
 
-/// A check-in in short: its account, status and reward.
-pub type RewardRow = (AccountId, String, Option<String>);
+/// What a check-in brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RewardRow {
+    pub account_id: AccountId,
+    pub status: CheckinStatus,
+    /// As the check-in stored it.
+    pub reward: Option<String>,
+}
 
 /// Returns the check-ins since `from`.
 pub async fn since(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
@@ -110,7 +144,13 @@ pub async fn since_at_active_sites(store: &Store, from: Millis) -> Result<Vec<Re
 async fn brief(store: &Store, source: &'static str, from: Millis) -> Result<Vec<RewardRow>> {
     let sql = format!("{source} WHERE c.created_at >= ? AND c.created_at < ?");
     store
-        .rows(sql, vec![from.into(), Millis::MAX.into()], |row| Ok((row.id()?, row.text()?, row.opt_text()?)))
+        .rows(sql, vec![from.into(), Millis::MAX.into()], |row| {
+            Ok(RewardRow {
+                account_id: row.id()?,
+                status: CheckinStatus::read(&row.text()?),
+                reward: row.opt_text()?,
+            })
+        })
         .await
 }
 
@@ -118,7 +158,7 @@ fn read(row: &mut Fields<'_>) -> Result<CheckinRow> {
     Ok(CheckinRow {
         id: row.id()?,
         account_id: row.id()?,
-        status: row.text()?,
+        status: CheckinStatus::read(&row.text()?),
         message: row.opt_text()?,
         reward: row.opt_text()?,
         created_at: row.int()?,

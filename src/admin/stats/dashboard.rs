@@ -21,7 +21,7 @@ use crate::http::{self, Request, Response};
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::balances::income;
 use crate::money::Usd;
-use crate::store::checkins::{self, RewardRow};
+use crate::store::checkins::{self, CheckinStatus, RewardRow};
 use crate::store::stats::{self, ActiveAccount, Sums};
 use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
 
@@ -75,7 +75,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
     let used = spent(stats::by_site(store, None).await?);
     let used_today = spent(stats::by_site(store, Some(&today)).await?);
     let checkins = checkins::since_at_active_sites(store, local_day_start(now, zone)).await?;
-    let failed = checkins.iter().filter(|(_, status, _)| status == "failed").count();
+    let failed = checkins.iter().filter(|checkin| checkin.status == CheckinStatus::Failed).count();
     let day = stats::logged_since(store, now - DAY).await?;
     let minute = stats::logged_since(store, now - WINDOW).await?;
     Ok(json!({

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ids::AccountId;
 use crate::money::Usd;
-use crate::store::checkins::RewardRow;
+use crate::store::checkins::{CheckinStatus, RewardRow};
 use crate::time::{Millis, iso};
 use crate::upstream::platforms::quota_units;
 
@@ -58,9 +58,9 @@ pub fn shown(amount: Usd) -> String {
 /// for it; it counts where a check-in does not tell its reward and it is the larger one.
 pub fn rewards(checkins: &[RewardRow], seen: impl Fn(AccountId) -> Usd) -> HashMap<AccountId, Usd> {
     let mut told: HashMap<AccountId, (Usd, bool)> = HashMap::new();
-    for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
-        let (sum, unknown) = told.entry(*account).or_default();
-        match reward.as_deref().and_then(amount) {
+    for checkin in checkins.iter().filter(|checkin| checkin.status == CheckinStatus::Success) {
+        let (sum, unknown) = told.entry(checkin.account_id).or_default();
+        match checkin.reward.as_deref().and_then(amount) {
             Some(reward) => *sum += reward,
             None => *unknown = true,
         }
@@ -171,17 +171,19 @@ mod tests {
 
     #[test]
     fn a_reward_that_is_not_told_is_at_least_the_income_of_the_day() {
-        let row = |account, status: &str, reward: Option<&str>| {
-            (AccountId::new(account), status.to_owned(), reward.map(str::to_owned))
+        let row = |account, status, reward: Option<&str>| RewardRow {
+            account_id: AccountId::new(account),
+            status,
+            reward: reward.map(str::to_owned),
         };
         let checkins = [
-            row(1, "success", Some("+ 0.25 USD")),
-            row(2, "success", Some("1")),
-            row(2, "success", None),
-            row(3, "success", Some("done")),
-            row(3, "failed", Some("9")),
-            row(4, "success", None),
-            row(4, "success", Some("6")),
+            row(1, CheckinStatus::Success, Some("+ 0.25 USD")),
+            row(2, CheckinStatus::Success, Some("1")),
+            row(2, CheckinStatus::Success, None),
+            row(3, CheckinStatus::Success, Some("done")),
+            row(3, CheckinStatus::Failed, Some("9")),
+            row(4, CheckinStatus::Success, None),
+            row(4, CheckinStatus::Success, Some("6")),
         ];
         let found =
             rewards(

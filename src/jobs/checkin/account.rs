@@ -17,7 +17,7 @@ use crate::platform::Platform;
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health, HealthState};
-use crate::store::checkins::NewCheckin;
+use crate::store::checkins::{CheckinStatus, NewCheckin};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::sync::lock;
@@ -164,8 +164,7 @@ impl CheckinRecorder<'_> {
             .or_else(|| income::in_message(&answer.message));
         let reward = told.or(gained.filter(|gained| *gained >= Usd::new(1e-6))).map(income::shown);
         let outcome = CheckinOutcome {
-            success: true,
-            status: Some("success"),
+            status: Some(CheckinStatus::Success),
             message: answer.message,
             reward,
             ..CheckinOutcome::default()
@@ -249,17 +248,11 @@ pub fn is_interval(core: &Core) -> bool {
 
 impl CheckinOutcome {
     fn skipped(message: &str) -> Self {
-        Self {
-            success: true,
-            status: Some("skipped"),
-            message: message.to_owned(),
-            skipped: true,
-            ..Self::default()
-        }
+        Self { status: Some(CheckinStatus::Skipped), message: message.to_owned(), ..Self::default() }
     }
 
     fn failed(message: &str) -> Self {
-        Self { status: Some("failed"), message: message.to_owned(), ..Self::default() }
+        Self { status: Some(CheckinStatus::Failed), message: message.to_owned(), ..Self::default() }
     }
 
     /// Builds the outcome for an account that does not exist.
@@ -270,7 +263,7 @@ impl CheckinOutcome {
     fn row(&self, account_id: AccountId) -> NewCheckin {
         NewCheckin {
             account_id,
-            status: self.status.unwrap_or("failed"),
+            status: self.status.unwrap_or(CheckinStatus::Failed),
             message: self.message.clone(),
             reward: self.reward.clone(),
         }
@@ -279,15 +272,15 @@ impl CheckinOutcome {
     /// Builds the event for the operators' list; `None` unless an operator asked for this account.
     fn event(&self, site: &SiteRow, account: &AccountRow, trigger: Trigger) -> Option<store::Statement> {
         let title = match self.status {
-            Some("success") => "Checked in",
-            Some("skipped") => "Check-in skipped",
-            _ => "Check-in failed",
+            Some(CheckinStatus::Success) => "Checked in",
+            Some(CheckinStatus::Skipped) => "Check-in skipped",
+            Some(CheckinStatus::Failed) | None => "Check-in failed",
         };
         let event = NewEvent {
             kind: "checkin",
             title: title.to_owned(),
             message: Some(described(site, account, &self.message)),
-            level: if self.success { EventLevel::Info } else { EventLevel::Error },
+            level: if self.is_success() { EventLevel::Info } else { EventLevel::Error },
             related_id: Some(account.id.get()),
             related_type: Some("account"),
         };
@@ -312,8 +305,7 @@ mod tests {
             result,
         };
         let done = CheckinOutcome {
-            success: true,
-            status: Some("success"),
+            status: Some(CheckinStatus::Success),
             message: "签到成功".to_owned(),
             reward: Some(income::shown(Usd::new(0.025))),
             ..CheckinOutcome::default()

@@ -14,6 +14,7 @@ use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::tasks::{Done, Outcome, Spec, Started, TaskProgress};
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::checkins::CheckinStatus;
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
@@ -37,7 +38,7 @@ async fn task(jobs: &Arc<Jobs>, progress: &TaskProgress) -> Outcome {
     let progress = progress.clone();
     let items = run(jobs, RunScope::All, Some(progress)).await?;
     let count = |status| items.iter().filter(|item| item.result.status == Some(status)).count();
-    let (success, skipped) = (count("success"), count("skipped"));
+    let (success, skipped) = (count(CheckinStatus::Success), count(CheckinStatus::Skipped));
     // An account that was deleted meanwhile has no status.
     let failed = items.len() - success - skipped;
     let summary = json!({ "total": items.len(), "success": success, "skipped": skipped, "failed": failed });

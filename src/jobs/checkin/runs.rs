@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::timeout;
 
 use crate::flight::SingleFlight;
 use crate::ids::{AccountId, SiteId};
+use crate::store::checkins::CheckinStatus;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -32,19 +34,44 @@ pub struct Checkins {
 }
 
 /// The outcome of a check-in.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckinOutcome {
-    pub success: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<&'static str>,
+    /// `None` for an account that does not exist.
+    pub status: Option<CheckinStatus>,
     pub message: String,
     /// The reward in USD, as decimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reward: Option<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub skipped: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
+}
+
+impl CheckinOutcome {
+    /// Whether nothing is wrong: a check-in that the site does not offer is skipped.
+    pub fn is_success(&self) -> bool {
+        matches!(self.status, Some(CheckinStatus::Success | CheckinStatus::Skipped))
+    }
+}
+
+/// Writes the members that operators' scripts read.
+impl Serialize for CheckinOutcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { status, message, reward, reason } = self;
+        let mut members = serializer.serialize_map(None)?;
+        members.serialize_entry("success", &self.is_success())?;
+        if let Some(status) = status {
+            members.serialize_entry("status", status.as_str())?;
+        }
+        members.serialize_entry("message", message)?;
+        if let Some(reward) = reward {
+            members.serialize_entry("reward", reward)?;
+        }
+        if *status == Some(CheckinStatus::Skipped) {
+            members.serialize_entry("skipped", &true)?;
+        }
+        if let Some(reason) = reason {
+            members.serialize_entry("reason", reason)?;
+        }
+        members.end()
+    }
 }
 
 /// The result of one account in a run.

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::error_words::check_ins;
+use crate::store::checkins::CheckinStatus;
 
 /// The message for an operator in place of a site's demand to prove that one is human.
 pub const MANUAL: &str = "manual check-in needed";
@@ -58,10 +59,10 @@ pub fn is_challenge(message: &str) -> bool {
 
 impl Reason {
     /// Returns the first reason that fits the status and message of a log row.
-    pub fn of(status: &str, message: &str) -> Self {
+    pub fn of(status: CheckinStatus, message: &str) -> Self {
         let text = message.to_lowercase();
         let class = Class::of(message);
-        if status == "success" {
+        if status == CheckinStatus::Success {
             return if class == Class::Already { CHECKED_IN } else { SUCCESS };
         }
         if check_ins::is_of_disabled_site(&text) {
@@ -209,28 +210,28 @@ mod tests {
     #[test]
     fn a_row_says_why_by_the_first_reason_that_fits() {
         for (status, message, code, category) in [
-            ("skipped", "site is disabled", "site_disabled", "site"),
-            ("skipped", "Invalid URL (POST /api/user/checkin)", "checkin_not_supported", "site"),
-            ("skipped", MANUAL, "manual_turnstile_required", "verification"),
-            ("failed", "Turnstile token 为空", "manual_turnstile_required", "verification"),
+            (CheckinStatus::Skipped, "site is disabled", "site_disabled", "site"),
+            (CheckinStatus::Skipped, "Invalid URL (POST /api/user/checkin)", "checkin_not_supported", "site"),
+            (CheckinStatus::Skipped, MANUAL, "manual_turnstile_required", "verification"),
+            (CheckinStatus::Failed, "Turnstile token 为空", "manual_turnstile_required", "verification"),
             (
-                "failed",
+                CheckinStatus::Failed,
                 "HTTP 530: Cloudflare Tunnel error (Error 1033)",
                 "cloudflare_tunnel_unavailable",
                 "network",
             ),
-            ("failed", "HTTP 403: Just a moment...", "cloudflare_challenge", "verification"),
-            ("failed", "cf challenge", "cloudflare_challenge", "verification"),
-            ("failed", "access token is invalid", "token_expired", "auth"),
-            ("failed", "无权进行此操作，令牌过期", "token_expired", "auth"),
-            ("success", "今天已签到", "already_checked_in", "state"),
-            ("failed", "no answer within 15 s", "network_timeout", "network"),
-            ("failed", "no complete answer within 15 s", "network_timeout", "network"),
-            ("failed", "HTTP 502: Bad gateway", "upstream_error", "site"),
-            ("failed", "it did not work", "unknown_error", "unknown"),
-            ("success", "签到成功", "unknown_error", "unknown"),
-            ("success", "", "unknown_error", "unknown"),
-            ("success", "the turnstile is open, HTTP 530 is over", "unknown_error", "unknown"),
+            (CheckinStatus::Failed, "HTTP 403: Just a moment...", "cloudflare_challenge", "verification"),
+            (CheckinStatus::Failed, "cf challenge", "cloudflare_challenge", "verification"),
+            (CheckinStatus::Failed, "access token is invalid", "token_expired", "auth"),
+            (CheckinStatus::Failed, "无权进行此操作，令牌过期", "token_expired", "auth"),
+            (CheckinStatus::Success, "今天已签到", "already_checked_in", "state"),
+            (CheckinStatus::Failed, "no answer within 15 s", "network_timeout", "network"),
+            (CheckinStatus::Failed, "no complete answer within 15 s", "network_timeout", "network"),
+            (CheckinStatus::Failed, "HTTP 502: Bad gateway", "upstream_error", "site"),
+            (CheckinStatus::Failed, "it did not work", "unknown_error", "unknown"),
+            (CheckinStatus::Success, "签到成功", "unknown_error", "unknown"),
+            (CheckinStatus::Success, "", "unknown_error", "unknown"),
+            (CheckinStatus::Success, "the turnstile is open, HTTP 530 is over", "unknown_error", "unknown"),
         ] {
             let reason = Reason::of(status, message);
             assert_eq!((reason.code, reason.category), (code, category), "{message}");

@@ -197,10 +197,10 @@ impl UpdateInput {
         let owned = |text: Patch<&str>| {
             text.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned))
         };
-        let api_token = owned(fields.nullable_text("apiToken")?);
-        if let Some(Some(token)) = &api_token {
-            credential("apiToken", token)?;
-        }
+        let api_token = match fields.nullable_text("apiToken")? {
+            Some(Some(token)) => Some(Some(credential("apiToken", token)?).filter(|token| !token.is_empty())),
+            other => other.map(|_| None),
+        };
         let access_token =
             fields.text("accessToken")?.map(|text| credential("accessToken", text)).transpose()?;
         let models_depend_on =
@@ -421,6 +421,10 @@ mod tests {
         assert_eq!(update.username.as_deref(), Some("Bearer Bob"));
         let refusal = Invalid::field("username", "line of at most 500 characters");
         assert_eq!(username("a\nb"), Err(refusal));
+        let token =
+            |sent: Value| UpdateInput::read(&fields(json!({"apiToken": sent}))).expect("accepted").api_token;
+        assert_eq!(token(json!("Bearer sk-a ")), Some(Some("sk-a".to_owned())));
+        assert_eq!((token(json!(" ")), token(json!(null))), (Some(None), Some(None)));
     }
 
     #[test]

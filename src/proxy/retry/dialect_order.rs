@@ -299,17 +299,15 @@ impl DialectMemory {
         now: Millis,
     ) -> DialectOrder {
         let mut avoided = DialectOrder::from_iter([]);
-        if formats.len() < 2 || self.count.load(Ordering::Relaxed) == 0 {
+        if formats.len() < 2 || !self.knows(key) || has_attachment(key.body) {
             return avoided;
         }
+        let kept = key.kept();
         let entries = lock(&self.entries);
-        let Some(entry) = entries.get(&key.kept()) else { return avoided };
+        let Some(entry) = entries.get(&kept) else { return avoided };
         let is_blocked =
             |dialect: &Dialect| entry.blocked.iter().any(|(own, until)| own == dialect && *until > now);
         let preferred = entry.preferred.filter(|(_, until)| *until > now).map(|(dialect, _)| dialect);
-        if has_attachment(key.body) {
-            return avoided;
-        }
         if !formats.iter().all(is_blocked) {
             avoided = formats.iter().copied().filter(is_blocked).collect();
             formats.keep(|_, dialect| !is_blocked(&dialect));
@@ -320,13 +318,21 @@ impl DialectMemory {
         avoided
     }
 
+    /// Whether something is remembered of the site for clients of this dialect. If not, the body need not be read for the
+    /// kind of its request, which is done without the lock.
+    fn knows(&self, key: DialectMemoryKey<'_>) -> bool {
+        let is_of_it = |kept: &Key| (kept.0, kept.1) == (key.site, key.client);
+        self.count.load(Ordering::Relaxed) > 0 && lock(&self.entries).keys().any(is_of_it)
+    }
+
     /// Whether the site has refused the client's own dialect.
     fn refuses(&self, key: DialectMemoryKey<'_>, now: Millis) -> bool {
-        if self.count.load(Ordering::Relaxed) == 0 {
+        if !self.knows(key) {
             return false;
         }
+        let kept = key.kept();
         let entries = lock(&self.entries);
-        let blocked = entries.get(&key.kept()).map_or(&[][..], |entry| &entry.blocked);
+        let blocked = entries.get(&kept).map_or(&[][..], |entry| &entry.blocked);
         blocked.iter().any(|(own, until)| *own == key.client && *until > now)
     }
 
@@ -360,11 +366,12 @@ impl DialectMemory {
 
     /// Forgets a site that now refuses the remaining dialects too: it may accept again what it refused before.
     pub(in crate::proxy) fn forget(&self, key: DialectMemoryKey<'_>) {
-        if self.count.load(Ordering::Relaxed) == 0 {
+        if !self.knows(key) {
             return;
         }
+        let kept = key.kept();
         let mut entries = lock(&self.entries);
-        entries.remove(&key.kept());
+        entries.remove(&kept);
         self.count.store(entries.len(), Ordering::Relaxed);
     }
 
@@ -378,8 +385,8 @@ impl DialectMemory {
         if has_attachment(key.body) {
             return;
         }
-        let mut entries = lock(&self.entries);
         let key = key.kept();
+        let mut entries = lock(&self.entries);
         make_room(&mut entries, &key, MAX_ENTRIES, |entry| entry.touched);
         let entry = entries.entry(key).or_default();
         entry.touched = now;

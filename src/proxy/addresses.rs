@@ -167,10 +167,10 @@ impl<'a> Delivery<'a> {
     /// Returns the dialects to ask in, in order, from what is known of the site; and those to ask in only where none of
     /// these can express the request.
     fn dialect_order(&self, now: Millis) -> (DialectOrder, DialectOrder) {
-        let none = DialectOrder::from_iter([]);
         let (site, client) = (&self.channel.account.site, self.call.shape.dialect);
         if self.call.operation != Operation::Answer {
-            return (dialect_order::order_of_others(site.platform, client, self.call.operation), none);
+            let formats = dialect_order::order_of_others(site.platform, client, self.call.operation);
+            return (formats, DialectOrder::none());
         }
         let mut formats = dialect_order::order(site.platform, client, self.model);
         let (marks, body) = (self.call.envelope.marks, &self.call.body[..]);

@@ -190,8 +190,8 @@ impl Delivery<'_> {
             let Some(outgoing) = prepared else {
                 dialects.left.remove(format);
                 if dialects.left.is_empty() && dialects.refused.is_empty() {
-                    dialects.left = std::mem::replace(&mut dialects.avoided, dialects.left);
-                    round.queue = dialects.left;
+                    (dialects.left, round.queue) = (dialects.avoided, dialects.avoided);
+                    dialects.avoided.clear();
                 }
                 ask = round.next_dialect();
                 continue;

@@ -47,6 +47,10 @@ pub(in crate::proxy) struct DialectOrder {
 }
 
 impl DialectOrder {
+    pub(in crate::proxy) fn none() -> Self {
+        Self { room: Dialect::CONVERTIBLE, count: 0 }
+    }
+
     pub(in crate::proxy) fn pop_first(&mut self) -> Option<Dialect> {
         let first = *self.first()?;
         self.keep(|at, _| at > 0);
@@ -86,7 +90,7 @@ impl Deref for DialectOrder {
 
 impl FromIterator<Dialect> for DialectOrder {
     fn from_iter<I: IntoIterator<Item = Dialect>>(dialects: I) -> Self {
-        let mut formats = Self { room: Dialect::CONVERTIBLE, count: 0 };
+        let mut formats = Self::none();
         for (room, dialect) in formats.room.iter_mut().zip(dialects) {
             *room = dialect;
             formats.count += 1;
@@ -298,7 +302,7 @@ impl DialectMemory {
         key: DialectMemoryKey<'_>,
         now: Millis,
     ) -> DialectOrder {
-        let mut avoided = DialectOrder::from_iter([]);
+        let mut avoided = DialectOrder::none();
         if formats.len() < 2 || !self.knows(key) || has_attachment(key.body) {
             return avoided;
         }

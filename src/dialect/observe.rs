@@ -26,9 +26,11 @@ use super::{
     usage::Usage,
 };
 use bytes::Bytes;
+use response::ResponseSoFar;
 use std::ops::Deref;
 use written::WrittenText;
 
+mod response;
 mod written;
 
 /// The longest event that is read whole, in bytes; only the beginning and the end of a longer one are.
@@ -89,8 +91,8 @@ pub struct StreamObserver {
 struct Watch {
     progress: StreamProgress,
     events: u64,
-    /// The response as it began, or as it failed, in JSON (responses only).
-    response: Option<String>,
+    /// What the stream has told of the response (responses only).
+    response: ResponseSoFar,
     /// The index of the open block (messages only).
     open_block: Option<u64>,
     broke: Option<Break>,
@@ -247,8 +249,8 @@ impl Deref for StreamObserver {
 impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
         let progress = StreamProgress::new(dialect);
-        let watch =
-            Watch { progress, events: 0, response: None, open_block: None, broke: None, ended_at: None };
+        let response = ResponseSoFar::default();
+        let watch = Watch { progress, events: 0, response, open_block: None, broke: None, ended_at: None };
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }
 
@@ -297,10 +299,11 @@ impl StreamObserver {
     }
 
     /// Builds the event that tells the client of a break ([`errors::stream_event`]), with the sequence number and the
-    /// response as the upstream told it, or after the end of the open block, where these are known.
+    /// response as the upstream told it, with the items that are whole, or after the end of the open block, where these are
+    /// known.
     pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
         let Watch { progress, events, response, open_block, .. } = &self.watch;
-        let event = errors::stream_event_of(progress.dialect, error, *events, response.as_deref());
+        let event = errors::stream_event_of(progress.dialect, error, *events, response.text().as_deref());
         let Some(index) = open_block else { return event };
         let stop = format!(
             "event: content_block_stop\ndata: {{\"type\":\"content_block_stop\",\"index\":{index}}}\n\n"
@@ -356,18 +359,13 @@ impl Watch {
         }
     }
 
-    /// Notes how the response began or failed, and how its events are numbered.
+    /// Notes what the event tells of the response, and how the events are numbered.
     fn note_response(&mut self, event: &StreamEvent<'_>, number: u64) {
-        let Some(json) = event.json() else { return };
-        if let Some(sequence) = json.u64_at("sequence_number").filter(|sequence| *sequence >= number) {
+        let sequence = event.json().and_then(|json| json.u64_at("sequence_number"));
+        if let Some(sequence) = sequence.filter(|sequence| *sequence >= number) {
             self.events = sequence.saturating_add(1);
         }
-        let response = json.get("response").filter(|response| response.is_object());
-        if let Some(response) = response
-            && (event.kind() == "response.created" || self.progress.failure().is_some())
-        {
-            self.response = Some(response.raw().to_owned());
-        }
+        self.response.take(event, self.progress.failure().is_some());
     }
 }
 

@@ -313,16 +313,26 @@ fn an_upstreams_own_failure_keeps_what_it_says_of_the_response() {
     let event = String::from_utf8(observer.failure_event(&error).to_vec()).unwrap();
     let told: serde_json::Value = serde_json::from_str(event.split_once("data: ").unwrap().1).unwrap();
     assert_eq!(told, serde_json::from_str::<serde_json::Value>(failed).unwrap());
-    // An `error` event says nothing of the response.
-    observer = observe(
-        Responses,
-        &[format!("data: {begun}\n\ndata: {{\"type\":\"error\",\"message\":\"m\"}}\n\n").as_bytes()],
-    );
-    let event = observer.failure_event(&UpstreamError::new("m"));
-    assert!(
-        String::from_utf8_lossy(&event).contains("\"output\":[],\"status\":\"failed\",\"usage\":null"),
-        "{event:?}"
-    );
+    // An `error` event says nothing of the response; the items that came whole are its output, in their order.
+    let failed = r#"{"type":"error","message":"m"}"#;
+    let item = |index: u8, id: char| {
+        format!(
+            r#"{{"type":"response.output_item.done","output_index":{index},"item":{{"type":"message","id":"{id}"}}}}"#
+        )
+    };
+    let open = r#"{"type":"response.output_item.added","output_index":2,"item":{"type":"message","id":"c"}}"#;
+    for (items, output) in [
+        (String::new(), r#""output":[],"#),
+        (
+            format!("data: {}\n\ndata: {open}\n\ndata: {}\n\n", item(1, 'b'), item(0, 'a')),
+            r#""output":[{"id":"a","type":"message"},{"id":"b","type":"message"}],"#,
+        ),
+    ] {
+        observer = observe(Responses, &[format!("data: {begun}\n\n{items}data: {failed}\n\n").as_bytes()]);
+        let event = observer.failure_event(&UpstreamError::new("m"));
+        let wanted = format!(r#"{output}"status":"failed","usage":null"#);
+        assert!(String::from_utf8_lossy(&event).contains(&wanted), "{event:?}");
+    }
 }
 
 #[test]

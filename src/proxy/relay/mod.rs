@@ -25,7 +25,7 @@ mod converted;
 pub(super) mod heartbeats;
 pub(super) mod long_reply;
 pub(super) mod own_usage;
-mod passed;
+pub(super) mod passed;
 pub(super) mod renamed;
 pub(super) mod rewritten;
 pub(super) mod silence;
@@ -97,7 +97,7 @@ pub(super) fn body(
 }
 
 /// The translation of a stream's chunks to what the client gets.
-trait Transit: Send {
+pub(super) trait Transit: Send {
     /// Returns what the events have said about the answer.
     fn progress(&self) -> &StreamProgress;
 
@@ -141,12 +141,12 @@ trait Transit: Send {
 }
 
 /// An error that the upstream sent in its stream.
-struct InStreamError {
-    error: UpstreamError,
+pub(super) struct InStreamError {
+    pub(super) error: UpstreamError,
     /// The bytes that go to the client before the error.
-    before: Bytes,
+    pub(super) before: Bytes,
     /// Whether `before` contains the error in the upstream's own words.
-    is_told: bool,
+    pub(super) is_told: bool,
 }
 
 impl HeldStream {

@@ -16,7 +16,7 @@ const MAX_PARTIAL: usize = 64 * 1024;
 
 /// The transit of such a stream. It holds back an event whose end has not come: if the stream broke, a client could
 /// not cope with half an event.
-pub(super) struct PassthroughTransit {
+pub(in crate::proxy) struct PassthroughTransit {
     observer: StreamObserver,
     held: Bytes,
     /// Whether the event's beginning grew so long that it was sent to the client.
@@ -118,7 +118,7 @@ fn is_whole(event: &[u8]) -> bool {
 }
 
 impl PassthroughTransit {
-    pub(super) fn new(dialect: Dialect) -> Self {
+    pub(in crate::proxy) fn new(dialect: Dialect) -> Self {
         Self { observer: StreamObserver::new(dialect), held: Bytes::new(), relayed: false }
     }
 

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
-use crate::dialect::observe::{Break, Phase, StreamObserver};
+use crate::dialect::observe::Phase;
 use crate::dialect::responses::item_ids;
 use crate::dialect::{Dialect, convert, json as scan};
 use crate::http::body::Truncated;
@@ -44,8 +44,10 @@ use crate::proxy::download::Download;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::media_type::is_event_stream;
+use crate::proxy::relay::passed::PassthroughTransit;
 use crate::proxy::relay::renamed;
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
+use crate::proxy::relay::{InStreamError, Transit};
 use crate::proxy::reply::{ErrorShape, response_of};
 use crate::proxy::resource_upstream::{
     ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
@@ -269,11 +271,17 @@ async fn told_by_upstream(
     }
     slot.keep_alive();
     let told = match is_stream {
-        true => UsageReader::Events(Box::new(StreamObserver::new(Dialect::Responses))),
+        true => UsageReader::Events(Box::new(PassthroughTransit::new(Dialect::Responses))),
         false => UsageReader::Tail(Tail::default()),
     };
-    let watched =
-        UsageWatch { told: Some(told), name, at, secrets: upstream.secrets(), proxy: proxy.clone() };
+    let watched = UsageWatch {
+        told: Some(told),
+        has_failed: false,
+        name,
+        at,
+        secrets: upstream.secrets(),
+        proxy: proxy.clone(),
+    };
     let download = ResponseBody::stream(Download::new(proxy, held.freeze(), answer, slot));
     *response.body_mut() = rewritten(download, watched);
     Ok(under_its_name(proxy, model, response))
@@ -289,11 +297,13 @@ fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) ->
     }
 }
 
-/// Observes a response on its way to the client for its usage. Changes nothing but an error event, which may repeat secrets
-/// of the request.
+/// Observes a response on its way to the client for its usage. A stream passes a whole event at a time and ends with an
+/// error event, which is written anew, because it may repeat secrets of the request.
 struct UsageWatch {
     /// What has been observed; `None` once the usage was booked.
     told: Option<UsageReader>,
+    /// Whether the stream ended with an error event: nothing after it passes.
+    has_failed: bool,
     name: ResponseName,
     at: StoredAt,
     secrets: Mask,
@@ -301,24 +311,17 @@ struct UsageWatch {
 }
 
 enum UsageReader {
-    Events(Box<StreamObserver>),
+    Events(Box<PassthroughTransit>),
     /// The end of an object.
     Tail(Tail),
 }
 
 impl UsageReader {
-    fn feed(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Events(observer) => drop(observer.feed(bytes)),
-            Self::Tail(tail) => tail.push(bytes),
-        }
-    }
-
     /// Returns the usage of the response, if it has ended.
     fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Tail(tail) => Outcome::of_tail(tail.bytes()),
-            Self::Events(observer) => match (observer.phase(), observer.usage()) {
+            Self::Events(stream) => match (stream.progress().phase(), stream.progress().usage()) {
                 (Phase::Ended | Phase::Failed(_), Some(usage)) => Some(Outcome::Used(usage)),
                 (Phase::Ended, None) => Some(Outcome::Untold),
                 (Phase::Failed(_), None) => Some(Outcome::Nothing),
@@ -329,15 +332,27 @@ impl UsageReader {
 }
 
 impl UsageWatch {
+    /// Writes what a stream has taken, or the error in it without secrets.
+    fn pass(&mut self, taken: Result<Bytes, Box<InStreamError>>, out: &mut Vec<u8>) {
+        let told = match taken {
+            Ok(events) => return out.extend_from_slice(&events),
+            Err(told) => *told,
+        };
+        self.has_failed = true;
+        out.extend_from_slice(&told.before);
+        if let Some(UsageReader::Events(stream)) = self.told.as_mut().filter(|_| !told.is_told) {
+            let mut error = told.error;
+            error.hide(|text| self.secrets.hide(text));
+            let event = stream.error(&error);
+            out.extend_from_slice(self.secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
+        }
+    }
+
     fn settle(&mut self) {
         let told = self.told.take();
-        if let Some(UsageReader::Events(observer)) = &told {
-            owners::bind_items_of(
-                &self.proxy,
-                self.name.key_id,
-                &self.at,
-                observer.items().iter().map(String::as_str),
-            );
+        if let Some(UsageReader::Events(stream)) = &told {
+            let items = stream.progress().items().iter().map(String::as_str);
+            owners::bind_items_of(&self.proxy, self.name.key_id, &self.at, items);
         }
         if let Some(outcome) = told.and_then(|told| told.outcome()) {
             let (settling, name) = (self.proxy.clone(), self.name.clone());
@@ -350,32 +365,35 @@ impl UsageWatch {
 
 impl Rewrite for UsageWatch {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
-        let Some(told) = &mut self.told else {
-            out.extend_from_slice(bytes);
-            return Ok(());
-        };
-        told.feed(bytes);
-        let UsageReader::Events(observer) = told else {
-            out.extend_from_slice(bytes);
-            return Ok(());
-        };
-        match (observer.failure(), observer.break_at()) {
-            (Some(error), Some(Break { keep, error_relayed: false })) => {
-                let mut error = error.clone();
-                error.hide(|text| self.secrets.hide(text));
-                let event = observer.failure_event(&error);
-                out.extend_from_slice(&bytes[..keep]);
-                out.extend_from_slice(self.secrets.hide_in(&String::from_utf8_lossy(&event)).as_bytes());
+        match &mut self.told {
+            None if self.has_failed => {}
+            None => out.extend_from_slice(bytes),
+            Some(UsageReader::Tail(tail)) => {
+                tail.push(bytes);
+                out.extend_from_slice(bytes);
             }
-            _ => out.extend_from_slice(bytes),
-        }
-        if observer.is_finished() {
-            self.settle();
+            Some(UsageReader::Events(stream)) => {
+                let taken = stream.take(Bytes::copy_from_slice(bytes));
+                let is_finished = stream.progress().is_finished();
+                self.pass(taken, out);
+                if is_finished || self.has_failed {
+                    self.settle();
+                }
+            }
         }
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), Truncated> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+        if let Some(UsageReader::Events(stream)) = &mut self.told {
+            let rest = stream.finish();
+            self.pass(rest, out);
+        }
+        if let Some(UsageReader::Events(stream)) = &mut self.told
+            && !self.has_failed
+        {
+            out.extend_from_slice(&stream.conclude().unwrap_or_else(|before_error| before_error));
+        }
         self.settle();
         Ok(())
     }

@@ -46,6 +46,8 @@
 //! site_headers custom headers of a site, in the form in which they are stored
 //! site_url     addresses of sites, in the form in which they are stored and compared
 //! mask         removes secrets from texts
+//! key_mask     reads masks of keys, as sites list them
+//! credential_names  tells by the name of a header or member whether it holds a credential
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, pongs
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! one_line     makes texts of unknown origin fit for one line
@@ -66,6 +68,7 @@ pub(crate) mod codings;
 pub mod config;
 pub(crate) mod console;
 pub(crate) mod core;
+pub(crate) mod credential_names;
 pub mod cron;
 pub mod demo;
 pub mod deploy_helper;
@@ -83,6 +86,7 @@ pub(crate) mod id_map;
 pub mod idle_thread;
 pub(crate) mod ids;
 pub mod jobs;
+pub(crate) mod key_mask;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub mod logging;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::input::{Invalid, Patch};
+use crate::credential_names;
 
 pub use crate::mask::of_secret as mask;
 
@@ -89,7 +90,7 @@ pub fn is_target_echo(sent: &str, stored: &str) -> bool {
 pub fn mask_headers(canonical: &str) -> String {
     let Some(mut headers) = parse_headers(canonical) else { return String::new() };
     for (name, value) in &mut headers {
-        if authenticates(name) {
+        if credential_names::is_header(name) {
             *value = mask(value);
         }
     }
@@ -106,7 +107,9 @@ pub fn unmask_headers(sent: &str, stored: Option<&str>) -> Result<String, Invali
     for (name, value) in &mut headers {
         match known.get(name) {
             Some(same) if same == value => {}
-            Some(secret) if authenticates(name) && is_echo(value, Some(secret)) => value.clone_from(secret),
+            Some(secret) if credential_names::is_header(name) && is_echo(value, Some(secret)) => {
+                value.clone_from(secret);
+            }
             _ if is_our_mask(value) => return Err(Invalid::field(&format!("customHeaders: {name}"), WHOLE)),
             _ => {}
         }
@@ -117,7 +120,7 @@ pub fn unmask_headers(sent: &str, stored: Option<&str>) -> Result<String, Invali
 /// Removes members, at any depth, whose names say that they hold a credential: credentials have sealed columns of their
 /// own, and free JSON beside them is neither sealed nor masked.
 pub fn drop_credentials(object: &mut Map<String, Value>) {
-    object.retain(|name, _| !holds_credential(name));
+    object.retain(|name, _| !credential_names::is_member(name));
     object.values_mut().for_each(drop_credentials_within);
 }
 
@@ -127,22 +130,6 @@ fn drop_credentials_within(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(drop_credentials_within),
         _ => {}
     }
-}
-
-/// Whether a member's name says that it holds a credential, as `refreshToken` and `id_token` do; `tokenExpiresAt` does
-/// not.
-fn holds_credential(name: &str) -> bool {
-    let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
-    ["token", "secret", "password", "cipher", "cookie", "apikey", "authorization", "providerdata"]
-        .iter()
-        .any(|word| name.ends_with(word))
-}
-
-fn authenticates(name: &str) -> bool {
-    const WITHIN: [&str; 10] =
-        ["auth", "cookie", "secret", "token", "key", "pass", "credential", "session", "signature", "bearer"];
-    const PARTS: [&str; 8] = ["access", "jwt", "pat", "pin", "pw", "pwd", "sid", "sig"];
-    WITHIN.iter().any(|word| name.contains(word)) || name.split(['-', '_']).any(|part| PARTS.contains(&part))
 }
 
 fn parse_headers(canonical: &str) -> Option<BTreeMap<String, String>> {

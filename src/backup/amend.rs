@@ -4,6 +4,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::accounts;
+use crate::key_mask::is_mask;
 use crate::money::Usd;
 use crate::networks;
 use crate::platform::Platform;
@@ -12,7 +13,7 @@ use crate::site_url::SiteUrl;
 use crate::store::Store;
 use crate::store::keys::BudgetSettings;
 use crate::store::staging::tables::Table;
-use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
+use crate::store::tokens::{MASKED_PENDING, READY};
 
 /// The highest limit of concurrent requests to a site.
 const MAX_CONCURRENCY: f64 = 10_000.0;

@@ -10,6 +10,7 @@ use super::sql::{Changes, Fields, Statement, Value};
 use super::touches::TouchedKind;
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, TokenId};
+use crate::key_mask::is_mask;
 use crate::time::{Millis, now_ms};
 
 /// A stored token.
@@ -36,11 +37,6 @@ pub struct TokenRow {
 pub const READY: &str = "ready";
 /// The `value_status` of a token of which its site shows only a mask.
 pub const MASKED_PENDING: &str = "masked_pending";
-
-/// Whether a text is only the mask of a key, whose middle its site has hidden.
-pub fn is_mask(value: &str) -> bool {
-    value.contains(['*', '\u{2022}'])
-}
 
 // === impl TokenRow ===
 

@@ -31,10 +31,10 @@ use crate::jobs::models::refresh;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::tasks::{self, Done};
+use crate::key_mask::is_mask;
 use crate::routing::Site;
 use crate::store::Store;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
-use crate::store::tokens;
 use crate::store::{self, Secret, sites};
 use crate::upstream::platforms::Identity;
 
@@ -107,7 +107,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         return create_verified(admin.jobs.clone(), input).await;
     }
     for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
-        if keys.iter().any(|key| tokens::is_mask(key)) {
+        if keys.iter().any(|key| is_mask(key)) {
             return Err(Invalid::field(name, WHOLE_CREDENTIAL).into());
         }
     }
@@ -150,7 +150,7 @@ async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response
     let (user_id, username) = (input.platform_user_id, input.username.as_deref());
     match verify(&jobs.core, &site, credential, input.mode, user_id, username).await? {
         Identity::ApiKey { models } => {
-            if input.api_token.as_deref().is_some_and(tokens::is_mask) {
+            if input.api_token.as_deref().is_some_and(is_mask) {
                 return Err(Invalid::field("apiToken", WHOLE_CREDENTIAL).into());
             }
             let plan = Plan {

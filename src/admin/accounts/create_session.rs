@@ -18,10 +18,10 @@ use crate::jobs::Jobs;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::tasks::{self, Done};
 use crate::jobs::tokens::set::Source;
+use crate::key_mask::is_mask;
 use crate::platform::Platform;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::sites::SiteRow;
-use crate::store::tokens;
 use crate::store::{self, Secret};
 use crate::upstream::platforms::User;
 
@@ -86,7 +86,7 @@ fn given_key(typed: Option<String>, found: Option<Secret>) -> Result<Option<Secr
     match typed {
         None => Ok(found),
         Some(text) if secrets::is_echo(&text, found.as_ref().map(Secret::expose)) => Ok(found),
-        Some(text) if tokens::is_mask(&text) => Err(Invalid::field("apiToken", WHOLE_CREDENTIAL)),
+        Some(text) if is_mask(&text) => Err(Invalid::field("apiToken", WHOLE_CREDENTIAL)),
         Some(text) => Ok(Some(Secret::from(text))),
     }
 }

@@ -9,10 +9,10 @@ use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
 use crate::admin::secrets;
 use crate::admin::sites::input::proxy_url;
 use crate::ids::SiteId;
+use crate::key_mask::is_mask;
 use crate::money::Usd;
 use crate::store::Secret;
 use crate::store::accounts::{AccountStatus, CredentialMode};
-use crate::store::tokens;
 use crate::time::Millis;
 use crate::upstream::platforms::bare_credential;
 
@@ -128,7 +128,7 @@ impl CreateInput {
         let credentials = distinct(credentials.collect::<Result<Vec<_>, _>>()?);
         let checkin_enabled = fields.bool("checkinEnabled")?;
         let rotation = Rotation::read(fields)?;
-        if rotation.refresh_token.as_deref().is_some_and(tokens::is_mask) {
+        if rotation.refresh_token.as_deref().is_some_and(is_mask) {
             return Err(Invalid::field("refreshToken", WHOLE_CREDENTIAL));
         }
         Ok(Self {
@@ -256,7 +256,7 @@ pub fn kept_or_new(
         Some(None) => Ok(Some(None)),
         Some(Some(text)) if text.is_empty() => Ok(Some(None)),
         Some(Some(text)) if secrets::is_echo(&text, stored.map(Secret::expose)) => Ok(None),
-        Some(Some(text)) if tokens::is_mask(&text) => Err(Invalid::field(name, WHOLE_CREDENTIAL)),
+        Some(Some(text)) if is_mask(&text) => Err(Invalid::field(name, WHOLE_CREDENTIAL)),
         Some(Some(text)) => Ok(Some(Some(Secret::from(text)))),
     }
 }

@@ -29,13 +29,13 @@ use crate::http::{self, Request, Response};
 use crate::jobs::accounts::health::advised;
 use crate::jobs::models::discovery;
 use crate::jobs::sessions::site_client::site_client_at;
+use crate::key_mask::is_mask;
 use crate::limits::bucket;
 use crate::platform::{ModelList, Platform};
 use crate::routing::{Secret, Site};
 use crate::store::accounts::CredentialMode;
 use crate::store::sites::{self, SiteRow};
 use crate::store::snapshot::{AccountProxy, site_through};
-use crate::store::tokens;
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     Balance, DiscoveryError, DiscoveryKind, Identity, Role, SiteClient, SiteError, SiteErrorKind, TakenFor,
@@ -162,7 +162,7 @@ pub async fn models_of_key(
     key: &str,
     has_user_id: bool,
 ) -> Result<Vec<String>, CredentialRefusal> {
-    if tokens::is_mask(key) {
+    if is_mask(key) {
         return Err(CredentialRefusal::masked());
     }
     match tokio::time::timeout(TIME_LIMIT, discovery::ask(core, site, key)).await {
@@ -183,7 +183,7 @@ pub async fn identify(
     let site_client =
         SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
     let text = site_client.session.as_ref().map(Secret::expose).unwrap_or_default();
-    if tokens::is_mask(text) && !text.contains('=') {
+    if is_mask(text) && !text.contains('=') {
         return Err(CredentialRefusal::masked());
     }
     // These sites accept no session without a user id: without one, nothing else is worth asking.

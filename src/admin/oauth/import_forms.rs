@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::key_mask::is_mask;
 use crate::platform::OAuthProvider;
 use crate::store::Secret;
-use crate::store::tokens::is_mask;
 use crate::takeover;
 use crate::time::{self, Millis};
 use crate::upstream::oauth::{Claims, Grant, Identity, clean};

@@ -6,7 +6,7 @@ use super::view::mask;
 use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
 use crate::ids::AccountId;
 use crate::jobs::tokens::set::{Source, mask_fits};
-use crate::store::tokens::is_mask;
+use crate::key_mask::is_mask;
 use crate::time::Millis;
 
 /// Maximum length of a key, in bytes; keys are long, but not this long.

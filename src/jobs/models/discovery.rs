@@ -18,14 +18,13 @@ use tokio::time::{Instant, timeout_at};
 use crate::core::{AddressWalk, Core};
 use crate::ids::TokenId;
 use crate::jobs::sessions::sendable::sendable_secrets;
-use crate::jobs::tokens::set::bare;
 use crate::routing::{Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::availability::{Discovered, TokenModelRow};
 use crate::store::tokens::TokenRow;
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::platforms::{
-    self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SessionModels, SiteClient,
+    self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SessionModels, SiteClient, bare_key,
 };
 
 /// The longest model name the store can index.
@@ -95,7 +94,7 @@ pub async fn discover(
             found.skip(token);
             continue;
         }
-        let answer = match answers.entry(bare(credential)) {
+        let answer = match answers.entry(bare_key(credential)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let session = site_client.filter(|client| token.is_none() && client.is_session(credential));

@@ -15,10 +15,11 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::ids::{AccountId, TokenId};
+use crate::key_mask::{KeyMask, is_mask};
 use crate::store::accounts::AccountRow;
-use crate::store::tokens::{self, MASKED_PENDING, TokenRow, is_mask};
+use crate::store::tokens::{self, MASKED_PENDING, TokenRow};
 use crate::store::{self, Secret, Store};
-use crate::upstream::platforms::bare_credential;
+use crate::upstream::platforms::bare_key;
 
 /// The number of tokens of an account up to which its site adds more.
 pub const MOST_KEYS: usize = 1000;
@@ -188,7 +189,7 @@ impl TokenSet {
             let group = given(item.group.as_deref()).or_else(|| group_of_name(name));
             let same_place = |row: &TokenRow| row.name == name && row.token_group == group;
             let known = match is_mask(key) {
-                false => places.get(bare(key)).copied(),
+                false => places.get(bare_key(key)).copied(),
                 true => self.pictured(key, same_place, &marks),
             };
             let at = if let Some(at) = known {
@@ -218,7 +219,7 @@ impl TokenSet {
             };
             marks[at] = MatchState::Taken;
             if !is_mask(key) {
-                places.entry(bare(key).to_owned()).or_insert(at);
+                places.entry(bare_key(key).to_owned()).or_insert(at);
             }
             let row = &mut self.rows[at];
             row.name = name.to_owned();
@@ -252,7 +253,7 @@ impl TokenSet {
         let mut places = HashMap::new();
         for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_ready()) {
             if let Some(token) = &row.token {
-                places.entry(bare(token.expose()).to_owned()).or_insert(at);
+                places.entry(bare_key(token.expose()).to_owned()).or_insert(at);
             }
         }
         places
@@ -260,9 +261,9 @@ impl TokenSet {
 
     /// Returns the position of the ready row with this value.
     pub fn position_of(&self, key: &str) -> Option<usize> {
-        let key = bare(key);
+        let key = bare_key(key);
         let is_it = |row: &TokenRow| {
-            row.is_ready() && row.token.as_ref().is_some_and(|token| bare(token.expose()) == key)
+            row.is_ready() && row.token.as_ref().is_some_and(|token| bare_key(token.expose()) == key)
         };
         self.rows.iter().position(is_it)
     }
@@ -314,29 +315,16 @@ enum MatchState {
 fn has_lost(kept: &HashSet<TokenId>, listed: &ListedKey, before: &TokenSet) -> bool {
     let is_it = |row: &&TokenRow| match &row.token {
         Some(token) if row.is_ready() && is_mask(&listed.key) => mask_fits(&listed.key, token.expose()),
-        Some(token) => bare(token.expose()) == bare(&listed.key),
+        Some(token) => bare_key(token.expose()) == bare_key(&listed.key),
         None => false,
     };
     let mut known = before.rows.iter().filter(is_it).peekable();
     known.peek().is_some() && known.all(|row| !kept.contains(&row.id))
 }
 
-/// Returns a key without the prefixes that people and sites put before it.
-pub fn bare(key: &str) -> &str {
-    let key = bare_credential(key);
-    key.strip_prefix("sk-").unwrap_or(key)
-}
-
-/// Whether a mask fits the key: the parts that it shows are at both ends of the key. A mask that shows nothing fits
-/// none.
+/// Whether a mask fits the key, whatever prefixes they have.
 pub fn mask_fits(mask: &str, key: &str) -> bool {
-    let (mask, key) = (bare(mask), bare(key));
-    let hidden = ['*', '\u{2022}'];
-    let (Some(first), Some(last)) = (mask.find(hidden), mask.rfind(hidden)) else { return false };
-    let head = &mask[..first];
-    let tail = mask[last..].trim_start_matches(hidden);
-    let shows_something = !head.is_empty() || !tail.is_empty();
-    shows_something && key.len() >= head.len() + tail.len() && key.starts_with(head) && key.ends_with(tail)
+    KeyMask::of(bare_key(mask)).is_some_and(|mask| mask.fits(bare_key(key)))
 }
 
 fn given(group: Option<&str>) -> Option<String> {

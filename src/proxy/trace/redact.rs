@@ -10,6 +10,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
+use crate::credential_names;
 use crate::mask::{HIDDEN, MIN_SECRET, Mask, is_public};
 use crate::routing::{Channel, Site};
 
@@ -158,7 +159,7 @@ fn without_named(text: &str) -> String {
         let Some(value) = value_behind(behind) else { continue };
         let (gap, value) = behind.split_at(behind.len() - value.len());
         let end = end_of_literal(value);
-        if authenticates(name.trim_end_matches('"'), &value[..end]) {
+        if holds_credential(name.trim_end_matches('"'), &value[..end]) {
             out.push_str(gap);
             out.push_str(HIDDEN);
             out.push_str(if value[..end].ends_with('"') { "\"" } else { "" });
@@ -188,28 +189,11 @@ fn value_behind(text: &str) -> Option<&str> {
     text.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')
 }
 
-fn authenticates(name: &str, value: &str) -> bool {
-    let name: String =
-        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    if name == "token" {
-        // In lists of log probabilities a `token` is a piece of text, unless it looks like a key.
-        return value.len() >= 20 && !value.contains(' ');
-    }
-    [
-        "token",
-        "secret",
-        "password",
-        "passwd",
-        "cookie",
-        "apikey",
-        "authorization",
-        "credential",
-        "credentials",
-        "privatekey",
-        "accesskey",
-    ]
-    .iter()
-    .any(|word| name.ends_with(word))
+/// Whether a member holds a credential. In lists of log probabilities a `token` is a piece of text, unless it looks like a
+/// key.
+fn holds_credential(name: &str, value: &str) -> bool {
+    let is_text = name.eq_ignore_ascii_case("token") && (value.len() < 20 || value.contains(' '));
+    !is_text && credential_names::is_member(name)
 }
 
 /// Hides words that look like keys of well-known services, and signed web tokens.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::{SiteError, SiteErrorKind};
+use crate::key_mask::is_mask;
 use crate::money::Usd;
 use crate::routing::Secret;
 use crate::time::Millis;
@@ -234,7 +235,7 @@ pub type KnowsKey<'f> = &'f (dyn Fn(&SiteKey) -> bool + Sync);
 impl SiteKey {
     /// Whether the site shows only a mask of the key.
     pub fn is_masked(&self) -> bool {
-        self.key.expose().contains(['*', '•'])
+        is_mask(self.key.expose())
     }
 }
 

@@ -9,6 +9,12 @@ pub fn bare_credential(credential: &str) -> &str {
     word.map_or(text, |word| text[word.len()..].trim())
 }
 
+/// Returns a key without the word and the `sk-` that people and sites put before it.
+pub fn bare_key(key: &str) -> &str {
+    let key = bare_credential(key);
+    key.strip_prefix("sk-").unwrap_or(key)
+}
+
 /// The longest token, in bytes: longer ones fit into no header.
 const MAX_TOKEN: usize = 64 * 1024;
 

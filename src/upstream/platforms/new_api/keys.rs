@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
+use crate::key_mask::{KeyMask, is_mask};
 use crate::platform::NewApiFork;
 use crate::routing::Secret;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{KnowsKey, NewSiteKey, SiteKey};
-use crate::upstream::platforms::credential::{bare_credential, usable_key};
+use crate::upstream::platforms::credential::{bare_key, usable_key};
 use crate::upstream::platforms::error::SiteError;
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
@@ -20,6 +21,8 @@ const SMALLEST_PAGE: usize = 10;
 const MAX_PAGES: u32 = 50;
 /// The most keys that new-api reveals in one answer.
 const MOST_REVEALED: usize = 100;
+/// The smallest number of bytes of a key that a mask shows if it tells keys apart.
+const MIN_SHOWN: usize = 6;
 
 /// Lists the account's keys. A masked key that `knows` returns true for is not asked for by itself: new-api reveals few in a
 /// while.
@@ -87,15 +90,15 @@ pub(in crate::upstream::platforms) async fn delete(
     fork: &NewApiFork,
     key: &str,
 ) -> Result<(), SiteError> {
-    let wanted = wire_form(key);
+    let wanted = bare_key(key);
     let listed = listed(site_client, client, fork).await?;
     let fitting: Vec<&SiteKey> = listed.iter().filter(|key| fits(key.key.expose(), wanted)).collect();
     for key in &fitting {
         let Some(id) = key.id else { continue };
         // Two masks may look alike: then the whole keys decide.
         let is_it = fitting.len() == 1
-            || wire_form(key.key.expose()) == wanted
-            || reveal(site_client, client, id).await.is_ok_and(|whole| wire_form(whole.expose()) == wanted);
+            || bare_key(key.key.expose()) == wanted
+            || reveal(site_client, client, id).await.is_ok_and(|whole| bare_key(whole.expose()) == wanted);
         if is_it {
             return remove(site_client, client, fork, id).await;
         }
@@ -225,32 +228,20 @@ async fn reveal(site_client: &SiteClient, client: &Client, id: i64) -> Result<Se
 /// Returns a revealed key; `None` when it is still a mask.
 fn whole_form(key: &str) -> Option<Secret> {
     let key = usable_key(key)?;
-    (!key.contains(['*', '•'])).then(|| shown_form(key))
+    (!is_mask(key)).then(|| shown_form(key))
 }
 
 /// Adds the `sk-` that clients send and sites do not store; a mask stays as it is.
 fn shown_form(key: &str) -> Secret {
-    let is_whole = !key.is_empty() && !key.contains(['*', '•']);
+    let is_whole = !key.is_empty() && !is_mask(key);
     Secret::from(if is_whole && !key.starts_with("sk-") { format!("sk-{key}") } else { key.to_owned() })
 }
 
-fn wire_form(key: &str) -> &str {
-    let key = bare_credential(key);
-    key.strip_prefix("sk-").unwrap_or(key)
-}
-
-/// Whether a listed key, whole or masked, may be the wanted one.
+/// Whether a listed key, whole or masked, may be the wanted one. A mask has to show enough to tell keys apart.
 fn fits(listed: &str, wanted: &str) -> bool {
-    let listed = wire_form(listed);
-    let (Some(from), Some(to)) = (listed.find(['*', '•']), listed.rfind(['*', '•'])) else {
-        return listed == wanted;
-    };
-    let (head, tail) = (&listed[..from], listed[to..].trim_start_matches(['*', '•']));
-    listed == wanted
-        || (head.len() + tail.len() >= 6
-            && wanted.len() >= head.len() + tail.len()
-            && wanted.starts_with(head)
-            && wanted.ends_with(tail))
+    let listed = bare_key(listed);
+    let is_masked_form = |mask: KeyMask<'_>| mask.shown() >= MIN_SHOWN && mask.fits(wanted);
+    listed == wanted || KeyMask::of(listed).is_some_and(is_masked_form)
 }
 
 #[cfg(test)]
@@ -314,7 +305,7 @@ mod tests {
             ("sk-abcdef", "abcdeg", false),
             ("**", "anything", false),
         ] {
-            assert_eq!(fits(listed, wire_form(wanted)), fits_it, "{listed} {wanted}");
+            assert_eq!(fits(listed, bare_key(wanted)), fits_it, "{listed} {wanted}");
         }
     }
 }

@@ -33,10 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(path.parent().ok_or("a file without a folder")?)?;
         fs::write(&path, compressed(&text.replace("{digest}", &digest))?)?;
         let asset = format!("Asset::new({name:?}, include_bytes!({path:?}))");
-        match name == PAGE {
-            true => page = asset,
-            false => writeln!(files, "    {asset},")?,
-        }
+        if name == PAGE { page = asset } else { writeln!(files, "    {asset},")? }
     }
     let count = names.len() - 1;
     let code = format!(

@@ -38,9 +38,10 @@ pub fn started(core: &Arc<Core>, keeps_event: bool) {
     let mut built_in = Vec::new();
     for Token { variable, is_saved, .. } in tokens.iter().filter(|token| token.is_built_in) {
         built_in.push(*variable);
-        let remedy = match is_saved {
-            true => "change it in the settings, because what was saved goes before the variable",
-            false => "set a secret of your own",
+        let remedy = if *is_saved {
+            "change it in the settings, because what was saved goes before the variable"
+        } else {
+            "set a secret of your own"
         };
         log::warn!("{variable} has its built-in value, which is accepted from this machine only: {remedy}");
     }

@@ -96,13 +96,12 @@ impl Service {
             let mut response = match routed {
                 Routed::Refused(response) => response,
                 Routed::To { path, answer, is_change } => {
-                    let answered = match is_change {
+                    let answered = if is_change {
                         // Boxed, because it is rare and would enlarge every future.
-                        true => {
-                            let work = Box::pin(answer);
-                            Box::pin(self.core.background.run_to_completion("an admin change", work)).await
-                        }
-                        false => background::catch_panic(answer).await.map_err(Incomplete::Panicked),
+                        let work = Box::pin(answer);
+                        Box::pin(self.core.background.run_to_completion("an admin change", work)).await
+                    } else {
+                        background::catch_panic(answer).await.map_err(Incomplete::Panicked)
                     };
                     answered.unwrap_or_else(|incomplete| {
                         let (status, message) = match incomplete {

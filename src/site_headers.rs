@@ -69,9 +69,10 @@ pub fn one<'v>(name: &str, value: &'v Value) -> Result<(HeaderName, &'v str), Fa
     let header = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| refuse("has an invalid name"))?;
     let value = value.as_str().ok_or_else(|| refuse("must have a string value"))?;
     HeaderValue::from_str(value).map_err(|_| refuse("has characters that a header cannot carry"))?;
-    match FRAMING.contains(&header.as_str()) {
-        true => Err(refuse("is set by the gateway itself")),
-        false => Ok((header, value)),
+    if FRAMING.contains(&header.as_str()) {
+        Err(refuse("is set by the gateway itself"))
+    } else {
+        Ok((header, value))
     }
 }
 

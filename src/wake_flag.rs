@@ -93,9 +93,12 @@ impl InnerFlag {
         let mut future = pin!(future);
         let waker = Waker::from(self.clone());
         self.set.store(true, SeqCst);
-        poll_fn(|_| match self.set.swap(false, SeqCst) {
-            true => future.as_mut().poll(&mut Context::from_waker(&waker)),
-            false => Poll::Pending,
+        poll_fn(|_| {
+            if self.set.swap(false, SeqCst) {
+                future.as_mut().poll(&mut Context::from_waker(&waker))
+            } else {
+                Poll::Pending
+            }
         })
         .await
     }

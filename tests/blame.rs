@@ -174,10 +174,8 @@ fn an_error_without_a_name_in_a_good_answer_rests_a_channel_only_if_it_is_about_
         ] {
             for streamed in [false, true] {
                 let pair = Pair::start();
-                let reply = match streamed {
-                    true => Reply::events(vec![wire::data(&error)]),
-                    false => Reply::json(200, &error),
-                };
+                let reply =
+                    if streamed { Reply::events(vec![wire::data(&error)]) } else { Reply::json(200, &error) };
                 pair.first.answer_once(CHAT, reply);
                 let ask = json!({"model": Pair::MODEL, "stream": streamed,
                     "messages": [{"role": "user", "content": said}]});
@@ -202,10 +200,8 @@ fn a_code_in_a_good_answer_means_the_same_in_an_object_and_in_a_stream() {
     ] {
         for streamed in [false, true] {
             let error = json!({"code": code, "msg": "No."});
-            let reply = match streamed {
-                true => Reply::events(vec![wire::data(&error)]),
-                false => Reply::json(200, &error),
-            };
+            let reply =
+                if streamed { Reply::events(vec![wire::data(&error)]) } else { Reply::json(200, &error) };
             let upstream = Upstream::with_one_path(Pair::MODEL, path);
             let gateway = Gateway::start();
             gateway.add("site", &upstream);

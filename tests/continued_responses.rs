@@ -227,11 +227,10 @@ fn storing() -> (Gateway, Upstream) {
 fn given(client: &Caller, upstream: &Upstream, id: &str, streamed: bool) {
     let mut answer = wire::response(MODEL);
     answer["id"] = json!(id);
-    let reply = match streamed {
-        true => Reply::events(
-            wire::response_events(MODEL).into_iter().map(|event| event.replace("resp_stub", id)),
-        ),
-        false => Reply::json(200, &answer),
+    let reply = if streamed {
+        Reply::events(wire::response_events(MODEL).into_iter().map(|event| event.replace("resp_stub", id)))
+    } else {
+        Reply::json(200, &answer)
     };
     upstream.answer_once(RESPONSES, reply);
     assert_eq!(says(client, "One", None, streamed)["id"], id);
@@ -378,12 +377,11 @@ fn a_history_that_is_named_twice_is_refused() {
 /// Requests an answer whose only item the upstream stores under this id.
 fn given_item(client: &Caller, upstream: &Upstream, id: &str, streamed: bool) {
     let in_place = |text: String| text.replace("msg_stub", id).replace("resp_stub", &format!("resp_of_{id}"));
-    let reply = match streamed {
-        true => Reply::events(wire::response_events(MODEL).into_iter().map(in_place)),
-        false => {
-            let answer = in_place(wire::response(MODEL).to_string());
-            Reply::json(200, &serde_json::from_str(&answer).expect("JSON"))
-        }
+    let reply = if streamed {
+        Reply::events(wire::response_events(MODEL).into_iter().map(in_place))
+    } else {
+        let answer = in_place(wire::response(MODEL).to_string());
+        Reply::json(200, &serde_json::from_str(&answer).expect("JSON"))
     };
     upstream.answer_once(RESPONSES, reply);
     assert_eq!(says(client, "One", None, streamed)["output"][0]["id"], id);

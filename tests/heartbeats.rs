@@ -249,9 +249,10 @@ fn a_failure_of_gemini_behind_a_heartbeat_is_told_in_each_of_its_forms() {
         stream.next_piece().expect("no break").expect("a heartbeat");
         gate.open();
         let text = stream.whole().text();
-        let told = match path.ends_with("sse") {
-            true => wire::data_of(&text),
-            false => serde_json::from_str(&text).expect("an array"),
+        let told = if path.ends_with("sse") {
+            wire::data_of(&text)
+        } else {
+            serde_json::from_str(&text).expect("an array")
         };
         let [Value::Object(told)] = &told[..] else { panic!("{path}: {text}") };
         assert_eq!(

@@ -105,9 +105,10 @@ fn what_we_keep_ourselves_is_told_from_memory() {
     for streamed in [false, true] {
         let ask = json!({"model": MODEL, "input": "Which way?", "background": true, "stream": streamed});
         let answer = client.post(RESPONSES, &ask);
-        let given = match streamed {
-            false => answer.expect(200),
-            true => wire::data_of(&answer.text()).last().unwrap()["response"].clone(),
+        let given = if streamed {
+            wire::data_of(&answer.text()).last().unwrap()["response"].clone()
+        } else {
+            answer.expect(200)
         };
         let id = given["id"].as_str().unwrap().to_owned();
         let one = format!("{RESPONSES}/{id}");

@@ -171,9 +171,12 @@ fn pieces(path: &str, body: &mut Value) -> Vec<(Value, Value)> {
         match message[inner].as_array() {
             Some(blocks) => {
                 // The only text of the last message may be in a list.
-                let text = |block: &Value| match block["type"] == "input_text" && blocks.len() == 1 {
-                    true => block["text"].clone(),
-                    false => block.clone(),
+                let text = |block: &Value| {
+                    if block["type"] == "input_text" && blocks.len() == 1 {
+                        block["text"].clone()
+                    } else {
+                        block.clone()
+                    }
                 };
                 pieces.extend(blocks.iter().map(|block| (message["role"].clone(), text(block))));
             }

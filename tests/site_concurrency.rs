@@ -294,9 +294,10 @@ fn a_waiter_does_not_follow_a_channel_that_was_taken_away() {
                 let used = admin.get("/api/downstream-keys").json()["items"][0]["usedRequests"].clone();
                 (used == 1).then_some(())
             });
-            let change = match is_deleted {
-                true => admin.delete(&path),
-                false => admin.put(&path, &json!({"status": "disabled"})),
+            let change = if is_deleted {
+                admin.delete(&path)
+            } else {
+                admin.put(&path, &json!({"status": "disabled"}))
             };
             change.expect(200);
             gate.open();

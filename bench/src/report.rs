@@ -301,9 +301,10 @@ fn figures(results: &Results, kinds: &[Kind]) -> String {
     let ratios: Vec<(Kind, Kind)> = [Kind::BareLazy, Kind::BareRaw]
         .into_iter()
         .filter(|base| kinds.contains(base))
-        .flat_map(|base| match kinds.contains(&Kind::Gateway) {
-            true => Some((Kind::Gateway, base)),
-            false => {
+        .flat_map(|base| {
+            if kinds.contains(&Kind::Gateway) {
+                Some((Kind::Gateway, base))
+            } else {
                 (base == Kind::BareRaw && kinds.contains(&Kind::BareLazy)).then_some((Kind::BareLazy, base))
             }
         })

@@ -75,12 +75,11 @@ pub fn check(gate: &AdminAccess<'_>, caller: &Caller<'_>) -> Result<()> {
     }
     if gate.token == PLACEHOLDER_AUTH_TOKEN {
         let refuse = |message: String| refusal(StatusCode::FORBIDDEN, "builtin_token", &message);
-        let remedy = match gate.is_saved {
-            true => {
-                "Change it on that machine: POST /api/settings/auth/change. AUTH_TOKEN has no effect, because the \
+        let remedy = if gate.is_saved {
+            "Change it on that machine: POST /api/settings/auth/change. AUTH_TOKEN has no effect, because the \
                  built-in token was saved, as a factory reset does."
-            }
-            false => "Set AUTH_TOKEN and restart.",
+        } else {
+            "Set AUTH_TOKEN and restart."
         };
         if !address::is_local(caller.peer, caller.client) {
             return refuse(format!("The built-in admin token is accepted from this machine only. {remedy}"));

@@ -33,10 +33,7 @@ impl Copies {
     /// Refuses a change while a copy is in progress.
     pub fn admit(&self, method: &Method) -> Result<()> {
         let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        match changes && self.is_under_way.load(Ordering::SeqCst) {
-            true => Err(refused()),
-            false => Ok(()),
-        }
+        if changes && self.is_under_way.load(Ordering::SeqCst) { Err(refused()) } else { Ok(()) }
     }
 }
 

@@ -53,9 +53,10 @@ fn page(
         "manual_models" => ("model_availability", "is_manual = TRUE AND "),
         name => (name, ""),
     };
-    let beyond = match after.is_empty() {
-        true => "1 = 1".to_owned(),
-        false => format!("({}) > ({})", key.join(", "), placeholders(key.len())),
+    let beyond = if after.is_empty() {
+        "1 = 1".to_owned()
+    } else {
+        format!("({}) > ({})", key.join(", "), placeholders(key.len()))
     };
     let key_columns = key.join(", ");
     let sql = format!(

@@ -56,10 +56,7 @@ impl RowReader<'_> {
             other => other.to_string(),
         });
         let label = shortened(&label.unwrap_or_default());
-        let id = match table.shows_id {
-            true => row.get("id").and_then(exact).filter(|id| *id > 0),
-            false => Some(line),
-        };
+        let id = if table.shows_id { row.get("id").and_then(exact).filter(|id| *id > 0) } else { Some(line) };
         let Some(id) = id else {
             return Err(refuse(None, &label, invalid(table, "id", "positive integer")));
         };

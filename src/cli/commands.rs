@@ -134,9 +134,10 @@ async fn export(
     drop(interruption);
     core.stop().await;
     written?;
-    let advice = match is_sealed {
-        true => "It can be opened only with its passphrase.",
-        false => "It holds all credentials in clear: keep it as safe as the credentials themselves.",
+    let advice = if is_sealed {
+        "It can be opened only with its passphrase."
+    } else {
+        "It holds all credentials in clear: keep it as safe as the credentials themselves."
     };
     progress.step(&format!("Written to {}. {advice}", to.display()));
     Ok(())

@@ -106,9 +106,10 @@ pub fn open(
         zone: config.time_zone.clone(),
     };
     // A database file is read together with the files beside it.
-    let taken_over = match is_piped {
-        true => takeover::read_sent(file, scratch, &context),
-        false => takeover::read(path, scratch, &context),
+    let taken_over = if is_piped {
+        takeover::read_sent(file, scratch, &context)
+    } else {
+        takeover::read(path, scratch, &context)
     };
     let taken_over = taken_over.map_err(|error| refused(error.0))?;
     let text = taken_over.document.to_string();

@@ -30,9 +30,10 @@ impl PassphraseFrom {
             let mut line = String::new();
             BufReader::new(source.take(MAX_LENGTH + 2)).read_line(&mut line).map(|_| line)
         };
-        let line = match path.as_os_str() == "-" {
-            true => first_line(Box::new(io::stdin())),
-            false => File::open(path).and_then(|file| first_line(Box::new(file))),
+        let line = if path.as_os_str() == "-" {
+            first_line(Box::new(io::stdin()))
+        } else {
+            File::open(path).and_then(|file| first_line(Box::new(file)))
         };
         let line = line.map_err(|error| Failure::new(NO_INPUT, format!("{}: {error}", path.display())))?;
         let passphrase = line.trim_end_matches(['\r', '\n']);

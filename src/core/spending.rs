@@ -66,9 +66,10 @@ impl Core {
     /// Returns how many other instances may be spending unreported amounts. One that has just started may not be known
     /// yet.
     fn other_spenders(&self) -> i64 {
-        match self.store.database().is_shared() {
-            true => i64::try_from(self.instances.load().len()).unwrap_or(i64::MAX).saturating_sub(1).max(1),
-            false => 0,
+        if self.store.database().is_shared() {
+            i64::try_from(self.instances.load().len()).unwrap_or(i64::MAX).saturating_sub(1).max(1)
+        } else {
+            0
         }
     }
 }

@@ -151,9 +151,10 @@ impl Helper {
     /// Refuses a release that is not among those that may be touched.
     fn may_touch(&self, target: &Target) -> Result<(), String> {
         let name = format!("{}/{}", target.namespace, target.release);
-        match self.releases.is_empty() || self.releases.contains(&name) {
-            true => Ok(()),
-            false => Err(format!("{name} is not among DEPLOY_HELPER_RELEASES")),
+        if self.releases.is_empty() || self.releases.contains(&name) {
+            Ok(())
+        } else {
+            Err(format!("{name} is not among DEPLOY_HELPER_RELEASES"))
         }
     }
 

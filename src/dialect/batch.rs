@@ -248,17 +248,11 @@ impl BatchRequests {
             }
             self.places.push(at + offset..at + offset + value.len());
         }
-        match self.places.len() > most {
-            true => Err(format!("a batch has at most {most} requests")),
-            false => Ok(()),
-        }
+        if self.places.len() > most { Err(format!("a batch has at most {most} requests")) } else { Ok(()) }
     }
 
     fn or_empty(self, field: &'static str, message: &str) -> Result<Self, BatchFlaw> {
-        match self.places.is_empty() {
-            true => Err(BatchFlaw { message: message.to_owned(), field }),
-            false => Ok(self),
-        }
+        if self.places.is_empty() { Err(BatchFlaw { message: message.to_owned(), field }) } else { Ok(self) }
     }
 
     /// Returns the text that the requests were read from, with this name of the model.

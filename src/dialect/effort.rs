@@ -19,7 +19,7 @@ use super::canonical::{Effort, Reasoning};
 mod tests;
 
 /// The smallest thinking budget that the messages API takes, in tokens.
-pub const MIN_BUDGET: u64 = 1024;
+const MIN_BUDGET: u64 = 1024;
 /// Members in which OpenAI's clients state the effort, and which some send to gemini too.
 pub const OPENAI_WORDS: [&str; 3] = ["reasoning_effort", "reasoning", "reasoning_budget"];
 

@@ -137,9 +137,10 @@ pub fn answer_to_openai(answer: &[u8], model: &str, base64: bool) -> Option<Byte
                 a.object(|o| {
                     o.field("object", "embedding");
                     o.field("index", index);
-                    match base64 {
-                        true => o.field("embedding", packed(&numbers)),
-                        false => o.field("embedding", Json::checked(&compact(values.raw()))),
+                    if base64 {
+                        o.field("embedding", packed(&numbers))
+                    } else {
+                        o.field("embedding", Json::checked(&compact(values.raw())))
                     }
                 });
             }

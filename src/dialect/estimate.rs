@@ -46,9 +46,10 @@ pub fn estimate_tokens_by_size(body: &[u8]) -> u64 {
     let (mut bytes, mut images, mut start) = (0, 0, 0);
     for quote in quotes {
         let run = &body[start..quote];
-        match run.len() > LONG && !run[..LONG].contains(&b' ') {
-            true => images += 1,
-            false => bytes += run.len() as u64,
+        if run.len() > LONG && !run[..LONG].contains(&b' ') {
+            images += 1
+        } else {
+            bytes += run.len() as u64
         }
         start = quote;
     }

@@ -196,9 +196,10 @@ fn without_encrypted(body: &Node<'_>) -> Option<Bytes> {
     }
     let mut list = Writer::new();
     list.list(|list| others.iter().for_each(|item| list.item(item.json())));
-    let body = match others.is_empty() {
-        true => edit(body.raw(), &[], &[INCLUDE]),
-        false => edit(body.raw(), &[(INCLUDE, list.as_str())], &[]),
+    let body = if others.is_empty() {
+        edit(body.raw(), &[], &[INCLUDE])
+    } else {
+        edit(body.raw(), &[(INCLUDE, list.as_str())], &[])
     };
     Some(Bytes::from(body.into_owned()))
 }

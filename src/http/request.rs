@@ -103,9 +103,12 @@ impl Request {
     /// object.
     pub async fn json_object(&mut self) -> Result<Map<String, Value>, BodyError> {
         let bytes = self.json_bytes().await?;
-        let read = || match bytes.len() > MAX_TREE && has_more_values(&bytes, MAX_VALUES) {
-            true => Err(BodyError::TooManyValues { most: MAX_VALUES }),
-            false => object(&bytes),
+        let read = || {
+            if bytes.len() > MAX_TREE && has_more_values(&bytes, MAX_VALUES) {
+                Err(BodyError::TooManyValues { most: MAX_VALUES })
+            } else {
+                object(&bytes)
+            }
         };
         // Other tasks need this thread meanwhile.
         if bytes.len() > LONG { block_in_place(read) } else { read() }

@@ -89,9 +89,10 @@ async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCoun
     // Everything is read under this lock: an import before it may have added routes together with their models.
     let counts = loop {
         let seen = routing_in_force(&jobs.core).await?;
-        let rows = match scope.everything {
-            true => Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?,
-            false => Rows::of(&jobs.core, scope).await?,
+        let rows = if scope.everything {
+            Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?
+        } else {
+            Rows::of(&jobs.core, scope).await?
         };
         let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         let counts = rows.counts(&plan);

@@ -53,9 +53,10 @@ pub async fn send(jobs: Arc<Jobs>) -> Pass {
         .iter()
         .filter_map(|(channel, sent)| Some(format!("{channel}: {}", sent.as_ref().err()?)))
         .collect();
-    match failed.is_empty() {
-        true => Ok(Some("daily summary sent".to_owned())),
-        false => Err(format!("notify failed: {}", failed.join("; "))),
+    if failed.is_empty() {
+        Ok(Some("daily summary sent".to_owned()))
+    } else {
+        Err(format!("notify failed: {}", failed.join("; ")))
     }
 }
 

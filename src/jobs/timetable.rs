@@ -229,9 +229,10 @@ async fn finish_rekeying(jobs: Arc<Jobs>) -> Pass {
 }
 
 async fn check_in(jobs: Arc<Jobs>) -> Pass {
-    let items = match checkin::is_interval(&jobs.core) {
-        true => checkin::all::run_due(&jobs).await?,
-        false => checkin::all::run_all(&jobs).await?,
+    let items = if checkin::is_interval(&jobs.core) {
+        checkin::all::run_due(&jobs).await?
+    } else {
+        checkin::all::run_all(&jobs).await?
     };
     let failed = items.iter().filter(|item| !item.result.is_success()).count();
     Ok((!items.is_empty()).then(|| format!("{} account(s), {failed} failed", items.len())))

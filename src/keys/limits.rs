@@ -122,10 +122,7 @@ impl KeyLimits {
         let mut spent = None;
         for (place, budget) in self.budgets.iter().enumerate() {
             let Some(mut window) = windows[place].take() else { continue };
-            match window.take(&budget.bounds) {
-                true => mask |= 1 << place,
-                false => spent = Some(place),
-            }
+            if window.take(&budget.bounds) { mask |= 1 << place } else { spent = Some(place) }
         }
         match spent {
             Some(place) => {

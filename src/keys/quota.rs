@@ -194,9 +194,10 @@ impl Quota {
 
     /// Follows the number used by all instances, of a quota without a limit. It never decreases, except after a reset.
     pub fn follow(&self, used: i64, is_reset: bool) {
-        match is_reset {
-            true => self.reserved.store(used, Release),
-            false => drop(self.reserved.fetch_max(used, AcqRel)),
+        if is_reset {
+            self.reserved.store(used, Release);
+        } else {
+            self.reserved.fetch_max(used, AcqRel);
         }
     }
 

@@ -59,9 +59,10 @@ impl RateWindow {
     pub fn check(&self, max: u32, length: Millis, now: Millis) -> Result<(), RetryAfterSeconds> {
         let word = self.0.load(Relaxed);
         let (_, count) = unpack(word);
-        match is_open(word, length, now) && count != UNLIMITED && count >= u64::from(max) {
-            true => Err(left(word, length, now)),
-            false => Ok(()),
+        if is_open(word, length, now) && count != UNLIMITED && count >= u64::from(max) {
+            Err(left(word, length, now))
+        } else {
+            Ok(())
         }
     }
 
@@ -141,9 +142,10 @@ impl<K: Copy + Eq + Hash> Windows<K> {
         {
             self.seen.pop_front();
             let window = self.by_identity.get(&identity);
-            match window.is_some_and(|window| is_held(window) || window.is_open(self.length, now)) {
-                true => self.seen.push_back((now, identity)),
-                false => drop(self.by_identity.remove(&identity)),
+            if window.is_some_and(|window| is_held(window) || window.is_open(self.length, now)) {
+                self.seen.push_back((now, identity))
+            } else {
+                drop(self.by_identity.remove(&identity))
             }
         }
     }

@@ -299,9 +299,10 @@ impl Delivery<'_> {
             Some(_) => None,
             None => recovery.next(call, (site.platform, format), failure, prepare),
         };
-        let mut other_words = match format == call.shape.dialect {
-            true => conversions.read_through(length, words).await,
-            false => conversions.answer(length).await.convert(words),
+        let mut other_words = if format == call.shape.dialect {
+            conversions.read_through(length, words).await
+        } else {
+            conversions.answer(length).await.convert(words)
         };
         // A key that the client chose may be refused for itself; ours is one that every site of this kind takes.
         let is_own_key = format != call.shape.dialect && !call.envelope.has_continuation;

@@ -328,9 +328,10 @@ impl Attempt {
         self.note_usage(&mut row, usage);
         let is_later = goes_on_as.is_some() || self.is_booked_later;
         // A count of tokens costs nothing, whatever a call of the model costs.
-        let bill = match is_later || self.is_extra {
-            true => cost::empty_bill(),
-            false => cost::bill(&self.channel, &row, usage.as_ref()),
+        let bill = if is_later || self.is_extra {
+            cost::empty_bill()
+        } else {
+            cost::bill(&self.channel, &row, usage.as_ref())
         };
         row.estimated_cost = bill.cost;
         row.is_priced = bill.is_priced;
@@ -373,9 +374,10 @@ impl Attempt {
         let is_in_log = cost::is_in_log(&self.channel, usage);
         let model = row.model_actual.as_deref().unwrap_or_default();
         let awaits_prices = !is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
-        let settled = match !is_later && !self.is_extra && (is_in_log || awaits_prices) {
-            true => cost::settled(&self.channel, paid_by, &row, usage, is_priced),
-            false => None,
+        let settled = if !is_later && !self.is_extra && (is_in_log || awaits_prices) {
+            cost::settled(&self.channel, paid_by, &row, usage, is_priced)
+        } else {
+            None
         };
         self.proxy.core.store.telemetry().log(row);
         match settled {
@@ -437,9 +439,10 @@ impl Attempt {
     /// Settles the attempt that the client hung up on, or that this service cut off as it stopped. That is no fault of the
     /// channel.
     pub(super) fn abandon(&mut self, usage: Option<Usage>) {
-        let (status, text) = match self.proxy.core.is_cutting() {
-            true => (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop"),
-            false => (CLIENT_CLOSED, "client_closed"),
+        let (status, text) = if self.proxy.core.is_cutting() {
+            (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop")
+        } else {
+            (CLIENT_CLOSED, "client_closed")
         };
         let estimated = self.estimated.filter(|estimated| status == CLIENT_CLOSED && estimated.output > 0);
         self.end_failed(status, text.to_owned(), (usage, estimated), |_| ());

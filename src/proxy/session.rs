@@ -56,9 +56,10 @@ impl Session {
             return None;
         }
         let body = std::str::from_utf8(body).ok()?;
-        let id = match goes_on {
-            true => json::member(json::member(body, "thread")?, "previous_message_id")?,
-            false => json::member(body, "previous_response_id")?,
+        let id = if goes_on {
+            json::member(json::member(body, "thread")?, "previous_message_id")?
+        } else {
+            json::member(body, "previous_response_id")?
         };
         let id = json::string(id)?;
         let session = Self { conversation: opened_by(core, key_id, &id), is_of_answer: true };

@@ -94,12 +94,11 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
     let mut sheet = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
     let (others, near_limit): (Vec<_>, Vec<_>) =
         sheet.eligible().partition(|channel| request.has_room(channel));
-    let eligible = match others.is_empty() {
-        true => near_limit,
-        false => {
-            near_limit.iter().for_each(|channel| sheet.put(channel, SelectionStage::NearLimit, 0.0));
-            others
-        }
+    let eligible = if others.is_empty() {
+        near_limit
+    } else {
+        near_limit.iter().for_each(|channel| sheet.put(channel, SelectionStage::NearLimit, 0.0));
+        others
     };
     match found.route.strategy {
         Strategy::RoundRobin => sheet.go_round(&eligible, &request),

@@ -26,7 +26,7 @@ pub use read::{read, told};
 pub const FIVE_HOURS: &str = "5h";
 pub const SEVEN_DAYS: &str = "7d";
 /// The most windows kept per account.
-pub const MAX_WINDOWS: usize = 8;
+const MAX_WINDOWS: usize = 8;
 /// How long a window without a reset time counts, in milliseconds.
 const WITHOUT_RESET: Millis = 10 * 60 * 1000;
 /// The longest name of a window, in bytes.

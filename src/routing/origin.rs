@@ -290,9 +290,10 @@ impl BaseUrl {
 
     /// Returns the address of Google's own interface, where this one (`…/v1beta/openai`) is that of the compatible one.
     pub fn native(&self) -> Cow<'_, Self> {
-        match self.path.ends_with(COMPATIBLE) {
-            true => Cow::Owned(self.clone().without(&[COMPATIBLE])),
-            false => Cow::Borrowed(self),
+        if self.path.ends_with(COMPATIBLE) {
+            Cow::Owned(self.clone().without(&[COMPATIBLE]))
+        } else {
+            Cow::Borrowed(self)
         }
     }
 

@@ -163,10 +163,7 @@ proptest::proptest! {
         let changed = if is_bob { BOB } else { ALICE };
         let own = tables.channels.iter().filter(|channel| channel.account_id == changed);
         let routes: HashSet<RouteId> = own.map(|channel| channel.route_id).collect();
-        match is_bob {
-            true => offer(&mut tables, [before[0], before[1], after[2], after[3]]),
-            false => offer(&mut tables, [after[0], before[1], before[2], before[3]]),
-        }
+        if is_bob { offer(&mut tables, [before[0], before[1], after[2], after[3]]) } else { offer(&mut tables, [after[0], before[1], before[2], before[3]]) }
         let row = tables.accounts.iter_mut().find(|account| account.id == changed).unwrap();
         row.status =
             [AccountStatus::Active, AccountStatus::Disabled, AccountStatus::Expired][usize::from(status % 3)];

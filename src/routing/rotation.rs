@@ -17,7 +17,7 @@ use crate::time::Millis;
 /// One of this many requests goes to the observation pool, if a site there is due.
 pub const OBSERVE_EVERY: u32 = 24;
 /// The time until an observed site is due again, in milliseconds.
-pub const OBSERVED_FOR: Millis = 30 * 60 * 1000;
+const OBSERVED_FOR: Millis = 30 * 60 * 1000;
 /// The most pairs of route and model remembered.
 const MAX_KEYS: usize = 1024;
 /// The most observed sites remembered, over all pairs of route and model.

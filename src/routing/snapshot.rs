@@ -120,9 +120,10 @@ impl Snapshot {
         self.index.insert(&route);
         let (is_group, is_exact) = (route.is_group(), route.is_exact());
         for (ids, is_one) in [(&mut self.groups, is_group), (&mut self.patterns, !is_group && !is_exact)] {
-            match is_one {
-                true => ids.insert(route.id),
-                false => ids.remove(&route.id),
+            if is_one {
+                ids.insert(route.id)
+            } else {
+                ids.remove(&route.id)
             };
         }
         self.routes.insert(route.id, route);

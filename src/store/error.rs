@@ -66,7 +66,7 @@ pub const UNREACHABLE: &str = "The database of this service cannot be reached: c
                                calls are served meanwhile";
 
 /// The message to clients when the writer thread has ended.
-pub const WRITER_ENDED: &str = "The part of this service that stores changes has ended by a fault: nothing is stored any \
+const WRITER_ENDED: &str = "The part of this service that stores changes has ended by a fault: nothing is stored any \
                                 more. Restart the service, and report what its log says";
 
 /// A condition that keeps changes from being stored while the service goes on.

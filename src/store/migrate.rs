@@ -196,9 +196,10 @@ pub(super) fn run(
     let known = connection.tables().map_err(|error| failed("lock", error))?;
     refuse_foreign(dialect, &known)?;
     let is_new = !known.iter().any(|name| name == TABLE);
-    let applied = match is_new {
-        true => HashMap::new(),
-        false => applied_steps(connection).map_err(|error| failed(TABLE, error))?,
+    let applied = if is_new {
+        HashMap::new()
+    } else {
+        applied_steps(connection).map_err(|error| failed(TABLE, error))?
     };
     let newest = steps.last().map_or(0, |step| step.version);
     if let Some(unknown) = applied.keys().copied().max().filter(|version| *version > newest) {

@@ -65,9 +65,10 @@ pub async fn put(store: &Store, values: Vec<(String, String)>) -> Result<()> {
 
 /// Builds the statement that saves one setting, for a batch that changes more.
 pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Result<Statement> {
-    let stored: Value = match SEALED.contains(&name) {
-        true => store.sealer().seal("settings", name, value)?.into(),
-        false => value.into(),
+    let stored: Value = if SEALED.contains(&name) {
+        store.sealer().seal("settings", name, value)?.into()
+    } else {
+        value.into()
     };
     let columns = [("value", OnConflict::Replace), ("updated_at", OnConflict::Replace)];
     let sql = upsert(store.database().dialect(), "settings", &["name"], &columns);

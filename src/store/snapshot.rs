@@ -389,9 +389,10 @@ fn build_route(row: &RouteRow, channels: Vec<Arc<Channel>>) -> Route {
         id: row.id,
         pattern: ModelPattern::stored(&row.model_pattern),
         display_name: row.display_name.clone(),
-        mode: match row.is_group() {
-            true => RouteMode::ExplicitGroup { sources: row.source_route_ids.clone() },
-            false => RouteMode::Pattern,
+        mode: if row.is_group() {
+            RouteMode::ExplicitGroup { sources: row.source_route_ids.clone() }
+        } else {
+            RouteMode::Pattern
         },
         mapping: row.model_mapping.as_deref().map(|text| mapping(row.id, text)).unwrap_or_default(),
         strategy: row.routing_strategy,

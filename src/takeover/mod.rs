@@ -63,9 +63,10 @@ pub fn read(path: &Path, scratch: &Path, context: &Context) -> Result<TakenOver,
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(Error("it is no file".to_owned()));
     }
-    match is_database(&mut file).map_err(failed)? {
-        true => from_database(&ForeignDatabase::open(path, scratch)?, context),
-        false => from_text(&text_of(file)?, context),
+    if is_database(&mut file).map_err(failed)? {
+        from_database(&ForeignDatabase::open(path, scratch)?, context)
+    } else {
+        from_text(&text_of(file)?, context)
     }
 }
 

@@ -54,9 +54,8 @@ pub(super) fn read(
     if !database.has(TABLE, &["account_id", "created_at", "status"]) {
         return Ok(None);
     }
-    let column = |name: &str, absent: &'static str| match database.has(TABLE, &[name]) {
-        true => format!("p.{name}"),
-        false => absent.to_owned(),
+    let column = |name: &str, absent: &'static str| {
+        if database.has(TABLE, &[name]) { format!("p.{name}") } else { absent.to_owned() }
     };
     let (tokens, cost) = (column("total_tokens", "0"), column("estimated_cost", "0"));
     let (latency, actual, requested) =

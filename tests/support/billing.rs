@@ -57,9 +57,10 @@ impl PromptCache {
         let body: Members<'_> = serde_json::from_slice(body).expect("a JSON object");
         let pieces = prompt(path, &body);
         let prompt = pieces.iter().map(|piece| piece.text.len()).sum::<usize>() / TOKEN;
-        let found = match path.ends_with("/messages") {
-            true => self.at_marks(&pieces),
-            false => self.in_blocks(&pieces, body.get("prompt_cache_key").map_or("", |key| key.get())),
+        let found = if path.ends_with("/messages") {
+            self.at_marks(&pieces)
+        } else {
+            self.in_blocks(&pieces, body.get("prompt_cache_key").map_or("", |key| key.get()))
         };
         Billed { prompt, found }
     }

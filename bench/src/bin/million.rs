@@ -188,10 +188,7 @@ fn fill(url: &str, script: &str) -> io::Result<()> {
     if let Some(mut input) = client.stdin.take() {
         input.write_all(script.as_bytes())?;
     }
-    match client.wait()?.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("{url} was not filled"))),
-    }
+    if client.wait()?.success() { Ok(()) } else { Err(io::Error::other(format!("{url} was not filled"))) }
 }
 
 /// Waits until counting all rows is quick and nothing is being summed up any more.

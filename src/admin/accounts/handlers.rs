@@ -163,19 +163,16 @@ impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
 async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
     core.store.flush().await;
     let mut sites = sites::list(&core.store).await?;
-    let (rows, total) = match page.is_whole() {
-        true => {
-            let rows = accounts::list(&core.store).await?;
-            let total = rows.len();
-            (rows, total)
-        }
-        false => {
-            let rows = accounts::page(&core.store, page.limit(), page.offset()).await?;
-            // A page needs the sites of its accounts only.
-            let on: HashSet<SiteId> = rows.iter().map(|account| account.site_id).collect();
-            sites.retain(|site| on.contains(&site.id));
-            (rows, accounts::count(&core.store).await?)
-        }
+    let (rows, total) = if page.is_whole() {
+        let rows = accounts::list(&core.store).await?;
+        let total = rows.len();
+        (rows, total)
+    } else {
+        let rows = accounts::page(&core.store, page.limit(), page.offset()).await?;
+        // A page needs the sites of its accounts only.
+        let on: HashSet<SiteId> = rows.iter().map(|account| account.site_id).collect();
+        sites.retain(|site| on.contains(&site.id));
+        (rows, accounts::count(&core.store).await?)
     };
     let with_models: HashSet<AccountId> = availability::accounts_with_models(&core.store).await?;
     let now = now_ms();

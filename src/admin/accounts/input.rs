@@ -226,9 +226,10 @@ impl UpdateInput {
 /// Reads the models of `POST /api/accounts/:id/models/manual` and of the disabled list.
 pub fn models(fields: &Fields) -> Result<Vec<String>, Invalid> {
     let models = fields.texts("models")?.ok_or_else(|| Invalid::field("models", "array of strings"))?;
-    match models.iter().any(|model| model.contains(char::is_control)) {
-        true => Err(Invalid::field("models", "array of strings without line breaks and control characters")),
-        false => Ok(models),
+    if models.iter().any(|model| model.contains(char::is_control)) {
+        Err(Invalid::field("models", "array of strings without line breaks and control characters"))
+    } else {
+        Ok(models)
     }
 }
 

@@ -61,9 +61,10 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
             return Err(error.flag("requiresVerification", false));
         }
     };
-    let renewal = match platform.abilities().refresh {
-        true => SessionRenewal { refresh_token, expires_at: rotation.expires_at },
-        false => SessionRenewal::default(),
+    let renewal = if platform.abilities().refresh {
+        SessionRenewal { refresh_token, expires_at: rotation.expires_at }
+    } else {
+        SessionRenewal::default()
     };
     let user = User { id: user.id.or(platform_user_id), ..user };
     let patch = patch(&account, credential, user, renewal);

@@ -150,12 +150,12 @@ pub static ACCOUNT: Object = Object::new(
     ],
 );
 
-pub static ACCOUNT_CAPABILITIES: Object = Object::new(
+static ACCOUNT_CAPABILITIES: Object = Object::new(
     "AccountCapabilities",
     &[has("canCheckin", Boolean), has("canRefreshBalance", Boolean), has("proxyOnly", Boolean)],
 );
 
-pub static LISTED_ACCOUNT: Object = Object::with(
+static LISTED_ACCOUNT: Object = Object::with(
     "ListedAccount",
     &[&ACCOUNT],
     &[
@@ -169,7 +169,7 @@ pub static LISTED_ACCOUNT: Object = Object::with(
     ],
 );
 
-pub static LIMIT_WINDOW: Object = Object::new(
+static LIMIT_WINDOW: Object = Object::new(
     "LimitWindow",
     &[
         has("name", Text),
@@ -182,7 +182,7 @@ pub static LIMIT_WINDOW: Object = Object::new(
     ],
 );
 
-pub static ACCOUNT_HEALTH: Object = Object::new(
+static ACCOUNT_HEALTH: Object = Object::new(
     "AccountHealth",
     &[
         has("state", OneOf(&["healthy", "unhealthy", "degraded", "unknown", "disabled"])),
@@ -192,7 +192,7 @@ pub static ACCOUNT_HEALTH: Object = Object::new(
     ],
 );
 
-pub static CREATED_ACCOUNT: Object = Object::with(
+static CREATED_ACCOUNT: Object = Object::with(
     "CreatedAccount",
     &[&ACCOUNT],
     &[
@@ -209,7 +209,7 @@ pub static CREATED_ACCOUNT: Object = Object::with(
     ],
 );
 
-pub static CREATED_ACCOUNTS: Object = Object::new(
+static CREATED_ACCOUNTS: Object = Object::new(
     "CreatedAccounts",
     &[
         has("success", Boolean),
@@ -262,7 +262,7 @@ static REFUSED: Object = Object::with(
     &[may("shieldBlocked", Boolean), may("needsUserId", Boolean), may("invalidUserId", Boolean)],
 );
 
-pub static USER_INFO: Object = Object::new(
+static USER_INFO: Object = Object::new(
     "UserInfo",
     &[
         has("username", Text),
@@ -304,7 +304,7 @@ static CHECKED: Object = Object::new(
     ],
 );
 
-pub static HEALTH_SUMMARY: Object = Object::new(
+static HEALTH_SUMMARY: Object = Object::new(
     "HealthSummary",
     &[
         has("total", Count),
@@ -319,7 +319,7 @@ pub static HEALTH_SUMMARY: Object = Object::new(
     ],
 );
 
-pub static CHECKED_ACCOUNT: Object = Object::new(
+static CHECKED_ACCOUNT: Object = Object::new(
     "CheckedAccount",
     &[
         has("accountId", Id),
@@ -331,7 +331,7 @@ pub static CHECKED_ACCOUNT: Object = Object::new(
     ],
 );
 
-pub static REFRESHED_BALANCE: Object = Object::new(
+static REFRESHED_BALANCE: Object = Object::new(
     "RefreshedBalance",
     &[
         has("balance", Number),

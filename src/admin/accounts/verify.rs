@@ -252,10 +252,8 @@ async fn diagnosed(core: &Core, site_client: &SiteClient, refusal: CredentialRef
 }
 
 fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> CredentialRefusal {
-    let verdict = match error.is_shield {
-        true => Some(Verdict::ShieldBlocked),
-        false => Verdict::of(&error.message, has_user_id),
-    };
+    let verdict =
+        if error.is_shield { Some(Verdict::ShieldBlocked) } else { Verdict::of(&error.message, has_user_id) };
     let message = match (verdict, error.kind) {
         (_, DiscoveryKind::Timeout) => return CredentialRefusal::late("list its models"),
         (Some(verdict), _) => format!("{}: {}", verdict.advice(), error.message),

@@ -16,7 +16,7 @@ use crate::http::{BodyError, Request};
 use crate::idle_thread::{run_on_idle_thread, yield_thread};
 
 /// Maximum length of a document, in bytes.
-pub const MAX_DOCUMENT: usize = 1 << 30;
+const MAX_DOCUMENT: usize = 1 << 30;
 /// The number of bytes gathered before they are handed to the writer.
 const AT_ONCE: usize = 64 << 10;
 /// The number of gathered pieces that may wait for the writer.

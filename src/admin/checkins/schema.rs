@@ -31,7 +31,7 @@ static SCHEDULED: Object = Object::new(
     &[has("success", Is(true)), has("mode", Text), may("cron", Text), may("intervalHours", Integer)],
 );
 
-pub static CHECKIN_OUTCOME: Object = Object::new(
+static CHECKIN_OUTCOME: Object = Object::new(
     "CheckinOutcome",
     &[
         has("success", Boolean),
@@ -75,7 +75,7 @@ static CHECKIN_SITE: Object = Object::new(
     &[has("id", Id), has("name", Text), has("url", Text), has("platform", Text), has("status", Text)],
 );
 
-pub static CHECKIN_REASON: Object = Object::new(
+static CHECKIN_REASON: Object = Object::new(
     "CheckinReason",
     &[
         has("code", Text),

@@ -69,7 +69,7 @@ pub static DECISION: Object = Object::new(
     ],
 );
 
-pub static DECISION_CANDIDATE: Object = Object::new(
+static DECISION_CANDIDATE: Object = Object::new(
     "DecisionCandidate",
     &[
         has("channelId", Id),

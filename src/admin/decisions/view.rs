@@ -167,10 +167,8 @@ impl Candidate {
         let channel = one.channel;
         let (reason_code, reason) = reason(one, strategy);
         // The obstacle of a route unit is reported for its first member.
-        let resting = match one.obstacles.is_empty() {
-            true => channel,
-            false => serving(channel).first().unwrap_or(channel),
-        };
+        let resting =
+            if one.obstacles.is_empty() { channel } else { serving(channel).first().unwrap_or(channel) };
         Self {
             channel_id: channel.id,
             account_id: channel.account.id,
@@ -200,12 +198,13 @@ fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
         one.place,
         SelectionStage::Weighed { .. } | SelectionStage::InTurn | SelectionStage::Stable { .. }
     );
-    match one.near_limit && is_in_use {
-        true => (
+    if one.near_limit && is_in_use {
+        (
             "near_limit",
             format!("a limit of its account is nearly used up, and no other channel can serve; {words}"),
-        ),
-        false => (code, words),
+        )
+    } else {
+        (code, words)
     }
 }
 

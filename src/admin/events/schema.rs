@@ -14,7 +14,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /api/events/{id}/read", "Mark an event as read").gives(Of(&DONE)),
 ];
 
-pub static EVENT: Object = Object::new(
+static EVENT: Object = Object::new(
     "Event",
     &[
         has("id", Id),

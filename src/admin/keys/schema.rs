@@ -83,7 +83,7 @@ static KEYS: Object =
 static KEY: Object =
     Object::new("OneDownstreamKey", &[has("success", Is(true)), has("item", Of(&DOWNSTREAM_KEY))]);
 
-pub static DOWNSTREAM_KEY: Object = Object::new(
+static DOWNSTREAM_KEY: Object = Object::new(
     "DownstreamKey",
     &[
         has("id", Id),

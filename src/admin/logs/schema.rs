@@ -97,7 +97,7 @@ pub static LOG_ITEM: Object = Object::new(
     ],
 );
 
-pub static LOG_DETAIL: Object = Object::with(
+static LOG_DETAIL: Object = Object::with(
     "LogDetail",
     &[&LOG_ITEM],
     &[
@@ -123,7 +123,7 @@ static TRACE: Object = Object::new(
     &[has("trace", Of(&DEBUG_TRACE_DETAIL)), has("attempts", List(&Of(&DEBUG_TRACE_ATTEMPT)))],
 );
 
-pub static DEBUG_TRACE: Object = Object::new(
+static DEBUG_TRACE: Object = Object::new(
     "DebugTrace",
     &[
         has("id", Id),

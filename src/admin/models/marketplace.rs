@@ -94,9 +94,10 @@ fn running_refresh(jobs: &Jobs) -> Option<String> {
 async fn models(core: &Core, with_prices: bool) -> Result<Vec<Model>> {
     let offers = Offers::read(&core.store, &[AccountStatus::Active]).await?;
     let rates = model_rates::since(&core.store, &first_day(core)).await?;
-    let catalogs: HashMap<AccountId, Arc<Catalog>> = match with_prices {
-        true => offers.accounts.keys().filter_map(|id| Some((*id, core.live.prices(*id).load()?))).collect(),
-        false => HashMap::new(),
+    let catalogs: HashMap<AccountId, Arc<Catalog>> = if with_prices {
+        offers.accounts.keys().filter_map(|id| Some((*id, core.live.prices(*id).load()?))).collect()
+    } else {
+        HashMap::new()
     };
     let mut models: Vec<Model> = offers
         .models

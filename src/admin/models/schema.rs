@@ -37,7 +37,7 @@ static MARKETPLACE: Object = Object::new(
     &[has("models", List(&Of(&MARKETPLACE_MODEL))), has("meta", Of(&MARKETPLACE_META))],
 );
 
-pub static MARKETPLACE_MODEL: Object = Object::new(
+static MARKETPLACE_MODEL: Object = Object::new(
     "MarketplaceModel",
     &[
         has("name", Text),
@@ -53,7 +53,7 @@ pub static MARKETPLACE_MODEL: Object = Object::new(
     ],
 );
 
-pub static OFFERING_ACCOUNT: Object = Object::new(
+static OFFERING_ACCOUNT: Object = Object::new(
     "OfferingAccount",
     &[
         has("id", Id),
@@ -66,10 +66,10 @@ pub static OFFERING_ACCOUNT: Object = Object::new(
     ],
 );
 
-pub static OFFERING_TOKEN: Object =
+static OFFERING_TOKEN: Object =
     Object::new("OfferingToken", &[has("id", Id), has("name", Text), has("isDefault", Boolean)]);
 
-pub static PRICING_SOURCE: Object = Object::new(
+static PRICING_SOURCE: Object = Object::new(
     "PricingSource",
     &[
         has("siteId", Id),
@@ -82,7 +82,7 @@ pub static PRICING_SOURCE: Object = Object::new(
     ],
 );
 
-pub static GROUP_PRICING: Object = Object::new(
+static GROUP_PRICING: Object = Object::new(
     "GroupPricing",
     &[
         has("quotaType", Count),
@@ -94,7 +94,7 @@ pub static GROUP_PRICING: Object = Object::new(
     ],
 );
 
-pub static MARKETPLACE_META: Object = Object::new(
+static MARKETPLACE_META: Object = Object::new(
     "MarketplaceMeta",
     &[
         has("refreshRequested", Boolean),
@@ -107,7 +107,7 @@ pub static MARKETPLACE_META: Object = Object::new(
     ],
 );
 
-pub static TOKEN_CANDIDATES: Object = Object::new(
+static TOKEN_CANDIDATES: Object = Object::new(
     "TokenCandidates",
     &[
         has("models", Map(&List(&Of(&TOKEN_CANDIDATE)))),
@@ -117,18 +117,18 @@ pub static TOKEN_CANDIDATES: Object = Object::new(
     ],
 );
 
-pub static TOKEN_OWNER: Object = Object::new(
+static TOKEN_OWNER: Object = Object::new(
     "TokenOwner",
     &[has("accountId", Id), has("username", Text), has("siteId", Id), has("siteName", Text)],
 );
 
-pub static TOKEN_CANDIDATE: Object = Object::with(
+static TOKEN_CANDIDATE: Object = Object::with(
     "TokenCandidate",
     &[&TOKEN_OWNER],
     &[has("tokenId", Id), has("tokenName", Text), has("isDefault", Boolean)],
 );
 
-pub static MISSING_GROUPS: Object = Object::with(
+static MISSING_GROUPS: Object = Object::with(
     "MissingGroups",
     &[&TOKEN_OWNER],
     &[
@@ -212,7 +212,7 @@ static PROBE_FAILED: Object = Object::new(
     ],
 );
 
-pub static PROBED_ACCOUNT: Object = Object::new(
+static PROBED_ACCOUNT: Object = Object::new(
     "ProbedAccount",
     &[
         has("accountId", Id),
@@ -228,7 +228,7 @@ pub static PROBED_ACCOUNT: Object = Object::new(
     ],
 );
 
-pub static PROBE_SUMMARY: Object = Object::new(
+static PROBE_SUMMARY: Object = Object::new(
     "ProbeSummary",
     &[
         has("totalAccounts", Count),

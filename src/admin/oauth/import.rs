@@ -102,10 +102,8 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch, resets: u64) -> Vec<Outcome> {
         }
     }
     let ids: Vec<AccountId> = kept.values().map(|stored| stored.activated.account_id).collect();
-    let rebuilt = match ids.is_empty() {
-        true => Ok(()),
-        false => rebuild_in(jobs, Scope::of_accounts(ids)).await.map(drop),
-    };
+    let rebuilt =
+        if ids.is_empty() { Ok(()) } else { rebuild_in(jobs, Scope::of_accounts(ids)).await.map(drop) };
     let rebuilt = rebuilt
         .inspect_err(|error| log::error!("the routes of imported accounts could not be built: {error}"));
     for (place, stored) in kept {

@@ -191,8 +191,9 @@ fn with_break_named(events: Bytes) -> Bytes {
     let Some(at) = memmem::rfind(&events, br#""type":"stream_error""#) else { return events };
     let start = memmem::rfind(&events[..at], b"\n\n").map_or(0, |end| end + 2);
     let (before, last) = events.split_at(start);
-    match last.starts_with(br#"data: {"error""#) {
-        true => Bytes::from([before, b"event: error\n", last].concat()),
-        false => events,
+    if last.starts_with(br#"data: {"error""#) {
+        Bytes::from([before, b"event: error\n", last].concat())
+    } else {
+        events
     }
 }

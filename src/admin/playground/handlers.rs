@@ -141,8 +141,9 @@ fn shown(admin: &Admin, request: &Request, form: Form) -> Response {
 }
 
 fn cancelled(admin: &Admin, request: &Request, form: Form) -> Response {
-    match admin.playground.cancel(request.params.get("id"), time::now_ms()) {
-        true => http::json(StatusCode::OK, &json!({ "success": true })),
-        false => form.refusal(PlaygroundError::not_found("Job not found")),
+    if admin.playground.cancel(request.params.get("id"), time::now_ms()) {
+        http::json(StatusCode::OK, &json!({ "success": true }))
+    } else {
+        form.refusal(PlaygroundError::not_found("Job not found"))
     }
 }

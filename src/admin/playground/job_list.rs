@@ -19,10 +19,10 @@ use crate::time::{Millis, iso};
 /// The time for which a job is kept after its last change, in milliseconds.
 pub(super) const KEPT: Millis = 600_000;
 
-pub(super) const CANCELLED_KEPT: Millis = 30_000;
+const CANCELLED_KEPT: Millis = 30_000;
 
 /// Maximum number of jobs at once.
-pub(super) const MAX_JOBS: usize = 200;
+const MAX_JOBS: usize = 200;
 
 /// Maximum total length of all stored results, in bytes; beyond it the oldest are removed.
 const MAX_BYTES: usize = 64 << 20;

@@ -60,9 +60,10 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let _turn = admin.core.route_edits.lock().await;
     // Sources, followers and a new pattern concern other routes too.
     let is_alone = !["sourceRouteIds", "routingStrategy", "modelPattern"].iter().any(|name| fields.has(name));
-    let route_index = match is_alone {
-        true => RouteIndex::of(&admin.core.store, &[id], &[]).await?,
-        false => RouteIndex::read(&admin.core.store).await?,
+    let route_index = if is_alone {
+        RouteIndex::of(&admin.core.store, &[id], &[]).await?
+    } else {
+        RouteIndex::read(&admin.core.store).await?
     };
     let row = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let draft = input.change(row)?;
@@ -122,10 +123,8 @@ pub async fn clear_cooldown(admin: Arc<Admin>, request: Request) -> Result<Respo
     let channels: Vec<&ChannelRow> = route_index.channels(route).collect();
     let unit_ids: HashSet<UnitId> =
         channels.iter().filter_map(|channel| channel.oauth_route_unit_id).collect();
-    let mut units = match unit_ids.is_empty() {
-        true => Vec::new(),
-        false => route_units::list(&admin.core.store).await?,
-    };
+    let mut units =
+        if unit_ids.is_empty() { Vec::new() } else { route_units::list(&admin.core.store).await? };
     units.retain(|unit| unit_ids.contains(&unit.id));
     let members = units.into_iter().flat_map(|unit| unit.members).collect();
     clear_rests(&admin, &route_index, channels, members).await

@@ -61,28 +61,27 @@ async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Resu
         Portions { admin, ids: ids.into_iter(), write, names: Names::default(), written: 0, is_ended: false };
     // An error can only be returned as long as no part of the list was sent.
     let first = portions.next().await?;
-    let mut response = match portions.is_ended {
-        true => http::json_bytes(StatusCode::OK, first),
-        false => {
-            let mut response = http::json_bytes(StatusCode::OK, Bytes::new());
-            *response.body_mut() = ResponseBody::stream(StreamBody::new(stream::unfold(
-                (portions, Some(first)),
-                |(mut portions, ready)| async move {
-                    let portion = match ready {
-                        Some(first) => Ok(first),
-                        None if portions.is_ended => return None,
-                        None => portions.next().await,
-                    };
-                    let frame = portion.map(Frame::data).map_err(|error| {
-                        portions.is_ended = true;
-                        log::warn!("a list of routes was cut off: {}", error.message());
-                        Truncated("the rest of the list could not be read")
-                    });
-                    Some((frame, (portions, None)))
-                },
-            )));
-            response
-        }
+    let mut response = if portions.is_ended {
+        http::json_bytes(StatusCode::OK, first)
+    } else {
+        let mut response = http::json_bytes(StatusCode::OK, Bytes::new());
+        *response.body_mut() = ResponseBody::stream(StreamBody::new(stream::unfold(
+            (portions, Some(first)),
+            |(mut portions, ready)| async move {
+                let portion = match ready {
+                    Some(first) => Ok(first),
+                    None if portions.is_ended => return None,
+                    None => portions.next().await,
+                };
+                let frame = portion.map(Frame::data).map_err(|error| {
+                    portions.is_ended = true;
+                    log::warn!("a list of routes was cut off: {}", error.message());
+                    Truncated("the rest of the list could not be read")
+                });
+                Some((frame, (portions, None)))
+            },
+        )));
+        response
     };
     paging::tell_total(&mut response, snapshot.routes().len());
     Ok(response)

@@ -54,7 +54,7 @@ pub static REBUILD: Object = Object::new(
     ],
 );
 
-pub static ROUTE: Object = Object::with(
+static ROUTE: Object = Object::with(
     "Route",
     &[&LITE_ROUTE, &CACHED_DECISION],
     &[
@@ -65,7 +65,7 @@ pub static ROUTE: Object = Object::with(
     ],
 );
 
-pub static LITE_ROUTE: Object = Object::new(
+static LITE_ROUTE: Object = Object::new(
     "LiteRoute",
     &[
         has("id", Id),
@@ -79,7 +79,7 @@ pub static LITE_ROUTE: Object = Object::new(
     ],
 );
 
-pub static ROUTE_SUMMARY: Object = Object::with(
+static ROUTE_SUMMARY: Object = Object::with(
     "RouteSummary",
     &[&LITE_ROUTE, &CACHED_DECISION],
     &[
@@ -92,10 +92,10 @@ pub static ROUTE_SUMMARY: Object = Object::with(
     ],
 );
 
-pub static CHANNEL_CACHE: Object =
+static CHANNEL_CACHE: Object =
     Object::new("ChannelCache", &[has("id", Id), has("cacheHitRatio", OrNull(&Number))]);
 
-pub static CACHED_DECISION: Object = Object::new(
+static CACHED_DECISION: Object = Object::new(
     "CachedDecision",
     &[has("decisionSnapshot", OrNull(&Of(&DECISION))), has("decisionRefreshedAt", OrNull(&Time))],
 );
@@ -132,17 +132,17 @@ pub static CHANNEL: Object = Object::new(
     ],
 );
 
-pub static CHANNEL_ACCOUNT: Object = Object::new(
+static CHANNEL_ACCOUNT: Object = Object::new(
     "ChannelAccount",
     &[has("id", Id), has("siteId", Id), has("username", OrNull(&Text)), has("status", Text)],
 );
 
-pub static CHANNEL_SITE: Object = Object::new(
+static CHANNEL_SITE: Object = Object::new(
     "ChannelSite",
     &[has("id", Id), has("name", Text), has("url", Text), has("platform", Text), has("status", Text)],
 );
 
-pub static CHANNEL_TOKEN: Object = Object::new(
+static CHANNEL_TOKEN: Object = Object::new(
     "ChannelToken",
     &[
         has("id", Id),

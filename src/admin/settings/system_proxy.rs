@@ -33,9 +33,10 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     };
     let url = url.trim_end_matches('/');
     if url.is_empty() {
-        let expected = match has_saved {
-            true => "the address of a proxy, or nothing for the saved one",
-            false => "the address of a proxy, since none is saved",
+        let expected = if has_saved {
+            "the address of a proxy, or nothing for the saved one"
+        } else {
+            "the address of a proxy, since none is saved"
         };
         return Err(Invalid::field("proxyUrl", expected).into());
     }

@@ -119,7 +119,7 @@ pub static SITE: Object = Object::new(
     ],
 );
 
-pub static SITE_ENDPOINT: Object = Object::new(
+static SITE_ENDPOINT: Object = Object::new(
     "SiteEndpoint",
     &[
         has("id", Id),
@@ -139,7 +139,7 @@ pub static SITE_ENDPOINT: Object = Object::new(
 static CREATED_SITE: Object =
     Object::with("CreatedSite", &[&SITE], &[has("initializationPresetId", OrNull(&Text))]);
 
-pub static LISTED_SITE: Object = Object::with(
+static LISTED_SITE: Object = Object::with(
     "ListedSite",
     &[&SITE],
     &[has("totalBalance", Number), has("subscriptionSummary", OrNull(&Of(&SUBSCRIPTIONS)))],
@@ -195,7 +195,7 @@ pub static POST_PROBE: Object = Object::new(
     ],
 );
 
-pub static PROBED_MODEL: Object = Object::new(
+static PROBED_MODEL: Object = Object::new(
     "ProbedModel",
     &[
         has("modelName", Text),

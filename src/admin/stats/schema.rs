@@ -50,7 +50,7 @@ static PERFORMANCE: Object = Object::new(
     &[has("windowSeconds", Integer), has("requestsPerMinute", Number), has("tokensPerMinute", Number)],
 );
 
-pub static ANSWERED: Object = Object::new(
+static ANSWERED: Object = Object::new(
     "Answered",
     &[
         has("totalRequests", Integer),
@@ -61,10 +61,10 @@ pub static ANSWERED: Object = Object::new(
     ],
 );
 
-pub static AVAILABILITY_BUCKET: Object =
+static AVAILABILITY_BUCKET: Object =
     Object::with("AvailabilityBucket", &[&ANSWERED], &[has("startUtc", Time), has("label", Text)]);
 
-pub static SITE_AVAILABILITY: Object = Object::with(
+static SITE_AVAILABILITY: Object = Object::with(
     "SiteAvailability",
     &[&ANSWERED],
     &[
@@ -125,7 +125,7 @@ static TREND_DAY: Object = Object::new(
 
 static BY_MODEL: Object = Object::new("ModelsBySite", &[has("models", List(&Of(&SPENT_ON_MODEL)))]);
 
-pub static SITE_SHARE: Object = Object::with(
+static SITE_SHARE: Object = Object::with(
     "SiteShare",
     &[&CACHE_USE],
     &[
@@ -138,16 +138,15 @@ pub static SITE_SHARE: Object = Object::with(
     ],
 );
 
-pub static SPENT: Object =
-    Object::with("Spent", &[&CACHE_USE], &[has("spend", Number), has("calls", Integer)]);
+static SPENT: Object = Object::with("Spent", &[&CACHE_USE], &[has("spend", Number), has("calls", Integer)]);
 
-pub static SPENT_AT_SITE: Object = Object::with("SpentAtSite", &[&SPENT], &[has("siteName", Text)]);
+static SPENT_AT_SITE: Object = Object::with("SpentAtSite", &[&SPENT], &[has("siteName", Text)]);
 
-pub static SPENT_ON_MODEL: Object =
+static SPENT_ON_MODEL: Object =
     Object::with("SpentOnModel", &[&SPENT], &[has("model", Text), has("tokens", Integer)]);
 
 /// The use of prompt caches, where an upstream reports any.
-pub static CACHE_USE: Object = Object::new(
+static CACHE_USE: Object = Object::new(
     "CacheUse",
     &[
         may("cacheReadTokens", Integer),

@@ -47,7 +47,7 @@ pub static TASK: Object = Object::new(
     ],
 );
 
-pub static TASK_LOG_LINE: Object =
+static TASK_LOG_LINE: Object =
     Object::new("TaskLogLine", &[has("seq", Count), has("message", Text), has("createdAt", Time)]);
 
 /// The response of an operation that continues as a task.

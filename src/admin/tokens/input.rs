@@ -116,9 +116,10 @@ impl UpdateInput {
             }
         };
         Ok(Self {
-            name: match fields.has("name") {
-                true => Some(name(fields)?.ok_or_else(|| Invalid::field("name", "non-empty string"))?),
-                false => None,
+            name: if fields.has("name") {
+                Some(name(fields)?.ok_or_else(|| Invalid::field("name", "non-empty string"))?)
+            } else {
+                None
             },
             token,
             group: group(fields)?,

@@ -97,12 +97,12 @@ pub static LISTED_TOKEN: Object = Object::with(
     &[has("account", Of(&TOKEN_ACCOUNT)), has("site", Of(&TOKEN_SITE))],
 );
 
-pub static TOKEN_ACCOUNT: Object = Object::new(
+static TOKEN_ACCOUNT: Object = Object::new(
     "TokenAccount",
     &[has("id", Id), has("username", OrNull(&Text)), may("status", Text), may("segment", Text)],
 );
 
-pub static TOKEN_SITE: Object =
+static TOKEN_SITE: Object =
     Object::new("TokenSite", &[has("id", Id), has("name", Text), has("url", Text), has("platform", Text)]);
 
 static TOKEN_SAVED: Object = Object::new("TokenSaved", &[has("success", Is(true)), has("token", Of(&TOKEN))]);
@@ -110,7 +110,7 @@ static TOKEN_SAVED: Object = Object::new("TokenSaved", &[has("success", Is(true)
 static TOKEN_CREATED: Object =
     Object::with("TokenCreated", &[&TOKEN_SAVED], &[has("coverageRefresh", Of(&COVERAGE_REFRESH))]);
 
-pub static TOKEN_CREATED_AT_SITE: Object = Object::with(
+static TOKEN_CREATED_AT_SITE: Object = Object::with(
     "TokenCreatedAtSite",
     &[&TOKEN_SYNC],
     &[
@@ -121,7 +121,7 @@ pub static TOKEN_CREATED_AT_SITE: Object = Object::with(
     ],
 );
 
-pub static TOKEN_SYNC: Object = Object::new(
+static TOKEN_SYNC: Object = Object::new(
     "TokenSync",
     &[
         has("accountId", Id),
@@ -143,7 +143,7 @@ pub static TOKEN_SYNC: Object = Object::new(
     ],
 );
 
-pub static TOKEN_SYNC_SUMMARY: Object = Object::new(
+static TOKEN_SYNC_SUMMARY: Object = Object::new(
     "TokenSyncSummary",
     &[
         has("total", Count),
@@ -155,13 +155,13 @@ pub static TOKEN_SYNC_SUMMARY: Object = Object::new(
     ],
 );
 
-pub static SYNCED_TOKENS: Object = Object::with(
+static SYNCED_TOKENS: Object = Object::with(
     "SyncedTokens",
     &[&TOKEN_SYNC],
     &[has("success", Boolean), has("coverageRefresh", Of(&COVERAGE_REFRESH)), may("error", Text)],
 );
 
-pub static SYNCED_ALL: Object = Object::new(
+static SYNCED_ALL: Object = Object::new(
     "SyncedAll",
     &[
         has("summary", Of(&TOKEN_SYNC_SUMMARY)),
@@ -170,7 +170,7 @@ pub static SYNCED_ALL: Object = Object::new(
     ],
 );
 
-pub static SYNCED_ALL_TOKENS: Object =
+static SYNCED_ALL_TOKENS: Object =
     Object::with("SyncedAllTokens", &[&SYNCED_ALL], &[has("success", Boolean)]);
 
 static TOKEN_GROUPS: Object =

@@ -81,7 +81,7 @@ static STARTED: Object = Object::new(
     &[has("success", Is(true)), has("reused", Boolean), has("task", Of(&TASK))],
 );
 
-pub static UPDATE_CONFIG: Object = Object::new(
+static UPDATE_CONFIG: Object = Object::new(
     "UpdateConfig",
     &[
         has("enabled", Boolean),
@@ -96,7 +96,7 @@ pub static UPDATE_CONFIG: Object = Object::new(
     ],
 );
 
-pub static UPDATE_STATE: Object = Object::new(
+static UPDATE_STATE: Object = Object::new(
     "UpdateState",
     &[
         has("lastCheckedAt", OrNull(&Time)),
@@ -111,7 +111,7 @@ pub static UPDATE_STATE: Object = Object::new(
     ],
 );
 
-pub static UPDATES_FOUND: Object = Object::new(
+static UPDATES_FOUND: Object = Object::new(
     "UpdatesFound",
     &[
         has("githubRelease", OrNull(&Of(&UPDATE_VERSION))),
@@ -121,7 +121,7 @@ pub static UPDATES_FOUND: Object = Object::new(
     ],
 );
 
-pub static UPDATE_VERSION: Object = Object::new(
+static UPDATE_VERSION: Object = Object::new(
     "UpdateVersion",
     &[
         has("source", Text),
@@ -135,7 +135,7 @@ pub static UPDATE_VERSION: Object = Object::new(
     ],
 );
 
-pub static DEPLOY_HELPER: Object = Object::new(
+static DEPLOY_HELPER: Object = Object::new(
     "DeployHelper",
     &[
         has("ok", Boolean),
@@ -151,7 +151,7 @@ pub static DEPLOY_HELPER: Object = Object::new(
     ],
 );
 
-pub static HELM_REVISION: Object = Object::new(
+static HELM_REVISION: Object = Object::new(
     "HelmRevision",
     &[
         has("revision", Text),

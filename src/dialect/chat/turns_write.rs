@@ -186,10 +186,7 @@ pub(super) fn put_call(o: &mut Writer, kind: CallKind, name: &Text<'_>, input: &
 /// Writes the name and the arguments of a function call.
 pub(super) fn put_function(o: &mut Writer, name: &Text<'_>, input: &Text<'_>) {
     o.field("name", name);
-    match input.is_empty() {
-        true => o.field("arguments", "{}"),
-        false => o.field("arguments", input),
-    }
+    if input.is_empty() { o.field("arguments", "{}") } else { o.field("arguments", input) }
 }
 
 /// Writes the signature at Google's own place in the chat dialect.

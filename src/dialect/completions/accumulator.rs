@@ -78,9 +78,10 @@ impl Accumulator {
                 list.object(|o| {
                     o.field("text", &choice.text);
                     o.field("index", *index);
-                    match choice.logprobs.is_empty() {
-                        true => o.field("logprobs", ()),
-                        false => o.object_at("logprobs", |o| choice.logprobs.put(o)),
+                    if choice.logprobs.is_empty() {
+                        o.field("logprobs", ())
+                    } else {
+                        o.object_at("logprobs", |o| choice.logprobs.put(o))
                     }
                     o.field("finish_reason", Json::checked(choice.reason.as_deref().unwrap_or("\"stop\"")));
                 });

@@ -15,9 +15,10 @@ pub(super) fn put(o: &mut Writer, tokens: &[&Token<'_>], from: u64) {
     o.object_at("logprobs", |o| {
         o.array("tokens", |a| tokens.iter().for_each(|token| a.item(&token.text)));
         o.array("token_logprobs", |a| tokens.iter().for_each(|token| a.item(&token.logprob)));
-        match tokens.iter().all(|token| token.others.is_empty()) {
-            true => o.field("top_logprobs", ()),
-            false => o.array("top_logprobs", |a| tokens.iter().for_each(|token| put_others(a, token))),
+        if tokens.iter().all(|token| token.others.is_empty()) {
+            o.field("top_logprobs", ())
+        } else {
+            o.array("top_logprobs", |a| tokens.iter().for_each(|token| put_others(a, token)))
         }
         o.array("text_offset", |a| {
             tokens.iter().fold(from, |at, token| {

@@ -23,9 +23,10 @@ pub(super) fn check(stops: &[String]) -> Result<(), ConversionError> {
     if stops.len() > MAX_STOPS {
         return Err(ConversionError::unsupported_form("stop", "with more than 16 sequences"));
     }
-    match stops.iter().any(|stop| stop.len() > MAX_LENGTH) {
-        true => Err(ConversionError::unsupported_form("stop", "with a sequence of more than 1,024 bytes")),
-        false => Ok(()),
+    if stops.iter().any(|stop| stop.len() > MAX_LENGTH) {
+        Err(ConversionError::unsupported_form("stop", "with a sequence of more than 1,024 bytes"))
+    } else {
+        Ok(())
     }
 }
 

@@ -69,10 +69,7 @@ struct Written {
 
 impl StreamConverter {
     pub fn new(from: Dialect, to: Dialect, context: Arc<ReplyContext>) -> Self {
-        let reader = match context.several {
-            true => Reader::of_answer(0, from),
-            false => Reader::new(from),
-        };
+        let reader = if context.several { Reader::of_answer(0, from) } else { Reader::new(from) };
         let all = vec![Choice::new(0, reader, to, &context)];
         Self {
             scanner: Scanner::new(MAX_EVENT),

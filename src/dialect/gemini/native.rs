@@ -102,12 +102,13 @@ pub fn with_placeholders(body: &Node<'_>) -> Option<String> {
             changed = true;
             let parts = |list: &mut Writer| {
                 for (at, part) in parts.iter().enumerate() {
-                    match at == unsigned {
-                        true => list.object(|o| {
+                    if at == unsigned {
+                        list.object(|o| {
                             part.members().iter().for_each(|(key, value)| o.field(key, value.json()));
                             o.field("thoughtSignature", NO_GEMINI_SIGNATURE);
-                        }),
-                        false => list.item(part.json()),
+                        })
+                    } else {
+                        list.item(part.json())
                     }
                 }
             };

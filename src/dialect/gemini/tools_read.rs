@@ -85,9 +85,10 @@ fn put_schema(json: &mut Writer, schema: &Node<'_>) {
 fn put_type(o: &mut Writer, kind: &Node<'_>, nullable: bool) {
     let Some(kind) = enum_name(kind, &TYPES) else { return o.field("type", kind.json()) };
     let kind = if TYPES.contains(&&*kind) { kind.to_ascii_lowercase() } else { kind.into_owned() };
-    match nullable && kind != "null" {
-        true => o.array("type", |list| [kind.as_str(), "null"].iter().for_each(|kind| list.item(*kind))),
-        false => o.field("type", kind),
+    if nullable && kind != "null" {
+        o.array("type", |list| [kind.as_str(), "null"].iter().for_each(|kind| list.item(*kind)))
+    } else {
+        o.field("type", kind)
     }
 }
 

@@ -30,9 +30,10 @@ pub fn replay(answer: &Node<'_>, _: &ReplyContext, out: &mut String) {
         last = last.iter().map(|it| edit(it, &[("content", content.as_str())], &[]).into_owned()).collect();
     }
     let body = compact(answer.raw());
-    match last.is_empty() {
-        true => put(&body),
-        false => put(&edit(&body, &[("candidates", &format!("[{}]", last.join(",")))], &[])),
+    if last.is_empty() {
+        put(&body)
+    } else {
+        put(&edit(&body, &[("candidates", &format!("[{}]", last.join(",")))], &[]))
     }
 }
 

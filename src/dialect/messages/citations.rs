@@ -59,9 +59,10 @@ pub(super) fn without_own(block: &Node<'_>) -> Option<String> {
     citations.iter().find(is_own)?;
     let kept: Vec<_> = citations.iter().filter(|it| !is_own(it)).map(Node::raw).collect();
     let list = format!("[{}]", kept.join(","));
-    let edited = match kept.is_empty() {
-        true => edit(block.raw(), &[], &["citations"]),
-        false => edit(block.raw(), &[("citations", &list)], &[]),
+    let edited = if kept.is_empty() {
+        edit(block.raw(), &[], &["citations"])
+    } else {
+        edit(block.raw(), &[("citations", &list)], &[])
     };
     Some(edited.into_owned())
 }

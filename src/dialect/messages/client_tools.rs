@@ -60,9 +60,10 @@ pub(super) fn as_function<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
         }
         _ => Text::plain(known.description),
     };
-    let parameters = match is_old_editor {
-        true => Json::checked(&known.schema.replace("\"insert\"]", "\"insert\",\"undo_edit\"]")).into_owned(),
-        false => Json::checked(known.schema),
+    let parameters = if is_old_editor {
+        Json::checked(&known.schema.replace("\"insert\"]", "\"insert\",\"undo_edit\"]")).into_owned()
+    } else {
+        Json::checked(known.schema)
     };
     Some(Tool::Function {
         name: tool.text_at("name").filter(|name| !name.is_blank()).unwrap_or(Text::plain(name)),

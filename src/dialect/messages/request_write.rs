@@ -141,9 +141,10 @@ fn put_sampling(o: &mut Writer, request: &Request<'_>, model: ClaudeModel, think
     let temperature = request.temperature.as_ref().and_then(|json| Some((json.f64()?.clamp(0.0, 1.0), json)));
     let temperature = temperature.filter(|(value, _)| !thinking || *value == 1.0);
     if let Some((value, json)) = &temperature {
-        match json.f64() == Some(*value) {
-            true => o.field("temperature", json),
-            false => o.field("temperature", *value as u64),
+        if json.f64() == Some(*value) {
+            o.field("temperature", json)
+        } else {
+            o.field("temperature", *value as u64)
         }
     }
     let top_p = request

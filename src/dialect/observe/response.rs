@@ -41,7 +41,7 @@ impl ResponseSoFar {
     /// Returns the response object, in JSON. Its output is what the object has itself, or else the whole items.
     pub(super) fn text(&self) -> Option<String> {
         let mut object: Value = serde_json::from_str(self.object.as_deref()?).ok()?;
-        if !object["output"].as_array().is_some_and(|output| !output.is_empty()) {
+        if object["output"].as_array().is_none_or(|output| output.is_empty()) {
             let mut items: Vec<&(u64, String)> = self.items.iter().collect();
             items.sort_by_key(|(index, _)| *index);
             object["output"] =

@@ -38,9 +38,10 @@ pub fn input_items<'n>(request: &'n Node<'_>, response_id: &str) -> Vec<InputIte
         None => {
             let id = format!("input_{name}_{place}");
             let quoted = format!("\"{id}\"");
-            let json = match item.is_object() {
-                true => Json::checked(&edit(item.raw(), &[("id", &quoted)], &[])).into_owned(),
-                false => item.json(),
+            let json = if item.is_object() {
+                Json::checked(&edit(item.raw(), &[("id", &quoted)], &[])).into_owned()
+            } else {
+                item.json()
             };
             InputItem { id: id.into(), json }
         }

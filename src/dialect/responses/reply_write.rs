@@ -49,9 +49,10 @@ fn items<'t>(candidate: &'t Candidate<'_>) -> Vec<Item<'t>> {
             }
             Part::Thinking(thinking) => items.extend(reasoning_item(thinking)),
             Part::Call(call) if !call.name.is_empty() => {
-                let call_id = match call.id.is_empty() {
-                    true => Text::of(&format!("call_{}", items.len())),
-                    false => call.id.borrowed(),
+                let call_id = if call.id.is_empty() {
+                    Text::of(&format!("call_{}", items.len()))
+                } else {
+                    call.id.borrowed()
                 };
                 let input = complete_input(call.kind, &call.input);
                 items.push(Item::Call { call_id, name: call.name.borrowed(), kind: call.kind, input });
@@ -72,9 +73,10 @@ fn reasoning_item<'t>(thinking: &'t Thinking<'_>) -> Option<Item<'t>> {
         }
         _ => (None, Vec::new()),
     };
-    let summary = match summary.is_empty() && !thinking.text.is_empty() {
-        true => vec![thinking.text.borrowed()],
-        false => summary,
+    let summary = if summary.is_empty() && !thinking.text.is_empty() {
+        vec![thinking.text.borrowed()]
+    } else {
+        summary
     };
     (encrypted.is_some() || !summary.is_empty()).then_some(Item::Reasoning { id, summary, encrypted })
 }

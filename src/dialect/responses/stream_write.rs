@@ -409,10 +409,7 @@ impl StreamWriter {
 fn new_item(part: &PartKind<'_>, index: usize) -> Item<'static> {
     match part {
         PartKind::Call { id, name, kind, .. } => Item::Call {
-            call_id: match id.is_empty() {
-                true => Text::of(&format!("call_{index}")),
-                false => id.clone().into_owned(),
-            },
+            call_id: if id.is_empty() { Text::of(&format!("call_{index}")) } else { id.clone().into_owned() },
             name: name.clone().into_owned(),
             kind: *kind,
             input: Text::EMPTY,

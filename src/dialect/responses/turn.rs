@@ -94,9 +94,10 @@ impl TurnOutput {
 
     /// Returns the items in the order of the output.
     pub fn items(&self) -> Vec<&str> {
-        match self.done.is_empty() {
-            true => self.repeated.iter().map(String::as_str).collect(),
-            false => self.done.values().map(String::as_str).collect(),
+        if self.done.is_empty() {
+            self.repeated.iter().map(String::as_str).collect()
+        } else {
+            self.done.values().map(String::as_str).collect()
         }
     }
 }

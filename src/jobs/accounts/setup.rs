@@ -36,10 +36,7 @@ pub async fn set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> SetUp
     if let Err(error) = jobs.core.publish().await {
         log::warn!("the routes do not use the new balance of account {id} yet: {error}");
     }
-    let coverage = match with_models {
-        true => Some(cover(jobs, &[id]).await),
-        false => None,
-    };
+    let coverage = if with_models { Some(cover(jobs, &[id]).await) } else { None };
     SetUp { token_sync, balance_error, coverage }
 }
 

@@ -19,7 +19,7 @@ use crate::time::Millis;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of permits: more check-ins than are ever under way at once.
-pub(super) const MAX_UNDER_WAY: u32 = 1 << 16;
+const MAX_UNDER_WAY: u32 = 1 << 16;
 
 /// The check-ins under way and the accounts last tried; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Checkins {

@@ -72,9 +72,10 @@ pub async fn store_candidate(
     let core = &jobs.core;
     let former = former(&core.store, &candidate).await?;
     let site = site_of(core, candidate.provider, former.as_ref()).await?;
-    let found = match candidate.is_disabled {
-        true => None,
-        false => Some(models_of(jobs, &mut candidate, &site, former.as_ref()).await?),
+    let found = if candidate.is_disabled {
+        None
+    } else {
+        Some(models_of(jobs, &mut candidate, &site, former.as_ref()).await?)
     };
     let _turn = jobs.logins.activations.lock().await;
     let mut attempt = 1;

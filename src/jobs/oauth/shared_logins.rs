@@ -100,9 +100,10 @@ impl Logins {
 
     /// Moves the row of a login to another stage; returns false when it has left the stages in `from`.
     async fn advance(&self, core: &Core, state: &str, from: &[&str], to: &Stage) -> Result<bool> {
-        match core.store.database().is_shared() {
-            true => rows::advance(&core.store, state, from, status(to)).await,
-            false => Ok(true),
+        if core.store.database().is_shared() {
+            rows::advance(&core.store, state, from, status(to)).await
+        } else {
+            Ok(true)
         }
     }
 }

@@ -66,9 +66,10 @@ pub(super) async fn targets(
 /// Returns the credential that an account's models are asked for with.
 pub(super) fn credential(account: &AccountRow, tokens: &[TokenRow]) -> Option<Credential> {
     // A session's own token gives no access to models: one of its keys does.
-    let own = match account.is_session() {
-        true => sendable_secrets([&account.api_token]),
-        false => sendable_secrets([&account.api_token, &account.access_token]),
+    let own = if account.is_session() {
+        sendable_secrets([&account.api_token])
+    } else {
+        sendable_secrets([&account.api_token, &account.access_token])
     };
     let key = own.first().map(|text| Credential::from(Secret::from(*text)));
     let preferred = || tokens.iter().find(|token| token.is_default).or_else(|| tokens.first());

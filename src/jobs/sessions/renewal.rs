@@ -131,9 +131,10 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
         // Another instance may have renewed it without this one knowing yet.
         return jobs.core.take_over_account(id).await.map_err(unreadable);
     }
-    let refreshed = match has_refresh_token(&account, platform) {
-        true => Some(with_refresh_token(jobs, &site, &account).await),
-        false => None,
+    let refreshed = if has_refresh_token(&account, platform) {
+        Some(with_refresh_token(jobs, &site, &account).await)
+    } else {
+        None
     };
     let session = match (refreshed, has_password(&account, platform)) {
         (Some(Err(refusal)), true) if !refusal.is_transient => with_password(jobs, &site, &account).await,

@@ -19,7 +19,7 @@ use crate::sync::lock;
 use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
 /// The most flights at once; more wait.
-pub(super) const MAX_IN_FLIGHT: u32 = 32;
+const MAX_IN_FLIGHT: u32 = 32;
 
 /// The longest time that the stop of the service waits for flights: a little longer than one call may take.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(31);

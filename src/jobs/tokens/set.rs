@@ -188,9 +188,10 @@ impl TokenSet {
             let name = item.name.trim();
             let group = given(item.group.as_deref()).or_else(|| group_of_name(name));
             let same_place = |row: &TokenRow| row.name == name && row.token_group == group;
-            let known = match is_mask(key) {
-                false => places.get(bare_key(key)).copied(),
-                true => self.pictured(key, same_place, &marks),
+            let known = if is_mask(key) {
+                self.pictured(key, same_place, &marks)
+            } else {
+                places.get(bare_key(key)).copied()
             };
             let at = if let Some(at) = known {
                 let value = self.rows[at].token.as_ref().map_or("", Secret::expose);

@@ -44,12 +44,11 @@ pub(super) async fn stream(
     response.headers_mut().insert(CONTENT_TYPE, content_type.unwrap_or(lines));
     force_download(response.headers_mut());
     let bytes = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
-    *response.body_mut() = match proxy.core.settings.load().echo_model {
-        false => bytes,
-        true => {
-            let model = batch.place.model_requested.clone();
-            rewritten(bytes, Renaming { api: api(batch), model, line: Vec::new(), passes: false })
-        }
+    *response.body_mut() = if proxy.core.settings.load().echo_model {
+        let model = batch.place.model_requested.clone();
+        rewritten(bytes, Renaming { api: api(batch), model, line: Vec::new(), passes: false })
+    } else {
+        bytes
     };
     Ok(response)
 }

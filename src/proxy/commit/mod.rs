@@ -127,20 +127,22 @@ impl<'a> StartedResponse<'a> {
     /// Commits a stream: it is held until it has shown something that a client would miss.
     async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let (dialect, format) = (self.call.shape.dialect, self.accepted.format);
-        let mut held = match self.own {
-            true => HeldStream::passed(format, attempt.counts_text()),
-            false => HeldStream::converted(self.converter(attempt.model()).await, attempt.counts_text()),
+        let mut held = if self.own {
+            HeldStream::passed(format, attempt.counts_text())
+        } else {
+            HeldStream::converted(self.converter(attempt.model()).await, attempt.counts_text())
         };
         held.take(std::mem::take(&mut self.first));
         let hold_until = held.last_data + MAX_HOLD;
         let is_kept_open = attempt.settings().heartbeats.first.is_some();
         while withheld(&held, &attempt) && held.length < MAX_HELD {
-            let more = match is_kept_open {
-                true => self.accepted.next().await,
-                false => match tokio::time::timeout_at(hold_until, self.accepted.next()).await {
+            let more = if is_kept_open {
+                self.accepted.next().await
+            } else {
+                match tokio::time::timeout_at(hold_until, self.accepted.next()).await {
                     Ok(more) => more,
                     Err(_) => break,
-                },
+                }
             };
             let more = match more {
                 Ok(more) => more,
@@ -290,9 +292,10 @@ impl<'a> StartedResponse<'a> {
         mut attempt: Box<Attempt>,
     ) -> Result<ClientAnswer, Uncommittable> {
         let context = self.reply_context(attempt.model()).await;
-        let converted = match streams {
-            true => self.gathered(&context).await,
-            false => self.converted_whole(&context, attempt.channel()).await,
+        let converted = if streams {
+            self.gathered(&context).await
+        } else {
+            self.converted_whole(&context, attempt.channel()).await
         };
         let Answer { body: answer, usage, signatures } = match converted {
             Ok(converted) => converted,
@@ -352,9 +355,10 @@ impl<'a> StartedResponse<'a> {
                 return Ok(length);
             }
             let has_ended = matches!(progress.phase(), Phase::Ended);
-            let more = match has_ended {
-                true => tokio::time::timeout(LAST_WORDS, self.accepted.next()).await.unwrap_or(Ok(None)),
-                false => self.accepted.next().await,
+            let more = if has_ended {
+                tokio::time::timeout(LAST_WORDS, self.accepted.next()).await.unwrap_or(Ok(None))
+            } else {
+                self.accepted.next().await
             };
             match more {
                 Ok(Some(more)) => {

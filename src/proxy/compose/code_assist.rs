@@ -49,9 +49,10 @@ pub(super) fn enveloped(
     let request = request.concat();
     let text = String::from_utf8_lossy(&request);
     let makes_picture = model.to_ascii_lowercase().contains("image");
-    let (kind, request_id) = match makes_picture {
-        true => ("image_gen", format!("image_gen/{}/{}/12", now_ms(), uuid::v4())),
-        false => ("agent", format!("agent-{}", uuid::v4())),
+    let (kind, request_id) = if makes_picture {
+        ("image_gen", format!("image_gen/{}/{}/12", now_ms(), uuid::v4()))
+    } else {
+        ("agent", format!("agent-{}", uuid::v4()))
     };
     let fit = code_assist::fit(&text, names_claude(model), !makes_picture, uuid::random_number());
     plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit))

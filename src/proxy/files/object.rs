@@ -97,9 +97,10 @@ const BEFORE: &str = "before_id";
 
 impl PageQuery {
     fn read(shape: ErrorShape, query: &Query) -> Result<Self, FileRefusal> {
-        let (default, max, places) = match shown::is_anthropic(shape) {
-            true => (ANTHROPIC_PAGE, ANTHROPIC_MAX_PAGE, &["after_id", BEFORE][..]),
-            false => (MAX_PAGE, MAX_PAGE, &["after"][..]),
+        let (default, max, places) = if shown::is_anthropic(shape) {
+            (ANTHROPIC_PAGE, ANTHROPIC_MAX_PAGE, &["after_id", BEFORE][..])
+        } else {
+            (MAX_PAGE, MAX_PAGE, &["after"][..])
         };
         let limit = match query.get("limit").map(|text| text.parse()) {
             None => default,

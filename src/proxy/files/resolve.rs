@@ -150,8 +150,9 @@ async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, File
             base64.write_all(&chunk).map_err(|error| FileRefusal::new(503, error.to_string()))?;
         }
     }
-    Ok(match as_text {
-        true => Content::Text(String::from_utf8_lossy(&text).into_owned()),
-        false => Content::Base64(base64.into_inner()),
+    Ok(if as_text {
+        Content::Text(String::from_utf8_lossy(&text).into_owned())
+    } else {
+        Content::Base64(base64.into_inner())
     })
 }

@@ -173,9 +173,10 @@ impl UploadForm<'_> {
 fn append_expiry(held: &mut Option<Vec<u8>>, data: &[u8]) -> Result<(), FileRefusal> {
     let held = held.get_or_insert_default();
     held.extend_from_slice(data);
-    match held.len() > MAX_EXPIRY {
-        true => Err(FileRefusal::bad("expires_after", "A field of expires_after is too long")),
-        false => Ok(()),
+    if held.len() > MAX_EXPIRY {
+        Err(FileRefusal::bad("expires_after", "A field of expires_after is too long"))
+    } else {
+        Ok(())
     }
 }
 

@@ -81,9 +81,10 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
         Ok(ResponseLocation::Here(turn)) => {
             let model = std::str::from_utf8(&turn.request).ok().and_then(|text| scan::member(text, "model"));
             let model = model.and_then(scan::string).map(Arc::from);
-            let told = match is_streamed {
-                true => told_again(&turn, &request),
-                false => http::json_bytes(StatusCode::OK, Bytes::from(whole(&turn))),
+            let told = if is_streamed {
+                told_again(&turn, &request)
+            } else {
+                http::json_bytes(StatusCode::OK, Bytes::from(whole(&turn)))
             };
             Ok(under_its_name(&proxy, model, told))
         }
@@ -270,9 +271,10 @@ async fn told_by_upstream(
         }
     }
     slot.keep_alive();
-    let told = match is_stream {
-        true => UsageReader::Events(Box::new(PassthroughTransit::new(Dialect::Responses))),
-        false => UsageReader::Tail(Tail::default()),
+    let told = if is_stream {
+        UsageReader::Events(Box::new(PassthroughTransit::new(Dialect::Responses)))
+    } else {
+        UsageReader::Tail(Tail::default())
     };
     let watched = UsageWatch {
         told: Some(told),

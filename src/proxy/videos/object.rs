@@ -74,9 +74,10 @@ async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<R
     let body = video::with_id(&body, &video.public_id);
     proxy.core.metrics.sent_bytes.add(body.len() as u64);
     *response.body_mut() = ResponseBody::full(body);
-    Ok(match proxy.core.settings.load().echo_model {
-        true => renamed::named(SURFACE, &video.requested_model, response),
-        false => response,
+    Ok(if proxy.core.settings.load().echo_model {
+        renamed::named(SURFACE, &video.requested_model, response)
+    } else {
+        response
     })
 }
 

@@ -447,9 +447,10 @@ impl ChannelLive {
         if cooldown.max(limit) <= now || self.last_fail.load(Relaxed) > now + SET_BACK {
             return None;
         }
-        Some(match cooldown > now {
-            true => Resting::Cooling { until: cooldown },
-            false => Resting::HalfOpen { until: limit },
+        Some(if cooldown > now {
+            Resting::Cooling { until: cooldown }
+        } else {
+            Resting::HalfOpen { until: limit }
         })
     }
 

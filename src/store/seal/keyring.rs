@@ -113,10 +113,7 @@ impl Derivation {
     ) -> Result<Sealer, OpenError> {
         let kek = joined(self.kek)?;
         let rows = rows(connection)?;
-        let mut changes = match self.is_new {
-            true => vec![store_kdf(&self.kdf)?],
-            false => Vec::new(),
-        };
+        let mut changes = if self.is_new { vec![store_kdf(&self.kdf)?] } else { Vec::new() };
         let opened = match open(&kek, &self.kdf, &rows, options)? {
             Some(opened) => opened,
             None if options.secret_lost => renewed(&kek, &rows, true)?,

@@ -94,9 +94,10 @@ pub async fn follow_new(store: &Store) -> Result<()> {
     let sql = "SELECT MAX(id) FROM crypto_keys";
     let newest = store.row(sql, Vec::new(), |row| row.opt_int()).await?.flatten();
     let known = [Purpose::Seal, Purpose::Index].map(|purpose| store.sealer().active(purpose));
-    match newest.is_some_and(|newest| !known.iter().any(|id| *id >= newest)) {
-        true => follow(store).await,
-        false => Ok(()),
+    if newest.is_some_and(|newest| !known.iter().any(|id| *id >= newest)) {
+        follow(store).await
+    } else {
+        Ok(())
     }
 }
 

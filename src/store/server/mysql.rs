@@ -147,10 +147,7 @@ impl Client for MysqlClient {
     async fn end(&mut self, other: &Name) -> Result<()> {
         let sql = "SELECT id FROM information_schema.processlist WHERE id = ? AND host = ?";
         let found = self.rows(sql, &[Arg::Int(other.number), Arg::Text(&other.apart)]).await?;
-        match found.is_empty() {
-            true => Ok(()),
-            false => self.script(&format!("KILL {}", other.number)).await,
-        }
+        if found.is_empty() { Ok(()) } else { self.script(&format!("KILL {}", other.number)).await }
     }
 }
 

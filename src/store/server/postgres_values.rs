@@ -41,9 +41,10 @@ impl ToSql for Bound<'_> {
             Arg::Text(value) => match *ty {
                 Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN => {
                     // PostgreSQL stores every character but this one.
-                    match value.contains('\0') {
-                        true => value.replace('\0', "\u{fffd}").to_sql(ty, out),
-                        false => value.to_sql(ty, out),
+                    if value.contains('\0') {
+                        value.replace('\0', "\u{fffd}").to_sql(ty, out)
+                    } else {
+                        value.to_sql(ty, out)
                     }
                 }
                 _ => Err(mismatch("a text", ty)),

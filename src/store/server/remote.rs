@@ -113,9 +113,10 @@ async fn run<C: Client>(client: &mut C, statements: &[Statement]) -> Result<Vec<
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(statements.len());
     for statement in statements {
         let args = bind(&statement.args, &outcomes)?;
-        let outcome = match migrate::gives_number(&statement.sql) {
-            true => client.insert(&statement.sql, &args).await?,
-            false => Outcome { rows: client.execute(&statement.sql, &args).await?, last_id: 0 },
+        let outcome = if migrate::gives_number(&statement.sql) {
+            client.insert(&statement.sql, &args).await?
+        } else {
+            Outcome { rows: client.execute(&statement.sql, &args).await?, last_id: 0 }
         };
         if outcome.rows == 0 && statement.must_change {
             return Err(Error::NotFound);
@@ -250,10 +251,7 @@ impl<C: Client> Connection for Remote<C> {
                 return Err(MigrateError { step: name, error });
             }
         }
-        match C::WORDS.undoes_schema {
-            true => self.end(true).map_err(failed("commit")),
-            false => Ok(()),
-        }
+        if C::WORDS.undoes_schema { self.end(true).map_err(failed("commit")) } else { Ok(()) }
     }
 
     fn begin_snapshot(&mut self) -> Result<()> {

@@ -77,13 +77,13 @@ async fn make<C: Client>(client: &mut C, name: &str, columns: &[Column], keys: &
     let columns: Vec<String> = columns.iter().map(|(name, token)| format!("{name} {token} NULL")).collect();
     // Where schema changes cannot be rolled back, a separate statement that creates an index would end the
     // transaction. Some servers require a primary key on every table.
-    let inline: String = match C::WORDS.undoes_schema {
-        true => String::new(),
-        false => keys
-            .iter()
+    let inline: String = if C::WORDS.undoes_schema {
+        String::new()
+    } else {
+        keys.iter()
             .fold(", staged_row BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY".to_owned(), |inline, columns| {
                 inline + &format!(", KEY ({columns})")
-            }),
+            })
     };
     let sql = format!("CREATE TEMPORARY TABLE staged_{name} ({}{inline})", columns.join(", "));
     client.script(&expand(&sql, C::WORDS.dialect)).await?;

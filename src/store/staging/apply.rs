@@ -216,9 +216,10 @@ impl Spelling {
         let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
         let columns = columns.join(", ");
         // Rows of downstream keys come without their times.
-        let (times, values) = match table.columns.iter().any(|column| column.sql == "created_at") {
-            true => ("", String::new()),
-            false => (", created_at, updated_at", format!(", {now}, {now}")),
+        let (times, values) = if table.columns.iter().any(|column| column.sql == "created_at") {
+            ("", String::new())
+        } else {
+            (", created_at, updated_at", format!(", {now}, {now}"))
         };
         format!(
             "INSERT{} INTO {name} (id, {columns}{times}) SELECT final_id, {columns}{values} FROM {} \

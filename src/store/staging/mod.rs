@@ -156,9 +156,10 @@ impl Staging {
         }
         let sql = format!("SELECT count(*) FROM {} WHERE file_id = ?", definition.name);
         let same: i64 = self.connection.prepare_cached(&sql)?.query_row([row.id], |row| row.get(0))?;
-        let reason = match same > 0 && definition.shows_id {
-            true => format!("id {} occurs twice", row.id),
-            false => format!("another row has the same {}", shown(definition, definition.unique)),
+        let reason = if same > 0 && definition.shows_id {
+            format!("id {} occurs twice", row.id)
+        } else {
+            format!("another row has the same {}", shown(definition, definition.unique))
         };
         self.refuse(table, definition.shows_id.then_some(row.id), &row.label, &reason)
     }

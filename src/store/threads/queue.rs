@@ -21,10 +21,10 @@ use crate::store::telemetry::stored_response::StoredResponse;
 use crate::sync::lock;
 
 /// The number of rows that may wait for the writer.
-pub(in crate::store) const MAX_WAITING_ROWS: usize = 16_384;
+const MAX_WAITING_ROWS: usize = 16_384;
 /// The memory that debug traces waiting for the writer may take, in bytes.
-pub(in crate::store) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
-pub(in crate::store) const MAX_WAITING_COMMANDS: usize = 1024;
+const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
+const MAX_WAITING_COMMANDS: usize = 1024;
 /// The number of rows that closes a group.
 pub(in crate::store) const FULL_GROUP: usize = 500;
 

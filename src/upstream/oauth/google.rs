@@ -88,9 +88,10 @@ pub(super) async fn check_service(
     project: &str,
 ) -> Result<ServiceState, TokenError> {
     let answer = get(provider, &service_url(provider, project)?, token).await?;
-    Ok(match answer.status.is_success() && answer.body["state"] == "ENABLED" {
-        true => ServiceState::Enabled,
-        false => ServiceState::Other(answer),
+    Ok(if answer.status.is_success() && answer.body["state"] == "ENABLED" {
+        ServiceState::Enabled
+    } else {
+        ServiceState::Other(answer)
     })
 }
 

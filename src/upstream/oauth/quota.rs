@@ -68,12 +68,11 @@ impl QuotaAsker<'_> {
         }
         let mut mask = Mask::default();
         mask.add(self.access_token.expose());
-        let message = match status.is_success() {
-            true => "no rate limit headers".to_owned(),
-            false => {
-                let words = words(status, &refusal);
-                format!("HTTP {}: {}", status.as_u16(), fit(&mask.hide_in(&words)))
-            }
+        let message = if status.is_success() {
+            "no rate limit headers".to_owned()
+        } else {
+            let words = words(status, &refusal);
+            format!("HTTP {}: {}", status.as_u16(), fit(&mask.hide_in(&words)))
         };
         Err(QuotaError { message, is_unauthorized: status == StatusCode::UNAUTHORIZED })
     }

@@ -18,8 +18,5 @@ pub async fn revoke(provider: &ProviderClient<'_>, token: &Secret) -> Result<(),
     let pairs = [("token", token.expose())];
     let credentials = Credentials { hidden: vec![token.expose()], ..Credentials::default() };
     let answer = provider.call(&format!("{base}/revoke"), Payload::Form(&pairs), credentials).await?;
-    match answer.status.is_success() {
-        true => Ok(()),
-        false => Err(provider.refusal("token revocation", &answer)),
-    }
+    if answer.status.is_success() { Ok(()) } else { Err(provider.refusal("token revocation", &answer)) }
 }

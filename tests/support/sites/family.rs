@@ -235,9 +235,10 @@ fn page_of_keys(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Reply {
 }
 
 fn item(key: &StubKey, masked: bool) -> Value {
-    let shown = match masked {
-        true => format!("{}**********{}", &key.key[..4], &key.key[key.key.len() - 4..]),
-        false => key.key.clone(),
+    let shown = if masked {
+        format!("{}**********{}", &key.key[..4], &key.key[key.key.len() - 4..])
+    } else {
+        key.key.clone()
     };
     json!({"id": key.id, "user_id": 3, "key": shown, "status": if key.enabled { 1 } else { 2 },
         "name": key.name, "expired_time": -1, "remain_quota": 0, "unlimited_quota": true,

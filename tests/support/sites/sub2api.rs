@@ -95,9 +95,10 @@ fn as_user(ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
             let id: i64 = path.strip_prefix("/api/v1/keys/")?.parse().ok()?;
             let before = ada.keys.len();
             ada.keys.retain(|key| key.id != id);
-            match ada.keys.len() < before {
-                true => ok(&json!({"message": "API key deleted successfully"})),
-                false => failed(404, "api key not found", "API_KEY_NOT_FOUND"),
+            if ada.keys.len() < before {
+                ok(&json!({"message": "API key deleted successfully"}))
+            } else {
+                failed(404, "api key not found", "API_KEY_NOT_FOUND")
             }
         }
         ("GET", "/api/v1/groups/available") => ok(&json!([

@@ -149,9 +149,12 @@ fn in_responses(head: &Head, steps: &[Step]) -> Value {
             }
         }
     }
-    let tool = |name: &&str| match *name == TOOLS[0] {
-        true => json!({"type":"custom","name":name}),
-        false => json!({"type":"function","name":name,"parameters":schema(),"strict":false}),
+    let tool = |name: &&str| {
+        if *name == TOOLS[0] {
+            json!({"type":"custom","name":name})
+        } else {
+            json!({"type":"function","name":name,"parameters":schema(),"strict":false})
+        }
     };
     let tools: Vec<_> = TOOLS[..head.tools].iter().map(tool).collect();
     let choice = head.choice.map(|choice| match choice {

@@ -104,13 +104,14 @@ fn tokens_are_weighed_with_what_a_stream_says() {
     // Some upstreams send them only when the text is done.
     let late: String = text
         .split_inclusive("\n\n")
-        .map(|event| match event.contains("text.delta") {
-            true => {
+        .map(|event| {
+            if event.contains("text.delta") {
                 let (head, rest) = event.split_once("\"logprobs\":").unwrap();
                 let end = rest.rfind("}\n\n").unwrap();
                 format!("{head}\"logprobs\":[]{}", &rest[end..])
+            } else {
+                event.to_owned()
             }
-            false => event.to_owned(),
         })
         .collect();
     let chunks = logprobs_of(Way::new(Responses, Chat).stream(&late));

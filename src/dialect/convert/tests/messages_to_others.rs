@@ -364,9 +364,10 @@ fn endings_keep_their_meaning() {
         ("refusal", false, "content_filter"),
         ("pause_turn", false, "stop"),
     ] {
-        let block = match calls {
-            true => json!({"type":"tool_use","id":"a","name":"f","input":{}}),
-            false => json!({"type":"text","text":"x"}),
+        let block = if calls {
+            json!({"type":"tool_use","id":"a","name":"f","input":{}})
+        } else {
+            json!({"type":"text","text":"x"})
         };
         let answer = json!({"id":"msg_1","type":"message","content":[block],"stop_reason":reason,"stop_sequence":null});
         assert_eq!(Way::new(Messages, Chat).reply(&answer)["choices"][0]["finish_reason"], chat, "{reason}");

@@ -68,7 +68,7 @@ pub struct Settings {
     /// The payload rules; `None` if there are none.
     pub payload_rules: Option<PayloadRules>,
     /// `disableCrossProtocolFallback`: whether only the first dialect of a site is tried.
-    pub single_format: bool,
+    pub single_dialect: bool,
     /// `codexUpstreamWebsocketEnabled`: whether Codex is reached over WebSockets.
     pub codex_websocket: bool,
     pub codex_headers: CodexHeaders,
@@ -300,7 +300,7 @@ impl Settings {
             },
             allowed_models: values.texts("global_allowed_models"),
             blocked_brands: BlockedBrands::of(&values.texts("global_blocked_brands")),
-            single_format: values.flag("disable_cross_protocol_fallback"),
+            single_dialect: values.flag("disable_cross_protocol_fallback"),
             codex_websocket: values.flag("codex_upstream_websocket_enabled"),
             codex_headers: CodexHeaders::of(&values),
             echo_model: values.flag("echo_requested_model"),

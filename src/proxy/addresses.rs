@@ -112,10 +112,10 @@ impl<'a> Delivery<'a> {
                     return Err((attempt, failure));
                 }
             };
-            let format = accepted.format;
+            let dialect = accepted.dialect;
             let failure = match commit::commit(proxy, call, accepted, attempt).await {
                 Ok(answered) => {
-                    self.remember(&search.dialects, format);
+                    self.remember(&search.dialects, dialect);
                     return Ok(answered);
                 }
                 Err(Uncommittable { attempt: unsettled, failure }) => {

@@ -44,7 +44,7 @@ pub(super) struct Dialects {
 
 /// The next request to an address.
 struct NextRequest {
-    format: Dialect,
+    dialect: Dialect,
     /// The body to send; `None` where the call's own has still to be prepared.
     written: Option<Box<PreparedBody>>,
 }
@@ -109,7 +109,7 @@ struct AddressRound {
 
 /// A rewritten request in a dialect that was left for another.
 struct PutOff {
-    format: Dialect,
+    dialect: Dialect,
     written: Box<PreparedBody>,
     recovery: Recovery,
 }
@@ -117,9 +117,9 @@ struct PutOff {
 impl AddressRound {
     fn next_dialect(&mut self) -> Option<NextRequest> {
         match self.queue.pop_first() {
-            Some(format) => {
+            Some(dialect) => {
                 self.recovery = Recovery::default();
-                Some(NextRequest { format, written: None })
+                Some(NextRequest { dialect, written: None })
             }
             None => self.resume(),
         }
@@ -127,9 +127,9 @@ impl AddressRound {
 
     /// Returns to the dialect that was left, with the request that was put off.
     fn resume(&mut self) -> Option<NextRequest> {
-        let PutOff { format, written, recovery } = self.put_off.take()?;
+        let PutOff { dialect, written, recovery } = self.put_off.take()?;
         self.recovery = recovery;
-        Some(NextRequest { format, written: Some(written) })
+        Some(NextRequest { dialect, written: Some(written) })
     }
 }
 
@@ -182,13 +182,13 @@ impl Delivery<'_> {
         // The log row of the dialect that was refused last; written when another dialect is asked.
         let mut downgraded: Option<Box<ProxyLogRow>> = None;
         let mut ask = round.next_dialect();
-        while let Some(NextRequest { format, written }) = ask {
+        while let Some(NextRequest { dialect, written }) = ask {
             let prepared = match written {
                 Some(outgoing) => Some(*outgoing),
-                None => self.prepared(&mut round, format).await?,
+                None => self.prepared(&mut round, dialect).await?,
             };
             let Some(outgoing) = prepared else {
-                dialects.left.remove(format);
+                dialects.left.remove(dialect);
                 if dialects.left.is_empty() && dialects.refused.is_empty() {
                     (dialects.left, round.queue) = (dialects.avoided, dialects.avoided);
                     dialects.avoided.clear();
@@ -196,34 +196,34 @@ impl Delivery<'_> {
                 ask = round.next_dialect();
                 continue;
             };
-            if self.call.settings.single_format {
-                dialects.left.keep_only(format);
+            if self.call.settings.single_dialect {
+                dialects.left.keep_only(dialect);
                 round.queue.clear();
             }
-            let asked = (round.operation.upstream_path(site.platform, format), format);
+            let asked = (round.operation.upstream_path(site.platform, dialect), dialect);
             let composed = self.compose(endpoint, values, asked, outgoing).map_err(Failure::unfit)?;
             if let Some(row) = downgraded.take() {
                 self.proxy.core.store.telemetry().log(*row);
             }
             let failure = match self.send(endpoint, asked, composed, attempt).await {
                 Ok(accepted) => {
-                    self.learn(round.recovery.refused(), format);
+                    self.learn(round.recovery.refused(), dialect);
                     return Ok(accepted);
                 }
                 Err(failure) => failure,
             };
             // Boxed, because it is rare and large.
-            let next = Box::pin(self.after(&failure, &mut round, format, dialects.left.len() > 1)).await;
+            let next = Box::pin(self.after(&failure, &mut round, dialect, dialects.left.len() > 1)).await;
             self.call.trace.request_failed(&failure.text, next.goes_on());
             ask = match next {
-                NextStep::Rewritten(outgoing) => Some(NextRequest { format, written: Some(outgoing) }),
+                NextStep::Rewritten(outgoing) => Some(NextRequest { dialect, written: Some(outgoing) }),
                 NextStep::StandIn(operation) => {
                     (round.operation, round.recovery) = (operation, Recovery::default());
-                    Some(NextRequest { format, written: None })
+                    Some(NextRequest { dialect, written: None })
                 }
                 NextStep::OtherDialect(downgrade) => {
                     downgraded = attempt.downgrade(&failure);
-                    self.give_way((format, downgrade), failure, &mut round, dialects);
+                    self.give_way((dialect, downgrade), failure, &mut round, dialects);
                     round.next_dialect()
                 }
                 NextStep::End { is_dialect_refused: true } if round.put_off.is_some() => {
@@ -233,7 +233,7 @@ impl Delivery<'_> {
                 }
                 NextStep::End { is_dialect_refused } => {
                     dialects.are_all_refused = is_dialect_refused;
-                    if is_dialect_refused && format == Dialect::Responses && self.needs_responses() {
+                    if is_dialect_refused && dialect == Dialect::Responses && self.needs_responses() {
                         let unfit = Failure::unfit(ConversionError::unsupported("file_url"));
                         round.refusals.unsaid.get_or_insert_with(|| Box::new(unfit));
                     }
@@ -260,9 +260,9 @@ impl Delivery<'_> {
     async fn prepared(
         &self,
         round: &mut AddressRound,
-        format: Dialect,
+        dialect: Dialect,
     ) -> Result<Option<PreparedBody>, Failure> {
-        match self.prepare_apart(round.operation, format).await? {
+        match self.prepare_apart(round.operation, dialect).await? {
             Ok(outgoing) => Ok(Some(outgoing)),
             Err(unfit @ ConversionError::Unsupported { .. }) => {
                 round.refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
@@ -273,9 +273,9 @@ impl Delivery<'_> {
     }
 
     /// Remembers that the model accepted the request without what it does not know.
-    fn learn(&self, refused: &Refused, format: Dialect) {
+    fn learn(&self, refused: &Refused, dialect: Dialect) {
         if !refused.is_nothing() {
-            let asked = (self.channel.account.site.id, format, self.model);
+            let asked = (self.channel.account.site.id, dialect, self.model);
             self.proxy.member_refusals.refused(asked, refused, now_ms());
         }
     }
@@ -285,7 +285,7 @@ impl Delivery<'_> {
         &self,
         failure: &Failure,
         round: &mut AddressRound,
-        format: Dialect,
+        dialect: Dialect,
         has_others: bool,
     ) -> NextStep {
         let Self { proxy, call, channel, .. } = *self;
@@ -293,29 +293,29 @@ impl Delivery<'_> {
         let (conversions, length) = (&proxy.conversions, call.body.len());
         let AddressRound { queue, operation, recovery, put_off, .. } = round;
         let stand_in = stand_in(call, *operation, failure);
-        let prepare = || self.prepare(*operation, format).ok();
+        let prepare = || self.prepare(*operation, dialect).ok();
         // Rewriting cannot help where the upstream lacks the operation.
         let words = || match stand_in {
             Some(_) => None,
-            None => recovery.next(call, (site.platform, format), failure, prepare),
+            None => recovery.next(call, (site.platform, dialect), failure, prepare),
         };
-        let mut other_words = if format == call.shape.dialect {
+        let mut other_words = if dialect == call.shape.dialect {
             conversions.read_through(length, words).await
         } else {
             conversions.answer(length).await.convert(words)
         };
         // A key that the client chose may be refused for itself; ours is one that every site of this kind takes.
-        let is_own_key = format != call.shape.dialect && !call.envelope.has_continuation;
+        let is_own_key = dialect != call.shape.dialect && !call.envelope.has_continuation;
         if other_words.is_some() && is_own_key && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }
-        let refused = downgrade(failure, format);
+        let refused = downgrade(failure, dialect);
         // The dialect that the upstream names takes all of the request; other words leave a part of it out.
         let names_another =
             refused.and_then(|refused| refused.to).is_some_and(|other| queue.contains(&other));
         if let Some(written) = other_words.take_if(|_| names_another) {
             let recovery = std::mem::take(recovery);
-            *put_off = Some(PutOff { format, written: Box::new(written), recovery });
+            *put_off = Some(PutOff { dialect, written: Box::new(written), recovery });
         }
         next(RefusedRequest {
             stand_in,
@@ -329,7 +329,7 @@ impl Delivery<'_> {
     /// Moves on from a refused dialect; the next one is the one that the upstream named, if it did.
     fn give_way(
         &self,
-        (format, downgrade): (Dialect, Downgrade),
+        (dialect, downgrade): (Dialect, Downgrade),
         failure: Failure,
         round: &mut AddressRound,
         dialects: &mut Dialects,
@@ -341,8 +341,8 @@ impl Delivery<'_> {
             queue.prefer(wanted);
         }
         if downgrade.blocks {
-            dialects.left.remove(format);
-            dialects.refused.push((format, downgrade.to));
+            dialects.left.remove(dialect);
+            dialects.refused.push((dialect, downgrade.to));
             refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
         } else {
             refusals.cause.get_or_insert_with(|| Box::new(failure));

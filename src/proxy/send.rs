@@ -42,7 +42,7 @@ pub(super) struct Accepted {
     pub(super) body: UpstreamBody,
     pub(super) timeouts: Timeouts,
     /// The dialect of the answer.
-    pub(super) format: Dialect,
+    pub(super) dialect: Dialect,
     /// Whether the upstream stores nothing that a client could refer to.
     pub(super) keeps_nothing: bool,
     /// The context for writing the answer; set when the request was converted.
@@ -128,14 +128,14 @@ impl Delivery<'_> {
     pub(super) async fn send(
         &self,
         endpoint: &Endpoint,
-        (path, format): (&'static str, Dialect),
+        (path, dialect): (&'static str, Dialect),
         (request, reply_context): (Box<upstream::Request>, Option<Box<ReplyContext>>),
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
         let Self { proxy, call, channel, .. } = *self;
         call.trace.request_sent(&endpoint.base, path, &request);
         attempt.via(path);
-        let upgrade = self.upgrade(endpoint, path, format, &request).await;
+        let upgrade = self.upgrade(endpoint, path, dialect, &request).await;
         let sending = upstream_socket::send(proxy, &endpoint.base.origin, request, upgrade);
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
         let limits = Some(&*channel.account.limits);
@@ -143,13 +143,13 @@ impl Delivery<'_> {
             Ok((head, body)) => {
                 let is_enveloped = channel.account.site.platform.profile().code_assist.is_some();
                 let body = if is_enveloped { body.opened() } else { body };
-                let keeps_nothing = outgoing::keeps_nothing(channel.account.site.platform, format);
+                let keeps_nothing = outgoing::keeps_nothing(channel.account.site.platform, dialect);
                 let endpoint = endpoint.id;
                 Ok(Box::new(Accepted {
                     head,
                     body,
                     timeouts,
-                    format,
+                    dialect,
                     keeps_nothing,
                     reply_context,
                     endpoint,
@@ -158,9 +158,9 @@ impl Delivery<'_> {
             Err(failure) => {
                 let failure = self.to_the_call(failure.redacted(&attempt.secrets())).await;
                 // For such an operation no other can be asked for instead.
-                let may_be_lacking = !format.is_convertible() || call.operation.may_be_lacking();
+                let may_be_lacking = !dialect.is_convertible() || call.operation.may_be_lacking();
                 let failure = if may_be_lacking { failure.of_surface() } else { failure };
-                Err(if format == call.shape.dialect { failure } else { failure.without_body() })
+                Err(if dialect == call.shape.dialect { failure } else { failure.without_body() })
             }
         }
     }

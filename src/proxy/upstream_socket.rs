@@ -41,10 +41,10 @@ impl Delivery<'_> {
         &self,
         endpoint: &Endpoint,
         path: &str,
-        format: Dialect,
+        dialect: Dialect,
         request: &Request,
     ) -> Option<Upgrade> {
-        if !self.takes_socket(endpoint, path, format) {
+        if !self.takes_socket(endpoint, path, dialect) {
             return None;
         }
         let body = request.body.pieces().concat();
@@ -76,13 +76,13 @@ impl Delivery<'_> {
         })
     }
 
-    fn takes_socket(&self, endpoint: &Endpoint, path: &str, format: Dialect) -> bool {
+    fn takes_socket(&self, endpoint: &Endpoint, path: &str, dialect: Dialect) -> bool {
         let account = &self.channel.account;
         let (site, profile) = (&account.site, account.site.platform.profile());
         self.call.settings.codex_websocket
             && profile.has_websocket
             && !account.refuses_websocket
-            && format == Dialect::Responses
+            && dialect == Dialect::Responses
             && self.call.operation == Operation::Answer
             && path == (profile.path)(Dialect::Responses)
             && endpoint.base.origin.forwarder().is_none()

@@ -93,8 +93,8 @@ pub(super) async fn commit(
     if !streams {
         first = first.slice(first.len() - unmarked.len()..);
     }
-    let format = accepted.format;
-    let own = format == call.shape.dialect;
+    let dialect = accepted.dialect;
+    let own = dialect == call.shape.dialect;
     let is_named = !own && call.shape.dialect == Dialect::Responses;
     let answer_id = if is_named { uuid::random_hex() } else { String::new() };
     let answer = StartedResponse { proxy, call, accepted, first, own, answer_id };
@@ -105,7 +105,7 @@ pub(super) async fn commit(
             Box::pin(answer.created_video(attempt)).await
         }
         (false, false) if own => answer.whole(attempt).await,
-        (true, false) if !format.is_answerable() => answer.whole(attempt).await,
+        (true, false) if !dialect.is_answerable() => answer.whole(attempt).await,
         // An answer of another form than was asked for, or of another dialect: rare and large.
         _ => Box::pin(answer.converted(streams, attempt)).await,
     }
@@ -126,9 +126,9 @@ struct StartedResponse<'a> {
 impl<'a> StartedResponse<'a> {
     /// Commits a stream: it is held until it has shown something that a client would miss.
     async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
-        let (dialect, format) = (self.call.shape.dialect, self.accepted.format);
+        let (client, dialect) = (self.call.shape.dialect, self.accepted.dialect);
         let mut held = if self.own {
-            HeldStream::passed(format, attempt.counts_text())
+            HeldStream::passed(dialect, attempt.counts_text())
         } else {
             HeldStream::converted(self.converter(attempt.model()).await, attempt.counts_text())
         };
@@ -173,7 +173,7 @@ impl<'a> StartedResponse<'a> {
         let mut response = Response::new(ResponseBody::empty());
         self.put_headers(attempt.channel(), &mut response);
         headers::event_stream(response.headers_mut());
-        headers::request_id(dialect, self.call.shape.id, response.headers_mut());
+        headers::request_id(client, self.call.shape.id, response.headers_mut());
         let not_stored = self.not_stored();
         if held.failure().is_none() {
             self.note_stored(&held.ready, &mut attempt).await;
@@ -181,7 +181,7 @@ impl<'a> StartedResponse<'a> {
         let Accepted { body, timeouts, .. } = *self.accepted;
         let Timeouts { idle, timer, .. } = timeouts;
         let rest = HeldStreamRest { upstream: body, idle, timer };
-        *response.body_mut() = relay::body(dialect, held, rest, attempt);
+        *response.body_mut() = relay::body(client, held, rest, attempt);
         Ok(ClientAnswer { response, not_stored })
     }
 
@@ -193,7 +193,7 @@ impl<'a> StartedResponse<'a> {
 
     /// Builds the converter that writes a stream in the client's dialect, from its first event on.
     fn converter(&self, model: &str) -> impl Future<Output = StreamConverter> + use<'a> {
-        let (from, to) = (self.accepted.format, self.call.shape.dialect);
+        let (from, to) = (self.accepted.dialect, self.call.shape.dialect);
         let reply_context = self.reply_context(model);
         async move { StreamConverter::new(from, to, Arc::new(reply_context.await)) }
     }
@@ -219,29 +219,29 @@ impl<'a> StartedResponse<'a> {
                 return Err(self.uncommittable(attempt, Failure::judged(fault.message())));
             }
             self.note_stored(&held, &mut attempt).await;
-            let Accepted { body, timeouts, format, .. } = *self.accepted;
+            let Accepted { body, timeouts, dialect, .. } = *self.accepted;
             let bytes = UnreadBytes::new(held, body, length, timeouts.idle);
-            *reply.body_mut() = ResponseBody::stream(LongReply::new(Some(format), bytes, attempt));
+            *reply.body_mut() = ResponseBody::stream(LongReply::new(Some(dialect), bytes, attempt));
             return Ok(ClientAnswer { response: reply, not_stored });
         }
         let settings = &self.call.settings;
-        let format = self.accepted.format;
+        let dialect = self.accepted.dialect;
         // A compaction has no output to be judged by.
         let verdict = match self.call.operation {
-            Operation::Answer => judge::reply(format, &held, &settings.judge),
-            Operation::CountTokens => judge::count(format, &held),
+            Operation::Answer => judge::reply(dialect, &held, &settings.judge),
+            Operation::CountTokens => judge::count(dialect, &held),
             // A search that found nothing may have an answer without any words.
-            Operation::Search if judge::object(format, &held) == Err(Fault::NotJson) => {
+            Operation::Search if judge::object(dialect, &held) == Err(Fault::NotJson) => {
                 held = Bytes::from_static(NOTHING_FOUND);
                 Ok(None)
             }
-            _ => judge::object(format, &held),
+            _ => judge::object(dialect, &held),
         };
         match verdict {
             Ok(usage) => {
                 self.note_stored(&held, &mut attempt).await;
                 let mut held = self.finished(held);
-                if format == Dialect::Responses {
+                if dialect == Dialect::Responses {
                     held = redaction::of_error(held, || attempt.secrets());
                 }
                 self.proxy.core.metrics.sent_bytes.add(held.len() as u64);
@@ -261,7 +261,7 @@ impl<'a> StartedResponse<'a> {
             Ok((_, false)) => return Err(self.uncommittable(attempt, Failure::too_long(MAX_JUDGED))),
             Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
-        let verdict = judge::object(self.accepted.format, &held);
+        let verdict = judge::object(self.accepted.dialect, &held);
         let Some(upstream_id) = video::id(&held) else {
             let without_id = || Failure::judged("Upstream returned a video without an id".to_owned());
             return Err(self
@@ -320,7 +320,7 @@ impl<'a> StartedResponse<'a> {
     /// Gathers a stream into a complete answer, with the usage as its upstream counts it: the client's dialect may count
     /// cached tokens in another way.
     async fn gathered(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
-        let (from, to) = (self.accepted.format, self.call.shape.dialect);
+        let (from, to) = (self.accepted.dialect, self.call.shape.dialect);
         if !from.is_answerable() {
             return Err(self.judged(Fault::NotJson));
         }
@@ -389,7 +389,7 @@ impl<'a> StartedResponse<'a> {
     /// Converts embeddings to the form of the client.
     fn embedded(&self, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
         let call = self.call;
-        let usage = judge::object(self.accepted.format, held)?;
+        let usage = judge::object(self.accepted.dialect, held)?;
         let told = match call.operation {
             Operation::OfGemini(action) => embeddings::answer_to_gemini(action, held),
             _ => {
@@ -402,7 +402,7 @@ impl<'a> StartedResponse<'a> {
     }
 
     fn convert(&self, held: &Bytes, context: &ReplyContext, channel: &Channel) -> Result<Answer, Fault> {
-        let (from, to) = (self.accepted.format, self.call.shape.dialect);
+        let (from, to) = (self.accepted.dialect, self.call.shape.dialect);
         if !self.own && [from, to].contains(&Dialect::Embeddings) {
             return self.embedded(held, context);
         }

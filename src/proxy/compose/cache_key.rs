@@ -31,6 +31,6 @@ pub(in crate::proxy) fn of(call: &Call, channel: ChannelId, sealer: &Sealer) -> 
 }
 
 /// Whether the upstream is OpenAI itself, asked in a dialect that has the member.
-pub(super) fn is_known(platform: Platform, format: Dialect) -> bool {
-    platform.profile().vendor == Vendor::OpenAi && matches!(format, Dialect::Chat | Dialect::Responses)
+pub(super) fn is_known(platform: Platform, dialect: Dialect) -> bool {
+    platform.profile().vendor == Vendor::OpenAi && matches!(dialect, Dialect::Chat | Dialect::Responses)
 }

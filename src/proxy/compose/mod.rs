@@ -48,11 +48,11 @@ impl Delivery<'_> {
     pub(in crate::proxy) async fn prepare_apart(
         &self,
         operation: Operation,
-        format: Dialect,
+        dialect: Dialect,
     ) -> Result<Result<PreparedBody, ConversionError>, Failure> {
         let (conversions, length) = (&self.proxy.conversions, self.call.body.len());
-        let prepare = || self.prepare(operation, format);
-        if format == self.call.shape.dialect {
+        let prepare = || self.prepare(operation, dialect);
+        if dialect == self.call.shape.dialect {
             return Ok(conversions.read_through(length, prepare).await);
         }
         let room = conversions.request(length).await.map_err(|Overloaded| Failure::overloaded())?;
@@ -70,14 +70,14 @@ impl Delivery<'_> {
     pub(in crate::proxy) fn prepare(
         &self,
         operation: Operation,
-        format: Dialect,
+        dialect: Dialect,
     ) -> Result<PreparedBody, ConversionError> {
         let settings = &self.call.settings;
         let account = &self.channel.account;
-        let cache_key = self.cache_key(operation, format);
+        let cache_key = self.cache_key(operation, dialect);
         let destination = Destination {
             platform: account.site.platform,
-            format,
+            dialect,
             model: self.model,
             account_type: match (account.oauth, account.session_scoped) {
                 (true, _) => "oauth",
@@ -92,17 +92,17 @@ impl Delivery<'_> {
         };
         let outgoing = prepare::prepare(self.call, operation, destination)?;
         Ok(match operation {
-            Operation::Answer => self.without_unknown(format, outgoing),
+            Operation::Answer => self.without_unknown(dialect, outgoing),
             _ => outgoing,
         })
     }
 
     /// Leaves out the members and betas that this model has refused as unknown.
-    fn without_unknown(&self, format: Dialect, outgoing: PreparedBody) -> PreparedBody {
-        let asked = (self.channel.account.site.id, format, self.model);
+    fn without_unknown(&self, dialect: Dialect, outgoing: PreparedBody) -> PreparedBody {
+        let asked = (self.channel.account.site.id, dialect, self.model);
         let Refused { members: mut unknown, betas } = self.proxy.member_refusals.of(asked, now_ms());
         let outgoing = PreparedBody { refused_betas: betas, ..outgoing };
-        if format == self.call.shape.dialect {
+        if dialect == self.call.shape.dialect {
             // A schema that came in this dialect is for its client to mend.
             unknown.retain(|member| *member != optional::OPEN_OBJECTS);
         }
@@ -112,7 +112,7 @@ impl Delivery<'_> {
         let mut body = Bytes::from(outgoing.pieces.concat());
         for member in unknown {
             let node = std::str::from_utf8(&body).ok().and_then(|text| Node::parse(text).ok());
-            if let Some(less) = node.and_then(|node| optional::without(format, &node, member)) {
+            if let Some(less) = node.and_then(|node| optional::without(dialect, &node, member)) {
                 body = less;
             }
         }
@@ -120,10 +120,10 @@ impl Delivery<'_> {
     }
 
     /// Returns the key by which OpenAI may find the conversation's cached prompt, where the client could not send one.
-    fn cache_key(&self, operation: Operation, format: Dialect) -> Option<String> {
+    fn cache_key(&self, operation: Operation, dialect: Dialect) -> Option<String> {
         let site = &self.channel.account.site;
-        let is_converted = operation == Operation::Answer && format != self.call.shape.dialect;
-        if !is_converted || !cache_key::is_known(site.platform, format) {
+        let is_converted = operation == Operation::Answer && dialect != self.call.shape.dialect;
+        if !is_converted || !cache_key::is_known(site.platform, dialect) {
             return None;
         }
         let key = cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())?;
@@ -138,11 +138,11 @@ impl Delivery<'_> {
         &self,
         endpoint: &Endpoint,
         credential: &CredentialHeaders,
-        (path, format): (&'static str, Dialect),
+        (path, dialect): (&'static str, Dialect),
         outgoing: PreparedBody,
     ) -> Result<(Box<upstream::Request>, Option<Box<ReplyContext>>), ConversionError> {
-        let target = self.target(endpoint, (path, format), outgoing.stream)?;
-        Ok(self.request((target, format), credential, outgoing))
+        let target = self.target(endpoint, (path, dialect), outgoing.stream)?;
+        Ok(self.request((target, dialect), credential, outgoing))
     }
 
     fn code_assist(&self) -> Option<&'static CodeAssist> {
@@ -153,15 +153,15 @@ impl Delivery<'_> {
     fn target(
         &self,
         endpoint: &Endpoint,
-        (path, format): (&'static str, Dialect),
+        (path, dialect): (&'static str, Dialect),
         stream: bool,
     ) -> Result<PathAndQuery, ConversionError> {
-        let query = if format == self.call.shape.dialect { self.call.query.as_str() } else { "" };
+        let query = if dialect == self.call.shape.dialect { self.call.query.as_str() } else { "" };
         Ok(match query {
             _ if self.code_assist().is_some() => {
                 endpoint.base.join(code_assist::path(self.call.operation, stream))
             }
-            _ if format == Dialect::Gemini => {
+            _ if dialect == Dialect::Gemini => {
                 let base = endpoint.base.native();
                 base.join(&self.named_path(&base, stream, query)?)
             }
@@ -172,7 +172,7 @@ impl Delivery<'_> {
 
     fn request(
         &self,
-        (target, format): (PathAndQuery, Dialect),
+        (target, dialect): (PathAndQuery, Dialect),
         credential: &CredentialHeaders,
         outgoing: PreparedBody,
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
@@ -185,7 +185,7 @@ impl Delivery<'_> {
             None => pieces,
         };
         let own = &self.call.headers;
-        let less = bare.then(|| recovery::bare(own, site.platform, format));
+        let less = bare.then(|| recovery::bare(own, site.platform, dialect));
         let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
         request.work = self.call.work();
         let client = headers::ClientHeaders {
@@ -193,12 +193,12 @@ impl Delivery<'_> {
             headers: less.as_ref().unwrap_or(own),
             agent: self.call.settings.codex_headers.user_agent.as_ref(),
         };
-        request.headers = headers::upstream(&client, format, stream, account, credential);
+        request.headers = headers::upstream(&client, dialect, stream, account, credential);
         if refused_betas != RefusedBetas::None {
             headers::leave_out_betas(&mut request.headers, &refused_betas);
         }
         let betas = betas.as_deref().unwrap_or_default();
-        let login_beta = login_headers::beta(account).filter(|_| format == Dialect::Messages);
+        let login_beta = login_headers::beta(account).filter(|_| dialect == Dialect::Messages);
         if login_beta.is_some() || !betas.is_empty() {
             headers::add_betas(&mut request.headers, login_beta, betas);
         }

@@ -34,7 +34,7 @@ struct Edits<'c> {
 
 /// Writes a body that stays in the client's dialect.
 pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<PreparedBody, ConversionError> {
-    let always_streams = always_streams(to.platform, to.format);
+    let always_streams = always_streams(to.platform, to.dialect);
     if always_streams && call.envelope.has_previous && continues(text(call)) {
         // These upstreams keep no answer that the request could refer to.
         return Err(ConversionError::unsupported(PREVIOUS));
@@ -47,9 +47,9 @@ pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<PreparedBo
     }
     let pieces = match edited(call, to)? {
         // The path names the model.
-        None if to.format == Dialect::Gemini => whole(call.body.clone()),
+        None if to.dialect == Dialect::Gemini => whole(call.body.clone()),
         None => splice_model(&call.body, &call.envelope, to.model),
-        Some(body) if to.format == Dialect::Gemini => whole(body),
+        Some(body) if to.dialect == Dialect::Gemini => whole(body),
         Some(body) => whole(edit(&body, &[("model", &quoted(to.model))], &[]).into_owned()),
     };
     Ok(PreparedBody::of(pieces, call.envelope.stream || always_streams || streams_only(to)))
@@ -86,7 +86,7 @@ fn edited(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conversion
     if call.operation == Operation::Compact {
         body.edit(&[], &NOT_COMPACTED);
     }
-    match to.format {
+    match to.dialect {
         Dialect::Messages => body.edit_messages(to),
         Dialect::Gemini => body.edit_gemini(to),
         Dialect::Chat => body.edit_chat(),
@@ -96,7 +96,7 @@ fn edited(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conversion
     if call.asks_for_usage {
         body.put(chat::with_usage(body.text()));
     }
-    if matches!(to.format, Dialect::Chat | Dialect::Responses) && call.envelope.marks.file_data {
+    if matches!(to.dialect, Dialect::Chat | Dialect::Responses) && call.envelope.marks.file_data {
         body.rewrite(with_data_urls);
     }
     let last = platform_edit(to, || Cow::Borrowed(body.text()));
@@ -131,7 +131,7 @@ impl Edits<'_> {
         if self.call.envelope.marks.own {
             self.rewrite(messages::without_foreign_thinking);
         }
-        let is_kept = keeps_threads(to.platform, to.format);
+        let is_kept = keeps_threads(to.platform, to.dialect);
         let thread = (self.call.envelope.thread != Thread::None && !is_kept).then_some("thread");
         if self.call.envelope.has_continuation || thread.is_some() {
             let removed: Vec<&str> = CONTINUATION.into_iter().chain(thread).collect();

@@ -58,7 +58,7 @@ impl PreparedBody {
 pub(in crate::proxy) struct Destination<'a> {
     pub(in crate::proxy) platform: Platform,
     /// The dialect that the upstream is asked in.
-    pub(in crate::proxy) format: Dialect,
+    pub(in crate::proxy) dialect: Dialect,
     /// The model's name at the upstream.
     pub(in crate::proxy) model: &'a str,
     /// How the account signs in: `apikey`, `session` or `oauth`.
@@ -76,15 +76,15 @@ pub(in crate::proxy) struct Destination<'a> {
 }
 
 /// Whether the upstream keeps threads of the messages dialect.
-pub(super) fn keeps_threads(platform: Platform, format: Dialect) -> bool {
-    platform.profile().keeps_threads && format == Dialect::Messages
+pub(super) fn keeps_threads(platform: Platform, dialect: Dialect) -> bool {
+    platform.profile().keeps_threads && dialect == Dialect::Messages
 }
 
 /// Whether no answer given there is kept, so that a client cannot go on from it.
-pub(in crate::proxy) fn keeps_nothing(platform: Platform, format: Dialect) -> bool {
-    match format {
-        Dialect::Messages => !keeps_threads(platform, format),
-        _ => always_streams(platform, format),
+pub(in crate::proxy) fn keeps_nothing(platform: Platform, dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Messages => !keeps_threads(platform, dialect),
+        _ => always_streams(platform, dialect),
     }
 }
 
@@ -116,7 +116,7 @@ pub(super) fn tiered(
 
 /// Returns the edit that a platform wants in bodies of this dialect.
 pub(super) fn edit_of(to: Destination<'_>) -> Option<&'static BodyEdit> {
-    to.platform.profile().body_edit.as_ref().filter(|own| own.dialect == to.format)
+    to.platform.profile().body_edit.as_ref().filter(|own| own.dialect == to.dialect)
 }
 
 /// Returns the body as its platform wants it. `body` is called only where there is something to change: reading it as text
@@ -147,8 +147,8 @@ fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// Whether the upstream answers responses requests only with a stream. Such upstreams are asked to store nothing.
-pub(super) fn always_streams(platform: Platform, format: Dialect) -> bool {
-    format == Dialect::Responses && platform.profile().streams_responses_only
+pub(super) fn always_streams(platform: Platform, dialect: Dialect) -> bool {
+    dialect == Dialect::Responses && platform.profile().streams_responses_only
 }
 
 /// Whether the upstream answers for this model only with a stream.
@@ -171,13 +171,13 @@ mod tests {
 
     #[test]
     fn threads_are_kept_by_anthropic_alone() {
-        for (platform, format, nothing) in [
+        for (platform, dialect, nothing) in [
             (Platform::Claude, Dialect::Messages, false),
             (Platform::NewApi, Dialect::Messages, true),
             (Platform::NewApi, Dialect::Responses, false),
             (Platform::Codex, Dialect::Responses, true),
         ] {
-            assert_eq!(keeps_nothing(platform, format), nothing, "{platform:?} {format:?}");
+            assert_eq!(keeps_nothing(platform, dialect), nothing, "{platform:?} {dialect:?}");
         }
     }
 }

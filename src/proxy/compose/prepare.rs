@@ -33,16 +33,16 @@ pub(super) fn prepare(
 ) -> Result<PreparedBody, ConversionError> {
     // An upstream without the thread would answer the new turn without the conversation.
     let goes_on = call.envelope.thread == Thread::Continued && operation == Operation::Answer;
-    if goes_on && !keeps_threads(to.platform, to.format) {
+    if goes_on && !keeps_threads(to.platform, to.dialect) {
         return Err(ConversionError::unsupported("thread"));
     }
     if let Some(member) = to.withheld
-        && to.format == Dialect::Responses
+        && to.dialect == Dialect::Responses
     {
         return Err(ConversionError::unsupported(member));
     }
     let mut outgoing = match operation {
-        Operation::Answer if to.format == call.shape.dialect => native::unconverted(call, to)?,
+        Operation::Answer if to.dialect == call.shape.dialect => native::unconverted(call, to)?,
         Operation::Answer if call.shape.dialect == Dialect::Embeddings => {
             PreparedBody::of(whole(embeddings::to_gemini(text(call), to.model)?), false)
         }
@@ -50,7 +50,7 @@ pub(super) fn prepare(
         Operation::CountTokens => count(call, to),
         Operation::Compact => compaction(call, to),
         operation if operation.is_form() => form(call, to),
-        Operation::OfGemini(action) if to.format == Dialect::Embeddings => {
+        Operation::OfGemini(action) if to.dialect == Dialect::Embeddings => {
             let body = embeddings::to_openai(action, text(call), to.model)?;
             PreparedBody::of(whole(body), false)
         }
@@ -91,11 +91,11 @@ pub(super) fn prepare(
 /// Builds the request that counts the tokens of the call's request.
 fn count(call: &Call, to: Destination<'_>) -> PreparedBody {
     // A count of Gemini's accepts everything in its body.
-    if to.format == Dialect::Gemini {
+    if to.dialect == Dialect::Gemini {
         let as_it_came = || whole(call.body.clone());
         return PreparedBody::of(native::gemini_count(call, to).map_or_else(as_it_came, whole), false);
     }
-    if to.format == Dialect::Responses {
+    if to.dialect == Dialect::Responses {
         let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COMPACTED).into_owned();
         return PreparedBody::of(whole(body), false);
     }
@@ -119,7 +119,7 @@ fn form(call: &Call, to: Destination<'_>) -> PreparedBody {
 
 /// Converts a body to another dialect than the client's.
 fn converted(call: &Call, to: Destination<'_>) -> Result<PreparedBody, ConversionError> {
-    let stream = call.envelope.stream || always_streams(to.platform, to.format) || streams_only(to);
+    let stream = call.envelope.stream || always_streams(to.platform, to.dialect) || streams_only(to);
     let target = Target { model: to.model, stream, vendor: to.platform.profile().vendor };
     // Only Gemini wants signatures of calls back, and only its own clients and some of chat bring them.
     let signature_of = |id: &str| match target.vendor {
@@ -127,13 +127,13 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<PreparedBody, Conversio
         _ => None,
     };
     parts::check(call.shape.dialect, text(call), to.max_parts)?;
-    let converted = convert::request_with(call.shape.dialect, to.format, text(call), &target, signature_of)?;
+    let converted = convert::request_with(call.shape.dialect, to.dialect, text(call), &target, signature_of)?;
     call.trace.members_dropped(&converted.unknown);
     let mut written = converted.body;
     if let Some(key) = to.cache_key {
         written = with_cache_key(&written, key);
     }
-    let has_tiers = match to.format {
+    let has_tiers = match to.dialect {
         Dialect::Responses => true,
         // Clients of chat know which tiers their sites accept.
         Dialect::Chat => call.shape.dialect == Dialect::Responses,

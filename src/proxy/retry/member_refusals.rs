@@ -51,11 +51,11 @@ impl MemberRefusals {
     /// Records that the model accepted a request only without these.
     pub(in crate::proxy) fn refused(
         &self,
-        (site, format, model): (SiteId, Dialect, &str),
+        (site, dialect, model): (SiteId, Dialect, &str),
         without: &Refused,
         now: Millis,
     ) {
-        let asked = (site, format, model.to_owned());
+        let asked = (site, dialect, model.to_owned());
         let mut refused = lock(&self.refused);
         make_room(&mut refused, &asked, MAX_MODELS, |refused| refused.until);
         let entry = refused.entry(asked).or_insert_with(|| Entry { refused: Refused::default(), until: 0 });
@@ -75,13 +75,13 @@ impl MemberRefusals {
     /// Returns what to leave out for the model.
     pub(in crate::proxy) fn of(
         &self,
-        (site, format, model): (SiteId, Dialect, &str),
+        (site, dialect, model): (SiteId, Dialect, &str),
         now: Millis,
     ) -> Refused {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Refused::default();
         }
-        let asked = (site, format, model.to_owned());
+        let asked = (site, dialect, model.to_owned());
         let mut refused = lock(&self.refused);
         match refused.get(&asked) {
             Some(kept) if kept.until > now => return kept.refused.clone(),

@@ -145,14 +145,14 @@ impl Recovery {
     pub(in crate::proxy) fn next(
         &mut self,
         call: &Call,
-        (platform, format): (Platform, Dialect),
+        (platform, dialect): (Platform, Dialect),
         failure: &Failure,
         prepare: impl Fn() -> Option<PreparedBody>,
     ) -> Option<PreparedBody> {
-        if self.sends == MAX_SENDS || !format.is_convertible() {
+        if self.sends == MAX_SENDS || !dialect.is_convertible() {
             return None;
         }
-        let mut way = self.way(call, format, failure)?;
+        let mut way = self.way(call, dialect, failure)?;
         let first = prepare()?;
         let sent = match &self.last {
             Some(last) => SentBody::clone(last),
@@ -169,10 +169,10 @@ impl Recovery {
                 next.refused_betas.add(&refused);
                 break next;
             }
-            match self.reworded(way, sent.clone(), (call, platform, format), first.stream) {
+            match self.reworded(way, sent.clone(), (call, platform, dialect), first.stream) {
                 Some(next) => break next,
                 // The refusal may have several causes, and this one does not apply to the request. Each is tried once.
-                None if way != RequestRewrite::Shorter => way = self.way(call, format, failure)?,
+                None if way != RequestRewrite::Shorter => way = self.way(call, dialect, failure)?,
                 None => return None,
             }
         };
@@ -223,13 +223,13 @@ impl Recovery {
     }
 
     /// Returns the way that would help against a refusal and has not been tried.
-    fn way(&self, call: &Call, format: Dialect, failure: &Failure) -> Option<RequestRewrite> {
+    fn way(&self, call: &Call, dialect: Dialect, failure: &Failure) -> Option<RequestRewrite> {
         let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
         let words = failure.words().as_str();
         let is_new = |way: RequestRewrite| !self.tried.contains(&way);
-        let own = format == call.shape.dialect;
+        let own = dialect == call.shape.dialect;
         let without = failure
-            .refused_members(format, own)
+            .refused_members(dialect, own)
             .into_iter()
             .map(RequestRewrite::Without)
             .find(|way| is_new(*way));
@@ -237,7 +237,7 @@ impl Recovery {
             return without;
         }
         let lower = failure.named_limit().map(RequestRewrite::LowerLimit).filter(|way| is_new(*way));
-        let way = match format {
+        let way = match dialect {
             Dialect::Messages if is_new(RequestRewrite::OtherThinking) && failure.refuses_thinking_form() => {
                 RequestRewrite::OtherThinking
             }
@@ -306,7 +306,7 @@ impl Recovery {
         &mut self,
         way: RequestRewrite,
         sent: SentBody,
-        (call, platform, format): (&Call, Platform, Dialect),
+        (call, platform, dialect): (&Call, Platform, Dialect),
         stream: bool,
     ) -> Option<SentBody> {
         match way {
@@ -321,7 +321,7 @@ impl Recovery {
         let body = Node::parse(std::str::from_utf8(&sent.body).ok()?).ok()?;
         let body = match way {
             RequestRewrite::OtherThinking => {
-                messages::in_other_thinking_form(&body, asked_effort(call, format))
+                messages::in_other_thinking_form(&body, asked_effort(call, dialect))
             }
             RequestRewrite::WithoutThoughts => messages::without_thoughts(&body),
             RequestRewrite::SchemaClosed => messages::with_schema_closed(&body).or_else(|| {
@@ -337,8 +337,8 @@ impl Recovery {
             }
             RequestRewrite::WithoutPrevious => without_previous(&body),
             RequestRewrite::WithoutReasoning => responses::without_reasoning(&body),
-            RequestRewrite::Without(member) => optional::without(format, &body, member),
-            RequestRewrite::LowerLimit(bound) => output_limit::lowered(format, &body, bound),
+            RequestRewrite::Without(member) => optional::without(dialect, &body, member),
+            RequestRewrite::LowerLimit(bound) => output_limit::lowered(dialect, &body, bound),
             RequestRewrite::Shorter
             | RequestRewrite::Bare
             | RequestRewrite::WithoutNamedBetas
@@ -363,12 +363,12 @@ fn refused_betas(way: RequestRewrite, failure: &Failure) -> Option<RefusedBetas>
 }
 
 /// Returns the effort that a client of another dialect asked for.
-fn asked_effort(call: &Call, format: Dialect) -> Option<Effort> {
-    let dialect = call.shape.dialect;
-    if dialect == format {
+fn asked_effort(call: &Call, dialect: Dialect) -> Option<Effort> {
+    let client = call.shape.dialect;
+    if client == dialect {
         return None;
     }
-    convert::wanted_effort(dialect, std::str::from_utf8(&call.body).ok()?)
+    convert::wanted_effort(client, std::str::from_utf8(&call.body).ok()?)
 }
 
 /// Whether a 400 is about something that the upstream does not know, and not about a model, a credential or a
@@ -423,12 +423,12 @@ fn without_previous(body: &Node<'_>) -> Option<Bytes> {
 }
 
 /// Returns the client's headers that remain when an upstream refuses one of them.
-pub(in crate::proxy) fn bare(client: &HeaderMap, platform: Platform, format: Dialect) -> HeaderMap {
+pub(in crate::proxy) fn bare(client: &HeaderMap, platform: Platform, dialect: Dialect) -> HeaderMap {
     let relays_codex = platform.profile().relays_codex;
     let stays = |name: &str| {
         // Is not forwarded itself, but names other headers that are not.
         name == "connection"
-            || (format == Dialect::Messages && name.starts_with("anthropic-"))
+            || (dialect == Dialect::Messages && name.starts_with("anthropic-"))
             || (relays_codex && (OF_SESSION.contains(&name) || name.starts_with("x-codex-")))
     };
     let kept = client.iter().filter(|(name, _)| stays(name.as_str()));

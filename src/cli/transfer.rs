@@ -134,8 +134,7 @@ Options:
 
 The whole file is checked before any of it is used, and the restored rows are counted. A copy of a database can be
 opened only with the ACCOUNT_CREDENTIAL_SECRET under which it was made. The address of another database in its settings
-is removed. If something goes wrong, the directory stays
-empty.
+is removed. If something goes wrong, the directory stays empty.
 
 Exit status: 0 done; 64 wrong usage; 65 the file is damaged or something else; 66 no such file; 73 the data directory
 is not empty; 78 a mistake in the configuration, or another secret; 1 anything else.
@@ -160,11 +159,11 @@ counted. Afterwards set DB_TYPE and DB_URL to the new database; keep the same AC
 
 A service that runs on the data directory must be stopped first, or asked: POST /api/settings/database/migrate.
 
-Exit status: 0 done; 64 wrong usage; 66 there is no database; 73 the other database cannot be filled; 78 a mistake in the configuration; 1 anything
-else.
+Exit status: 0 done; 64 wrong usage; 66 there is no database; 73 the other database cannot be filled; 78 a mistake in
+the configuration; 1 anything else.
 ";
 
-/// One of the five commands.
+/// A command that copies data in, out or to another database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferKind {
     Import,
@@ -339,6 +338,13 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_of_a_help_text_exceeds_120_columns() {
+        let texts = [crate::cli::HELP, IMPORT_HELP, EXPORT_HELP, BACKUP_HELP, RESTORE_HELP, MIGRATE_HELP];
+        let long = texts.iter().flat_map(|text| text.lines()).find(|line| line.chars().count() > 120);
+        assert_eq!(long, None);
+    }
 
     #[test]
     fn options_stand_before_and_behind_the_file() {

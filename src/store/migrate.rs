@@ -44,6 +44,7 @@ macro_rules! step {
     };
 }
 
+/// All steps in the order of their numbers. Numbers that are missing were never released.
 pub(super) const STEPS: &[Migration] = &[
     step!(1, "0001_sites"),
     step!(2, "0002_accounts"),

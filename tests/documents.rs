@@ -102,6 +102,13 @@ fn every_command_of_the_first_steps_works() {
 }
 
 #[test]
+fn the_commands_that_add_an_api_key_work() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&[MODEL]);
+    runs("docs/accounts.md", &gateway, &upstream);
+}
+
+#[test]
 fn every_target_that_the_documents_name_is_in_the_makefile() {
     let makefile = read(&root().join("Makefile"));
     for page in pages() {

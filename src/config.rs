@@ -5,7 +5,7 @@
 //! warning. Where guessing would open access or look in the wrong place
 //! (addresses, networks, the database), an unreadable value is an error. All errors are collected, so that one start
 //! shows every mistake. A `.env` file in the working directory is read first and never overrides the real environment.
-//! Names and defaults are the table of `docs/configuration.md`.
+//! Names and defaults are in the tables of `docs/configuration.md`.
 
 mod env_file;
 pub mod oauth;

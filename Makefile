@@ -1,6 +1,8 @@
 # All commands that a newcomer or CI needs. Begin with `make run` and `make test`.
 
 CARGO ?= cargo
+# Builds the static binary for the target $(1), with FEATURES (postgres,mysql) if they are set, as the file $(2).
+static = built=$$(.ci/static $(1) $(FEATURES)) && cp "$$(echo "$$built" | tail -n 1)" $(2) && echo $(2)
 
 .PHONY: help run demo test check fuzz bench static trained static-arm64 static-armv7 test-clients test-clis test-console test-databases test-chaos test-outage test-nginx test-api record-clis openapi fmt
 
@@ -33,17 +35,17 @@ fuzz: ## Feed mutated input to every parser, FUZZ_SECONDS (20) for each
 bench: ## Measure the static binary against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
 	bench/run
 
-static: ## One static binary for x86_64 (musl)
-	.ci/static x86_64-unknown-linux-musl
+static: ## One static binary for x86_64 (musl), target/switchyard-x86_64; FEATURES=postgres,mysql adds their drivers
+	@$(call static,x86_64-unknown-linux-musl,target/switchyard-x86_64)
 
 trained: ## As static, with a profile of the loads of bench/: smaller and faster; takes half an hour
 	.ci/trained
 
-static-arm64: ## One static binary for 64-bit ARM (musl)
-	.ci/static aarch64-unknown-linux-musl
+static-arm64: ## As static, for 64-bit ARM: target/switchyard-arm64
+	@$(call static,aarch64-unknown-linux-musl,target/switchyard-arm64)
 
-static-armv7: ## One static binary for 32-bit ARM (musl)
-	.ci/static armv7-unknown-linux-musleabihf
+static-armv7: ## As static, for 32-bit ARM: target/switchyard-armv7
+	@$(call static,armv7-unknown-linux-musleabihf,target/switchyard-armv7)
 
 test-clients: ## Test the official SDKs through the gateway, with an upstream by other authors
 	tests/clients/run

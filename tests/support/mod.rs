@@ -26,6 +26,8 @@
 //! | `secured.rs` | [`secured`]: the server's end of TLS with that certificate |
 //! | `operator.rs` | an operator's actions: adding sites and accounts, waiting for routes, reading the log |
 //!
+//! The scripts `built` and `environment` are for the programs in `tests/api`, `clients`, `console` and `databases`.
+//!
 //! Nothing here sleeps in the hope that something happens: [`eventually`] polls a condition until it holds or time runs
 //! out.
 

@@ -26,11 +26,17 @@
 //! `inside` measures what no client can see, using the gateway's library: the cost of finding a channel in a large table
 //! and of converting a large request.
 //!
-//! Seven programs are separate runs: `client` compares our own upstream client with hyper-util's, `growth` adds accounts through the admin API and measures what one more costs at each
-//! size, `refresh` how long requests and changes wait while a hundred accounts are asked for their models, `hostile` how
-//! two hundred requests, as expensive as a request can be, affect others, `renewals` how long requests wait while the
-//! tokens of five hundred accounts are renewed, `transfer` how long they wait while a backup of 200 MB is imported and
-//! exported, `million` how long lists, filters and statistics take with a million rows in the log.
+//! Programs for runs of their own:
+//!
+//! | program | measures |
+//! |---|---|
+//! | `client` | an exchange through our own upstream client and through hyper-util's |
+//! | `growth` | one more account, added through the admin API, as the instance grows |
+//! | `refresh` | how long requests and changes wait while a hundred accounts are asked for their models |
+//! | `hostile` | how two hundred requests, as expensive as a request can be, affect others |
+//! | `renewals` | how long requests wait while the tokens of five hundred accounts are renewed |
+//! | `transfer` | how long requests wait while a backup of 200 MB is imported and exported |
+//! | `million` | how long lists, filters and statistics take with a million rows in the log |
 //!
 //! All targets but `direct` replace the client's key by the upstream's; the stub refuses any other.
 //!

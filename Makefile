@@ -20,9 +20,10 @@ test: ## All tests: no network, no installed servers
 
 check: ## Formatting, lints as errors, links in comments, the bench, dependency policy, which module uses which
 	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --all-targets --features postgres,mysql -- -D warnings
+	$(CARGO) clippy -- -D warnings
 	RUSTDOCFLAGS="-D rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links" \
-		$(CARGO) doc --quiet --no-deps --document-private-items --lib
+		$(CARGO) doc --quiet --no-deps --document-private-items --lib --features postgres,mysql
 	$(CARGO) check --quiet --bins --manifest-path bench/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
 	.ci/references
 	.ci/dependencies

@@ -19,15 +19,15 @@ use crate::upstream::RetryScope;
 
 use super::attempt::Attempt;
 use super::call::Call;
-use super::compose::Delivery;
 use super::compose::cache_key;
 use super::compose::outgoing::PreparedBody;
+use super::compose::{Delivery, UpstreamRoute};
 use super::failure::Failure;
 use super::operation::Operation;
 use super::retry::dialect_order::{self, DialectOrder};
 use super::retry::downgrade::{Downgrade, downgrade};
 use super::retry::member_refusals::Refused;
-use super::retry::recovery::Recovery;
+use super::retry::recovery::{Recovery, RefusedCall};
 use super::send::Accepted;
 
 /// The dialects in which a channel's addresses are asked.
@@ -40,6 +40,19 @@ pub(super) struct Dialects {
     pub(super) refused: Vec<(Dialect, Option<Dialect>)>,
     /// Whether the last remaining dialect was refused too.
     pub(super) are_all_refused: bool,
+}
+
+impl Dialects {
+    /// Removes a dialect that cannot express the request. Returns the avoided ones, which are asked now, if no other was left.
+    fn remove_unfit(&mut self, dialect: Dialect) -> Option<DialectOrder> {
+        self.left.remove(dialect);
+        if !self.left.is_empty() || !self.refused.is_empty() {
+            return None;
+        }
+        self.left = self.avoided;
+        self.avoided.clear();
+        Some(self.left)
+    }
 }
 
 /// The next request to an address.
@@ -146,6 +159,11 @@ struct Refusals {
 }
 
 impl Refusals {
+    /// Records that a dialect cannot express the request.
+    fn cannot_express(&mut self, why: ConversionError) {
+        self.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(why)));
+    }
+
     /// Returns the failure to report when all dialects have been tried.
     fn first(self) -> Option<Failure> {
         self.cause.or(self.unsaid).or(self.of_dialect).map(|failure| *failure)
@@ -188,11 +206,7 @@ impl Delivery<'_> {
                 None => self.prepared(&mut round, dialect).await?,
             };
             let Some(outgoing) = prepared else {
-                dialects.left.remove(dialect);
-                if dialects.left.is_empty() && dialects.refused.is_empty() {
-                    (dialects.left, round.queue) = (dialects.avoided, dialects.avoided);
-                    dialects.avoided.clear();
-                }
+                round.queue = dialects.remove_unfit(dialect).unwrap_or(round.queue);
                 ask = round.next_dialect();
                 continue;
             };
@@ -200,12 +214,13 @@ impl Delivery<'_> {
                 dialects.left.keep_only(dialect);
                 round.queue.clear();
             }
-            let asked = (round.operation.upstream_path(site.platform, dialect), dialect);
-            let composed = self.compose(endpoint, values, asked, outgoing).map_err(Failure::unfit)?;
+            let route =
+                UpstreamRoute { path: round.operation.upstream_path(site.platform, dialect), dialect };
+            let composed = self.compose(endpoint, values, route, outgoing).map_err(Failure::unfit)?;
             if let Some(row) = downgraded.take() {
                 self.proxy.core.store.telemetry().log(*row);
             }
-            let failure = match self.send(endpoint, asked, composed, attempt).await {
+            let failure = match self.send(endpoint, route, composed, attempt).await {
                 Ok(accepted) => {
                     self.learn(round.recovery.refused(), dialect);
                     return Ok(accepted);
@@ -234,19 +249,15 @@ impl Delivery<'_> {
                 NextStep::End { is_dialect_refused } => {
                     dialects.are_all_refused = is_dialect_refused;
                     if is_dialect_refused && dialect == Dialect::Responses && self.needs_responses() {
-                        let unfit = Failure::unfit(ConversionError::unsupported("file_url"));
-                        round.refusals.unsaid.get_or_insert_with(|| Box::new(unfit));
+                        round.refusals.cannot_express(ConversionError::unsupported("file_url"));
                     }
                     return Err(round.refusals.or_last(failure, is_dialect_refused));
                 }
             };
         }
-        Err(round.refusals.first().unwrap_or_else(|| {
-            let name = &site.name;
-            Failure::local(format!(
-                "site {name} accepts none of the dialects that this request can be sent in"
-            ))
-        }))
+        let name = &site.name;
+        let none = || format!("site {name} accepts none of the dialects that this request can be sent in");
+        Err(round.refusals.first().unwrap_or_else(|| Failure::local(none())))
     }
 
     /// Whether no other dialect than responses can express the call.
@@ -265,7 +276,7 @@ impl Delivery<'_> {
         match self.prepare_apart(round.operation, dialect).await? {
             Ok(outgoing) => Ok(Some(outgoing)),
             Err(unfit @ ConversionError::Unsupported { .. }) => {
-                round.refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
+                round.refusals.cannot_express(unfit);
                 Ok(None)
             }
             Err(unfit) => Err(Failure::unfit(unfit)),
@@ -275,8 +286,7 @@ impl Delivery<'_> {
     /// Remembers that the model accepted the request without what it does not know.
     fn learn(&self, refused: &Refused, dialect: Dialect) {
         if !refused.is_nothing() {
-            let asked = (self.channel.account.site.id, dialect, self.model);
-            self.proxy.member_refusals.refused(asked, refused, now_ms());
+            self.proxy.member_refusals.refused(self.asked_model(dialect), refused, now_ms());
         }
     }
 
@@ -297,7 +307,7 @@ impl Delivery<'_> {
         // Rewriting cannot help where the upstream lacks the operation.
         let words = || match stand_in {
             Some(_) => None,
-            None => recovery.next(call, (site.platform, dialect), failure, prepare),
+            None => recovery.next(RefusedCall { call, platform: site.platform, dialect, failure }, prepare),
         };
         let mut other_words = if dialect == call.shape.dialect {
             conversions.read_through(length, words).await

@@ -17,11 +17,11 @@ use crate::routing::limit_windows::{self, LimitWindows};
 use crate::routing::{Endpoint, failure};
 use crate::settings::Settings;
 use crate::time::now_ms;
-use crate::upstream::{self, Answer, AnswerHead, SendError, UpstreamBody};
+use crate::upstream::{Answer, AnswerHead, SendError, UpstreamBody};
 
 use super::attempt::Attempt;
-use super::compose::Delivery;
 use super::compose::outgoing;
+use super::compose::{ComposedRequest, Delivery, UpstreamRoute};
 use super::failure::Failure;
 use super::trace::record::Trace;
 use super::upstream_socket;
@@ -124,14 +124,16 @@ impl Timeouts {
 }
 
 impl Delivery<'_> {
-    /// Sends a request to an address, in the dialect that is given with the path.
+    /// Sends a request to an address.
     pub(super) async fn send(
         &self,
         endpoint: &Endpoint,
-        (path, dialect): (&'static str, Dialect),
-        (request, reply_context): (Box<upstream::Request>, Option<Box<ReplyContext>>),
+        route: UpstreamRoute,
+        composed: ComposedRequest,
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
+        let UpstreamRoute { path, dialect } = route;
+        let ComposedRequest { request, reply_context } = composed;
         let Self { proxy, call, channel, .. } = *self;
         call.trace.request_sent(&endpoint.base, path, &request);
         attempt.via(path);
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(begun.elapsed(), WHOLE_TIMEOUT);
         assert!(failure.text.contains("not complete within 900 s"), "{}", failure.text);
         assert_eq!(failure.status, 504);
-        let may_retry = failure.may_retry(upstream::WorkKind::Text);
+        let may_retry = failure.may_retry(crate::upstream::WorkKind::Text);
         assert!(!failure.is_channel_fault() && !may_retry, "it was answered, and billed");
         let silent = timeouts.wait(Duration::ZERO, pin!(std::future::pending::<()>())).await;
         assert!(silent.is_err());

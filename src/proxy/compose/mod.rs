@@ -30,7 +30,7 @@ use super::failure::Failure;
 use super::headers::{self, RefusedBetas};
 use super::operation::Operation;
 use super::responses::owners;
-use super::retry::member_refusals::Refused;
+use super::retry::member_refusals::{AskedModel, Refused};
 use super::retry::recovery;
 use outgoing::{Destination, PreparedBody};
 
@@ -43,7 +43,25 @@ pub(in crate::proxy) struct Delivery<'a> {
     pub(in crate::proxy) model: &'a str,
 }
 
+/// The interface of an upstream that a request goes to.
+#[derive(Clone, Copy)]
+pub(in crate::proxy) struct UpstreamRoute {
+    pub(in crate::proxy) path: &'static str,
+    pub(in crate::proxy) dialect: Dialect,
+}
+
+/// A request to one address, and the context in which its answer is written, if the body was converted.
+pub(in crate::proxy) struct ComposedRequest {
+    pub(in crate::proxy) request: Box<upstream::Request>,
+    pub(in crate::proxy) reply_context: Option<Box<ReplyContext>>,
+}
+
 impl Delivery<'_> {
+    /// Returns the model as it is asked in a dialect.
+    pub(in crate::proxy) fn asked_model(&self, dialect: Dialect) -> AskedModel<'_> {
+        AskedModel { site: self.channel.account.site.id, dialect, name: self.model }
+    }
+
     /// Writes the body in a dialect, like `prepare`, but keeps a long one from blocking other requests.
     pub(in crate::proxy) async fn prepare_apart(
         &self,
@@ -99,8 +117,8 @@ impl Delivery<'_> {
 
     /// Leaves out the members and betas that this model has refused as unknown.
     fn without_unknown(&self, dialect: Dialect, outgoing: PreparedBody) -> PreparedBody {
-        let asked = (self.channel.account.site.id, dialect, self.model);
-        let Refused { members: mut unknown, betas } = self.proxy.member_refusals.of(asked, now_ms());
+        let refused = self.proxy.member_refusals.of(self.asked_model(dialect), now_ms());
+        let Refused { members: mut unknown, betas } = refused;
         let outgoing = PreparedBody { refused_betas: betas, ..outgoing };
         if dialect == self.call.shape.dialect {
             // A schema that came in this dialect is for its client to mend.
@@ -130,7 +148,7 @@ impl Delivery<'_> {
         (!self.proxy.cache_keys.refuses(site.id, now_ms())).then_some(key)
     }
 
-    /// Builds the request to one address, and the context in which its answer is written.
+    /// Builds the request to one address.
     ///
     /// # Errors
     /// Fails when the model's name cannot stand in the path of its dialect.
@@ -138,11 +156,11 @@ impl Delivery<'_> {
         &self,
         endpoint: &Endpoint,
         credential: &CredentialHeaders,
-        (path, dialect): (&'static str, Dialect),
+        route: UpstreamRoute,
         outgoing: PreparedBody,
-    ) -> Result<(Box<upstream::Request>, Option<Box<ReplyContext>>), ConversionError> {
-        let target = self.target(endpoint, (path, dialect), outgoing.stream)?;
-        Ok(self.request((target, dialect), credential, outgoing))
+    ) -> Result<ComposedRequest, ConversionError> {
+        let target = self.target(endpoint, route, outgoing.stream)?;
+        Ok(self.request(target, route.dialect, credential, outgoing))
     }
 
     fn code_assist(&self) -> Option<&'static CodeAssist> {
@@ -153,29 +171,30 @@ impl Delivery<'_> {
     fn target(
         &self,
         endpoint: &Endpoint,
-        (path, dialect): (&'static str, Dialect),
+        route: UpstreamRoute,
         stream: bool,
     ) -> Result<PathAndQuery, ConversionError> {
-        let query = if dialect == self.call.shape.dialect { self.call.query.as_str() } else { "" };
+        let query = if route.dialect == self.call.shape.dialect { self.call.query.as_str() } else { "" };
         Ok(match query {
             _ if self.code_assist().is_some() => {
                 endpoint.base.join(code_assist::path(self.call.operation, stream))
             }
-            _ if dialect == Dialect::Gemini => {
+            _ if route.dialect == Dialect::Gemini => {
                 let base = endpoint.base.native();
                 base.join(&self.named_path(&base, stream, query)?)
             }
-            "" => endpoint.base.join_known(path),
-            query => endpoint.base.join(&format!("{path}{query}")),
+            "" => endpoint.base.join_known(route.path),
+            query => endpoint.base.join(&format!("{}{query}", route.path)),
         })
     }
 
     fn request(
         &self,
-        (target, dialect): (PathAndQuery, Dialect),
+        target: PathAndQuery,
+        dialect: Dialect,
         credential: &CredentialHeaders,
         outgoing: PreparedBody,
-    ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
+    ) -> ComposedRequest {
         let account = &self.channel.account;
         let site = &account.site;
         let PreparedBody { pieces, stream, betas, refused_betas, content_type, bare, reply_context } =
@@ -208,7 +227,7 @@ impl Delivery<'_> {
         if let Some(content_type) = content_type {
             request.headers.set(header::CONTENT_TYPE, content_type);
         }
-        (request, reply_context)
+        ComposedRequest { request, reply_context }
     }
 
     /// Builds Gemini's path, which names the model and the action. Streams are always requested as events.

@@ -18,6 +18,14 @@ const KEPT_MS: Millis = 60 * 60 * 1000;
 const MAX_MODELS: usize = 512;
 
 /// A model at a site, asked in a dialect.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::proxy) struct AskedModel<'a> {
+    pub(in crate::proxy) site: SiteId,
+    pub(in crate::proxy) dialect: Dialect,
+    pub(in crate::proxy) name: &'a str,
+}
+
+/// An [`AskedModel`] as it is kept.
 type ModelInDialect = (SiteId, Dialect, String);
 
 /// What is left out, by the model that refused it.
@@ -41,6 +49,12 @@ pub(in crate::proxy) struct Refused {
     pub(in crate::proxy) betas: RefusedBetas,
 }
 
+impl AskedModel<'_> {
+    fn to_owned(self) -> ModelInDialect {
+        (self.site, self.dialect, self.name.to_owned())
+    }
+}
+
 impl Refused {
     pub(in crate::proxy) fn is_nothing(&self) -> bool {
         self.members.is_empty() && self.betas == RefusedBetas::None
@@ -49,13 +63,8 @@ impl Refused {
 
 impl MemberRefusals {
     /// Records that the model accepted a request only without these.
-    pub(in crate::proxy) fn refused(
-        &self,
-        (site, dialect, model): (SiteId, Dialect, &str),
-        without: &Refused,
-        now: Millis,
-    ) {
-        let asked = (site, dialect, model.to_owned());
+    pub(in crate::proxy) fn refused(&self, asked: AskedModel<'_>, without: &Refused, now: Millis) {
+        let asked = asked.to_owned();
         let mut refused = lock(&self.refused);
         make_room(&mut refused, &asked, MAX_MODELS, |refused| refused.until);
         let entry = refused.entry(asked).or_insert_with(|| Entry { refused: Refused::default(), until: 0 });
@@ -73,15 +82,11 @@ impl MemberRefusals {
     }
 
     /// Returns what to leave out for the model.
-    pub(in crate::proxy) fn of(
-        &self,
-        (site, dialect, model): (SiteId, Dialect, &str),
-        now: Millis,
-    ) -> Refused {
+    pub(in crate::proxy) fn of(&self, asked: AskedModel<'_>, now: Millis) -> Refused {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Refused::default();
         }
-        let asked = (site, dialect, model.to_owned());
+        let asked = asked.to_owned();
         let mut refused = lock(&self.refused);
         match refused.get(&asked) {
             Some(kept) if kept.until > now => return kept.refused.clone(),
@@ -106,7 +111,7 @@ mod tests {
     #[test]
     fn what_a_model_refused_is_left_out_for_an_hour_there_and_nowhere_else() {
         let memory = MemberRefusals::default();
-        let asked = |site, model| (SiteId::new(site), Dialect::Chat, model);
+        let asked = |site, name| AskedModel { site: SiteId::new(site), dialect: Dialect::Chat, name };
         let without = |members: &[&'static str]| Refused { members: members.to_vec(), ..Refused::default() };
         let members = |site, model, now| memory.of(asked(site, model), now).members;
         assert!(members(1, "a", 0).is_empty());

@@ -140,19 +140,27 @@ struct SentBody {
     refused_betas: RefusedBetas,
 }
 
+/// The upstream that refused a call, and the dialect in which it was asked.
+#[derive(Clone, Copy)]
+pub(in crate::proxy) struct RefusedCall<'a> {
+    pub(in crate::proxy) call: &'a Call,
+    pub(in crate::proxy) platform: Platform,
+    pub(in crate::proxy) dialect: Dialect,
+    pub(in crate::proxy) failure: &'a Failure,
+}
+
 impl Recovery {
     /// Returns the rewritten request; `None` when rewriting would not help. `prepare` builds the request as it was sent first.
     pub(in crate::proxy) fn next(
         &mut self,
-        call: &Call,
-        (platform, dialect): (Platform, Dialect),
-        failure: &Failure,
+        refused: RefusedCall<'_>,
         prepare: impl Fn() -> Option<PreparedBody>,
     ) -> Option<PreparedBody> {
-        if self.sends == MAX_SENDS || !dialect.is_convertible() {
+        if self.sends == MAX_SENDS || !refused.dialect.is_convertible() {
             return None;
         }
-        let mut way = self.way(call, dialect, failure)?;
+        let failure = refused.failure;
+        let mut way = self.way(refused)?;
         let first = prepare()?;
         let sent = match &self.last {
             Some(last) => SentBody::clone(last),
@@ -164,15 +172,15 @@ impl Recovery {
         };
         let next = loop {
             self.tried.push(way);
-            if let Some(refused) = refused_betas(way, failure) {
+            if let Some(betas) = refused_betas(way, failure) {
                 let mut next = sent.clone();
-                next.refused_betas.add(&refused);
+                next.refused_betas.add(&betas);
                 break next;
             }
-            match self.reworded(way, sent.clone(), (call, platform, dialect), first.stream) {
+            match self.reworded(way, sent.clone(), refused, first.stream) {
                 Some(next) => break next,
                 // The refusal may have several causes, and this one does not apply to the request. Each is tried once.
-                None if way != RequestRewrite::Shorter => way = self.way(call, dialect, failure)?,
+                None if way != RequestRewrite::Shorter => way = self.way(refused)?,
                 None => return None,
             }
         };
@@ -223,82 +231,12 @@ impl Recovery {
     }
 
     /// Returns the way that would help against a refusal and has not been tried.
-    fn way(&self, call: &Call, dialect: Dialect, failure: &Failure) -> Option<RequestRewrite> {
-        let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
-        let words = failure.words().as_str();
-        let is_new = |way: RequestRewrite| !self.tried.contains(&way);
-        let own = dialect == call.shape.dialect;
-        let without = failure
-            .refused_members(dialect, own)
-            .into_iter()
-            .map(RequestRewrite::Without)
-            .find(|way| is_new(*way));
-        if self.guesses == MAX_GUESSES {
-            return without;
-        }
-        let lower = failure.named_limit().map(RequestRewrite::LowerLimit).filter(|way| is_new(*way));
-        let way = match dialect {
-            Dialect::Messages if is_new(RequestRewrite::OtherThinking) && failure.refuses_thinking_form() => {
-                RequestRewrite::OtherThinking
-            }
-            Dialect::Messages if is_new(RequestRewrite::WithoutThoughts) && failure.refuses_thoughts() => {
-                RequestRewrite::WithoutThoughts
-            }
-            Dialect::Messages
-                if !own && is_new(RequestRewrite::SchemaInWords) && failure.refuses_schema() =>
-            {
-                if is_new(RequestRewrite::SchemaClosed) {
-                    RequestRewrite::SchemaClosed
-                } else {
-                    RequestRewrite::SchemaInWords
-                }
-            }
-            Dialect::Messages
-                if own
-                    && is_new(RequestRewrite::Anew)
-                    && call.operation == Operation::Answer
-                    && requests::misses_messages(words) =>
-            {
-                RequestRewrite::Anew
-            }
-            Dialect::Messages if is_new(RequestRewrite::FittingIds) && requests::is_of_call_ids(words) => {
-                RequestRewrite::FittingIds
-            }
-            Dialect::Messages if own && status == 400 && requests::is_of_betas(words) => {
-                let ways = [RequestRewrite::WithoutNamedBetas, RequestRewrite::WithoutBetas].into_iter();
-                let names_some = !requests::named_betas(words).is_empty();
-                let mut ways = ways.skip(usize::from(!names_some)).filter(|way| is_new(*way));
-                return ways.next().or(without);
-            }
-            Dialect::Gemini | Dialect::Chat
-                if is_new(RequestRewrite::Signed) && requests::misses_call_signature(words) =>
-            {
-                RequestRewrite::Signed
-            }
-            Dialect::Responses if is_new(RequestRewrite::WithoutPrevious) && failure.has_forgotten() => {
-                RequestRewrite::WithoutPrevious
-            }
-            Dialect::Responses
-                if matches!(status, 400 | 404)
-                    && is_new(RequestRewrite::WithoutReasoning)
-                    && requests::cannot_use_reasoning(words) =>
-            {
-                RequestRewrite::WithoutReasoning
-            }
-            _ if !own && lower.is_some() => return lower,
-            Dialect::Responses if without.is_some() => return without,
-            Dialect::Responses if status == 400 && says_unknown(call, failure, words) => {
-                RequestRewrite::Shorter
-            }
-            _ if matches!(status, 400 | 415)
-                && is_new(RequestRewrite::Bare)
-                && requests::is_of_content_type(words) =>
-            {
-                RequestRewrite::Bare
-            }
-            _ => return without,
-        };
-        Some(way)
+    fn way(&self, refused: RefusedCall<'_>) -> Option<RequestRewrite> {
+        let status = refused.failure.upstream_status().filter(|status| (400..500).contains(status))?;
+        let is_guess_left = self.guesses < MAX_GUESSES;
+        let ways = if is_guess_left { refused.ways(status) } else { refused.without_members().collect() };
+        // Each shorter body is another one.
+        ways.into_iter().find(|way| *way == RequestRewrite::Shorter || !self.tried.contains(way))
     }
 
     /// Rewrites the request that was sent; `None` where that would change nothing.
@@ -306,9 +244,10 @@ impl Recovery {
         &mut self,
         way: RequestRewrite,
         sent: SentBody,
-        (call, platform, dialect): (&Call, Platform, Dialect),
+        refused: RefusedCall<'_>,
         stream: bool,
     ) -> Option<SentBody> {
+        let RefusedCall { call, platform, dialect, .. } = refused;
         match way {
             RequestRewrite::Bare => return Some(SentBody { bare: true, ..sent }),
             RequestRewrite::WithoutNamedBetas | RequestRewrite::WithoutBetas => return None,
@@ -351,6 +290,72 @@ impl Recovery {
     }
 }
 
+impl RefusedCall<'_> {
+    /// Whether the body came in the dialect in which it was sent.
+    fn is_unconverted(&self) -> bool {
+        self.dialect == self.call.shape.dialect
+    }
+
+    /// Returns the ways that may help against a refusal of this status, the most promising first.
+    fn ways(&self, status: u16) -> Vec<RequestRewrite> {
+        let Self { call, dialect, failure, .. } = *self;
+        let (words, own) = (failure.words().as_str(), self.is_unconverted());
+        let mut ways = Vec::new();
+        let mut offer = |way: RequestRewrite, helps: bool| ways.extend(helps.then_some(way));
+        match dialect {
+            Dialect::Messages => {
+                let of_schema = !own && failure.refuses_schema();
+                let of_betas = own && status == 400 && requests::is_of_betas(words);
+                let is_answer = call.operation == Operation::Answer;
+                offer(RequestRewrite::OtherThinking, failure.refuses_thinking_form());
+                offer(RequestRewrite::WithoutThoughts, failure.refuses_thoughts());
+                offer(RequestRewrite::SchemaClosed, of_schema);
+                offer(RequestRewrite::SchemaInWords, of_schema);
+                offer(RequestRewrite::Anew, own && is_answer && requests::misses_messages(words));
+                offer(RequestRewrite::FittingIds, requests::is_of_call_ids(words));
+                offer(
+                    RequestRewrite::WithoutNamedBetas,
+                    of_betas && !requests::named_betas(words).is_empty(),
+                );
+                offer(RequestRewrite::WithoutBetas, of_betas);
+            }
+            Dialect::Gemini | Dialect::Chat => {
+                offer(RequestRewrite::Signed, requests::misses_call_signature(words));
+            }
+            Dialect::Responses => {
+                let of_reasoning = matches!(status, 400 | 404) && requests::cannot_use_reasoning(words);
+                offer(RequestRewrite::WithoutPrevious, failure.has_forgotten());
+                offer(RequestRewrite::WithoutReasoning, of_reasoning);
+            }
+            _ => {}
+        }
+        if let Some(limit) = failure.named_limit() {
+            offer(RequestRewrite::LowerLimit(limit), !own);
+        }
+        if dialect == Dialect::Responses {
+            self.without_members().for_each(|way| offer(way, true));
+            offer(RequestRewrite::Shorter, status == 400 && self.is_of_something_unknown());
+        }
+        offer(RequestRewrite::Bare, matches!(status, 400 | 415) && requests::is_of_content_type(words));
+        ways.extend(self.without_members());
+        ways
+    }
+
+    /// Returns the ways that leave out a member which the refusal names.
+    fn without_members(&self) -> impl Iterator<Item = RequestRewrite> {
+        let members = self.failure.refused_members(self.dialect, self.is_unconverted());
+        members.into_iter().map(RequestRewrite::Without)
+    }
+
+    /// Whether the upstream does not know something, and not a model, a credential or a limit, which another channel may
+    /// accept.
+    fn is_of_something_unknown(&self) -> bool {
+        let failure = self.failure;
+        let is_unknown = || requests::is_of_something_unknown(failure.words().as_str());
+        (failure.is_bare_upstream_error() || is_unknown()) && !failure.may_retry(self.call.work())
+    }
+}
+
 /// Returns the betas that a rewrite leaves out; `None` where it leaves none out.
 fn refused_betas(way: RequestRewrite, failure: &Failure) -> Option<RefusedBetas> {
     match way {
@@ -369,13 +374,6 @@ fn asked_effort(call: &Call, dialect: Dialect) -> Option<Effort> {
         return None;
     }
     convert::wanted_effort(client, std::str::from_utf8(&call.body).ok()?)
-}
-
-/// Whether a 400 is about something that the upstream does not know, and not about a model, a credential or a
-/// limit, which another channel may accept.
-fn says_unknown(call: &Call, failure: &Failure, words: &str) -> bool {
-    let is_bare = failure.is_bare_upstream_error();
-    (is_bare || requests::is_of_something_unknown(words)) && !failure.may_retry(call.work())
 }
 
 /// Builds the requests that are sent one after the other until one is accepted: fewer and fewer members, then the same

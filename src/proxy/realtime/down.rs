@@ -45,14 +45,12 @@ pub(super) struct Down<'a> {
     longest_silence: Duration,
     /// Whether anything but errors has come: an upstream that refuses its client tells it in the open socket.
     has_served: bool,
-    /// How many responses have begun and are not done.
-    open_responses: u32,
 }
 
 impl<'a> Down<'a> {
     pub(super) fn new(responses: &'a Responses, client: &'a mut Sender) -> Self {
         let longest_silence = responses.proxy().core.config.proxy.stream_idle_timeout;
-        Self { responses, client, longest_silence, has_served: false, open_responses: 0 }
+        Self { responses, client, longest_silence, has_served: false }
     }
 
     /// Passes frames until none come any more. `refusals` are error events for requests of the client.
@@ -111,24 +109,19 @@ impl<'a> Down<'a> {
         }
         self.responses.sign();
         let refused = match kind {
-            Some("response.created") => {
-                self.open_responses += 1;
-                self.responses.begun().await.err()
-            }
-            // One that nobody began would be charged to the key all the same.
-            Some("response.done") if self.open_responses > 0 || self.responses.is_under_way() => {
-                self.open_responses = self.open_responses.saturating_sub(1);
+            Some("response.created") => self.responses.begun(&text).await.err(),
+            Some("response.done") => {
                 self.responses.end(&text);
                 None
             }
-            // The upstream refuses what it was asked for: nothing is to be expected of it.
-            Some("error") if self.open_responses == 0 => {
+            // The upstream may refuse what it was asked for: then nothing is to be expected of it.
+            Some("error") => {
                 self.responses.refused();
                 None
             }
             Some(TRANSCRIBED) => self.responses.transcribed(&text).err(),
             Some(part) if part.ends_with(".delta") => {
-                self.responses.hear(part, text.len() as u64);
+                self.responses.hear(part, &text);
                 None
             }
             _ => None,

@@ -18,6 +18,17 @@ pub(super) fn kind_among(frame: &[u8], kinds: &[&'static str]) -> Option<&'stati
     found
 }
 
+/// Returns the id of the response that a part belongs to.
+pub(super) fn response_of_part(frame: &str) -> Option<String> {
+    let mut found = None;
+    let _ = scan::members(frame, |member| {
+        if member.key == "response_id" {
+            found = scan::string(member.value);
+        }
+    });
+    found
+}
+
 /// Writes an error event.
 pub(super) fn error_event(kind: &str, code: &str, message: &str) -> String {
     let error = json!({ "type": kind, "code": code, "message": message, "param": null, "event_id": null });

@@ -9,6 +9,7 @@
 //! may be asked; from then on frames pass unchanged. Opening counts as the first request of the key, and each response
 //! after the first as another.
 
+mod admitted;
 mod attempt;
 mod down;
 mod events;

@@ -3,7 +3,6 @@
 //! A response is an attempt of its own, with a row in the log and its cost; the first one uses the attempt of the opening. It
 //! is admitted as a request when the client asks for it, or when the upstream begins it by itself because somebody spoke.
 
-use std::mem;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
@@ -18,7 +17,8 @@ use crate::proxy::Proxy;
 use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
 
-use super::events::error_event;
+use super::admitted::{Admitted, Response};
+use super::events::{error_event, response_of_part};
 use crate::proxy::attempt::{Attempt, Choice, Slots};
 use crate::proxy::auth::AuthRefusal;
 use crate::proxy::call::Call;
@@ -30,28 +30,19 @@ use crate::proxy::trace::redact;
 /// The base64 bytes of 16-bit samples at 24 kHz for one token; OpenAI counts 20 tokens a second.
 const BYTES_PER_TOKEN_OF_SPEECH: u64 = 3200;
 
-/// The responses of one conversation, of which one at a time is counted.
+/// How many responses of a conversation may be under way at once. Those outside of its default conversation run in
+/// parallel, and an upstream may leave requests unanswered.
+const MOST_AT_ONCE: usize = 64;
+
+/// The responses of one conversation.
 pub(super) struct Responses {
     proxy: Arc<Proxy>,
     call: Arc<Call>,
     opener: Arc<SocketOpener>,
     choice: Choice,
-    current: Mutex<CurrentResponse>,
-    /// Held while a response is admitted, because both sides may begin the same one.
-    beginning: tokio::sync::Mutex<()>,
+    admitted: Mutex<Admitted>,
     /// Told when the client has been sent the end of a response.
     done: Notify,
-}
-
-/// The response under way.
-#[derive(Default)]
-struct CurrentResponse {
-    /// The attempt of the response; `None` between two responses.
-    attempt: Option<Box<Attempt>>,
-    /// When the response was requested or began, or the upstream's last frame in it came; `None` before.
-    last_sign: Option<Instant>,
-    /// The estimated number of its tokens that the client has received.
-    heard: u64,
 }
 
 /// The refusal of a response.
@@ -77,8 +68,7 @@ impl Responses {
             call,
             opener,
             choice,
-            current: Mutex::new(CurrentResponse { attempt: Some(opening), ..CurrentResponse::default() }),
-            beginning: tokio::sync::Mutex::default(),
+            admitted: Mutex::new(Admitted::new(Response::new(opening))),
             done: Notify::new(),
         }
     }
@@ -93,35 +83,44 @@ impl Responses {
 
     /// Admits a response that the client asks for.
     pub(super) async fn request(&self) -> Result<(), Refusal> {
-        self.check_key()?;
-        self.begin().await
-    }
-
-    /// Admits a response that the upstream has begun, perhaps by itself.
-    pub(super) async fn begun(&self) -> Result<(), Refusal> {
-        self.begin().await?;
-        if let Some(attempt) = &mut lock(&self.current).attempt {
-            attempt.first_byte();
-        }
+        let response = self.admit().await?;
+        lock(&self.admitted).ask(response);
         Ok(())
     }
 
-    /// Begins a response, unless one is under way: every response but the first is admitted as a request.
-    async fn begin(&self) -> Result<(), Refusal> {
-        let _one_at_a_time = self.beginning.lock().await;
-        if self.is_under_way() {
-            return Ok(());
-        }
+    /// Records that the upstream has begun a response, in this event. One that the client has not asked for is admitted now.
+    pub(super) async fn begun(&self, text: &str) -> Result<(), Refusal> {
+        let asked = lock(&self.admitted).take_asked();
+        let mut response = match asked {
+            Some(response) => response,
+            None => self.admit().await?,
+        };
+        response.attempt.first_byte();
+        let id = Node::parse(text)
+            .ok()
+            .and_then(|event| event.get("response")?.path(&["id"])?.str().map(Into::into));
+        lock(&self.admitted).begin(response, id);
+        Ok(())
+    }
+
+    /// Admits a response as a request of the key, unless one is idle that was admitted before.
+    async fn admit(&self) -> Result<Response, Refusal> {
         self.check_key()?;
-        {
-            let mut current = lock(&self.current);
-            if let Some(attempt) = &mut current.attempt {
-                attempt.reenter().map_err(Refusal::of)?;
-                // Until now nobody spoke, and that time is not the upstream's.
-                attempt.restart_clock();
-                current.last_sign = Some(Instant::now());
-                return Ok(());
+        let idle = {
+            let mut admitted = lock(&self.admitted);
+            if admitted.under_way() >= MOST_AT_ONCE {
+                return Err(Refusal::too_many_at_once());
             }
+            admitted.take_idle()
+        };
+        if let Some(mut response) = idle {
+            if let Err(refused) = response.attempt.reenter() {
+                lock(&self.admitted).put_back_idle(response);
+                return Err(Refusal::of(refused));
+            }
+            // Until now nobody spoke, and that time is not the upstream's.
+            response.attempt.restart_clock();
+            return Ok(response);
         }
         let rates = &self.proxy.core.rates;
         rates.admit_frame(&self.opener.rates, monotonic_ms()).map_err(Refusal::too_many)?;
@@ -131,9 +130,7 @@ impl Responses {
         };
         let mut attempt = self.attempt();
         attempt.hold(admission);
-        *lock(&self.current) =
-            CurrentResponse { attempt: Some(attempt), last_sign: Some(Instant::now()), heard: 0 };
-        Ok(())
+        Ok(Response::new(attempt))
     }
 
     fn attempt(&self) -> Box<Attempt> {
@@ -142,14 +139,13 @@ impl Responses {
         attempt
     }
 
-    /// Settles a response that is done, with the usage in its event.
+    /// Settles a response that is done, with the usage in its event. One that nobody began is not charged.
     pub(super) fn end(&self, text: &str) {
         let event = Node::parse(text).ok();
         let used = event.as_ref().and_then(|event| usage::of_event(Dialect::Responses, event));
         let of_response = |path: &[&str]| event.as_ref()?.get("response")?.path(path);
-        let attempt = mem::take(&mut *lock(&self.current)).attempt;
-        // Of several responses at once only one was counted as a request; all are paid for.
-        let mut attempt = attempt.unwrap_or_else(|| self.attempt());
+        let id = of_response(&["id"]).and_then(Node::str);
+        let Some(Response { mut attempt, .. }) = lock(&self.admitted).end(id.as_deref()) else { return };
         attempt.first_byte();
         if of_response(&["status"]).and_then(Node::str).as_deref() == Some("failed") {
             let error = of_response(&["status_details", "error"]).map_or("null", Node::raw);
@@ -160,13 +156,13 @@ impl Responses {
         }
     }
 
-    /// Notes that the upstream has not begun a response that was asked for. The next one takes its place: it is
-    /// admitted already.
+    /// Records that the upstream does not begin a response that was asked for. The next one takes its place: it is admitted
+    /// already.
     pub(super) fn refused(&self) {
-        let mut current = lock(&self.current);
-        current.last_sign = None;
-        if let Some(attempt) = &mut current.attempt {
-            attempt.idle();
+        let mut admitted = lock(&self.admitted);
+        if let Some(mut response) = admitted.take_asked() {
+            response.attempt.idle();
+            admitted.put_back_idle(response);
         }
     }
 
@@ -194,47 +190,49 @@ impl Responses {
         Ok(())
     }
 
-    /// Counts a part of the response, in an event of this type and of this many bytes.
-    pub(super) fn hear(&self, event_type: &str, bytes: u64) {
+    /// Counts a part of a response, in an event of this type.
+    pub(super) fn hear(&self, event_type: &str, text: &str) {
         let is_speech = event_type.ends_with("audio.delta");
-        let tokens = if is_speech { bytes.div_ceil(BYTES_PER_TOKEN_OF_SPEECH) } else { 1 };
-        lock(&self.current).heard += tokens;
+        let tokens = if is_speech { (text.len() as u64).div_ceil(BYTES_PER_TOKEN_OF_SPEECH) } else { 1 };
+        lock(&self.admitted).hear(response_of_part(text).as_deref(), tokens);
     }
 
-    /// Records a frame of the upstream in the response under way.
+    /// Records a frame of the upstream.
     pub(super) fn sign(&self) {
-        let last_sign = &mut lock(&self.current).last_sign;
-        *last_sign = last_sign.map(|_| Instant::now());
+        lock(&self.admitted).sign();
     }
 
     /// Whether a response has been requested or has begun, and is not done.
     pub(super) fn is_under_way(&self) -> bool {
-        self.last_sign().is_some()
+        lock(&self.admitted).under_way() > 0
     }
 
-    /// Returns when the response under way was asked for, or gave its last sign.
+    /// Returns when a response under way was asked for, or gave the last sign; `None` where none is under way.
     pub(super) fn last_sign(&self) -> Option<Instant> {
-        lock(&self.current).last_sign()
+        lock(&self.admitted).last_sign()
     }
 
-    /// Settles the first or the current response as failed.
+    /// Settles the responses under way as failed; if there are none, the idle ones.
     pub(super) fn break_off(&self, why: &str) {
-        let attempt = mem::take(&mut *lock(&self.current)).attempt;
-        if let Some(mut attempt) = attempt {
-            attempt.break_off(why, None, None);
+        let mut broken = lock(&self.admitted).take_all_under_way();
+        if broken.is_empty() {
+            broken = lock(&self.admitted).take_all_idle();
         }
+        broken.iter_mut().for_each(|response| response.attempt.break_off(why, None, None));
     }
 
-    /// Settles the response under way when the sockets are closed.
+    /// Settles all responses when the sockets are closed.
     pub(super) fn settle(self, reason: CloseReason) {
-        let current = mem::take(&mut *lock(&self.current));
-        let is_under_way = current.last_sign().is_some();
-        let Some(mut attempt) = current.attempt else { return };
-        match (is_under_way, reason) {
-            (false, _) => attempt.succeed(None),
-            (true, CloseReason::Failed(why)) => attempt.break_off(why, None, None),
-            // Dropped, like any call whose client has gone: its key pays for what the client has received.
-            (true, _) => attempt.presume_output(current.heard),
+        let mut admitted = lock(&self.admitted);
+        for mut response in admitted.take_all_idle() {
+            response.attempt.succeed(None);
+        }
+        for mut response in admitted.take_all_under_way() {
+            match reason {
+                CloseReason::Failed(why) => response.attempt.break_off(why, None, None),
+                // Dropped, like any call whose client has gone: its key pays for what the client has received.
+                _ => response.attempt.presume_output(response.heard),
+            }
         }
     }
 
@@ -249,12 +247,6 @@ impl Responses {
             Ok(_) => Ok(()),
             Err(refused) => Err(Refusal::rejected(&refused)),
         }
-    }
-}
-
-impl CurrentResponse {
-    fn last_sign(&self) -> Option<Instant> {
-        self.last_sign.filter(|_| self.attempt.is_some())
     }
 }
 
@@ -275,6 +267,11 @@ impl Refusal {
 
     fn too_many(wait: RetryAfterSeconds) -> Self {
         let message = format!("Too many responses, try again in {} s", wait.0);
+        Self { status: 429, code: "rate_limit_exceeded", message }
+    }
+
+    fn too_many_at_once() -> Self {
+        let message = format!("At most {MOST_AT_ONCE} responses may be under way at once");
         Self { status: 429, code: "rate_limit_exceeded", message }
     }
 

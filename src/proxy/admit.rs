@@ -11,7 +11,7 @@ use crate::http::Response;
 use crate::proxy::Proxy;
 use crate::time::now_ms;
 
-use super::auth::AuthRefusal;
+use super::auth::{AuthRefusal, Caller};
 use super::call::{Call, Head};
 use super::files;
 use super::key::quota::{self, AdmissionRefusal};
@@ -60,10 +60,19 @@ pub(super) async fn admit_model(
 /// Builds the refusal of a model that this caller may not ask for, itself or as an alternative (`models`,
 /// `fallbacks`).
 pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
-    let key = call.caller.key.as_ref()?;
-    let snapshot = core.snapshot.load();
-    let mut named = std::iter::once(&*call.model).chain(call.envelope.also.iter().map(String::as_str));
-    let model = named.find(|model| !snapshot.permits(model, &key.policy))?;
-    let message = format!("Model {model} is not allowed for this key");
+    let named = std::iter::once(&*call.model).chain(call.envelope.also.iter().map(String::as_str));
+    let message = forbidden_model(core, &call.caller, named)?;
     Some(call.shape.refuse(403, &message, None, Some("model")))
+}
+
+/// Returns the message that refuses the first of these models that this caller may not ask for.
+pub(super) fn forbidden_model<'m>(
+    core: &Core,
+    caller: &Caller,
+    models: impl IntoIterator<Item = &'m str>,
+) -> Option<String> {
+    let key = caller.key.as_ref()?;
+    let snapshot = core.snapshot.load();
+    let model = models.into_iter().find(|model| !snapshot.permits(model, &key.policy))?;
+    Some(format!("Model {model} is not allowed for this key"))
 }

@@ -191,9 +191,20 @@ impl Attempt {
         self.admission.leave();
     }
 
-    /// Takes a slot of the key again.
-    pub(super) fn reenter(&mut self) -> Result<(), AdmissionRefusal> {
-        self.key.as_ref().map_or(Ok(()), |key| self.admission.reenter(key))
+    /// Takes a slot of the key again, which may have been changed since: from now on it pays by its present limits.
+    pub(super) fn reenter(&mut self, key: Option<&Arc<Key>>, model: &str) -> Result<(), AdmissionRefusal> {
+        let admission = Admission::of_counted(key.map(|key| &**key), model)?;
+        self.pay_by(key.cloned(), admission);
+        Ok(())
+    }
+
+    /// Charges this key in place of the one that began the call.
+    pub(super) fn pay_by(&mut self, key: Option<Arc<Key>>, admission: Admission) {
+        if let Some(row) = &mut self.row {
+            row.downstream_api_key_id = key.as_ref().map(|key| key.id);
+        }
+        self.key = key;
+        self.admission = admission;
     }
 
     /// Restarts the measured time of the attempt.

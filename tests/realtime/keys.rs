@@ -62,3 +62,34 @@ fn responses_at_the_same_time_take_a_place_of_their_key_each() {
     finish(&mut socket, 2);
     talk(&mut socket, "response.create");
 }
+
+#[test]
+fn a_changed_key_holds_in_an_open_conversation() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&with_key(&gateway, &json!({})));
+    let mut refusal = |change: &Value| {
+        gateway.admin().put("/api/downstream-keys/1", change).expect(200);
+        socket.send(&json!({"type": "response.create"}));
+        let event = socket.event();
+        if event["type"] == "error" {
+            return Some(event["error"]["code"].as_str().expect("a code").to_owned());
+        }
+        for expected in ["response.output_audio.delta", "response.done"] {
+            assert_eq!(socket.event()["type"], expected);
+        }
+        None
+    };
+    // The first response is the one of the opening, which was counted before there was a limit.
+    assert_eq!(refusal(&json!({"requestsPerMinute": 1})), None);
+    assert_eq!(refusal(&json!({})), None);
+    assert_eq!(refusal(&json!({})).as_deref(), Some("key_over_requests_per_minute"));
+    let budget = json!({"period": "total", "maxRequests": 2, "maxTokens": 1000});
+    assert_eq!(refusal(&json!({"requestsPerMinute": null, "budgets": [budget]})), None);
+    assert_eq!(refusal(&json!({})), None);
+    wait_for_use(&gateway, 2, 60);
+    assert_eq!(refusal(&json!({})).as_deref(), Some("key_over_budget"));
+    let other = json!({"budgets": [], "supportedModels": ["another"]});
+    assert_eq!(refusal(&other).as_deref(), Some("model_not_allowed"));
+    assert_eq!(refusal(&json!({"supportedModels": ["*"]})), None);
+}

@@ -50,6 +50,14 @@ impl Admission {
         let limits = key.and_then(|key| key.limits.as_ref());
         Self { slot: None, budgets: limits.map_or(0, |limits| limits.counting(model)) }
     }
+
+    /// Builds the admission of a call that was counted before and goes on: it takes a slot, and what it costs counts in the
+    /// budgets of this model.
+    pub(in crate::proxy) fn of_counted(key: Option<&Key>, model: &str) -> Result<Self, AdmissionRefusal> {
+        let limited = key.and_then(|key| Some((key, key.limits.as_deref()?)));
+        let slot = limited.map_or(Ok(None), |(key, limits)| slot(key, limits))?;
+        Ok(Self { slot, ..Self::of_uncounted(key, model) })
+    }
 }
 
 /// One request counted in budgets; given back when dropped, unless it is kept.
@@ -258,16 +266,6 @@ impl Admission {
     /// Returns which of the key's budgets count the call.
     pub(in crate::proxy) fn budgets(&self) -> BudgetMask {
         self.budgets
-    }
-
-    /// Takes a slot again, for a call that goes on.
-    pub(in crate::proxy) fn reenter(&mut self, key: &Key) -> Result<(), AdmissionRefusal> {
-        if self.slot.is_none()
-            && let Some(limits) = &key.limits
-        {
-            self.slot = slot(key, limits)?;
-        }
-        Ok(())
     }
 
     /// Releases the slot held by this clone: the call is no longer at work.

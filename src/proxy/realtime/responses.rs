@@ -19,8 +19,9 @@ use crate::time::{monotonic_ms, now_ms};
 
 use super::admitted::{Admitted, Response};
 use super::events::{error_event, response_of_part};
+use crate::proxy::admit;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
-use crate::proxy::auth::AuthRefusal;
+use crate::proxy::auth::{AuthRefusal, Caller};
 use crate::proxy::call::Call;
 use crate::proxy::key::over_limit::refused_by;
 use crate::proxy::key::quota::{self, Admission, AdmissionRefusal};
@@ -105,7 +106,7 @@ impl Responses {
 
     /// Admits a response as a request of the key, unless one is idle that was admitted before.
     async fn admit(&self) -> Result<Response, Refusal> {
-        self.check_key()?;
+        let caller = self.caller()?;
         let idle = {
             let mut admitted = lock(&self.admitted);
             if admitted.under_way() >= MOST_AT_ONCE {
@@ -114,7 +115,7 @@ impl Responses {
             admitted.take_idle()
         };
         if let Some(mut response) = idle {
-            if let Err(refused) = response.attempt.reenter() {
+            if let Err(refused) = response.attempt.reenter(caller.key.as_ref(), &self.call.model) {
                 lock(&self.admitted).put_back_idle(response);
                 return Err(Refusal::of(refused));
             }
@@ -124,17 +125,16 @@ impl Responses {
         }
         let rates = &self.proxy.core.rates;
         rates.admit_frame(&self.opener.rates, monotonic_ms()).map_err(Refusal::too_many)?;
-        let admission = match &self.call.caller.key {
+        let admission = match &caller.key {
             None => Admission::default(),
             Some(key) => quota::admit(&self.proxy.core, key, &self.call.model).await.map_err(Refusal::of)?,
         };
-        let mut attempt = self.attempt();
-        attempt.hold(admission);
-        Ok(Response::new(attempt))
+        Ok(Response::new(self.attempt(caller, admission)))
     }
 
-    fn attempt(&self) -> Box<Attempt> {
+    fn attempt(&self, caller: Caller, admission: Admission) -> Box<Attempt> {
         let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
+        attempt.pay_by(caller.key, admission);
         attempt.via("/v1/realtime");
         attempt
     }
@@ -181,11 +181,10 @@ impl Responses {
     /// Charges for the transcript in an event, if it tells its usage. It is no request of the client's, so it is counted as
     /// none, but it costs.
     pub(super) fn transcribed(&self, text: &str) -> Result<(), Refusal> {
-        self.check_key()?;
+        let caller = self.caller()?;
         if let Some(used) = usage::of_reply(Dialect::Responses, text.as_bytes()) {
-            let mut attempt = self.attempt();
-            attempt.hold(Admission::of_uncounted(self.call.caller.key.as_deref(), &self.call.model));
-            attempt.succeed(Some(used));
+            let admission = Admission::of_uncounted(caller.key.as_deref(), &self.call.model);
+            self.attempt(caller, admission).succeed(Some(used));
         }
         Ok(())
     }
@@ -241,11 +240,14 @@ impl Responses {
         redact::sent(&self.choice.channel, None).hide(text);
     }
 
-    /// Whether the key may still be used: it may have been revoked, or its totals used up, since the socket was opened.
-    fn check_key(&self) -> Result<(), Refusal> {
-        match self.opener.caller(&self.proxy.core) {
-            Ok(_) => Ok(()),
-            Err(refused) => Err(Refusal::rejected(&refused)),
+    /// Returns the caller as it is now: its key may have been changed or revoked, or its totals used up, since the socket was
+    /// opened.
+    fn caller(&self) -> Result<Caller, Refusal> {
+        let core = &self.proxy.core;
+        let caller = self.opener.caller(core).map_err(|refused| Refusal::rejected(&refused))?;
+        match admit::forbidden_model(core, &caller, [&*self.call.model]) {
+            Some(message) => Err(Refusal { status: 403, code: "model_not_allowed", message }),
+            None => Ok(caller),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::voice::Voice;
-use super::{gateway, opened, talk, with_key};
+use super::voice::{MODEL, Voice};
+use super::{ask, gateway, opened, talk, with_key};
 use crate::support::{Gateway, Socket, eventually};
 
 fn key(gateway: &Gateway) -> Value {
@@ -92,4 +92,22 @@ fn a_changed_key_holds_in_an_open_conversation() {
     let other = json!({"budgets": [], "supportedModels": ["another"]});
     assert_eq!(refusal(&other).as_deref(), Some("model_not_allowed"));
     assert_eq!(refusal(&json!({"supportedModels": ["*"]})), None);
+}
+
+#[test]
+fn an_open_conversation_keeps_nobody_from_trying_its_channel() {
+    let voice = Voice::start();
+    let gateway = gateway(
+        &[("COOLDOWN_LAST_RESORT_SEC", "1"), ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")],
+        &[("site", &voice)],
+    );
+    voice.answer_chats_with(500);
+    assert_ne!(gateway.client().chat(MODEL).status, 200);
+    assert!(gateway.channels(MODEL)[0]["cooldownUntil"].is_string());
+    let mut socket = eventually("the channel is the last resort", || gateway.client().try_socket(ask()).ok());
+    assert_eq!(socket.event()["type"], "session.created");
+    voice.answer_chats_with(200);
+    eventually("it is tried again", || (gateway.client().chat(MODEL).status == 200).then_some(()));
+    assert!(gateway.channels(MODEL)[0]["cooldownUntil"].is_null());
+    talk(&mut socket, "response.create");
 }

@@ -61,7 +61,7 @@ impl Opening {
         proxy: &Arc<Proxy>,
         choice: &Choice,
         number: u32,
-        slots: Slots,
+        mut slots: Slots,
     ) -> Result<ClientAnswer, Failure> {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, Slots::default());
         attempt.hold(lock(&self.admission).clone());
@@ -86,6 +86,8 @@ impl Opening {
         let Some(handshake) = lock(&self.handshake).take() else {
             return Err(Failure::local("the socket was granted before".to_owned()));
         };
+        // The socket tells nothing of the channel yet, and may stay open for hours: others may try the channel meanwhile.
+        slots.trial = None;
         // From now on only the attempt holds it.
         drop(mem::take(&mut *lock(&self.admission)));
         let responses =

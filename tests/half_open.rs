@@ -327,3 +327,30 @@ fn a_trial_that_streams_is_won_with_its_first_output() {
     gate.open();
     assert!(long.whole().text().contains("[DONE]"));
 }
+
+#[test]
+fn a_token_count_says_nothing_about_its_channel() {
+    const COUNT: &str = "/v1/messages/count_tokens";
+    let upstream = Upstream::start(&[Pair::MODEL]);
+    let gateway = Gateway::with(&[SHORT, ONE_DIALECT]);
+    gateway.add_as(&json!({"name": "alone", "platform": "claude"}), &upstream);
+    let channel = || gateway.channels(Pair::MODEL).remove(0);
+    let ask = |path: &str| {
+        let messages = json!([{"role": "user", "content": "Which way?"}]);
+        gateway.client().post(path, &json!({"model": Pair::MODEL, "max_tokens": 5, "messages": messages}))
+    };
+    assert_eq!(ask(COUNT).expect(200)["input_tokens"], 42);
+    gateway.wait_for_logs(1);
+    upstream.answer_once("/v1/messages", used_up());
+    ask("/v1/messages").expect(429);
+    eventually("the failure is counted", || (channel()["failCount"] == 1).then_some(()));
+    assert_eq!(channel()["successCount"], 0, "a count is none");
+    eventually("the cooldown is over", || (reason_of(&gateway, "alone") == "half_open").then_some(()));
+    let counted = ask(COUNT);
+    assert_eq!(counted.status, 200);
+    assert_eq!(counted.header("x-switchyard-estimated"), Some("1"), "it is no trial");
+    is_limited_for_an_hour(&channel());
+    ask("/v1/messages").expect(200);
+    eventually("the limit is over", || channel()["limitedUntil"].is_null().then_some(()));
+    assert_eq!(channel()["successCount"], 1);
+}

@@ -114,7 +114,8 @@ pub(super) struct Attempt {
     is_booked_later: bool,
     /// Estimated usage of a stream that ends before its usage is told, where its key is charged for it.
     estimated: Option<EstimatedTokens>,
-    /// Whether a failure says nothing about the channel, because the call is an extra that few upstreams offer.
+    /// Whether the outcome says nothing about how the channel serves, and costs nothing: of a call that few upstreams offer, or
+    /// of a conversation without a response.
     is_extra: bool,
     /// The number of factory resets when the attempt began.
     resets: u64,
@@ -338,7 +339,7 @@ impl Attempt {
         let usage = usage.filter(|_| goes_on_as.is_none());
         self.note_usage(&mut row, usage);
         let is_later = goes_on_as.is_some() || self.is_booked_later;
-        // A count of tokens costs nothing, whatever a call of the model costs.
+        // An extra costs nothing, whatever a call of the model costs.
         let bill = if is_later || self.is_extra {
             cost::empty_bill()
         } else {
@@ -348,7 +349,9 @@ impl Attempt {
         row.is_priced = bill.is_priced;
         row.billing_details = cost::details(bill.details.as_ref());
         let now = row.created_at.saturating_add(latency);
-        self.record_success(&row, bill.cost, now);
+        if !self.is_extra {
+            self.record_success(&row, bill.cost, now);
+        }
         // Only after the channel has recovered: until then only one request at a time may try it.
         self.slots = Slots::default();
         self.admission.leave();

@@ -17,6 +17,7 @@ use crate::time::now_ms;
 
 use super::attempt::{Choice, Slots};
 use super::call::Call;
+use super::operation::Operation;
 use super::retry::dialect_order::{DialectMemoryKey, is_native, is_served};
 
 /// How often a request looks again, before it queues, when a free slot that it saw is taken by another request.
@@ -235,16 +236,20 @@ fn choose(
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing { earliest_cooldown: None, reserve: None };
     };
-    let dialect = call.shape.dialect;
+    let (dialect, now) = (call.shape.dialect, now_ms());
     let forced = call.caller.forced_channel;
     let thread = call.kept_thread(&proxy.core);
     let knows_the_history = |channel: &Channel| {
         thread.is_none_or(|only| only == channel.key())
             && call.kept_at.as_ref().is_none_or(|kept| kept.account == channel.account.id)
     };
+    // A count is no trial of a resting channel, since it says nothing about how the channel serves.
+    let may_be_asked =
+        |channel: &Channel| call.operation != Operation::CountTokens || channel.live.resting(now).is_none();
     let offers = |channel: &Channel| {
         forced.is_none_or(|only| only == channel.id)
             && knows_the_history(channel)
+            && may_be_asked(channel)
             && is_served(channel.account.site.platform, dialect, call.operation)
             && may_take(channel)
     };
@@ -252,7 +257,7 @@ fn choose(
         model: &call.envelope.model,
         policy: call.caller.policy(),
         tried,
-        now: now_ms(),
+        now,
         surface: &offers,
         load: &|channel| proxy.load_of(channel),
         max_avoidance: call.settings.cooldown.max_ms,
@@ -265,7 +270,7 @@ fn choose(
     let is_bridged =
         preferred.is_none() && (dialect == Dialect::Completions || call.operation.is_embedding());
     let has_it = |channel: &Channel| {
-        let (site, now) = (&channel.account.site, query.now);
+        let site = &channel.account.site;
         let key = DialectMemoryKey { site: site.id, client: dialect, model: &call.model, body: &call.body };
         offers(channel) && is_native(&proxy.dialect_memory, site.platform, key, now)
     };

@@ -364,6 +364,12 @@ impl Attempt {
         self.leave_to_background(goes_on_as, told);
     }
 
+    /// Settles the attempt of a conversation in which nothing was asked.
+    pub(super) fn succeed_unused(&mut self) {
+        self.is_extra = true;
+        self.succeed(None);
+    }
+
     /// Records the success in the health of the site and the counters of the channel, and ends the limits of its account.
     fn record_success(&self, row: &ProxyLogRow, cost: Usd, now: Millis) {
         let latency = row.latency_ms.unwrap_or_default();

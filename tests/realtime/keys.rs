@@ -111,3 +111,30 @@ fn an_open_conversation_keeps_nobody_from_trying_its_channel() {
     assert!(gateway.channels(MODEL)[0]["cooldownUntil"].is_null());
     talk(&mut socket, "response.create");
 }
+
+#[test]
+fn a_conversation_without_a_response_costs_nothing() {
+    let voice = Voice::start();
+    let gateway = Gateway::start();
+    let address = format!("http://{}", voice.address);
+    let site = gateway.create_site(&json!({"name": "by the call", "url": address, "platform": "new-api"}));
+    let account = gateway.create_account(&site, "sk-upstream-key");
+    gateway.wait_for_task(&account);
+    gateway.wait_for_channels(MODEL, 1);
+    let client = with_key(&gateway, &json!({}));
+    let spent = |calls: f64| {
+        eventually("the calls are paid for", || {
+            (key(&gateway)["usedCost"].as_f64()? == 0.3 * calls).then_some(())
+        });
+    };
+    let mut socket = opened(&client);
+    talk(&mut socket, "response.create");
+    spent(1.0);
+    let mut unused = opened(&client);
+    unused.close(1000);
+    let rows = gateway.wait_for_logs(2);
+    assert_eq!((&rows[0]["status"], &rows[0]["estimatedCost"]), (&json!("success"), &json!(0)));
+    assert_eq!(gateway.channels(MODEL)[0]["successCount"], 1);
+    talk(&mut socket, "response.create");
+    spent(2.0);
+}

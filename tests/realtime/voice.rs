@@ -65,6 +65,12 @@ impl Voice {
     }
 }
 
+/// Builds a price list of new-api: each call costs 0.3 USD.
+fn prices() -> Value {
+    json!({"success": true, "group_ratio": {"vip": 1}, "usable_group": {"vip": "VIP"}, "data": [
+        {"model_name": MODEL, "quota_type": 1, "model_price": 0.3, "enable_groups": ["vip"]}]})
+}
+
 fn serve(
     mut stream: TcpStream,
     refusal: Option<u16>,
@@ -84,6 +90,7 @@ fn serve(
     let write = |stream: &mut TcpStream, text: String| drop(stream.write_all(text.as_bytes()));
     if !head.starts_with("GET /v1/realtime") {
         let (status, body) = match head.lines().find_map(|line| line.strip_prefix("content-length: ")) {
+            None if head.starts_with("GET /api/pricing") => (200, prices()),
             None => (200, json!({"object": "list", "data": [{"id": MODEL, "object": "model"}]})),
             Some(length) => {
                 let mut body = vec![0; length.parse().expect("a number")];

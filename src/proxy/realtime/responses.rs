@@ -224,7 +224,7 @@ impl Responses {
     pub(super) fn settle(self, reason: CloseReason) {
         let mut admitted = lock(&self.admitted);
         for mut response in admitted.take_all_idle() {
-            response.attempt.succeed(None);
+            response.attempt.succeed_unused();
         }
         for mut response in admitted.take_all_under_way() {
             match reason {

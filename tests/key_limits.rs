@@ -161,17 +161,20 @@ fn so_many_requests_pass_in_a_minute_however_many_come_at_once() {
 
 #[test]
 fn tokens_count_when_they_are_known_so_that_the_next_request_is_refused() {
-    let (gateway, upstream) = world();
-    let mut reply = wire::chat(MODEL);
-    reply["usage"] = json!({"prompt_tokens": 90, "completion_tokens": 20, "total_tokens": 110});
-    upstream.answer(CHAT, Reply::json(200, &reply));
-    create(&gateway, json!({"tokensPerMinute": 200}));
-    for _ in 0..2 {
-        gateway.with_token(KEY).chat(MODEL).expect(200);
+    for (most, prompt) in [(200, 90), (100_000_000, 60_000_000)] {
+        let (gateway, upstream) = world();
+        let mut reply = wire::chat(MODEL);
+        let total = prompt + 20;
+        reply["usage"] = json!({"prompt_tokens": prompt, "completion_tokens": 20, "total_tokens": total});
+        upstream.answer(CHAT, Reply::json(200, &reply));
+        create(&gateway, json!({"tokensPerMinute": most}));
+        for _ in 0..2 {
+            gateway.with_token(KEY).chat(MODEL).expect(200);
+        }
+        let refused = gateway.with_token(KEY).chat(MODEL);
+        over(&refused, "key_over_tokens_per_minute", &["tokensPerMinute", &most.to_string(), "resets at"]);
+        assert!((1..=60).contains(&retry_after(&refused)));
     }
-    let refused = gateway.with_token(KEY).chat(MODEL);
-    over(&refused, "key_over_tokens_per_minute", &["tokensPerMinute", "200", "resets at"]);
-    assert!((1..=60).contains(&retry_after(&refused)));
 }
 
 #[test]

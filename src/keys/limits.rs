@@ -81,7 +81,7 @@ impl KeyLimits {
             checked.map_err(|wait| OverLimit::RequestsPerMinute(most, wait))?;
         }
         if let Some(most) = self.tokens_per_minute {
-            let checked = live.minute_tokens.check(most, MINUTE, now);
+            let checked = live.minute_tokens.check(most.into(), MINUTE, now);
             checked.map_err(|wait| OverLimit::TokensPerMinute(most, wait))?;
         }
         Ok(())

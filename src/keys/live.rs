@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Mutex as TurnLock;
 
 use crate::ids::KeyId;
-use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow};
+use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow, UsageWindow};
 use crate::money::Usd;
 use crate::sync::{DirtyFlag, lock};
 use crate::time::Millis;
@@ -37,7 +37,7 @@ pub struct KeyLive {
     pub rates: Arc<IdentityWindows>,
     /// Count the key's requests and tokens, for its own limits.
     pub minute_requests: RateWindow,
-    pub minute_tokens: RateWindow,
+    pub minute_tokens: UsageWindow,
     /// The key's requests over all time.
     pub requests: Quota,
     /// When the database was asked what other instances have spent.
@@ -81,7 +81,7 @@ impl KeyLive {
             turn: Arc::default(),
             rates: Arc::default(),
             minute_requests: RateWindow::default(),
-            minute_tokens: RateWindow::default(),
+            minute_tokens: UsageWindow::default(),
             requests: Quota::new(used_requests),
             spend_checks: SpendChecks::default(),
             gate: OnceLock::new(),

@@ -22,4 +22,4 @@ pub use leases::SiteLeases;
 pub use load::Load;
 pub use rate::{IdentityWindows, RateLimiter, RateLimits};
 pub use sessions::{SessionLeases, SessionRules};
-pub use window::{RateWindow, RetryAfterSeconds};
+pub use window::{RateWindow, RetryAfterSeconds, UsageWindow};

@@ -5,13 +5,14 @@
 //! count nor extend it. A bucket refilled little by little would let almost twice the maximum through in one window.
 //!
 //! A [`RateWindow`] is one atomic word. A frequent caller keeps hold of its own and counts without a lock; a caller known
-//! by its address only is looked up in [`Windows`], whose memory is bounded.
+//! by its address only is looked up in [`Windows`], whose memory is bounded. A [`UsageWindow`] counts larger numbers.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
+use crate::sync::lock;
 use crate::time::Millis;
 
 /// The number of bits of a window's word that count; the rest, eight years of milliseconds, say when it opened.
@@ -26,6 +27,11 @@ pub struct RetryAfterSeconds(pub u64);
 /// The window of one identity: when it opened, and how many requests it has counted. No window is open at first.
 #[derive(Debug, Default)]
 pub struct RateWindow(AtomicU64);
+
+/// The window of one identity for usage that is known only afterwards: when it opened, and the count, which may be larger than
+/// a [`RateWindow`] holds.
+#[derive(Debug, Default)]
+pub struct UsageWindow(Mutex<(Millis, u64)>);
 
 /// The windows of many identities, all of the same length.
 #[derive(Debug)]
@@ -52,7 +58,7 @@ impl RateWindow {
                 _ => None,
             }
         });
-        counted.map(drop).map_err(|word| left(word, length, now))
+        counted.map(drop).map_err(|word| left(unpack(word).0, length, now))
     }
 
     /// Checks whether one more would be counted; else returns how long to wait.
@@ -60,23 +66,10 @@ impl RateWindow {
         let word = self.0.load(Relaxed);
         let (_, count) = unpack(word);
         if is_open(word, length, now) && count != UNLIMITED && count >= u64::from(max) {
-            Err(left(word, length, now))
+            Err(left(unpack(word).0, length, now))
         } else {
             Ok(())
         }
-    }
-
-    /// Adds a number whatever the maximum, for usage that is known only afterwards.
-    pub fn add(&self, more: u64, length: Millis, now: Millis) {
-        if more == 0 {
-            return;
-        }
-        let added = |word| {
-            let (opened, count) = if is_open(word, length, now) { unpack(word) } else { (now, 0) };
-            Some(pack(opened, count.saturating_add(more).min(UNLIMITED - 1)))
-        };
-        // Never fails: there always is a new word.
-        let _ = self.0.fetch_update(Relaxed, Relaxed, added);
     }
 
     fn is_open(&self, length: Millis, now: Millis) -> bool {
@@ -103,9 +96,32 @@ fn is_open(word: u64, length: Millis, now: Millis) -> bool {
 }
 
 /// Returns how long until a window ends.
-fn left(word: u64, length: Millis, now: Millis) -> RetryAfterSeconds {
-    let left = unpack(word).0 + length - now;
+fn left(opened: Millis, length: Millis, now: Millis) -> RetryAfterSeconds {
+    let left = opened + length - now;
     RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
+}
+
+// === impl UsageWindow ===
+
+impl UsageWindow {
+    /// Checks whether the maximum is not reached; else returns how long to wait. `now` comes from a clock that never steps
+    /// back.
+    pub fn check(&self, max: u64, length: Millis, now: Millis) -> Result<(), RetryAfterSeconds> {
+        let (opened, count) = *lock(&self.0);
+        if count > 0 && now < opened + length && count >= max {
+            Err(left(opened, length, now))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds a number whatever the maximum.
+    pub fn add(&self, more: u64, length: Millis, now: Millis) {
+        let mut window = lock(&self.0);
+        let (opened, count) = *window;
+        let is_open = count > 0 && now < opened + length;
+        *window = if is_open { (opened, count.saturating_add(more)) } else { (now, more) };
+    }
 }
 
 // === impl Windows ===
@@ -201,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_is_known_afterwards_refuses_the_next_until_the_window_ends() {
-        let window = RateWindow::default();
+        let window = UsageWindow::default();
         assert_eq!(window.check(100, LENGTH, 0), Ok(()));
         window.add(0, LENGTH, 0);
         window.add(99, LENGTH, 1_000);
@@ -209,8 +225,13 @@ mod tests {
         window.add(5_000, LENGTH, 2_000);
         assert_eq!(window.check(100, LENGTH, 2_000), Err(RetryAfterSeconds(59)));
         assert_eq!(window.check(100, LENGTH, 1_000 + LENGTH), Ok(()));
-        window.add(u64::MAX, LENGTH, 2_000);
-        assert_eq!(window.check(100, LENGTH, 2_000), Err(RetryAfterSeconds(59)), "more than a word holds");
+        let (later, most) = (2_000 + LENGTH, u32::MAX.into());
+        window.add(most - 1, LENGTH, later);
+        assert_eq!(window.check(most, LENGTH, later), Ok(()));
+        window.add(1, LENGTH, later);
+        assert_eq!(window.check(most, LENGTH, later), Err(RetryAfterSeconds(60)));
+        window.add(u64::MAX, LENGTH, later);
+        assert_eq!(window.check(u64::MAX, LENGTH, later), Err(RetryAfterSeconds(60)));
     }
 
     #[test]

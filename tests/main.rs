@@ -61,6 +61,7 @@ mod key_budgets;
 mod key_limits;
 mod key_usage;
 mod lacking_streams;
+mod late_bookings;
 mod limit_windows;
 mod limits;
 mod logins;

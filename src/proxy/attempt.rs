@@ -208,11 +208,11 @@ impl Attempt {
         self.admission = admission;
     }
 
-    /// Restarts the measured time of the attempt.
-    pub(super) fn restart_clock(&mut self) {
+    /// Restarts the measured time of the attempt; `at` is the present time.
+    pub(super) fn restart_clock(&mut self, at: Millis) {
         self.started = Instant::now();
         if let Some(row) = &mut self.row {
-            row.created_at = now_ms();
+            row.created_at = at;
         }
     }
 

@@ -59,7 +59,7 @@ impl Claim {
 }
 
 /// Amends a row that was handed over before, and the sums that it is part of. When the row is gone from the log, only the
-/// sums are amended.
+/// sums are amended. Rows of refusals on the way have the same name, and come before the row of the attempt.
 ///
 /// # Errors
 /// [`Error::NotFound`], with nothing changed, when the claim was already taken.
@@ -74,7 +74,8 @@ pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Resu
          usage_source = COALESCE(?, usage_source), input_tokens = COALESCE(?, input_tokens), \
          cache_read_tokens = COALESCE(?, cache_read_tokens), \
          cache_creation_tokens = COALESCE(?, cache_creation_tokens), estimated_cost = ?, billing_details = ? \
-         WHERE created_at = ? AND request_id = ? AND retry_count = ?",
+         WHERE id = (SELECT id FROM (SELECT MAX(id) AS id FROM proxy_logs \
+         WHERE created_at = ? AND request_id = ? AND retry_count = ?) AS own)",
         vec![
             tokens.map(|tokens| tokens.prompt).into(),
             tokens.map(|tokens| tokens.completion).into(),

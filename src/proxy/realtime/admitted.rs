@@ -14,6 +14,7 @@ use std::mem;
 use tokio::time::Instant;
 
 use crate::proxy::attempt::Attempt;
+use crate::time::{Millis, now_ms};
 
 /// A response that counts as a request of its key.
 pub(super) struct Response {
@@ -34,6 +35,8 @@ pub(super) struct Admitted {
     begun: Vec<Response>,
     /// When a response was last requested or begun, or when the upstream's last frame came.
     last_sign: Instant,
+    /// When the last attempt began.
+    last_start: Millis,
 }
 
 impl Response {
@@ -45,7 +48,20 @@ impl Response {
 impl Admitted {
     /// Begins with the response that the opening counts for.
     pub(super) fn new(opening: Response) -> Self {
-        Self { idle: vec![opening], asked: VecDeque::new(), begun: Vec::new(), last_sign: Instant::now() }
+        Self {
+            last_start: opening.attempt.began_at().unwrap_or(0),
+            idle: vec![opening],
+            asked: VecDeque::new(),
+            begun: Vec::new(),
+            last_sign: Instant::now(),
+        }
+    }
+
+    /// Returns the present time as that at which an attempt begins. No two begin in one millisecond: the log tells the rows
+    /// of a request apart by it.
+    pub(super) fn next_start(&mut self) -> Millis {
+        self.last_start = now_ms().max(self.last_start + 1);
+        self.last_start
     }
 
     pub(super) fn take_idle(&mut self) -> Option<Response> {

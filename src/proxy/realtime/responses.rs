@@ -120,7 +120,7 @@ impl Responses {
                 return Err(Refusal::of(refused));
             }
             // Until now nobody spoke, and that time is not the upstream's.
-            response.attempt.restart_clock();
+            response.attempt.restart_clock(lock(&self.admitted).next_start());
             return Ok(response);
         }
         let rates = &self.proxy.core.rates;
@@ -135,6 +135,7 @@ impl Responses {
     fn attempt(&self, caller: Caller, admission: Admission) -> Box<Attempt> {
         let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
         attempt.pay_by(caller.key, admission);
+        attempt.restart_clock(lock(&self.admitted).next_start());
         attempt.via("/v1/realtime");
         attempt
     }

@@ -121,8 +121,10 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         ..row(7, LogStatus::Success)
     };
     let retried = ProxyLogRow { retry_count: 1, ..logged.clone() };
-    store.telemetry().log(logged);
-    store.telemetry().log(retried);
+    let refused = ProxyLogRow { status: LogStatus::Failed, total_tokens: None, ..retried.clone() };
+    for row in [logged, refused, retried] {
+        store.telemetry().log(row);
+    }
     let name = RowName {
         created_at: 7,
         request_id,
@@ -151,13 +153,14 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
     let (rows, _) = proxy_logs::list(&store, &LogFilter::default(), 10, 0).await.unwrap();
     let mut told: Vec<_> =
         rows.iter().map(|row| (row.retry_count, row.total_tokens, row.estimated_cost)).collect();
-    told.sort_by_key(|(number, ..)| *number);
-    assert_eq!(told, [(0, Some(1000), Usd::new(0.002)), (1, Some(600), Usd::new(0.5))]);
+    told.sort_by_key(|(number, tokens, _)| (*number, *tokens));
+    let refused = (1, None, Usd::ZERO);
+    assert_eq!(told, [(0, Some(1000), Usd::new(0.002)), refused, (1, Some(600), Usd::new(0.5))]);
     for table in ["usage_hour", "usage_day"] {
         let rows = store.query(format!("SELECT calls, tokens, cost FROM {table}"), vec![]).await.unwrap();
         assert_eq!(rows.len(), 1, "{table}");
         let mut fields = rows[0].fields();
-        assert_eq!((fields.int().unwrap(), fields.int().unwrap()), (2, 1600), "{table}");
+        assert_eq!((fields.int().unwrap(), fields.int().unwrap()), (3, 1600), "{table}");
         assert!((fields.real().unwrap() - 0.502).abs() < 1e-9, "{table}");
     }
     let told = key_days::total(&store, Some(KeyId::new(3))).await.unwrap();

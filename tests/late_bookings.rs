@@ -36,6 +36,18 @@ impl World {
         let client = gateway.add_key(&key);
         Self { gateway, upstream, client, prices }
     }
+
+    fn key(&self) -> Value {
+        self.gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone()
+    }
+
+    /// Waits until all `count` rows have their real cost.
+    fn wait_for_costs(&self, count: usize) {
+        eventually("all rows have their real cost", || {
+            let rows = self.gateway.logs();
+            (rows.len() == count && rows.iter().all(|row| row["estimatedCost"] == 0.05)).then_some(())
+        });
+    }
 }
 
 #[test]
@@ -52,4 +64,21 @@ fn a_row_of_a_refused_dialect_stays_as_it_is() {
     eventually("the row follows", || (of_status("success")["estimatedCost"] == 0.05).then_some(()));
     let refused = of_status("failed");
     assert_eq!((&refused["estimatedCost"], &refused["totalTokens"]), (&json!(0), &Value::Null), "{refused}");
+}
+
+#[test]
+fn a_request_from_before_a_reset_of_its_key_counts_there_no_more() {
+    let world = World::new(&json!({"maxCost": 1, "budgets": [{"period": "total", "maxCost": 1}]}));
+    let used = || {
+        let key = world.key();
+        [&key["usedCost"], &key["budgets"][0]["used"]["cost"]].map(|cost| cost.as_f64())
+    };
+    world.client.chat(MODEL).expect(200);
+    eventually("it is booked by the estimate", || (used() == [Some(0.2); 2]).then_some(()));
+    world.gateway.admin().post("/api/downstream-keys/1/reset-usage", &json!({})).expect(200);
+    world.client.chat(MODEL).expect(200);
+    world.prices.open();
+    world.wait_for_costs(2);
+    eventually("the second request counts", || (used() == [Some(0.05); 2]).then_some(()));
+    assert_eq!(world.client.get("/v1/usage").expect(200)["totals"]["cost"], 0.05);
 }

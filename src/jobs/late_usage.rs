@@ -18,23 +18,28 @@ pub struct BookedRequest<'a> {
     pub row: &'a RowName,
     /// `None` where the channel is gone.
     pub channel: Option<&'a Arc<Channel>>,
-    /// The downstream key that paid for it; `budgets` says which of the key's budgets count it.
-    pub key: Option<&'a Arc<Key>>,
-    pub budgets: BudgetMask,
+    pub payer: Option<Payer>,
     pub tokens: Tokens,
     pub cost: Usd,
     /// The claim that is taken in one transaction with the booking, so that the booking happens once.
     pub claim: Option<Claim>,
 }
 
+/// The downstream key that paid for a request.
+#[derive(Clone)]
+pub struct Payer {
+    key: Arc<Key>,
+    /// The key's budgets that count the request.
+    budgets: BudgetMask,
+    /// How often the key's usage had been reset when it paid.
+    resets: u64,
+}
+
 /// A settled request whose exact usage is to be looked up.
 pub struct UsageLookup {
     pub row: RowName,
     pub channel: Arc<Channel>,
-    /// The downstream key that paid for it.
-    pub key: Option<Arc<Key>>,
-    /// The key's budgets that count it.
-    pub budgets: BudgetMask,
+    pub payer: Option<Payer>,
     pub ended: Millis,
     /// The tokens as the answer reported them; `cost` is what was charged for them.
     pub tokens: Tokens,
@@ -43,14 +48,26 @@ pub struct UsageLookup {
     pub is_priced: bool,
 }
 
+impl Payer {
+    /// Builds the payer of a request that is charged now.
+    pub fn new(key: Arc<Key>, budgets: BudgetMask) -> Self {
+        let resets = key.live.resets();
+        Self { key, budgets, resets }
+    }
+
+    /// Whether the key's usage was reset since it paid.
+    fn is_reset(&self) -> bool {
+        self.key.live.resets() != self.resets
+    }
+}
+
 impl UsageLookup {
     /// Returns the request as it was booked.
     pub(super) fn booked(&self) -> BookedRequest<'_> {
         BookedRequest {
             row: &self.row,
             channel: Some(&self.channel),
-            key: self.key.as_ref(),
-            budgets: self.budgets,
+            payer: self.payer.clone(),
             tokens: self.tokens,
             cost: self.cost,
             claim: None,
@@ -103,6 +120,7 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
             spend: spend(bill.cost, total(tokens)) - spend(booked.cost, total(booked.tokens)),
             cached: more_cached,
         },
+        is_key_reset: booked.payer.as_ref().is_some_and(Payer::is_reset),
         claim: booked.claim,
     };
     amend(&core.store, &core.config.time_zone, amendment).await?;
@@ -123,8 +141,10 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         now,
         ticks: monotonic_ms(),
     };
-    if let Some(key) = booked.key.filter(|_| more_cost != Usd::ZERO || charged_tokens != 0) {
-        core.charge(key, booked.budgets, &charge);
+    if let Some(payer) = booked.payer.filter(|payer| !payer.is_reset())
+        && (more_cost != Usd::ZERO || charged_tokens != 0)
+    {
+        core.charge(&payer.key, payer.budgets, &charge);
     }
     if is_claimed {
         // Nobody books it again, so the sums of the key and the channel do not wait for the next group of telemetry.

@@ -56,6 +56,8 @@ pub struct KeyLive {
     last_used: AtomicI64,
     unsaved_requests: AtomicU64,
     unsaved_cost_nano: AtomicI64,
+    /// How often the usage was reset.
+    resets: AtomicU64,
     dirty: DirtyFlag,
 }
 
@@ -93,6 +95,7 @@ impl KeyLive {
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
             unsaved_requests: AtomicU64::new(0),
             unsaved_cost_nano: AtomicI64::new(0),
+            resets: AtomicU64::new(0),
             dirty: DirtyFlag::default(),
         }
     }
@@ -200,8 +203,14 @@ impl KeyLive {
         Some(self.last_used.load(Acquire)).filter(|at| *at > 0)
     }
 
+    /// Returns how often the usage was reset: what was spent before a reset is no longer corrected.
+    pub fn resets(&self) -> u64 {
+        self.resets.load(Acquire)
+    }
+
     /// Resets the usage to nothing. For the holder of the turn.
     pub fn reset(&self) {
+        self.resets.fetch_add(1, AcqRel);
         self.requests.reset();
         self.used_cost_nano.store(0, Release);
         self.stored_cost_nano.store(0, Release);

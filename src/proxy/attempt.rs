@@ -13,6 +13,7 @@ use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::responses::item_ids;
 use crate::dialect::usage::Usage;
+use crate::jobs::late_usage::Payer;
 use crate::jobs::{late_prices, usage_lookup};
 use crate::keys::{Charge, Key};
 use crate::limits::Lease;
@@ -390,12 +391,12 @@ impl Attempt {
     /// Logs the success. Where the site's own log or price list will tell its cost later, it is looked up then, unless the
     /// usage `is_later` known in any case.
     fn log_success(&self, row: ProxyLogRow, usage: Option<&Usage>, is_priced: bool, is_later: bool) {
-        let paid_by = (self.key.as_ref(), self.admission.budgets());
+        let payer = || Some(Payer::new(self.key.clone()?, self.admission.budgets()));
         let is_in_log = cost::is_in_log(&self.channel, usage);
         let model = row.model_actual.as_deref().unwrap_or_default();
         let awaits_prices = !is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
         let settled = if !is_later && !self.is_extra && (is_in_log || awaits_prices) {
-            cost::settled(&self.channel, paid_by, &row, usage, is_priced)
+            cost::settled(&self.channel, payer(), &row, usage, is_priced)
         } else {
             None
         };

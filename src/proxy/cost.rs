@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::dialect::usage::Usage;
-use crate::jobs::late_usage::UsageLookup;
-use crate::keys::{BudgetMask, Key};
+use crate::jobs::late_usage::{Payer, UsageLookup};
 use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
@@ -45,7 +44,7 @@ pub(super) fn is_in_log(channel: &Channel, usage: Option<&Usage>) -> bool {
 /// Collects what must be known to book a settled request anew later; `None` if the row lacks its request id or model.
 pub(super) fn settled(
     channel: &Arc<Channel>,
-    (key, budgets): (Option<&Arc<Key>>, BudgetMask),
+    payer: Option<Payer>,
     row: &ProxyLogRow,
     usage: Option<&Usage>,
     is_priced: bool,
@@ -60,8 +59,7 @@ pub(super) fn settled(
             key_id: row.downstream_api_key_id,
         },
         channel: channel.clone(),
-        key: key.cloned(),
-        budgets,
+        payer,
         ended: row.created_at.saturating_add(row.latency_ms.unwrap_or(0)),
         tokens: usage.map(tokens).unwrap_or_default(),
         cost: row.estimated_cost,

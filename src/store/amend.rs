@@ -26,6 +26,8 @@ pub struct Amendment {
     /// JSON text.
     pub billing_details: Option<String>,
     pub more: Correction,
+    /// Whether the usage of the key was reset since: its days do not count the row any more.
+    pub is_key_reset: bool,
     /// Taken in the same transaction, where only one instance may book the amendment.
     pub claim: Option<Claim>,
 }
@@ -92,6 +94,9 @@ pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Resu
         ],
     ));
     batch.extend(recorder.correction(row, &amendment.more));
+    if !amendment.is_key_reset {
+        batch.extend(recorder.key_correction(row, &amendment.more));
+    }
     let span = log_spans::summed_span(row.created_at, now_ms());
     batch.extend(span.into_iter().flat_map(|span| log_spans::open(store.database().dialect(), span)));
     store.batch(batch).await.map(drop)

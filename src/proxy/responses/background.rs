@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::{Dialect, json};
 use crate::ids::{AccountId, ChannelId};
-use crate::jobs::late_usage::{BookedRequest, ExactUsage, book};
+use crate::jobs::late_usage::{BookedRequest, ExactUsage, Payer, book};
 use crate::keys::BudgetMask;
 use crate::money::Usd;
 use crate::proxy::Proxy;
@@ -153,9 +153,9 @@ pub(in crate::proxy) async fn book_late(
     let key = row.key_id.and_then(|id| keys.get(id));
     let limits = key.and_then(|key| key.limits.as_deref());
     let budgets: BudgetMask = limits.map_or(0, |limits| limits.counting(answer.model_requested));
+    let payer = key.map(|key| Payer::new(key.clone(), budgets));
     let claim = Some(answer.claim);
-    let booked =
-        BookedRequest { row, channel, key, budgets, tokens: Tokens::default(), cost: Usd::ZERO, claim };
+    let booked = BookedRequest { row, channel, payer, tokens: Tokens::default(), cost: Usd::ZERO, claim };
     book(core, booked, ExactUsage { tokens, source, bill }).await
 }
 

@@ -111,10 +111,13 @@ impl Recorder {
     /// Returns the statements that add to the usage buckets of a row that was counted before.
     pub(in crate::store) fn correction(&mut self, row: &RowName, more: &Correction) -> Vec<Statement> {
         self.usage.correct(row, more);
+        self.used()
+    }
+
+    /// Returns the statements that add to the days of the key that pays for a row that was counted before.
+    pub(in crate::store) fn key_correction(&mut self, row: &RowName, more: &Correction) -> Vec<Statement> {
         self.key_days.correct(row, more);
-        let mut statements = self.used();
-        statements.extend(self.key_days.take());
-        statements
+        self.key_days.take()
     }
 
     /// Returns the statements that add the tallies to the usage tables.

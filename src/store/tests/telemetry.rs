@@ -147,6 +147,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
             spend: Usd::new(0.498),
             cached: CachedTokens { input: 400, read: 300, creation: 0 },
         },
+        is_key_reset: false,
         claim: None,
     };
     amend(&store, &jiff::tz::TimeZone::UTC, amendment).await.unwrap();

@@ -82,3 +82,24 @@ fn a_request_from_before_a_reset_of_its_key_counts_there_no_more() {
     eventually("the second request counts", || (used() == [Some(0.05); 2]).then_some(()));
     assert_eq!(world.client.get("/v1/usage").expect(200)["totals"]["cost"], 0.05);
 }
+
+#[test]
+fn a_request_from_before_all_usage_was_cleared_counts_for_its_key_alone() {
+    let World { mut gateway, upstream: _upstream, client, prices } = World::new(&json!({}));
+    let channel_cost = |gateway: &Gateway| gateway.channels(MODEL)[0]["totalCost"].as_f64();
+    let key_cost = |gateway: &Gateway| {
+        gateway.admin().get("/api/downstream-keys").expect(200)["items"][0]["usedCost"].as_f64()
+    };
+    client.chat(MODEL).expect(200);
+    gateway.wait_for_logs(1);
+    gateway.admin().post("/api/settings/maintenance/clear-usage", &json!({})).expect(200);
+    prices.open();
+    eventually("the key follows", || (key_cost(&gateway) == Some(0.05)).then_some(()));
+    client.chat(MODEL).expect(200);
+    eventually("the channel counts the second", || (channel_cost(&gateway) == Some(0.05)).then_some(()));
+    assert_eq!(client.get("/v1/usage").expect(200)["totals"]["cost"], 0.1);
+    let dashboard = gateway.admin().get("/api/stats/dashboard").expect(200);
+    assert_eq!(dashboard["modelAnalysis"]["callRanking"][0]["spend"], 0.05, "{dashboard}");
+    gateway = gateway.restart();
+    assert_eq!(channel_cost(&gateway), Some(0.05));
+}

@@ -123,8 +123,9 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
         is_key_reset: booked.payer.as_ref().is_some_and(Payer::is_reset),
         claim: booked.claim,
     };
-    amend(&core.store, &core.config.time_zone, amendment).await?;
-    if let Some(channel) = booked.channel {
+    let is_logged = amend(&core.store, &core.config.time_zone, amendment).await?;
+    // Where all usage was cleared since, the channel does not count the request any more, but its key does.
+    if let Some(channel) = booked.channel.filter(|_| is_logged) {
         for live in std::iter::once(&channel.live).chain(channel.whole()) {
             if live.record_cost(more_cost) {
                 core.store.telemetry().dirty_channel(live.clone());

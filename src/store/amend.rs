@@ -60,17 +60,21 @@ impl Claim {
     }
 }
 
-/// Amends a row that was handed over before, and the sums that it is part of. When the row is gone from the log, only the
-/// sums are amended. Rows of refusals on the way have the same name, and come before the row of the attempt.
+/// Amends a row that was handed over before, and the sums that it is part of. Rows of refusals on the way have the same name,
+/// and come before the row of the attempt.
+///
+/// A row without a claim is amended within minutes. If it is gone by then, all usage was cleared: only the days of its key
+/// still count it and are amended, and the result is false. A claimed row may be long gone; its sums are amended all the same.
 ///
 /// # Errors
 /// [`Error::NotFound`], with nothing changed, when the claim was already taken.
-pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<()> {
+pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<bool> {
     store.flush().await;
     let Amendment { row, tokens, cached, .. } = &amendment;
     let mut recorder = Recorder::new(store.database().dialect(), zone.clone());
+    let is_claimed = amendment.claim.is_some();
     let mut batch = Vec::from_iter(amendment.claim.clone().map(|Claim(change)| change));
-    batch.push(Statement::new(
+    let change = Statement::new(
         "UPDATE proxy_logs SET prompt_tokens = COALESCE(?, prompt_tokens), \
          completion_tokens = COALESCE(?, completion_tokens), total_tokens = COALESCE(?, total_tokens), \
          usage_source = COALESCE(?, usage_source), input_tokens = COALESCE(?, input_tokens), \
@@ -92,12 +96,18 @@ pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Resu
             row.request_id.as_str().into(),
             i64::from(row.retry_count).into(),
         ],
-    ));
+    );
+    batch.push(if is_claimed { change } else { change.must_change() });
     batch.extend(recorder.correction(row, &amendment.more));
-    if !amendment.is_key_reset {
-        batch.extend(recorder.key_correction(row, &amendment.more));
-    }
+    let of_key =
+        if amendment.is_key_reset { Vec::new() } else { recorder.key_correction(row, &amendment.more) };
+    batch.extend(of_key.iter().cloned());
     let span = log_spans::summed_span(row.created_at, now_ms());
     batch.extend(span.into_iter().flat_map(|span| log_spans::open(store.database().dialect(), span)));
-    store.batch(batch).await.map(drop)
+    match store.batch(batch).await {
+        // The days of the proxy token were cleared, too.
+        Err(Error::NotFound) if !is_claimed && row.key_id.is_none() => Ok(false),
+        Err(Error::NotFound) if !is_claimed => store.batch(of_key).await.map(|_| false),
+        done => done.map(|_| true),
+    }
 }

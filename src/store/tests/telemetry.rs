@@ -150,7 +150,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         is_key_reset: false,
         claim: None,
     };
-    amend(&store, &jiff::tz::TimeZone::UTC, amendment).await.unwrap();
+    assert!(amend(&store, &jiff::tz::TimeZone::UTC, amendment.clone()).await.unwrap());
     let (rows, _) = proxy_logs::list(&store, &LogFilter::default(), 10, 0).await.unwrap();
     let mut told: Vec<_> =
         rows.iter().map(|row| (row.retry_count, row.total_tokens, row.estimated_cost)).collect();
@@ -167,6 +167,13 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
     let told = key_days::total(&store, Some(KeyId::new(3))).await.unwrap();
     assert_eq!(told.cost.rounded(), Usd::new(0.502), "{told:?}");
     assert_eq!(told.cache_read_tokens, 300);
+    // When all usage has been cleared, only the days of the key still count the row.
+    store.batch(stats::forget_usage(&store, 8)).await.unwrap();
+    proxy_logs::prune(&store, 8).await.unwrap();
+    assert!(!amend(&store, &jiff::tz::TimeZone::UTC, amendment).await.unwrap());
+    assert_eq!((count(&store, "proxy_logs").await, count(&store, "usage_hour").await), (0, 0));
+    let told = key_days::total(&store, Some(KeyId::new(3))).await.unwrap();
+    assert_eq!(told.cost.rounded(), Usd::new(1.0), "{told:?}");
 }
 
 #[tokio::test]

@@ -37,6 +37,11 @@ pub fn measured_ms(took: Duration) -> Millis {
     i64::try_from(took.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
+/// Returns a time limit in seconds, rounded to a tenth, for messages.
+pub fn in_seconds(limit: Duration) -> f64 {
+    (limit.as_secs_f64() * 10.0).round() / 10.0
+}
+
 /// Formats a time as `2026-05-01T08:00:00.000Z`. A value outside the calendar's range shows as the epoch.
 pub fn iso(ms: Millis) -> String {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);

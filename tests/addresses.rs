@@ -146,3 +146,31 @@ fn what_an_address_says_in_a_good_answer_is_not_asked_for_again_at_the_next() {
     gateway.client().send(Caller::chat_ask("m", true)).expect(502);
     assert_eq!(one.asked_for(CHAT).len() + two.asked_for(CHAT).len(), 1);
 }
+
+#[test]
+fn a_key_is_verified_at_the_next_address_where_the_first_one_hangs() {
+    let (hanging, good) = (Upstream::start(&["m"]), Upstream::start(&["m"]));
+    hanging.answer("/v1/models", Reply::stall());
+    let gateway = Gateway::start();
+    let site = gateway.create_site(&json!({"name": "pool", "url": "http://127.0.0.1:1",
+        "platform": "openai", "apiEndpoints": [{"url": hanging.url()}, {"url": good.url()}]}));
+    let key = json!({"siteId": site["id"], "accessToken": "sk-upstream-key", "credentialMode": "apikey"});
+    let verified = gateway.admin().post("/api/accounts/verify-token", &key).expect(200);
+    assert_eq!((&verified["success"], &verified["modelCount"]), (&json!(true), &json!(1)), "{verified}");
+    let endpoint = resting(&gateway);
+    let reason = endpoint["lastFailureReason"].as_str().unwrap_or_default();
+    assert!(reason.ends_with("within 5 s"), "{reason}");
+    let ahead = seconds_ahead(&endpoint["cooldownUntil"]);
+    assert!((280..=300).contains(&ahead), "five minutes: {ahead}");
+    gateway.wait_for_task(&gateway.create_account(&site, "sk-upstream-key"));
+    assert_eq!(hanging.asked_for("/v1/models").len(), 1, "it rests");
+}
+
+#[test]
+fn a_model_is_probed_at_the_next_address_where_the_first_one_hangs() {
+    let (gateway, hanging, good) = pool(&[("MODEL_AVAILABILITY_PROBE_TIMEOUT_MS", "3000")]);
+    hanging.answer(CHAT, Reply::stall());
+    let probed = gateway.admin().post("/api/models/probe", &json!({"wait": true})).expect(200);
+    assert_eq!(probed["summary"]["supported"], 1, "{probed}");
+    assert_eq!((hanging.asked_for(CHAT).len(), good.asked_for(CHAT).len()), (1, 1));
+}

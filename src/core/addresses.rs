@@ -2,6 +2,7 @@
 //! to the writer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::routing::{Endpoint, pool};
 use crate::store::Store;
@@ -32,6 +33,11 @@ impl<'a> AddressWalk<'a> {
 
     pub fn has_more(&self) -> bool {
         self.left.has_more()
+    }
+
+    /// Returns how much of the time that is left the address may take.
+    pub fn share(&self, left: Duration) -> Duration {
+        self.left.share(left)
     }
 
     /// Starts again with these addresses.

@@ -1,6 +1,7 @@
 //! The order in which the addresses of a site are tried.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::site::Endpoint;
 use crate::time::Millis;
@@ -41,6 +42,11 @@ impl Order<'_> {
             Self::One(endpoint) => endpoint.is_some(),
             Self::Several(endpoints) => endpoints.len() > 0,
         }
+    }
+
+    /// Returns how much of the time that is left the address returned last may take: half of it if others follow.
+    pub fn share(&self, left: Duration) -> Duration {
+        if self.has_more() { left / 2 } else { left }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::repeat::ExchangeProgress;
 use crate::codings::CodingError;
+use crate::time::in_seconds;
 
 /// Where an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +157,7 @@ impl fmt::Display for FetchError {
         match self {
             Self::Send(error) => error.fmt(f),
             Self::Body(error) => error.fmt(f),
-            Self::Timeout(limit) => write!(f, "no complete answer within {} s", limit.as_secs_f64()),
+            Self::Timeout(limit) => write!(f, "no complete answer within {} s", in_seconds(*limit)),
             Self::TooLarge(limit) => write!(f, "the answer is larger than {limit} bytes"),
             Self::Redirect(reason) => f.write_str(reason),
         }

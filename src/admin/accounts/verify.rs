@@ -16,6 +16,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use super::input::VerifyInput;
 use super::schema;
@@ -165,11 +166,8 @@ pub async fn models_of_key(
     if is_mask(key) {
         return Err(CredentialRefusal::masked());
     }
-    match tokio::time::timeout(TIME_LIMIT, discovery::ask(core, site, key)).await {
-        Ok(Ok(models)) => Ok(models),
-        Ok(Err(error)) => Err(refusal_of_key(&error, has_user_id)),
-        Err(_elapsed) => Err(CredentialRefusal::late("list its models")),
-    }
+    let listed = discovery::ask(core, site, key, Instant::now() + TIME_LIMIT).await;
+    listed.map_err(|error| refusal_of_key(&error, has_user_id))
 }
 
 /// Identifies a credential at its site: a session through the site's own address, or a key that lists models through
@@ -202,9 +200,10 @@ pub async fn identify(
             Ok(_) => {}
         }
     }
-    let listed = discovery::ask(core, site, bare_credential(text));
+    let deadline = Instant::now() + TIME_LIMIT;
+    let listed = discovery::ask(core, site, bare_credential(text), deadline);
     let identified = site_client.identify(&core.client, taken_for, listed);
-    let error = match tokio::time::timeout(TIME_LIMIT, identified).await {
+    let error = match timeout_at(deadline, identified).await {
         Ok(Ok(identity)) => return Ok(identity),
         Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
         Ok(Err(_)) | Err(_) => CredentialRefusal::late("answer"),

@@ -23,6 +23,7 @@ use crate::store::accounts::AccountRow;
 use crate::store::availability::{Discovered, TokenModelRow};
 use crate::store::tokens::TokenRow;
 use crate::time::{measured_ms, now_ms};
+use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SessionModels, SiteClient, bare_key,
 };
@@ -98,7 +99,7 @@ pub async fn discover(
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let session = site_client.filter(|client| token.is_none() && client.is_session(credential));
-                let listing = timeout_at(deadline, list(core, site, credential, session));
+                let listing = timeout_at(deadline, list(core, site, credential, session, deadline));
                 let listed = listing.await.unwrap_or_else(|_elapsed| Err(too_late()));
                 timed_out = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
                 new.insert(listed.map_err(|error| failure = failure.take().or(Some(error))).ok())
@@ -136,13 +137,14 @@ async fn list(
     site: &Site,
     credential: &str,
     session: Option<&SiteClient>,
+    deadline: Instant,
 ) -> Result<ModelSet, DiscoveryError> {
     let began = Instant::now();
-    let names = match (ask(core, site, credential).await, session) {
+    let names = match (ask(core, site, credential, deadline).await, session) {
         (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
             match session.models_of_session(&core.client).await {
                 Ok(SessionModels::Listed(names)) => names,
-                Ok(SessionModels::ByKey(key)) => ask(core, site, key.expose()).await?,
+                Ok(SessionModels::ByKey(key)) => ask(core, site, key.expose(), deadline).await?,
                 Err(_less_telling) => return Err(error),
             }
         }
@@ -278,7 +280,13 @@ impl ModelSet {
 }
 
 /// Lists the models by asking the addresses of the site in the pool's order until one answers. A refusal is an answer.
-pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
+/// An address that others follow is waited for during half of the time until the deadline at most.
+pub async fn ask(
+    core: &Core,
+    site: &Site,
+    credential: &str,
+    deadline: Instant,
+) -> Result<Vec<String>, DiscoveryError> {
     let unusable = |message: String| DiscoveryError::new(DiscoveryKind::Unknown, message);
     if let Some(reason) = &site.misconfigured {
         return Err(unusable(reason.to_string()));
@@ -287,14 +295,10 @@ pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<Strin
     let mut failure = None;
     while let Some(endpoint) = addresses.next_address() {
         let headers = &site.custom_headers;
-        let asked = platforms::list_models(
-            &core.client,
-            &endpoint.base,
-            site.platform,
-            credential,
-            headers,
-            DISCOVERY_LIMITS,
-        );
+        let share = addresses.share(deadline.saturating_duration_since(Instant::now()));
+        let limits = FetchLimits { timeout: DISCOVERY_LIMITS.timeout.min(share), ..DISCOVERY_LIMITS };
+        let asked =
+            platforms::list_models(&core.client, &endpoint.base, site.platform, credential, headers, limits);
         match asked.await {
             Ok(names) => {
                 addresses.answered();

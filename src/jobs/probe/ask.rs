@@ -66,7 +66,8 @@ impl Probed {
     }
 }
 
-/// Asks for a model; `limit` is the time for all addresses together.
+/// Asks for a model; `limit` is the time for all addresses together. An address that others follow gets half of what is
+/// left of it.
 pub async fn probe(
     core: &Core,
     site: &Site,
@@ -93,11 +94,14 @@ async fn ask(core: &Core, site: &Site, credential: &Credential, model: &str, lim
     let path = (profile.path)(dialect);
     let deadline = Instant::now() + limit;
     let mut last = None;
-    'addresses: for endpoint in pool::order(&site.endpoints, now_ms()) {
+    let mut addresses = pool::order(&site.endpoints, now_ms());
+    while let Some(endpoint) = addresses.next() {
+        let now = Instant::now();
+        let address_deadline = now + addresses.share(deadline.saturating_duration_since(now));
         for body in questions(dialect, model) {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = address_deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                break 'addresses;
+                break;
             }
             let headers = headers(site, dialect, values);
             let request = posted(Uri::from(endpoint.base.join(path)), headers, &body);

@@ -23,6 +23,7 @@ use crate::error_words::sites;
 use crate::mask::Mask;
 use crate::platform::{ModelList, Platform};
 use crate::routing::BaseUrl;
+use crate::time::in_seconds;
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
 
 /// The limits of one discovery, all its requests together.
@@ -128,7 +129,7 @@ pub async fn list_models(
     match tokio::time::timeout(limits.timeout, asking).await {
         Ok(result) => result,
         Err(_elapsed) => {
-            let message = format!("no model list within {} s", limits.timeout.as_secs_f64());
+            let message = format!("no model list within {} s", in_seconds(limits.timeout));
             Err(DiscoveryError::new(DiscoveryKind::Timeout, message))
         }
     }

@@ -100,13 +100,16 @@ fn a_model_list_that_never_comes_is_given_up() {
     }
     let started = std::time::Instant::now();
     refresh(&gateway, &account);
-    assert!(started.elapsed() < Duration::from_secs(25), "a list has 12 seconds, however many credentials");
+    assert!(
+        started.elapsed() < Duration::from_secs(36),
+        "two lists are waited for, however many credentials"
+    );
     assert_eq!(gateway.models(), ["kept"]);
 }
 
 /// A site that hangs does so for every key, and there may be a thousand.
 #[test]
-fn the_first_list_that_never_comes_ends_the_discovery_of_an_account() {
+fn two_lists_in_a_row_that_never_come_end_the_discovery_of_an_account() {
     let site = Site::start(Program::NewApi, &["kept"]);
     for number in 0..5 {
         let mut key = site.ada().keys[0].clone();
@@ -124,10 +127,56 @@ fn the_first_list_that_never_comes_ends_the_discovery_of_an_account() {
     );
     let started = std::time::Instant::now();
     refresh(&gateway, &account);
-    assert!(started.elapsed() < Duration::from_secs(20), "one list is waited for, not each of them");
-    assert_eq!(site.asked_for("/v1/models").len(), before + 2);
+    assert!(started.elapsed() < Duration::from_secs(36), "two lists are waited for, not each of them");
+    assert_eq!(site.asked_for("/v1/models").len(), before + 3);
+    assert_eq!(gateway.channels("new").len(), 1, "the key that got a list serves by it");
     // Keys that were not asked keep their models.
     gateway.client().chat("kept").expect(200);
+}
+
+#[test]
+fn keys_are_asked_where_the_list_of_their_session_never_comes() {
+    let (gateway, relay) = (Gateway::start(), Relay::start(&["m"]));
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    let list = |session: fn() -> Reply| {
+        relay.upstream.serve(move |asked| {
+            let is_key = asked.header("authorization").is_some_and(|value| value.contains("sk-"));
+            (asked.path() == "/v1/models" && !is_key).then(session)
+        });
+    };
+    list(|| Reply::error(401, "no key"));
+    for token in ["sk-first-0123456789", "sk-second-0123456789"] {
+        let body = json!({"accountId": account["id"], "token": token});
+        gateway.admin().post("/api/account-tokens", &body).expect(200);
+    }
+    list(Reply::stall);
+    relay.upstream.offer(&["m", "new"]);
+    let path = format!("/api/models/check/{}", account["id"]);
+    let checked = gateway.admin().post(&path, &json!({})).expect(200);
+    let refresh = &checked["refresh"];
+    assert_eq!((&refresh["status"], &refresh["tokenScanned"]), (&json!("success"), &json!(2)), "{checked}");
+    assert_eq!(gateway.channels("new").len(), 2);
+}
+
+#[test]
+fn a_refresh_in_which_no_key_gets_a_list_in_time_is_a_failure() {
+    let (gateway, relay) = (Gateway::start(), Relay::start(&["m"]));
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    let body = json!({"accountId": account["id"], "token": "sk-first-0123456789"});
+    gateway.admin().post("/api/account-tokens", &body).expect(200);
+    relay.upstream.serve(|asked| {
+        let is_key = asked.header("authorization").is_some_and(|value| value.contains("sk-"));
+        (asked.path() == "/v1/models" && is_key).then(Reply::stall)
+    });
+    let path = format!("/api/models/check/{}", account["id"]);
+    let checked = gateway.admin().post(&path, &json!({})).expect(200);
+    let refresh = &checked["refresh"];
+    assert_eq!(
+        (&refresh["status"], &refresh["errorCode"]),
+        (&json!("failed"), &json!("timeout")),
+        "{checked}"
+    );
+    assert_eq!(gateway.channels("m").len(), 1, "what was known stays");
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //!                                                             └▶ each token's models: its own answer
 //! ```
 //!
-//! A token that could not be used keeps its known models. The first credential whose list does not come in time ends the
-//! discovery: a site that hangs does so for every credential, and there may be a thousand.
+//! A token that could not be used keeps its known models. Two lists in a row that do not come in time end the discovery:
+//! a site that hangs does so for every credential, and there may be a thousand.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -41,6 +41,8 @@ pub const MAX_TOKEN_MODELS: usize = 50_000;
 
 /// The time limit for the discovery of one account, all its credentials together.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The number of lists in a row that do not come in time after which no other is asked for.
+const MAX_TIMEOUTS: usize = 2;
 
 /// The result of a discovery.
 #[derive(Debug, Default)]
@@ -70,9 +72,9 @@ pub struct ModelSet {
     is_cut: bool,
 }
 
-/// Asks with the account's own credentials, then with its managed tokens, until a list does not come in time.
+/// Asks with the account's own credentials, then with its managed tokens, until two lists in a row do not come in time.
 /// `site_client` is the client of an account that has a session. Fails with the first failure when no credential reaches
-/// a model.
+/// a model, or when lists do not come in time and none of the account's tokens has one.
 pub async fn discover(
     core: &Core,
     site: &Site,
@@ -89,19 +91,25 @@ pub async fn discover(
         .map(|secret| (None, secret));
     let managed = tokens.iter().filter(|token| token.is_usable());
     let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
-    let (mut timed_out, deadline) = (false, Instant::now() + TIMEOUT);
+    let (mut timeouts, mut late, deadline) = (0, None, Instant::now() + TIMEOUT);
     for (token, credential) in own.chain(managed) {
-        if timed_out || found.is_full() {
+        if found.is_full() {
             found.skip(token);
             continue;
         }
         let answer = match answers.entry(bare_key(credential)) {
             Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) if timeouts == MAX_TIMEOUTS || Instant::now() >= deadline => {
+                found.skip(token);
+                continue;
+            }
             Entry::Vacant(new) => {
                 let session = site_client.filter(|client| token.is_none() && client.is_session(credential));
                 let listing = timeout_at(deadline, list(core, site, credential, session, deadline));
                 let listed = listing.await.unwrap_or_else(|_elapsed| Err(too_late()));
-                timed_out = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
+                let timeout = listed.as_ref().err().filter(|error| error.kind == DiscoveryKind::Timeout);
+                timeouts = if timeout.is_some() { timeouts + 1 } else { 0 };
+                late = late.or(timeout.cloned());
                 new.insert(listed.map_err(|error| failure = failure.take().or(Some(error))).ok())
             }
         };
@@ -111,16 +119,18 @@ pub async fn discover(
             None => found.failed_tokens.extend(token),
         }
     }
-    if timed_out && !found.models.is_empty() {
-        log::warn!("the models of account {} were not listed in time for each of its keys", account.id);
+    if found.models.is_empty() {
+        let message = "the account has no usable credential";
+        return Err(failure.unwrap_or_else(|| DiscoveryError::new(DiscoveryKind::Unauthorized, message)));
     }
-    match failure {
-        Some(error) if found.models.is_empty() => Err(error),
-        None if found.models.is_empty() => {
-            let message = "the account has no usable credential".to_owned();
-            Err(DiscoveryError::new(DiscoveryKind::Unauthorized, message))
+    match late {
+        // Its tokens are what the account is routed by.
+        Some(late) if found.of_tokens.is_empty() && !found.failed_tokens.is_empty() => Err(late),
+        Some(_) => {
+            log::warn!("the models of account {} were not listed in time for each of its keys", account.id);
+            Ok(found)
         }
-        _ => Ok(found),
+        None => Ok(found),
     }
 }
 

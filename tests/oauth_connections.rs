@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Provider, Reply, Request, Setup, eventually};
+use crate::support::{Gateway, Provider, Reply, Request, Setup, Upstream, eventually};
 
 const MODEL: &str = "model-connected";
 const ACCESS: &str = "access-token-of-the-login";
@@ -185,6 +185,40 @@ fn a_quota_is_read_from_the_headers_of_a_small_request() {
     let renewed = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();
     assert_eq!(renewed["lastError"], "no rate limit headers", "{renewed}");
     assert_eq!(provider.book().refreshes, 1);
+}
+
+#[test]
+fn a_quota_and_models_are_read_at_the_next_address_where_the_first_one_fails() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, shown) = connected(&provider);
+    let bad = Upstream::start(&[]);
+    let site = format!("/api/sites/{}", shown["site"]["id"]);
+    let quota = format!("/api/oauth/connections/{}/quota/refresh", shown["accountId"]);
+    let models = format!("/api/models/check/{}", shown["accountId"]);
+    for (reply, rests) in [
+        (Reply::error(503, "overloaded"), true),
+        (Reply::stall(), true),
+        (Reply::error(403, "forbidden"), false),
+    ] {
+        for (asked, path) in [(&quota, "/responses"), (&models, "/models")] {
+            bad.answer(path, reply.clone());
+            // A pool that is set anew has no address that rests.
+            let pool = json!([{"url": bad.url(), "sortOrder": 0}, {"url": provider.url(), "sortOrder": 1}]);
+            gateway.admin().put(&site, &json!({"apiEndpoints": []})).expect(200);
+            gateway.admin().put(&site, &json!({"apiEndpoints": pool})).expect(200);
+            let before = provider.asked_for(path).len();
+            gateway.admin().post(asked, &json!({})).expect(200);
+            assert_eq!(provider.asked_for(path).len() > before, rests, "{path}: the next one is asked");
+            let until = || {
+                gateway.admin().get("/api/sites").expect(200)[0]["apiEndpoints"][0]["cooldownUntil"].clone()
+            };
+            if rests {
+                eventually("it rests", || until().is_string().then_some(()));
+            } else {
+                assert_eq!(until(), json!(null));
+            }
+        }
+    }
 }
 
 #[test]

@@ -150,6 +150,11 @@ impl FetchError {
             _ => false,
         }
     }
+
+    /// Whether the outbound proxy could not be reached, so that nobody was asked.
+    pub fn lacks_proxy(&self) -> bool {
+        matches!(self, Self::Send(error) if error.kind == ErrorKind::NoProxy)
+    }
 }
 
 impl fmt::Display for FetchError {

@@ -106,7 +106,7 @@ fn models_of_antigravity_are_asked_for_at_the_next_address_where_one_lists_none(
         .put(&format!("/api/sites/{}", session["siteId"]), &json!({"apiEndpoints": pool}))
         .expect(200);
     provider.book().models.push("model-b".to_owned());
-    for (asks, answer) in [(1, Reply::error(503, "not now")), (2, Reply::json(200, &json!({"models": {}})))] {
+    for (asks, answer) in [(1, Reply::json(200, &json!({"models": {}}))), (2, Reply::error(503, "not now"))] {
         first.answer(list, answer);
         gateway.admin().post(&format!("/api/models/check/{}", session["accountId"]), &json!({})).expect(200);
         assert_eq!(first.asked_for(list).len(), asks);

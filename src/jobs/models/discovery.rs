@@ -302,30 +302,31 @@ pub async fn ask(
         return Err(unusable(reason.to_string()));
     }
     let mut addresses = AddressWalk::new(&core.store, &site.endpoints, now_ms());
-    let mut failure = None;
+    let mut listed = Err(unusable("no available endpoint".to_owned()));
     while let Some(endpoint) = addresses.next_address() {
-        let headers = &site.custom_headers;
         let share = addresses.share(deadline.saturating_duration_since(Instant::now()));
         let limits = FetchLimits { timeout: DISCOVERY_LIMITS.timeout.min(share), ..DISCOVERY_LIMITS };
-        let asked =
-            platforms::list_models(&core.client, &endpoint.base, site.platform, credential, headers, limits);
-        match asked.await {
-            Ok(names) => {
-                addresses.answered();
-                return Ok(names);
-            }
-            Err(error) if error.lacks_proxy => return Err(error),
-            Err(error) if error.status.is_none_or(pool::rotates) => {
-                addresses.failed(&error.message);
-                failure = Some(error);
-            }
-            Err(error) => {
-                addresses.refused(&error.message);
-                return Err(error);
-            }
+        let (base, headers) = (&endpoint.base, &site.custom_headers);
+        listed = platforms::list_models(&core.client, base, site.platform, credential, headers, limits).await;
+        if ends_walk(&mut addresses, &listed) {
+            break;
         }
     }
-    Err(failure.unwrap_or_else(|| unusable("no available endpoint".to_owned())))
+    listed
+}
+
+/// Records the answer of an address with it. Returns whether the other addresses are not asked.
+pub fn ends_walk(addresses: &mut AddressWalk<'_>, listed: &Result<Vec<String>, DiscoveryError>) -> bool {
+    match listed {
+        Ok(_) => addresses.answered(),
+        Err(error) if error.lacks_proxy => {}
+        Err(error) if error.status.is_none_or(pool::rotates) => {
+            addresses.failed(&error.message);
+            return false;
+        }
+        Err(error) => addresses.refused(&error.message),
+    }
+    true
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
 //! Lists the models that a connected account reaches at its provider, and notes the result with the account.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::core::Core;
-use crate::jobs::models::discovery::DiscoveredModels;
+use crate::core::{AddressWalk, Core};
+use crate::jobs::models::discovery::{DiscoveredModels, ends_walk};
 use crate::platform::OAuthProvider;
 use crate::routing::{Endpoint, Secret, Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::connections::{self, Notes};
 use crate::time::{iso, measured_ms, now_ms};
-use crate::upstream::oauth::{Grant, ModelsAccess, ProviderClient, list_models};
+use crate::upstream::oauth::{Grant, ModelsAccess, ProviderClient, list_models, vendor_addresses};
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
+/// The time limit for all calls of one discovery.
+const TIMEOUT: Duration = Duration::from_secs(12);
 /// The most model names that are noted with the account; all of them are stored as its models.
 const MOST_NOTED: usize = 100;
 
@@ -67,17 +69,43 @@ pub(super) async fn discover_with(
         return Err(DiscoveryError::new(DiscoveryKind::Unknown, reason.to_string()));
     }
     let client = provider_client(core, site, provider);
-    let endpoints: Vec<_> = pool::order(&site.endpoints, now_ms()).collect();
-    let reach = ModelsAccess {
+    let access = ModelsAccess {
         access_token: credential.access_token,
         account_id: credential.account_id,
         project_id: credential.project_id,
-        addresses: addresses(site, &endpoints),
         custom_headers: site.custom_headers.clone(),
     };
     let began = Instant::now();
-    let names = list_models(&client, &reach).await?;
+    let has_pool = site.endpoints.iter().any(|endpoint| endpoint.id.is_some());
+    // The models of Gemini CLI are not asked for at its site.
+    let names = if has_pool && provider != OAuthProvider::GeminiCli {
+        list_at_pool(core, site, &client, &access).await?
+    } else {
+        list_models(&client, &access, &own_addresses(site, provider), TIMEOUT).await?
+    };
     Ok(DiscoveredModels::of_names(&names, measured_ms(began.elapsed())))
+}
+
+/// Asks the addresses of the site in the pool's order until one lists models. A refusal is an answer.
+async fn list_at_pool(
+    core: &Core,
+    site: &Site,
+    client: &ProviderClient<'_>,
+    access: &ModelsAccess<'_>,
+) -> Result<Vec<String>, DiscoveryError> {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut addresses = AddressWalk::new(&core.store, &site.endpoints, now_ms());
+    let mut listed = Err(DiscoveryError::new(DiscoveryKind::Unknown, "no available endpoint"));
+    while let Some(endpoint) = addresses.next_address() {
+        let limit = addresses.share(deadline.saturating_duration_since(Instant::now()));
+        listed = list_models(client, access, &[address_of(endpoint)], limit).await;
+        let is_empty = listed.as_ref().is_err_and(|error| error.kind == DiscoveryKind::EmptyModels);
+        // An address without models is not at fault, but the next one may have some.
+        if !is_empty && ends_walk(&mut addresses, &listed) {
+            break;
+        }
+    }
+    listed
 }
 
 /// Builds the client of a provider, with the outbound proxy of the site.
@@ -95,16 +123,18 @@ pub(super) fn provider_client<'a>(
     }
 }
 
-/// Returns the addresses where models are asked for. For a vendor that wants requests sent to other addresses than its
-/// own, the site has those addresses; models are listed at its own.
-fn addresses(site: &Site, endpoints: &[&Arc<Endpoint>]) -> Vec<String> {
-    match endpoints {
-        [_, _, ..] if endpoints.iter().all(|endpoint| endpoint.id.is_none()) => vec![site.url.clone()],
-        _ => endpoints
-            .iter()
-            .map(|endpoint| format!("{}{}", endpoint.base.origin, endpoint.base.path))
-            .collect(),
+/// Returns the addresses where models are asked for at a site without a pool. For a vendor that wants requests sent to
+/// other addresses than its own, the site has those addresses; models are listed at its own.
+fn own_addresses(site: &Site, provider: OAuthProvider) -> Vec<String> {
+    match &site.endpoints[..] {
+        [] => Vec::new(),
+        [only] => vendor_addresses(provider, &address_of(only)),
+        _ => vendor_addresses(provider, &site.url),
     }
+}
+
+fn address_of(endpoint: &Endpoint) -> String {
+    format!("{}{}", endpoint.base.origin, endpoint.base.path)
 }
 
 /// Builds the notes of an account whose models were asked for: the names, or the error.
@@ -130,26 +160,26 @@ pub fn noted(extra: Option<&str>, outcome: Result<&DiscoveredModels, &str>) -> N
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::ids::EndpointId;
     use crate::routing::{BaseUrl, EndpointLive, EndpointState, fixture};
 
     #[test]
-    fn models_are_listed_at_the_vendors_own_address_or_at_those_of_a_pool() {
-        let site = fixture::site(1);
-        let endpoint = |id, url: &str| {
+    fn models_are_listed_at_the_vendors_own_address() {
+        let endpoint = |url: &str| {
             let base = BaseUrl::parse(url, None).expect("an address");
-            let live = Arc::new(EndpointLive::new(id, EndpointState::default()));
-            Arc::new(Endpoint { id, base, sort_order: 0, live })
+            let live = Arc::new(EndpointLive::new(None, EndpointState::default()));
+            Arc::new(Endpoint { id: None, base, sort_order: 0, live })
         };
-        for (ids, expected) in [
-            ([None, None], vec!["https://example.com"]),
-            ([1, 2].map(|id| Some(EndpointId::new(id))), vec!["https://a.example", "https://b.example/x"]),
+        for (urls, expected) in [
+            (&["https://a.example", "https://b.example/x"][..], &["https://example.com"][..]),
+            (&["https://b.example/x"], &["https://b.example/x"]),
+            (&[], &[]),
         ] {
-            let pool = [endpoint(ids[0], "https://a.example"), endpoint(ids[1], "https://b.example/x")];
-            assert_eq!(addresses(&site, &pool.iter().collect::<Vec<_>>()), expected);
+            let endpoints = urls.iter().map(|url| endpoint(url)).collect();
+            let site = Site { endpoints, ..fixture::site(1) };
+            assert_eq!(own_addresses(&site, OAuthProvider::Codex), expected);
         }
-        let own = endpoint(None, "https://example.com");
-        assert_eq!(addresses(&site, &[&own]), ["https://example.com"]);
     }
 }

@@ -5,16 +5,17 @@
 //! clients have told since then are shown in their place.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::renewal;
-use crate::core::Core;
+use crate::core::{AddressWalk, Core};
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
 use crate::routing::limit_windows::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
-use crate::routing::pool;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::connections::{self, Notes};
 use crate::store::sites;
@@ -25,6 +26,8 @@ use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError};
 
 /// The model that is asked for where none is configured, if the account has it or its models are not known.
 const PROBE_MODEL: &str = "gpt-5.4";
+/// The time limit for a reading, all addresses together.
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The two windows: their names in a snapshot, and their names among the limits of an account.
 const WINDOWS: [(&str, &str); 2] = [("fiveHour", FIVE_HOURS), ("sevenDay", SEVEN_DAYS)];
 
@@ -124,29 +127,44 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Va
     Ok(Some(known(&jobs.core, &account, &notes)))
 }
 
+/// Asks the addresses of the account's site in the pool's order until one answers. A refusal is an answer.
 async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<LimitWindow>, QuotaError>> {
     let (core, store) = (&jobs.core, &jobs.core.store);
-    let failed = |message: &str| QuotaError { message: message.to_owned(), is_unauthorized: false };
     let Some(site) = sites::get(store, account.site_id).await? else {
-        return Ok(Err(failed("the site does not exist any more")));
+        return Ok(Err(QuotaError::new("the site does not exist any more")));
     };
     let settings = core.settings.load_full();
     let site = site_of_account(&site, account, &core.live, settings.system_proxy_url.as_deref());
     if let Some(problem) = &site.misconfigured {
-        return Ok(Err(failed(&problem.to_string())));
+        return Ok(Err(QuotaError::new(problem.to_string())));
     }
     let Some(access_token) = account.access_token.as_ref() else {
-        return Ok(Err(failed("the account has no access token")));
+        return Ok(Err(QuotaError::new("the account has no access token")));
     };
     let models = connections::models_of(store, &[account.id]).await?.remove(&account.id).unwrap_or_default();
     let model = probe_model(core.config.proxy.codex_quota_model.as_deref(), &models);
-    let Some(endpoint) = pool::order(&site.endpoints, now_ms()).next() else {
-        return Ok(Err(failed("the site has no address")));
-    };
     let account_id = connections::account_id(account);
     let account_id = account_id.as_deref();
-    let asker = QuotaAsker { client: &core.client, base: &endpoint.base, access_token, account_id, model };
-    Ok(asker.ask(&core.live.limits(account.id), now_ms()).await)
+    let (client, limits) = (&core.client, core.live.limits(account.id));
+    let mut addresses = AddressWalk::new(store, &site.endpoints, now_ms());
+    let mut failure = QuotaError::new("the site has no address");
+    let deadline = Instant::now() + TIMEOUT;
+    while let Some(endpoint) = addresses.next_address() {
+        let limit = addresses.share(deadline.saturating_duration_since(Instant::now()));
+        let asker = QuotaAsker { client, base: &endpoint.base, access_token, account_id, model, limit };
+        match asker.ask(&limits, now_ms()).await {
+            Ok(windows) => {
+                addresses.answered();
+                return Ok(Ok(windows));
+            }
+            Err(error) if error.is_of_address => {
+                addresses.failed(&error.message);
+                failure = error;
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Err(failure))
 }
 
 /// Returns the model to ask for: the chosen one, else `PROBE_MODEL` if the account may have it, else the account's

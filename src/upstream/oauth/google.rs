@@ -120,10 +120,7 @@ async fn project_of_gemini(
         }
         let onboarded = onboard(provider, token, &tier, &metadata, None, WITHOUT_PROJECT).await?;
         let project = onboarded.as_ref().and_then(|answer| project_in(&answer["response"]));
-        return project.ok_or_else(|| TokenError {
-            message: "gemini cli: project selection required".to_owned(),
-            is_revoked: false,
-        });
+        return project.ok_or_else(|| TokenError::new("gemini cli: project selection required"));
     };
     // A paying user's own project is used, and it is billed.
     let is_free =
@@ -153,10 +150,7 @@ async fn first_project(provider: &ProviderClient<'_>, token: &Secret) -> Result<
     let projects = answer.body["projects"].as_array().map(Vec::as_slice).unwrap_or_default();
     match projects.iter().find_map(|project| clean(&project["projectId"])) {
         Some(project) => Ok(Some(project)),
-        None => Err(TokenError {
-            message: "no Google Cloud projects available for this account".to_owned(),
-            is_revoked: false,
-        }),
+        None => Err(TokenError::new("no Google Cloud projects available for this account")),
     }
 }
 
@@ -234,7 +228,7 @@ async fn enable_service(
         return Ok(());
     }
     let words = words.unwrap_or_else(|| format!("HTTP {}", answer.status.as_u16()));
-    Err(TokenError { message: format!("project activation required: {words}"), is_revoked: false })
+    Err(TokenError::new(format!("project activation required: {words}")))
 }
 
 /// Waits until the service is switched on, which happens after the answer. Succeeds also where it is not on in the end:

@@ -42,6 +42,8 @@ pub struct TokenError {
     pub message: String,
     /// Whether the provider has revoked its grant (`invalid_grant`, RFC 6749 5.2): only another login helps.
     pub is_revoked: bool,
+    /// Whether the outbound proxy could not be reached, so that nobody was asked.
+    pub lacks_proxy: bool,
 }
 
 // === impl Grant ===
@@ -61,6 +63,12 @@ impl Grant {
 }
 
 // === impl TokenError ===
+
+impl TokenError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_revoked: false, lacks_proxy: false }
+    }
+}
 
 impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

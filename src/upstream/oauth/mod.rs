@@ -34,7 +34,7 @@ pub use authorization::{Verifier, authorization_url, random_state};
 pub use claims::{Claims, clean};
 pub use google::settle_project;
 pub use grant::{Grant, Identity, TokenError};
-pub use models::{ModelsAccess, list_models};
+pub use models::{ModelsAccess, list_models, vendor_addresses};
 pub use provider_client::ProviderClient;
 pub use quota::{QuotaAsker, QuotaError};
 pub use revocation::revoke;

@@ -5,7 +5,7 @@
 //! | codex | `/models` of its site |
 //! | claude | `/v1/models`, page by page |
 //! | gemini-cli | whether its service is enabled in the project; the names are known |
-//! | antigravity | `:fetchAvailableModels`, at its addresses in turn |
+//! | antigravity | `:fetchAvailableModels` |
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::google::{ServiceState, check_service};
+use super::grant::TokenError;
 use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClient, UNRESERVED};
 use crate::mask::Mask;
 use crate::platform::OAuthProvider;
 use crate::routing::Secret;
+use crate::time::in_seconds;
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind, MAX_MODEL_NAME, leave_out};
 
-/// The time limit for all calls of one discovery.
-const TIMEOUT: Duration = Duration::from_secs(12);
 /// The most pages of one list: each has up to a thousand names.
 const MAX_PAGES: usize = 10;
 /// The path of the list of Codex, with the version of its form.
@@ -45,29 +45,30 @@ const ANTIGRAVITY_ADDRESSES: [&str; 3] = [
     "https://daily-cloudcode-pa.sandbox.googleapis.com",
 ];
 
-/// The credentials and the address that models are asked for with.
+/// The credentials that models are asked for with.
 pub struct ModelsAccess<'a> {
     pub access_token: &'a Secret,
     pub account_id: Option<&'a str>,
     pub project_id: Option<&'a str>,
-    /// The addresses of the account's site, in the order in which they are asked.
-    pub addresses: Vec<String>,
     /// The site's own headers, which the provider's replace.
     pub custom_headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Lists the names of the models, each once whatever its case. Leaves out names that contain a credential.
+/// Lists the names of the models, each once whatever its case, at the first of the addresses that lists any. Leaves out
+/// names that contain a credential.
 ///
 /// # Errors
-/// When there is none, with the cause.
+/// When there is none, or none within the limit, with the cause.
 pub async fn list_models(
     provider: &ProviderClient<'_>,
     reach: &ModelsAccess<'_>,
+    addresses: &[String],
+    limit: Duration,
 ) -> Result<Vec<String>, DiscoveryError> {
     let mask = mask(reach);
     let asking = async {
         let mut failure = None;
-        for address in addresses(provider.provider, reach) {
+        for address in addresses {
             let listed = at(provider, reach, address.trim_end_matches('/')).await;
             match listed.map(|names| leave_out(names, &mask)) {
                 Ok(names) if names.is_empty() => {}
@@ -80,8 +81,8 @@ pub async fn list_models(
         let nothing = || DiscoveryError::new(DiscoveryKind::EmptyModels, "the provider lists no models");
         Err(failure.unwrap_or_else(nothing))
     };
-    timeout(TIMEOUT, asking).await.unwrap_or_else(|_elapsed| {
-        let message = format!("no model list within {} s", TIMEOUT.as_secs());
+    timeout(limit, asking).await.unwrap_or_else(|_elapsed| {
+        let message = format!("no model list within {} s", in_seconds(limit));
         Err(DiscoveryError::new(DiscoveryKind::Timeout, message))
     })
 }
@@ -95,15 +96,13 @@ fn mask(reach: &ModelsAccess<'_>) -> Mask {
     mask
 }
 
-/// Returns the addresses to ask. Where an operator names an address other than the vendor's, no other is asked.
-fn addresses<'a>(provider: OAuthProvider, reach: &'a ModelsAccess<'_>) -> Vec<&'a str> {
-    let own: Vec<&str> = reach.addresses.iter().map(String::as_str).collect();
-    let is_vendor = |address: &&str| ANTIGRAVITY_ADDRESSES.contains(&address.trim_end_matches('/'));
-    if provider != OAuthProvider::Antigravity || own.len() != 1 || !own.iter().all(is_vendor) {
-        return own;
-    }
-    let others = ANTIGRAVITY_ADDRESSES.into_iter().filter(|address| address.trim_end_matches('/') != own[0]);
-    own.iter().copied().chain(others).collect()
+/// Returns the addresses to ask for a site without a pool. Where an operator names an address other than the vendor's, no
+/// other is asked.
+pub fn vendor_addresses(provider: OAuthProvider, own: &str) -> Vec<String> {
+    let own = own.trim_end_matches('/');
+    let others = ANTIGRAVITY_ADDRESSES.into_iter().filter(|address| *address != own);
+    let is_vendor = provider == OAuthProvider::Antigravity && ANTIGRAVITY_ADDRESSES.contains(&own);
+    std::iter::once(own).chain(others.filter(|_| is_vendor)).map(str::to_owned).collect()
 }
 
 async fn at(
@@ -124,8 +123,6 @@ async fn at(
             let project = reach.project_id.ok_or_else(|| {
                 DiscoveryError::new(DiscoveryKind::Unknown, "gemini-cli oauth project id missing")
             })?;
-            let unanswered =
-                |error: super::TokenError| DiscoveryError::new(DiscoveryKind::Unknown, error.message);
             match check_service(provider, reach.access_token, project).await.map_err(unanswered)? {
                 ServiceState::Enabled => Ok(GEMINI_CLI.map(str::to_owned).into()),
                 ServiceState::Other(answer) if answer.status.is_success() => {
@@ -180,8 +177,13 @@ async fn ask(
     let headers = site.chain(own_headers.iter().cloned()).collect();
     let credentials = Credentials { bearer: Some(reach.access_token), headers, ..Credentials::default() };
     let answer = provider.call(url, payload, credentials).await;
-    let answer = answer.map_err(|error| DiscoveryError::new(DiscoveryKind::Unknown, error.message))?;
+    let answer = answer.map_err(unanswered)?;
     if answer.status.is_success() { Ok(answer) } else { Err(refused(&answer)) }
+}
+
+fn unanswered(error: TokenError) -> DiscoveryError {
+    let lacks_proxy = error.lacks_proxy;
+    DiscoveryError { lacks_proxy, ..DiscoveryError::new(DiscoveryKind::Unknown, error.message) }
 }
 
 fn refused(answer: &ProviderAnswer) -> DiscoveryError {
@@ -239,20 +241,9 @@ mod tests {
 
     #[test]
     fn the_vendors_other_addresses_are_asked_only_beside_its_own() {
-        let token = Secret::from("t");
-        let asked = |provider, own: &[&str]| {
-            let reach = ModelsAccess {
-                access_token: &token,
-                account_id: None,
-                project_id: None,
-                addresses: own.iter().map(|&address| address.to_owned()).collect(),
-                custom_headers: Vec::new(),
-            };
-            addresses(provider, &reach).len()
-        };
-        assert_eq!(asked(OAuthProvider::Antigravity, &["https://cloudcode-pa.googleapis.com"]), 3);
-        assert_eq!(asked(OAuthProvider::Antigravity, &["http://127.0.0.1:1"]), 1);
-        assert_eq!(asked(OAuthProvider::Antigravity, &["http://127.0.0.1:1", "http://127.0.0.1:2"]), 2);
-        assert_eq!(asked(OAuthProvider::Codex, &["https://cloudcode-pa.googleapis.com"]), 1);
+        let asked = |provider, own| vendor_addresses(provider, own).len();
+        assert_eq!(asked(OAuthProvider::Antigravity, "https://cloudcode-pa.googleapis.com/"), 3);
+        assert_eq!(asked(OAuthProvider::Antigravity, "http://127.0.0.1:1"), 1);
+        assert_eq!(asked(OAuthProvider::Codex, "https://cloudcode-pa.googleapis.com"), 1);
     }
 }

@@ -115,7 +115,10 @@ impl ProviderClient<'_> {
             *request.body_mut() = body.into();
         }
         let answer = self.client.fetch_without_redirects(&base, request, LIMITS).await;
-        let answer = answer.map_err(|error| self.failure(format!("did not answer: {error}")))?;
+        let answer = answer.map_err(|error| TokenError {
+            lacks_proxy: error.lacks_proxy(),
+            ..self.failure(format!("did not answer: {error}"))
+        })?;
         let (body, sentence) = match serde_json::from_slice(answer.body()) {
             Ok(body) => (body, None),
             Err(_) => (Value::Null, sentence(answer.body())),
@@ -130,7 +133,7 @@ impl ProviderClient<'_> {
 
     /// Builds the error of a failed call, in words that name the provider.
     pub(super) fn failure(&self, what: impl std::fmt::Display) -> TokenError {
-        TokenError { message: format!("{} {what}", self.provider.id()), is_revoked: false }
+        TokenError::new(format!("{} {what}", self.provider.id()))
     }
 
     /// Builds the error for an answer that refuses: `codex token exchange failed with status 400: invalid_grant: …`.

@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 use crate::dialect::errors;
 use crate::mask::Mask;
 use crate::routing::limit_windows::{self, FIVE_HOURS, LimitWindow, LimitWindows, SEVEN_DAYS, WindowSource};
-use crate::routing::{BaseUrl, Secret, failure};
-use crate::time::Millis;
-use crate::upstream::{Answer, AnswerHeaders, Client};
+use crate::routing::{BaseUrl, Secret, failure, pool};
+use crate::time::{Millis, in_seconds};
+use crate::upstream::{Answer, AnswerHeaders, Client, ErrorKind};
 
 use super::provider_client::fit;
 
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
 const OWN_USER_AGENT: HeaderValue =
@@ -29,6 +28,8 @@ pub struct QuotaError {
     pub message: String,
     /// Whether the token was refused.
     pub is_unauthorized: bool,
+    /// Whether the address is at fault, so that another one may answer.
+    pub is_of_address: bool,
 }
 
 /// The account whose windows are asked for, and how it is asked.
@@ -40,6 +41,17 @@ pub struct QuotaAsker<'a> {
     pub account_id: Option<&'a str>,
     /// The model that is asked for a word.
     pub model: &'a str,
+    /// The time limit for the answer.
+    pub limit: Duration,
+}
+
+// === impl QuotaError ===
+
+impl QuotaError {
+    /// Builds the error of a request that the address is not at fault for.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_unauthorized: false, is_of_address: false }
+    }
 }
 
 // === impl QuotaAsker ===
@@ -51,13 +63,15 @@ impl QuotaAsker<'_> {
     /// # Errors
     /// When there is no answer, or one without windows.
     pub async fn ask(&self, limits: &LimitWindows, now: Millis) -> Result<Vec<LimitWindow>, QuotaError> {
-        let asking = tokio::time::timeout(TIMEOUT, Box::pin(self.answer())).await;
-        let failed = |message: String| QuotaError { message, is_unauthorized: false };
-        let late = |_| Err(failed(format!("codex did not answer within {} s", TIMEOUT.as_secs())));
+        let asking = tokio::time::timeout(self.limit, Box::pin(self.answer())).await;
+        let late = |_| {
+            let message = format!("codex did not answer within {} s", in_seconds(self.limit));
+            Err(QuotaError { is_of_address: true, ..QuotaError::new(message) })
+        };
         let (status, headers, refusal) = asking.unwrap_or_else(late)?;
-        if let Some(reset_at) = failure::usage_limit_reset(&refusal, now)
-            && status == StatusCode::TOO_MANY_REQUESTS
-        {
+        let reset_at = failure::usage_limit_reset(&refusal, now);
+        let reset_at = reset_at.filter(|_| status == StatusCode::TOO_MANY_REQUESTS);
+        if let Some(reset_at) = reset_at {
             limits.note_reached(reset_at, now);
         }
         let mut windows = limit_windows::told(headers.iter(), WindowSource::Quota, now);
@@ -74,12 +88,15 @@ impl QuotaAsker<'_> {
             let words = words(status, &refusal);
             format!("HTTP {}: {}", status.as_u16(), fit(&mask.hide_in(&words)))
         };
-        Err(QuotaError { message, is_unauthorized: status == StatusCode::UNAUTHORIZED })
+        Err(QuotaError {
+            message,
+            is_unauthorized: status == StatusCode::UNAUTHORIZED,
+            is_of_address: reset_at.is_none() && pool::rotates(status.as_u16()),
+        })
     }
 
     /// Returns the head of the answer, and the body of one that is no success.
     async fn answer(&self) -> Result<(StatusCode, AnswerHeaders, BytesMut), QuotaError> {
-        let failed = |message: String| QuotaError { message, is_unauthorized: false };
         let body = json!({
             "model": self.model,
             "input": [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}],
@@ -90,8 +107,9 @@ impl QuotaAsker<'_> {
         let mut request = Request::new(Bytes::from(body.to_string()));
         *request.method_mut() = Method::POST;
         let target = self.base.join("/responses");
-        *request.uri_mut() = Uri::try_from(target.to_string()).map_err(|error| failed(error.to_string()))?;
-        let unsendable = |_| failed("the token has characters that a header cannot carry".to_owned());
+        *request.uri_mut() =
+            Uri::try_from(target.to_string()).map_err(|error| QuotaError::new(error.to_string()))?;
+        let unsendable = |_| QuotaError::new("the token has characters that a header cannot carry");
         let mut bearer =
             HeaderValue::try_from(format!("Bearer {}", self.access_token.expose())).map_err(unsendable)?;
         bearer.set_sensitive(true);
@@ -105,8 +123,10 @@ impl QuotaAsker<'_> {
             headers.insert("chatgpt-account-id", id);
         }
         let sent = self.client.send(&self.base.origin, request).await;
-        let Answer { head, mut body } =
-            sent.map_err(|error| failed(format!("codex did not answer: {error}")))?;
+        let Answer { head, mut body } = sent.map_err(|error| QuotaError {
+            is_of_address: error.kind() != ErrorKind::NoProxy,
+            ..QuotaError::new(format!("codex did not answer: {error}"))
+        })?;
         let mut refusal = BytesMut::new();
         if head.status.is_success() {
             return Ok((head.status, head.headers, refusal));

@@ -24,7 +24,7 @@ use crate::mask::Mask;
 use crate::platform::{ModelList, Platform};
 use crate::routing::BaseUrl;
 use crate::time::in_seconds;
-use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
+use crate::upstream::{Client, FetchError, FetchLimits};
 
 /// The limits of one discovery, all its requests together.
 pub const DISCOVERY_LIMITS: FetchLimits =
@@ -278,8 +278,7 @@ fn header_value(credential: String) -> Result<HeaderValue, DiscoveryError> {
 
 fn unanswered(error: &FetchError) -> DiscoveryError {
     let kind = if error.is_timeout() { DiscoveryKind::Timeout } else { DiscoveryKind::Unknown };
-    let lacks_proxy = matches!(error, FetchError::Send(error) if error.kind() == ErrorKind::NoProxy);
-    DiscoveryError { lacks_proxy, ..DiscoveryError::new(kind, error.to_string()) }
+    DiscoveryError { lacks_proxy: error.lacks_proxy(), ..DiscoveryError::new(kind, error.to_string()) }
 }
 
 /// Whether the answer means that the credential is not accepted. "Invalid URL" (a relay without the route) does not.

@@ -93,10 +93,12 @@ fn a_model_that_reasons_is_asked_with_the_limit_that_it_takes() {
 
 #[test]
 fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
-    let gateway = Gateway::start();
+    let gateway = Gateway::with(&[("MODEL_AVAILABILITY_PROBE_TIMEOUT_MS", "3000")]);
     for (name, reply) in [
         ("429", Reply::error(429, "slow down, the model is not available right now")),
         ("503", Reply::error(503, "no available channel for model")),
+        ("a time-out", Reply::stall()),
+        ("a closed connection", Reply::silence()),
     ] {
         let upstream = Upstream::start(&["m-a", "m-b", "m-c"]);
         let (_, account) = gateway.add(name, &upstream);
@@ -105,7 +107,7 @@ fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
         assert_eq!((&result["scanned"], &result["inconclusive"]), (&json!(1), &json!(1)), "{name}");
         assert_eq!(upstream.asked_for(CHAT).len(), 1, "{name}");
     }
-    assert_eq!(gateway.channels("m-a").len(), 2);
+    assert_eq!(gateway.channels("m-a").len(), 4);
     for (name, reply) in [
         ("html", Reply::html(200, "<html>sign in</html>")),
         ("silence", Reply::silence()),
@@ -279,6 +281,19 @@ fn a_site_may_wish_to_be_probed_after_each_discovery() {
     assert_eq!(one["details"][0]["modelName"], "m-a");
     gateway.admin().post(&now, &json!({"scope": "some"})).expect(400);
     gateway.admin().post("/api/sites/999/probe-now", &json!({})).expect(422);
+}
+
+#[test]
+fn a_probe_after_a_discovery_ends_where_the_site_does_not_answer() {
+    let gateway = Gateway::with(&[("MODEL_AVAILABILITY_PROBE_TIMEOUT_MS", "3000")]);
+    let upstream = Upstream::start(&["m-a", "m-b", "m-c", "m-d"]);
+    let (site, _) = gateway.add("Relay A", &upstream);
+    upstream.answer(CHAT, Reply::stall());
+    let path = format!("/api/sites/{}/probe-now", site["id"]);
+    let probed = gateway.admin().post(&path, &json!({"scope": "all"})).expect(200);
+    assert_eq!(probed["probed"], 2, "{probed}");
+    assert_eq!(probed["details"][0]["reason"], "no complete answer within 3 s");
+    assert_eq!(upstream.asked_for(CHAT).len(), 2);
 }
 
 #[test]

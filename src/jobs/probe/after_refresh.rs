@@ -2,11 +2,12 @@
 //! those that are not served, or not fast enough.
 //!
 //! An inconclusive answer (a time-out, 429, 5xx) switches nothing off: it says nothing about the model, nor about the
-//! next one, which is still asked for. The probe of availability stops there instead.
+//! next one, which is still asked for. The probe of availability stops there instead; this one stops after two questions
+//! in a row that got no answer.
 
 use std::sync::Arc;
 
-use super::ask::probe;
+use super::ask::{Trouble, probe};
 use super::result::{Detail, PostProbe};
 use super::target::credential;
 use super::verdict::{Verdict, is_conversational};
@@ -20,6 +21,9 @@ use crate::store::sites::SiteRow;
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
 use crate::time::now_ms;
+
+/// The number of questions in a row without an answer after which no other model is asked for.
+const MAX_UNANSWERED: usize = 2;
 
 /// The models to ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,9 +102,14 @@ pub async fn run_seen(
     let chosen = scope.chosen(models);
     seen(ProbeStep::Begins { known: models.len(), chosen: &chosen });
     let mut details = Vec::new();
+    let mut unanswered = 0;
     for model in chosen {
         let Some(credential) = &credential else { break };
+        if unanswered == MAX_UNANSWERED {
+            break;
+        }
         let probed = probe(core, &reached, credential, model, core.config.jobs.probe_timeout).await;
+        unanswered = if probed.trouble == Some(Trouble::Unanswered) { unanswered + 1 } else { 0 };
         let is_slow = scope.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > scope.threshold_ms);
         let (status, reason) = match probed.verdict {
             Verdict::Supported if is_slow => {

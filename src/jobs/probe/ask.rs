@@ -2,6 +2,7 @@
 //!
 //! It leaves no trace: no log row, no slot of the site, no counter of a channel.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use crate::error_words::requests::wants_completion_limit;
 use crate::mask::Mask;
 use crate::routing::{Credential, CredentialHeaders, Site, pool};
 use crate::time::{measured_ms, now_ms};
-use crate::upstream::FetchLimits;
+use crate::upstream::{FetchError, FetchLimits};
 
 /// The longest answer to the question, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
@@ -30,10 +31,30 @@ const REASONING_TOKENS: u32 = 256;
 pub struct Probed {
     pub verdict: Verdict,
     pub latency_ms: Option<i64>,
-    /// Whether the site answered 429 or 5xx: further questions would only add to its trouble.
-    pub is_overloaded: bool,
+    /// Why the site should not be asked for other models now.
+    pub trouble: Option<Trouble>,
     /// Why the model is not known to be served, in the site's words where it has any; never a credential.
     pub reason: Option<String>,
+}
+
+/// Why further questions to a site are in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The site answered 429 or 5xx: further questions would only add to its load.
+    Overloaded,
+    /// No answer came in time, or the connection failed.
+    Unanswered,
+}
+
+// === impl Trouble ===
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Overloaded => "the site is overloaded",
+            Self::Unanswered => "the site does not answer",
+        })
+    }
 }
 
 // === impl Probed ===
@@ -42,7 +63,12 @@ impl Probed {
     /// Builds the result of a question that was not asked, or not answered.
     pub(super) fn unanswered(reason: impl Into<String>) -> Self {
         let reason = Some(reason.into());
-        Self { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false, reason }
+        Self { verdict: Verdict::Inconclusive, latency_ms: None, trouble: None, reason }
+    }
+
+    fn failed(error: &FetchError) -> Self {
+        let is_silent = matches!(error, FetchError::Send(_) | FetchError::Body(_) | FetchError::Timeout(_));
+        Self { trouble: is_silent.then_some(Trouble::Unanswered), ..Self::unanswered(error.to_string()) }
     }
 
     fn answered(status: u16, body: &[u8], latency_ms: i64) -> Self {
@@ -50,7 +76,7 @@ impl Probed {
         Self {
             verdict,
             latency_ms: Some(latency_ms),
-            is_overloaded: status == 429 || status >= 500,
+            trouble: (status == 429 || status >= 500).then_some(Trouble::Overloaded),
             reason: (verdict != Verdict::Supported).then(|| {
                 let error = errors::read(status, body);
                 if error.is_ours { error.message } else { format!("HTTP {status}: {}", error.message) }
@@ -110,7 +136,7 @@ async fn ask(core: &Core, site: &Site, credential: &Credential, model: &str, lim
             let answer = match core.client.fetch(&endpoint.base, request, limits).await {
                 Ok(answer) => answer,
                 Err(error) => {
-                    last.get_or_insert_with(|| Probed::unanswered(error.to_string()));
+                    last.get_or_insert_with(|| Probed::failed(&error));
                     break;
                 }
             };

@@ -11,16 +11,17 @@ use crate::time::Millis;
 #[derive(Default)]
 pub struct Probes {
     pub(in crate::jobs) busy: Mutex<HashSet<AccountId>>,
-    /// Models whose site was overloaded when they were last asked for: the next pass asks for the others first.
+    /// Models whose site was overloaded or did not answer when they were last asked for: the next pass asks for the
+    /// others first.
     pub(super) put_off: Mutex<HashMap<AccountId, HashSet<ModelOf>>>,
     pub(super) recovery: Recovery,
 }
 
 impl Probes {
-    /// Records whether the site was overloaded for a model.
-    pub(super) fn note(&self, account: AccountId, model: ModelOf, is_overloaded: bool) {
+    /// Records whether the site was in trouble when it was asked for a model.
+    pub(super) fn note(&self, account: AccountId, model: ModelOf, is_in_trouble: bool) {
         let mut put_off = lock(&self.put_off);
-        if is_overloaded {
+        if is_in_trouble {
             put_off.entry(account).or_default().insert(model);
         } else if let Some(models) = put_off.get_mut(&account) {
             models.remove(&model);

@@ -152,9 +152,9 @@ async fn probe_models(
     let put_off = lock(&probes.put_off).get(&account.id).cloned().unwrap_or_default();
     let mut waiting = targets(&core.store, account, &put_off).await?.into_iter();
     let mut running = JoinSet::new();
-    let mut is_overloaded = false;
+    let mut trouble = None;
     loop {
-        while !is_overloaded && running.len() < core.config.jobs.probe_concurrency {
+        while trouble.is_none() && running.len() < core.config.jobs.probe_concurrency {
             let Some(target) = waiting.next() else { break };
             result.scanned += 1;
             if is_conversational(&target.model) {
@@ -173,18 +173,17 @@ async fn probe_models(
                 continue;
             }
         };
-        is_overloaded |= probed.is_overloaded;
-        probes.note(account.id, target.name(), probed.is_overloaded);
+        trouble = trouble.or(probed.trouble);
+        probes.note(account.id, target.name(), probed.trouble.is_some());
         result.take(&core.store, account.id, &target, probed).await?;
     }
     result.message = format!(
-        "{} supported, {} unsupported, {} inconclusive, {} skipped{}",
-        result.supported,
-        result.unsupported,
-        result.inconclusive,
-        result.skipped,
-        if is_overloaded { "; the site is overloaded, the rest was not probed" } else { "" }
+        "{} supported, {} unsupported, {} inconclusive, {} skipped",
+        result.supported, result.unsupported, result.inconclusive, result.skipped
     );
+    if let Some(trouble) = trouble {
+        result.message += &format!("; {trouble}, the rest was not probed");
+    }
     Ok(())
 }
 

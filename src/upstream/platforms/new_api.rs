@@ -124,7 +124,7 @@ pub(super) async fn models_of_session(
     fork: &NewApiFork,
 ) -> Result<Vec<String>, SiteError> {
     let own = site_client.as_user(client, Call::get(fork.models)).await?;
-    let names = reply::names_in(&own).ok_or_else(|| SiteError::lacks(&own, "list of models"))?;
+    let names = reply::names_of_session(&own).ok_or_else(|| SiteError::lacks(&own, "list of models"))?;
     if names.is_empty() {
         return Err(SiteError::new(SiteErrorKind::Refused, "the site lists no models"));
     }

@@ -81,8 +81,21 @@ pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
         .ok_or_else(|| message(&answer).unwrap_or_else(|| "the answer has no list of models".into()))
 }
 
+/// Returns the names of the models that a session's user may use: a list, or an object whose keys are the names,
+/// whatever their values are; `None` when there is neither.
+pub(super) fn names_of_session(answer: &Value) -> Option<Vec<String>> {
+    const NOT_MODELS: [&str; 5] = ["success", "message", "code", "data", "error"];
+    match answer.get("data") {
+        Some(Value::Object(models)) => {
+            let names = models.keys().map(String::as_str).filter(|name| !NOT_MODELS.contains(name));
+            Some(distinct_names(names))
+        }
+        _ => names_in(answer),
+    }
+}
+
 /// Returns the model names in an answer that is JSON; `None` when it has no list.
-pub(super) fn names_in(answer: &Value) -> Option<Vec<String>> {
+fn names_in(answer: &Value) -> Option<Vec<String>> {
     let list = answer.get("data").or_else(|| answer.get("models")).unwrap_or(answer);
     let names: Vec<&str> = match list {
         Value::Array(items) => items.iter().filter_map(name_of).collect(),
@@ -92,11 +105,16 @@ pub(super) fn names_in(answer: &Value) -> Option<Vec<String>> {
         }
         _ => return None,
     };
+    Some(distinct_names(names))
+}
+
+/// Returns the names trimmed, without garbage; of names that differ in case only, the first.
+fn distinct_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen = HashSet::new();
     let names = names.into_iter().map(|name| name.trim().trim_start_matches("models/"));
     let names = names
         .filter(|name| !name.is_empty() && name.len() <= MAX_MODEL_NAME && !name.contains(char::is_control));
-    Some(names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect())
+    names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect()
 }
 
 fn name_of(item: &Value) -> Option<&str> {

@@ -493,11 +493,15 @@ async fn no_message_quotes_a_credential() {
 #[tokio::test]
 async fn the_models_of_a_sessions_user_are_listed_in_each_forks_way() {
     let names = r#"{"success":true,"data":["m-1","m-2"]}"#;
+    let flags = r#"{"success":true,"data":{"m-1":true,"m-2":null,"error":""}}"#;
+    let groups = r#"{"success":true,"data":{"m-1":["default"],"m-2":"vip"}}"#;
     let hub = r#"{"success":true,"data":{"m-1":{"groups":["default"]},"m-2":{}}}"#;
     for (platform, call, body) in [
         (Platform::NewApi, "GET /api/user/models", names),
         (Platform::AnyRouter, "GET /api/user/models", names),
         (Platform::Veloera, "GET /api/user/models", names),
+        (Platform::NewApi, "GET /api/user/models", flags),
+        (Platform::NewApi, "GET /api/user/models", groups),
         (Platform::OneApi, "GET /api/user/available_models", names),
         (Platform::OneHub, "GET /api/available_model", hub),
         (Platform::DoneHub, "GET /api/available_model", hub),

@@ -135,6 +135,22 @@ fn two_lists_in_a_row_that_never_come_end_the_discovery_of_an_account() {
 }
 
 #[test]
+fn a_session_whose_user_has_no_models_is_not_called_refused() {
+    let site = Site::start(Program::NewApi, &["m"]);
+    site.ada().keys.clear();
+    let gateway = Gateway::start();
+    let account = session_at(&gateway, &site);
+    for none in [json!([]), json!(null), json!({})] {
+        let answer = json!({"success": true, "message": "", "data": none});
+        site.answer("/api/user/models", Reply::json(200, &answer));
+        let path = format!("/api/models/check/{}", account["id"]);
+        let checked = gateway.admin().post(&path, &json!({})).expect(200);
+        assert_eq!(checked["refresh"]["errorCode"], "empty_models", "{checked}");
+        assert_eq!(checked["refresh"]["errorMessage"], "the site lists no models");
+    }
+}
+
+#[test]
 fn keys_are_asked_where_the_list_of_their_session_never_comes() {
     let (gateway, relay) = (Gateway::start(), Relay::start(&["m"]));
     let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");

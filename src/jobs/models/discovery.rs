@@ -153,6 +153,10 @@ async fn list(
     let names = match (ask(core, site, credential, deadline).await, session) {
         (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
             match session.models_of_session(&core.client).await {
+                Ok(SessionModels::Listed(names)) if names.is_empty() => {
+                    let message = "the site lists no models";
+                    return Err(DiscoveryError::new(DiscoveryKind::EmptyModels, message));
+                }
                 Ok(SessionModels::Listed(names)) => names,
                 Ok(SessionModels::ByKey(key)) => ask(core, site, key.expose(), deadline).await?,
                 Err(_less_telling) => return Err(error),

@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::contract::{Balance, Role, User};
-use super::error::{SiteError, SiteErrorKind};
+use super::error::SiteError;
 use super::memory::Unit;
 use super::site_client::{AuthScheme, Call, SiteClient};
 use super::{quota_units, reply};
@@ -117,18 +117,14 @@ pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
     unit
 }
 
-/// Lists the models that the session's user may use.
+/// Lists the models that the session's user may use; there may be none.
 pub(super) async fn models_of_session(
     site_client: &SiteClient,
     client: &Client,
     fork: &NewApiFork,
 ) -> Result<Vec<String>, SiteError> {
     let own = site_client.as_user(client, Call::get(fork.models)).await?;
-    let names = reply::names_of_session(&own).ok_or_else(|| SiteError::lacks(&own, "list of models"))?;
-    if names.is_empty() {
-        return Err(SiteError::new(SiteErrorKind::Refused, "the site lists no models"));
-    }
-    Ok(names)
+    reply::names_of_session(&own).ok_or_else(|| SiteError::lacks(&own, "list of models"))
 }
 
 /// Lists the groups that the site offers the session's user.

@@ -82,7 +82,7 @@ pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
 }
 
 /// Returns the names of the models that a session's user may use: a list, or an object whose keys are the names,
-/// whatever their values are; `None` when there is neither.
+/// whatever their values are; `None` when there is neither. Programs in Go write an empty list as `null`.
 pub(super) fn names_of_session(answer: &Value) -> Option<Vec<String>> {
     const NOT_MODELS: [&str; 5] = ["success", "message", "code", "data", "error"];
     match answer.get("data") {
@@ -90,6 +90,7 @@ pub(super) fn names_of_session(answer: &Value) -> Option<Vec<String>> {
             let names = models.keys().map(String::as_str).filter(|name| !NOT_MODELS.contains(name));
             Some(distinct_names(names))
         }
+        Some(Value::Null) if answer["success"] == true => Some(Vec::new()),
         _ => names_in(answer),
     }
 }

@@ -59,7 +59,11 @@ fn the_database_in_use_is_told_without_its_password() {
 #[test]
 fn what_names_no_database_is_refused_and_the_field_named() {
     let gateway = Gateway::start();
+    let long = format!("{}.db", "x".repeat(250));
     for (body, field) in [
+        (json!({ "dialect": "sqlite", "connectionString": "a\0b" }), "connectionString"),
+        (json!({ "dialect": "sqlite", "connectionString": long }), "connectionString"),
+        (json!({ "dialect": "sqlite", "connectionString": "x/".repeat(2500) }), "connectionString"),
         (json!({ "connectionString": "x.db" }), "dialect"),
         (json!({ "dialect": "oracle", "connectionString": "x.db" }), "dialect"),
         (json!({ "dialect": "sqlite" }), "connectionString"),
@@ -98,7 +102,7 @@ fn a_connection_is_tried_and_nothing_is_made() {
     let wrong = home.path().join("wrong.db");
     std::fs::write(&wrong, "no database at all, but long enough to be taken for the head of one ........")
         .expect("a file");
-    for url in [wrong.to_str().expect("a path"), "/nowhere/at/all/x.db"] {
+    for url in [wrong.to_str().expect("a path"), "/nowhere/at/all/x.db", "/proc/x.db"] {
         let refused = test(url);
         assert_eq!(refused.status, 400, "{}", refused.text());
         assert!(refused.json()["message"].as_str().unwrap_or_default().contains(url));

@@ -7,9 +7,10 @@
 //! The source is only read. Rows are copied as stored, sealed values together with the keys that open them, so that the
 //! target opens with the source's secret. Nothing is committed unless each table holds exactly the rows that were read.
 
-use std::fmt::{self, Write};
-use std::fs::OpenOptions;
+use std::fmt::{self, Display, Write};
+use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -143,9 +144,21 @@ impl DatabaseAddress {
         self.kind == DatabaseKind::Sqlite && self.location() == Location::Memory
     }
 
+    /// Whether no file can have the path of this SQLite database: it has a NUL byte, or a name that is too long for its
+    /// file system, be it that of a file beside the database.
+    pub fn is_no_path(&self) -> bool {
+        let is_no_name =
+            |error: io::Error| matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename);
+        self.file().is_some_and(|path| {
+            location::beside(&path, location::RESTORING).try_exists().is_err_and(is_no_name)
+        })
+    }
+
     /// Returns the path of an SQLite file that does not exist.
-    fn missing_file(&self) -> Option<PathBuf> {
-        self.file().filter(|path| matches!(path.try_exists(), Ok(false)))
+    fn missing_file(&self) -> Result<Option<PathBuf>, OpenError> {
+        let Some(path) = self.file() else { return Ok(None) };
+        let exists = path.try_exists().map_err(|error| cannot("open", &path, &error))?;
+        Ok((!exists).then_some(path))
     }
 
     fn location(&self) -> Location {
@@ -153,7 +166,7 @@ impl DatabaseAddress {
     }
 }
 
-/// Connects and runs the simplest query. Changes nothing, and creates no file.
+/// Connects and runs the simplest query; checks whether a missing file can be created. Changes nothing.
 ///
 /// # Errors
 /// When the database cannot be used; the message says why.
@@ -164,9 +177,6 @@ pub fn try_out(place: &DatabaseAddress) -> Result<(), OpenError> {
         return migrate::refuse_foreign(connection.dialect(), &connection.tables()?);
     }
     let Location::File(path) = place.location() else { return Ok(()) };
-    let unusable = |why: &dyn std::fmt::Display| {
-        OpenError::Unusable(format!("cannot open the database {}: {why}", path.display()))
-    };
     if path.is_file() {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
         let opened = rusqlite::Connection::open_with_flags(&path, flags);
@@ -174,12 +184,24 @@ pub fn try_out(place: &DatabaseAddress) -> Result<(), OpenError> {
             let mut query = opened.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
             query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
         });
-        return migrate::refuse_foreign(SqlDialect::Sqlite, &tables.map_err(|error| unusable(&error))?);
+        return migrate::refuse_foreign(
+            SqlDialect::Sqlite,
+            &tables.map_err(|error| cannot("open", &path, &error))?,
+        );
     }
     if path.is_dir() {
-        return Err(unusable(&"it is a directory"));
+        return Err(cannot("open", &path, &"it is a directory"));
     }
-    directory_of(&path)
+    directory_of(&path)?;
+    try_creating(&path).map_err(|error| cannot("create", &path, &error))
+}
+
+/// Checks whether a file can be created at this path by creating one beside it, since another process may create the
+/// database meanwhile.
+fn try_creating(path: &Path) -> io::Result<()> {
+    let beside = location::beside(path, ".tried");
+    File::create(&beside)?;
+    fs::remove_file(beside)
 }
 
 /// Whether the place is an empty file, so that a start on it begins without any data.
@@ -192,18 +214,16 @@ pub fn begins_empty(place: &DatabaseAddress) -> bool {
 /// # Errors
 /// When there is no directory for it, or the file cannot be written.
 pub fn create_file(place: &DatabaseAddress) -> Result<(), OpenError> {
-    let Some(path) = place.missing_file() else { return Ok(()) };
+    let Some(path) = place.missing_file()? else { return Ok(()) };
     directory_of(&path)?;
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-    made.map(drop).map_err(|error| {
-        OpenError::Unusable(format!("cannot create the database {}: {error}", path.display()))
-    })
+    made.map(drop).map_err(|error| cannot("create", &path, &error))
 }
 
 /// Refuses a saved database whose file is missing, as on a disk that is not mounted: a start would create it, and serve
 /// without any data.
 pub fn require_file(place: &DatabaseAddress) -> Result<(), OpenError> {
-    let Some(path) = place.missing_file() else { return Ok(()) };
+    let Some(path) = place.missing_file()? else { return Ok(()) };
     Err(OpenError::Unusable(format!(
         "the database {} does not exist: is its disk mounted? To begin with a new one there, create an empty file",
         path.display()
@@ -216,8 +236,11 @@ fn directory_of(path: &Path) -> Result<(), OpenError> {
     if dir.is_dir() {
         return Ok(());
     }
-    let (path, dir) = (path.display(), dir.display());
-    Err(OpenError::Unusable(format!("cannot open the database {path}: there is no directory {dir}")))
+    Err(cannot("open", path, &format!("there is no directory {}", dir.display())))
+}
+
+fn cannot(action: &str, path: &Path, why: &dyn Display) -> OpenError {
+    OpenError::Unusable(format!("cannot {action} the database {}: {why}", path.display()))
 }
 
 /// Whether this build can use databases of this kind.

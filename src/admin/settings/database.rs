@@ -240,6 +240,10 @@ fn read_place(admin: &Admin, fields: &Fields) -> Result<DatabaseAddress> {
     let config = &admin.core.config;
     let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
     let place = DatabaseAddress { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() };
+    if place.is_no_path() {
+        let expected = "path that a file can have: without NUL, and not too long";
+        return Err(Invalid::field("connectionString", expected).into());
+    }
     if kind != DatabaseKind::Sqlite && url.contains(":***@") && place.masked() == url {
         return Err(Invalid::field("connectionString", secrets::WHOLE).into());
     }

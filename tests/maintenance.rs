@@ -84,6 +84,31 @@ fn clearing_the_cache_brings_a_channel_back_beside_one_that_was_added_by_hand() 
 }
 
 #[test]
+fn clearing_the_cache_during_a_refresh_and_twice_at_once_reads_every_account_again() {
+    const MODELS: &str = "/v1/models";
+    let (gateway, first) = Gateway::serving(&["alpha"]);
+    let second = Upstream::start(&["beta"]);
+    gateway.add("second", &second);
+    let gate = Gate::new();
+    let listed = Reply::json(200, &json!({"data": [{"id": "beta"}]}));
+    second.answer(MODELS, listed.head_waits_for(&gate));
+    let asked = || first.asked_for(MODELS).len().min(second.asked_for(MODELS).len());
+    let before = first.asked_for(MODELS).len().max(second.asked_for(MODELS).len());
+    std::thread::scope(|scope| {
+        scope.spawn(|| gateway.admin().post("/api/routes/rebuild", &json!({"wait": true})).expect(200));
+        eventually("the refresh is at both sites", || (asked() > before).then_some(()));
+        let clear = || scope.spawn(|| post(&gateway, CLEAR_CACHE));
+        let answers = [clear(), clear()].map(|answer| answer.join().expect("an answer"));
+        let reused = answers.iter().filter(|answer| answer["reused"] == true);
+        let reused: Vec<_> = reused.map(|answer| &answer["deletedModelAvailability"]).collect();
+        assert_eq!(reused, [0], "{answers:?}");
+        gate.open();
+        gateway.wait_for_task(&answers[0]);
+    });
+    assert_eq!(gateway.models(), ["alpha", "beta"]);
+}
+
+#[test]
 fn routes_that_lost_their_channels_get_them_back_with_the_next_request() {
     let (gateway, upstream) = Gateway::serving(&["alpha"]);
     let route = gateway.routes()[0]["id"].clone();

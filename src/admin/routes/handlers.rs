@@ -1,6 +1,7 @@
 //! `/api/routes`: the models that clients can request, and the channels that serve them.
 
 use std::collections::HashSet;
+use std::future::ready;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -196,13 +197,25 @@ pub async fn rebuild(admin: Arc<Admin>, mut request: Request) -> Result<Response
 
 /// Starts a task of this kind that reads the models of all accounts and rebuilds the routes.
 pub fn start_refresh(admin: &Arc<Admin>, kind: &'static str) -> Started {
+    start_refresh_after(admin, kind, ready(()))
+}
+
+/// Starts the task of [`start_refresh`], whose work begins after `before`.
+pub fn start_refresh_after(
+    admin: &Arc<Admin>,
+    kind: &'static str,
+    before: impl Future<Output = ()> + Send + 'static,
+) -> Started {
     let spec = Spec {
         kind,
         title: "Refresh models and rebuild routes".to_owned(),
         dedupe_key: Some(REFRESH_KEY.to_owned()),
     };
     let work = admin.clone();
-    admin.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })
+    admin.jobs.tasks.start(spec, |progress| async move {
+        before.await;
+        refresh_task(&work, &progress).await
+    })
 }
 
 async fn refresh_task(admin: &Arc<Admin>, progress: &TaskProgress) -> Outcome {

@@ -7,17 +7,19 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::{CONNECTION, HeaderValue};
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
-use crate::admin::routes::handlers::{REFRESH_KEY, start_refresh};
+use crate::admin::routes::handlers::start_refresh_after;
 use crate::admin::tasks::{queued, queued_body};
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
+use crate::jobs::models::refresh;
 use crate::jobs::rebuild::{self, Forgotten};
 use crate::jobs::rekey;
 use crate::routing::{ChannelTotals, UnitRole};
@@ -32,23 +34,34 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// `POST /api/settings/maintenance/clear-cache`: deletes discovered models, automatic channels and routes. Whatever an
 /// operator made by hand stays; then the models are read again. If that is already running, nothing is deleted.
+///
+/// The task that reads the models is started before the deletion and waits for it, so that the second of two calls at
+/// once finds the task and deletes nothing.
 pub async fn clear_cache(admin: Arc<Admin>, _request: Request) -> Result<Response> {
-    let (started, forgotten) = match admin.jobs.tasks.running(REFRESH_KEY) {
-        Some(running) => (running, Forgotten::default()),
-        None => {
-            let forgotten = rebuild::forget_discovered(&admin.jobs).await?;
-            admin.proxy.dialect_memory.clear();
-            admin.proxy.cache_keys.clear();
-            admin.proxy.member_refusals.clear();
-            admin.proxy.sockets.clear();
-            (start_refresh(&admin, "maintenance"), forgotten)
-        }
-    };
+    let (deleting, deleted) = oneshot::channel::<()>();
+    let jobs = admin.jobs.clone();
+    let started = start_refresh_after(&admin, "maintenance", async move {
+        // The other side is dropped after the deletion, also if it fails.
+        let _ = deleted.await;
+        // A refresh that is under way may have stored models before the deletion: they are read once more after it.
+        refresh::wait_for_run(&jobs).await;
+    });
+    let forgotten = if started.reused { Forgotten::default() } else { forget_discovered(&admin).await? };
+    drop(deleting);
     let mut body = queued_body(&started);
     body["deletedModelAvailability"] = forgotten.models.into();
     body["deletedRouteChannels"] = forgotten.channels.into();
     body["deletedTokenRoutes"] = forgotten.routes.into();
     Ok(http::json(StatusCode::ACCEPTED, &body))
+}
+
+async fn forget_discovered(admin: &Admin) -> store::Result<Forgotten> {
+    let forgotten = rebuild::forget_discovered(&admin.jobs).await?;
+    admin.proxy.dialect_memory.clear();
+    admin.proxy.cache_keys.clear();
+    admin.proxy.member_refusals.clear();
+    admin.proxy.sockets.clear();
+    Ok(forgotten)
 }
 
 /// `POST /api/settings/maintenance/clear-usage`: deletes the log, the sums, counters and cooldowns.

@@ -92,6 +92,11 @@ pub async fn refresh_all(jobs: &Arc<Jobs>) -> Result<Vec<RefreshOutcome>, Interr
     jobs.model_refresh.all.run(&jobs.core.background, "a model refresh", run).await
 }
 
+/// Waits for the refresh of every active account that is under way, if there is one.
+pub async fn wait_for_run(jobs: &Jobs) {
+    jobs.model_refresh.all.join().await;
+}
+
 /// Refreshes every active account, then rebuilds the routes.
 ///
 /// # Errors

@@ -107,6 +107,22 @@ impl SiteUrl {
     }
 }
 
+/// Checks an address that only a browser opens; browsers accept hosts in any script.
+pub fn check_page(address: &str) -> Result<(), UrlError> {
+    let as_ascii = |c: char| if c.is_alphanumeric() && !c.is_ascii() { 'x' } else { c };
+    let address: String = address.chars().map(as_ascii).collect();
+    SiteUrl::parse_absolute(&address).map(drop)
+}
+
+/// Returns the address without the user name and password before its host; `None` if it has none.
+pub fn without_user_info(address: &str) -> Option<String> {
+    let (_, rest) = split_scheme(address).unwrap_or(("", address));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (user_info, _) = authority.rsplit_once('@')?;
+    let scheme = &address[..address.len() - rest.len()];
+    Some(format!("{scheme}{}", &rest[user_info.len() + 1..]))
+}
+
 /// Splits `https://host/path` into scheme and rest if the text begins with a scheme; a `://` further on, as in a query,
 /// does not count.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
@@ -253,6 +269,21 @@ mod tests {
                 Ok(url.persisted()),
                 "{typed}"
             );
+        }
+    }
+
+    #[test]
+    fn an_address_loses_its_user_name_and_password() {
+        for (address, without) in [
+            ("https://u:p@h.example/v1?key=k#f", Some("https://h.example/v1?key=k#f")),
+            ("ftp://u@p@h.example", Some("ftp://h.example")),
+            ("u:p@h.example", Some("h.example")),
+            ("https://@h.example", Some("https://h.example")),
+            ("https://h.example/@me", None),
+            ("h.example?next=https://u:p@x.example", None),
+            ("", None),
+        ] {
+            assert_eq!(without_user_info(address).as_deref(), without, "{address}");
         }
     }
 

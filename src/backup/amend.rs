@@ -9,7 +9,7 @@ use crate::money::Usd;
 use crate::networks;
 use crate::platform::Platform;
 use crate::site_headers;
-use crate::site_url::SiteUrl;
+use crate::site_url::{SiteUrl, UrlError, check_page, without_user_info};
 use crate::store::Store;
 use crate::store::keys::BudgetSettings;
 use crate::store::staging::tables::Table;
@@ -33,7 +33,7 @@ pub(super) fn row(
 ) -> Result<(), Unfit> {
     match table.name {
         "sites" => site(row, left_out),
-        "site_api_endpoints" => address(row, SiteUrl::canonical),
+        "site_api_endpoints" => address(row, SiteUrl::canonical, left_out),
         "accounts" => {
             accounts::flatten(known, row, left_out).map_err(|expected| ("extraConfig", expected))?;
             one_of(row, "status", &["active", "disabled", "expired", "unhealthy"], left_out);
@@ -88,7 +88,7 @@ fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     }
     one_of(row, "status", &["active", "disabled"], left_out);
     one_of(row, "postRefreshProbeScope", &["single", "all"], left_out);
-    address(row, SiteUrl::persisted);
+    address(row, SiteUrl::persisted, left_out);
     if row.get("maxConcurrency") == Some(&Json::from(0)) {
         row.insert("maxConcurrency".to_owned(), Json::Null);
     }
@@ -103,10 +103,7 @@ fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
         row.insert("globalWeight".to_owned(), weight.clamp(0.01, 100.0).into());
     }
     within(row, "sortOrder", 0.0, left_out);
-    let is_page = |text: &str| text.starts_with("https://") || text.starts_with("http://");
-    leave_out_unless(row, "externalCheckinUrl", "is not an http or https address", left_out, |page| {
-        page.as_str().is_none_or(|text| text.trim().is_empty() || is_page(text.trim()))
-    });
+    checkin_page(row, left_out);
     custom_headers(row, left_out);
 }
 
@@ -229,13 +226,36 @@ fn trim(row: &mut Map<String, Json>, member: &str) {
 }
 
 /// Writes the address in the form that the API stores, because two spellings of one address would be two sites.
-/// An invalid address stays as it is.
-fn address(row: &mut Map<String, Json>, form: fn(&SiteUrl) -> String) {
+/// An invalid address stays as it is, but without a user name and password: addresses are shown.
+fn address(row: &mut Map<String, Json>, form: fn(&SiteUrl) -> String, left_out: &mut Vec<String>) {
     trim(row, "url");
+    drop_user_info(row, "url", left_out);
     if let Some(Json::String(text)) = row.get_mut("url")
         && let Ok(url) = SiteUrl::parse_absolute(text)
     {
         *text = form(&url);
+    }
+}
+
+/// Leaves the address of a check-in page out that the API would not accept.
+fn checkin_page(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
+    let member = "externalCheckinUrl";
+    trim(row, member);
+    drop_user_info(row, member, left_out);
+    let page = row.get(member).and_then(Json::as_str).filter(|page| !page.is_empty());
+    if let Some(UrlError(why)) = page.and_then(|page| check_page(page).err()) {
+        left_out.push(format!("{member} {why}: it is left out"));
+        row.remove(member);
+    }
+}
+
+/// Removes the user name and password from an address, and reports it.
+fn drop_user_info(row: &mut Map<String, Json>, member: &str, left_out: &mut Vec<String>) {
+    if let Some(Json::String(text)) = row.get_mut(member)
+        && let Some(address) = without_user_info(text)
+    {
+        *text = address;
+        left_out.push(format!("{member} carries a user name or password: they are left out"));
     }
 }
 

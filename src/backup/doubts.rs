@@ -1,7 +1,8 @@
 //! Warnings about values in an imported row that cannot be used: one strange row must not prevent an import.
 
 use crate::platform::Platform;
-use crate::routing::{BaseUrl, ModelPattern, OutboundProxy};
+use crate::routing::{ModelPattern, OutboundProxy};
+use crate::site_url::{SiteUrl, UrlError};
 use crate::store::Value;
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::Table;
@@ -31,6 +32,7 @@ fn unusable(table: &Table, row: &NewRow) -> Option<String> {
             .and_then(platform)
             .or_else(|| text("url").and_then(address))
             .or_else(|| text("proxy_url").and_then(proxy)),
+        "site_api_endpoints" => text("url").and_then(address),
         "accounts" => proxy(text("proxy_url")?),
         // A group may have no pattern of its own.
         "token_routes" => text("model_pattern").filter(|text| !text.is_empty()).and_then(pattern),
@@ -45,7 +47,7 @@ fn platform(name: &str) -> Option<String> {
 }
 
 fn address(url: &str) -> Option<String> {
-    BaseUrl::parse(url, None).err().map(|why| format!("its address cannot be used: {why}"))
+    SiteUrl::parse_absolute(url).err().map(|UrlError(why)| format!("its address cannot be used: it {why}"))
 }
 
 fn proxy(url: &str) -> Option<String> {

@@ -50,6 +50,8 @@ impl RowReader<'_> {
         let Json::Object(mut row) = element else {
             return Err(refuse(None, "", format!("{}[{}] is not an object", table.array, line - 1)));
         };
+        let amended = amend::row((self.store, self.former_secrets), table, line, &mut row, left_out);
+        // Read after the row is amended, because an address may have carried a password.
         let label = row.get(table.label).map(|label| match label {
             Json::String(text) => text.trim().to_owned(),
             Json::Null => String::new(),
@@ -61,7 +63,6 @@ impl RowReader<'_> {
             return Err(refuse(None, &label, invalid(table, "id", "positive integer")));
         };
         let shown_id = table.shows_id.then_some(id);
-        let amended = amend::row((self.store, self.former_secrets), table, line, &mut row, left_out);
         amended.map_err(|(member, expected)| refuse(shown_id, &label, invalid(table, member, expected)))?;
         let mut values = Vec::with_capacity(table.columns.len());
         let mut present = 0;

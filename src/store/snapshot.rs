@@ -27,6 +27,7 @@ use crate::routing::{
     self, Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
     Misconfiguration, ModelPattern, OutboundProxy, Route, RouteMode, Site, UnitRole,
 };
+use crate::site_url::without_user_info;
 use crate::sync::lock;
 pub use source::Source;
 
@@ -191,8 +192,10 @@ impl<'a> Builder<'a> {
         proxy: Option<&Arc<OutboundProxy>>,
     ) -> Result<Vec<Arc<Endpoint>>, Misconfiguration> {
         let endpoint = |id, url: &str, sort_order, live| {
-            let base = BaseUrl::parse(url, proxy.cloned())
-                .map_err(|problem| Misconfiguration::Other(format!("{url}: {problem}")))?;
+            let base = BaseUrl::parse(url, proxy.cloned()).map_err(|problem| {
+                let shown = without_user_info(url).unwrap_or_else(|| url.to_owned());
+                Misconfiguration::Other(format!("{shown}: {problem}"))
+            })?;
             Ok(Arc::new(Endpoint { id, base, sort_order, live }))
         };
         if site.endpoints.is_empty() {

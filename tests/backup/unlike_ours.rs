@@ -42,6 +42,55 @@ fn what_cannot_be_used_is_taken_and_named() {
 }
 
 #[test]
+fn addresses_are_checked_as_those_of_the_form_and_lose_their_passwords() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let endpoint = |id: i64, url: &str| json!({"id": id, "siteId": 7, "url": url});
+    document["accounts"]["sites"] = json!([
+        {"id": 7, "name": "one", "url": "https://me:SECRET@one.example/v1", "platform": "new-api",
+         "externalCheckinUrl": "https://me:SECRET@c.example/in?day=1"},
+        {"id": 8, "name": "two", "url": "ftp://me:SECRET@two.example", "platform": "new-api",
+         "externalCheckinUrl": "https://c.example:0"}]);
+    document["accounts"]["siteApiEndpoints"] = json!([
+        endpoint(1, "https://me:SECRET@e.example/v1?key=SECRET#f"),
+        endpoint(2, "abc"),
+        endpoint(3, "ftp://me:SECRET@e.example")
+    ]);
+    document["accounts"]["accounts"] = json!([]);
+    document["accounts"]["routeChannels"] = json!([]);
+    let report = import(&gateway, &document);
+    let warnings: Vec<&str> =
+        report["warnings"].as_array().expect("warnings").iter().filter_map(Value::as_str).collect();
+    let expected = [
+        "sites 7 (one): url carries a user name",
+        "sites 7 (one): externalCheckinUrl carries a user name",
+        "sites 8 (two): its address cannot be used: it has a scheme",
+        "sites 8 (two): url carries a user name",
+        "sites 8 (two): externalCheckinUrl has a port",
+        "siteApiEndpoints 1 (https://e.example/v1): url carries a user name",
+        "siteApiEndpoints 2 (abc): its address cannot be used: it has no scheme",
+        "siteApiEndpoints 3 (ftp://e.example): its address cannot be used",
+        "siteApiEndpoints 3 (ftp://e.example): url carries a user name",
+    ];
+    assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+    for (warning, beginning) in warnings.iter().zip(expected) {
+        assert!(warning.starts_with(beginning), "{warning}");
+    }
+    let sites = gateway.admin().get("/api/sites").expect(200);
+    let urls = |site: &Value| {
+        let pool = site["apiEndpoints"].as_array().expect("a pool").iter().map(|row| row["url"].clone());
+        (site["url"].clone(), site["externalCheckinUrl"].clone(), pool.collect::<Vec<_>>())
+    };
+    let sites: Vec<_> = sites.as_array().expect("sites").iter().map(urls).collect();
+    let pool = ["https://e.example/v1", "abc", "ftp://e.example"].map(Value::from).to_vec();
+    let one = (json!("https://one.example"), json!("https://c.example/in?day=1"), pool);
+    assert_eq!(sites, [one, (json!("ftp://two.example"), Value::Null, Vec::new())]);
+    for shown in [report.to_string(), export(&gateway).to_string()] {
+        assert!(!shown.contains("SECRET"), "{shown}");
+    }
+}
+
+#[test]
 fn a_key_may_not_use_what_comes_under_the_number_of_a_route_that_is_gone() {
     let gateway = Gateway::start();
     gateway.add("ours", &Upstream::start(&["x1", "x2", "x3"]));

@@ -9,7 +9,7 @@ use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, 
 use crate::platform::Platform;
 use crate::routing::OutboundProxy;
 use crate::site_headers;
-use crate::site_url::{SiteUrl, UrlError};
+use crate::site_url::{SiteUrl, UrlError, check_page};
 use crate::store::sites::{NewEndpoint, SiteStatus};
 
 /// Maximum number of addresses of a site: more than a pool will ever need, yet it bounds one request's work.
@@ -214,10 +214,7 @@ pub fn proxy_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
 fn external_checkin_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let name = "externalCheckinUrl";
     address(fields, name, "http or https address, or null", |text| {
-        // Only a browser opens it, and browsers accept hosts in any script.
-        let as_ascii = |c: char| if c.is_alphanumeric() && !c.is_ascii() { 'x' } else { c };
-        let address: String = text.chars().map(as_ascii).collect();
-        SiteUrl::parse_absolute(&address).map(drop).map_err(|error| no_address(name, error))
+        check_page(text).map_err(|error| no_address(name, error))
     })
 }
 

@@ -139,7 +139,7 @@ pub fn flatten(
         };
         for (member, column) in *members {
             let value = match inner.remove(*member).unwrap_or_default() {
-                Value::Object(object) => Value::Object(object).to_string().into(),
+                object @ Value::Object(_) if *column == "providerData" => object.to_string().into(),
                 value => value,
             };
             let value = readable(column, value);

@@ -157,7 +157,6 @@ impl RowReader<'_> {
                 _ => Some(Value::Null),
             },
             (Kind::Secret, Json::String(text)) => Some(Value::Text(text.clone())),
-            (Kind::Secret, Json::Object(_)) => Some(Value::Text(member.to_string())),
             _ => None,
         };
         let is_blank = matches!(&value, Some(Value::Text(text)) if text.trim().is_empty());

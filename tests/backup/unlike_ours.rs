@@ -207,6 +207,11 @@ fn an_account_comes_over_whatever_another_program_left_in_its_extra_config() {
             json!({"sub2apiAuth": {"refreshToken": "r"}}),
             &["sub2apiAuth.tokenExpiresAt", "oauth.tokenExpiresAt"],
         ),
+        (
+            json!({"oauth": {"refreshToken": {"a": 1}, "providerData": {"b": 2}}}),
+            json!({"oauth": {"providerData": {"b": 2}}}),
+            &["oauth.refreshToken"],
+        ),
     ] {
         let mut document = small();
         document["accounts"]["accounts"][0]["extraConfig"] = written.clone();
@@ -224,6 +229,32 @@ fn an_account_comes_over_whatever_another_program_left_in_its_extra_config() {
     let mut document = small();
     document["accounts"]["accounts"][0]["extraConfig"] = json!(7);
     assert!(refused(&gateway, &document).contains("extraConfig"));
+}
+
+#[test]
+fn a_setting_without_a_key_is_named_by_its_place() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    document["preferences"] =
+        json!({"settings": [{"key": "proxy_token", "value": "sk-a-new-proxy-token"}, {"value": 1}]});
+    let report = import(&gateway, &document);
+    assert_eq!(report["warnings"], json!(["settings[1] skipped: it has no key"]));
+}
+
+#[test]
+fn an_object_in_place_of_a_credential_is_refused() {
+    let gateway = Gateway::start();
+    let token = json!({"id": 1, "accountId": 9, "name": "t", "token": "sk-t"});
+    for (array, member) in [("accounts", "apiToken"), ("accounts", "accessToken"), ("accountTokens", "token")]
+    {
+        for object in [json!({"a": 1}), json!({})] {
+            let mut document = small();
+            document["accounts"]["accountTokens"] = json!([token]);
+            document["accounts"][array][0][member] = object;
+            let message = refused(&gateway, &document);
+            assert!(message.contains(&format!("{array}[].{member}")), "{message}");
+        }
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ printf 'helm' >> "$PLACE/calls"
 for argument in "$@"; do printf ' [%s]' "$argument" >> "$PLACE/calls"; done
 printf '\n' >> "$PLACE/calls"
 case "$1" in
-  history) echo '[{"revision":3,"status":"superseded"},{"revision":10,"status":"deployed","updated":"2026-05-01"},{"revision":9,"status":"superseded"}]' ;;
+  history) echo '[{"revision":3,"status":"superseded"},{"revision":10,"status":"deployed","updated":"2026-05-01T08:00:00.123456789+08:00"},{"revision":9,"status":"superseded"}]' ;;
   status) echo '{"name":"gateway","version":11,"info":{"status":"deployed"}}' ;;
   get)
     if [ -e "$PLACE/numbered" ]; then echo '{"image":{"repository":"acme/gateway","tag":20260501}}'; exit; fi

@@ -30,7 +30,9 @@ fn world() -> (Gateway, Upstream) {
         {"name": "dev", "last_updated": "2026-05-02T00:00:00Z"}]});
     upstream.answer(TAGS, Reply::json(200, &tags));
     let helper = json!({"ok": true, "releaseName": "switchyard", "namespace": "ai", "revision": "7", "healthy": true,
-        "imageTag": "latest", "imageDigest": sha('b'), "history": [{"revision": "7", "status": "deployed"}]});
+        "imageTag": "latest", "imageDigest": sha('b'), "history": [
+            {"revision": "7", "status": "deployed", "updatedAt": "2026-05-01T08:00:00.123456789+08:00"},
+            {"revision": "6", "status": "superseded", "updatedAt": "soon"}, {"revision": "5"}]});
     upstream.answer("/helper/status", Reply::json(200, &helper));
     let config = json!({"helperBaseUrl": format!("{}/helper", upstream.url()), "namespace": "ai",
         "releaseName": " switchyard ", "imageRepository": "acme/switchyard"});
@@ -60,6 +62,9 @@ fn a_check_tells_what_is_newer_than_what_runs() {
     assert_eq!(status["dockerHubTag"]["displayVersion"], "latest @ sha256:aaaaaaaaaaaa");
     assert_eq!(status["dockerHubRecentTags"][0]["rawVersion"], "dev");
     assert_eq!(status["helper"]["revision"], "7");
+    let history = status["helper"]["history"].as_array().expect("a history");
+    let updated: Vec<_> = history.iter().map(|row| row["updatedAt"].clone()).collect();
+    assert_eq!(updated, [json!("2026-05-01T00:00:00.123Z"), Value::Null, Value::Null]);
     assert_eq!((&status["runningTask"], &status["lastFinishedTask"]), (&Value::Null, &Value::Null));
     assert_eq!(status["runtime"]["lastResolvedCandidateKey"], "github-release:v99.0.0");
     assert_eq!(status["runtime"]["lastCheckError"], Value::Null, "{status:#}");

@@ -150,7 +150,7 @@ fn history(target: &Target) -> Result<Vec<Revision>, String> {
         let values = helm_json(target, &["get", "values", "--revision", &revision]).ok();
         let (image_repository, image_tag, image_digest) = image(values.as_ref());
         Some(Revision {
-            updated_at: text("updated"),
+            updated_at: versions::time(&row["updated"]),
             status: text("status"),
             description: text("description"),
             revision,

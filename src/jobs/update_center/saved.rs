@@ -1,8 +1,9 @@
 //! The settings of the update center: what an operator set up, and the result of the last check. Each is one setting.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
-use super::versions::Version;
+use super::versions::{self, Version};
 use crate::settings::update_center::{KEY, UpdateConfig};
 use crate::store::{self, Store, settings};
 
@@ -55,12 +56,18 @@ pub struct Helper {
 #[serde(rename_all = "camelCase", default)]
 pub struct Revision {
     pub revision: String,
+    #[serde(deserialize_with = "read_time")]
     pub updated_at: Option<String>,
     pub status: Option<String>,
     pub description: Option<String>,
     pub image_repository: Option<String>,
     pub image_tag: Option<String>,
     pub image_digest: Option<String>,
+}
+
+/// Reads a time of the helper in the form that all answers have; another helper may write it otherwise.
+fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Value::deserialize(deserializer).map(|value| versions::time(&value))
 }
 
 /// Reads the configuration that was saved last.

@@ -137,7 +137,7 @@ pub fn candidate<'v>(
 }
 
 /// Reads a time and formats it as all answers do.
-fn time(value: &Value) -> Option<String> {
+pub fn time(value: &Value) -> Option<String> {
     from_json(value).map(iso)
 }
 

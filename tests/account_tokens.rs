@@ -423,6 +423,36 @@ fn an_account_that_is_deleted_during_a_sync_of_all_keeps_nobody_else_from_it() {
 }
 
 #[test]
+fn a_sync_of_an_account_that_is_deleted_meanwhile_leaves_no_event() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    let accounts = ["ada", "bob"].map(|name| relay.account(&gateway, &site, name));
+    let sync = |account: &Value| format!("/api/account-tokens/sync/{}", account["id"]);
+    for account in &accounts {
+        gateway.admin().post(&sync(account), &json!({})).expect(200);
+    }
+    let before = gateway.events("token");
+    let none = json!({"success": true, "message": "", "data": {"page": 1, "page_size": 100, "total": 0, "items": []}});
+    let replies = [Reply::json(200, &none), Reply::error(500, "broken")];
+    for (account, reply) in accounts.iter().zip(replies) {
+        let gate = Gate::default();
+        let asked = relay.upstream.asked_for("/api/token/").len();
+        relay.upstream.answer("/api/token/", reply.head_waits_for(&gate));
+        std::thread::scope(|scope| {
+            let syncing = scope.spawn(|| gateway.admin().post(&sync(account), &json!({})).expect(404));
+            eventually("the site is asked", || {
+                (relay.upstream.asked_for("/api/token/").len() > asked).then_some(())
+            });
+            gateway.admin().delete(&format!("/api/accounts/{}", account["id"])).expect(200);
+            gate.open();
+            syncing.join().expect("an answer");
+        });
+    }
+    assert_eq!(gateway.events("token"), before);
+}
+
+#[test]
 fn a_token_that_is_deleted_during_the_listing_does_not_come_back_with_it() {
     let gateway = Gateway::start();
     let relay = Relay::start(&["m-a"]);

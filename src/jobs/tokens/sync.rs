@@ -84,15 +84,9 @@ pub async fn sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncO
 
 /// Syncs one account; `None` when there is no such account, or it was deleted meanwhile.
 pub async fn sync_without_event(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncOutcome>> {
-    match try_sync(jobs, id).await {
-        // The account was deleted while its site was asked.
-        Err(store::Error::NotFound | store::Error::Dangling(_))
-            if accounts::get(&jobs.core.store, id).await?.is_none() =>
-        {
-            Ok(None)
-        }
-        synced => synced,
-    }
+    let synced = try_sync(jobs, id).await;
+    let is_deleted = accounts::get(&jobs.core.store, id).await?.is_none();
+    if is_deleted { Ok(None) } else { synced }
 }
 
 async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncOutcome>> {

@@ -150,6 +150,32 @@ fn rows_are_filtered() {
 }
 
 #[test]
+fn a_search_looks_within_each_tag_of_a_key() {
+    let (gateway, upstream) = Gateway::serving(&["alpha"]);
+    upstream.answer("/v1/chat/completions", Reply::json(200, &wire::chat("alpha")));
+    let key = json!({"name": "k", "key": "sk-of-a-team", "supportedModels": ["*"],
+        "tags": ["prod", "EU \"q\"", "a\\b", "x, y]"]});
+    gateway.add_key(&key).chat("alpha").expect(200);
+    gateway.wait_for_logs(1);
+    for (search, count) in [
+        ("PRO", 1),
+        ("%22q%22", 1),
+        ("eu+%22", 1),
+        ("a%5Cb", 1),
+        ("x,+y]", 1),
+        ("%22", 1),
+        ("%5C%22", 0),
+        ("[", 0),
+        ("%22,%22", 0),
+        ("%22prod", 0),
+        ("q%22,", 0),
+        ("%25", 0),
+    ] {
+        assert_eq!(items(&gateway, &format!("?search={search}")).len(), count, "{search}");
+    }
+}
+
+#[test]
 fn the_summary_counts_what_every_filter_but_the_status_leaves() {
     let (gateway, _upstreams) = filled();
     let tokens = 3 * (wire::PROMPT_TOKENS + wire::COMPLETION_TOKENS);

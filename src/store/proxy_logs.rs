@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::log_sums::{Block, Parts};
-use super::sql::{Fields, Row, Value, contains_pattern};
+use super::sql::{Fields, Row, Value, contains_pattern, list_contains_pattern};
 pub use super::telemetry::log_row::{ChargedUsage, LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
 use super::{Result, Store, prune};
@@ -362,9 +362,10 @@ fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
              OR LOWER(l.model_actual) LIKE LOWER(?) ESCAPE '!' \
              OR l.downstream_api_key_id IN (SELECT sought.id FROM downstream_api_keys sought \
              WHERE LOWER(sought.name) LIKE LOWER(?) ESCAPE '!' OR LOWER(sought.group_name) LIKE LOWER(?) ESCAPE '!' \
-             OR LOWER(sought.tags) LIKE LOWER(?) ESCAPE '!'))",
+             OR REPLACE(LOWER(sought.tags), '\",\"', '\n') LIKE LOWER(?) ESCAPE '!'))",
         );
-        args.extend(std::iter::repeat_n(contains_pattern(search), 5));
+        args.extend(std::iter::repeat_n(contains_pattern(search), 4));
+        args.push(list_contains_pattern(search));
     }
     if let Some(model) = &filter.model_requested {
         parts.push("LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!'");

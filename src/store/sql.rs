@@ -175,11 +175,22 @@ pub fn upsert_rows(
     format!("INSERT INTO {table} ({}) VALUES {marks} {conflict}", names.join(", "))
 }
 
-/// Returns the pattern by which `LIKE ? ESCAPE '!'` finds a text anywhere; a backslash as the escape character
-/// would itself need escaping on MySQL.
+/// Returns the pattern by which `LIKE ? ESCAPE '!'` finds a text anywhere.
 pub(super) fn contains_pattern(text: &str) -> Value {
-    let escaped = text.replace('!', "!!").replace('%', "!%").replace('_', "!_");
-    Value::Text(format!("%{escaped}%"))
+    Value::Text(format!("%{}%", like_escaped(text)))
+}
+
+/// Returns the pattern by which `REPLACE(column, '","', '\n') LIKE ? ESCAPE '!'` finds a text within one of the strings of
+/// a column with a JSON list.
+pub(super) fn list_contains_pattern(text: &str) -> Value {
+    let quoted = serde_json::Value::from(text).to_string();
+    let written = &quoted[1..quoted.len() - 1];
+    Value::Text(format!("[\"%{}%\"]", like_escaped(written)))
+}
+
+/// Escapes with `!`, since a backslash as the escape character would itself need escaping on MySQL.
+fn like_escaped(text: &str) -> String {
+    text.replace('!', "!!").replace('%', "!%").replace('_', "!_")
 }
 
 /// The most ids that one statement names: every database takes that many arguments.

@@ -269,6 +269,10 @@ fn what_cannot_be_a_route_is_refused_and_changes_nothing() {
     }
     let reason = admin.post("/api/routes", &json!({"modelPattern": "re:(a"})).expect(400);
     assert!(reason["message"].as_str().is_some_and(|text| text.contains("regular expression")), "{reason}");
+    for blank in [json!({"modelPattern": " "}), json!({})] {
+        let error = admin.post("/api/routes", &blank).expect(400);
+        assert_eq!(error["message"], "Invalid modelPattern. Expected model pattern that is not blank.");
+    }
     for (id, body) in [
         (&exact, json!({"modelPattern": " "})),
         (&exact, json!({"modelPattern": "re:[z-a]"})),

@@ -235,10 +235,15 @@ impl Import {
         let saved: HashMap<String, Secret> = self.runtime.block_on(settings::all(&self.core.store))?;
         let current = self.core.settings.load_full();
         let mut taken: Vec<SettingOutcome> = Vec::new();
-        for row in document.rows(&[place, &["settings"]].concat()) {
+        for (index, row) in document.rows(&[place, &["settings"]].concat()).enumerate() {
             let Some(one) = preferences::take(&row?, &saved, &current, &self.options) else { continue };
             if one.value.is_none() {
-                report.warnings.push(format!("setting {} skipped: {}", one.key, one.reason));
+                let name = if one.key.is_empty() {
+                    format!("settings[{index}]")
+                } else {
+                    format!("setting {}", one.key)
+                };
+                report.warnings.push(format!("{name} skipped: {}", one.reason));
             }
             let warning = one.warning.map(|warning| format!("setting {}: {warning}", one.key));
             report.warnings.extend(warning);

@@ -88,7 +88,7 @@ pub fn take(
         value: None,
     };
     if key.is_empty() {
-        return Some(skipped("a setting without a key".to_owned()));
+        return Some(skipped("it has no key".to_owned()));
     }
     if is_saved && options.conflict != Conflict::Overwrite {
         return Some(skipped("is saved already".to_owned()));

@@ -251,11 +251,10 @@ fn networks(value: &Value) -> Result<Value, String> {
 }
 
 fn proxy(text: &str) -> Result<Value, String> {
-    let url = text.trim_end_matches('/');
-    if !url.is_empty() {
-        OutboundProxy::parse(url).map_err(|why| format!("the address of a proxy: {why}"))?;
+    if !text.is_empty() {
+        OutboundProxy::parse(text).map_err(|why| format!("the address of a proxy: {why}"))?;
     }
-    Ok(url.into())
+    Ok(text.trim_end_matches('/').into())
 }
 
 fn proxy_token(token: &str) -> Result<Value, String> {

@@ -73,6 +73,12 @@ fn a_value_that_does_not_fit_is_refused() {
 }
 
 #[test]
+fn a_proxy_without_a_host_is_refused_for_that() {
+    let error = sent(Rule::Proxy, json!("http://")).expect_err("refused");
+    assert!(error.contains("lacks a host"), "{error}");
+}
+
+#[test]
 fn a_bad_network_is_named() {
     let error = sent(Rule::Networks, json!("10.0.0.1, 1.2.3.4/99")).expect_err("refused");
     assert!(error.contains("1.2.3.4/99"), "{error}");

@@ -116,6 +116,9 @@ pub fn usable_pattern(field: &str, text: &str) -> Result<String, Invalid> {
     if text.chars().count() > MAX_PATTERN_CHARS {
         return Err(Invalid::field(field, "string of at most 500 characters"));
     }
+    if text.trim().is_empty() {
+        return Err(Invalid::field(field, "model pattern that is not blank"));
+    }
     match ModelPattern::parse(text) {
         Ok(pattern) => Ok(pattern.as_str().to_owned()),
         Err(reason) => Err(Invalid::because(field, format!("{text}: {reason}."))),

@@ -13,10 +13,18 @@ use crate::settings::{AllowList, LOG_CLEANUP_KEYS};
 /// The change that one request makes.
 pub struct Change {
     /// The fields that were sent, without secrets that only came back masked; in the table's order.
-    sent: Vec<(&'static Setting, Value)>,
+    sent: Vec<Sent>,
     before: Values,
     /// The values after the change.
     after: Values,
+}
+
+/// A field that was sent.
+struct Sent {
+    setting: &'static Setting,
+    /// Whether it was sent under its other name.
+    by_alias: bool,
+    value: Value,
 }
 
 impl Change {
@@ -26,8 +34,8 @@ impl Change {
 
     /// Returns the settings whose values differ from the current ones.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Setting, &Value)> {
-        let differs = |(setting, value): &&(&'static Setting, Value)| self.before.get(setting.key) != value;
-        self.sent.iter().filter(differs).map(|(setting, value)| (*setting, value))
+        let differs = |sent: &&Sent| *self.before.get(sent.setting.key) != sent.value;
+        self.sent.iter().filter(differs).map(|sent| (sent.setting, &sent.value))
     }
 
     /// Whether the value of one of these settings differs from the current one.
@@ -47,7 +55,7 @@ impl Change {
 
     /// Returns the rows to store. Those of the log cleanup are only stored together.
     pub fn stored(&self) -> Vec<(&'static str, &Value)> {
-        let mut rows: Vec<_> = self.sent.iter().map(|(setting, value)| (setting.key, value)).collect();
+        let mut rows: Vec<_> = self.sent.iter().map(|sent| (sent.setting.key, &sent.value)).collect();
         if rows.iter().any(|(key, _)| LOG_CLEANUP_KEYS.contains(key)) {
             for key in LOG_CLEANUP_KEYS {
                 if !rows.iter().any(|(known, _)| *known == key) {
@@ -75,7 +83,7 @@ pub fn read(fields: &Fields, current: &Values, caller: IpAddr) -> Result<Change,
         }
         let value = setting.rule.sent(value, held).map_err(|expected| Invalid::field(name, &expected))?;
         after.set(setting.key, value.clone());
-        sent.push((setting, value));
+        sent.push(Sent { setting, by_alias: setting.alias == Some(name), value });
     }
     let change = Change { sent, before: current.clone(), after };
     check_channels(&change)?;
@@ -110,14 +118,18 @@ fn is_mask(rule: Rule, sent: &Value) -> bool {
 fn check_channels(change: &Change) -> Result<(), Invalid> {
     let after = &change.after;
     let is_used = |prefix: &str, enabled: &str| {
-        change.sent.iter().any(|(setting, _)| setting.key.starts_with(prefix)) && after.flag(enabled)
+        change.sent.iter().any(|sent| sent.setting.key.starts_with(prefix)) && after.flag(enabled)
     };
+    // A refusal names the field as the request names the channel's fields.
+    let uses_alias =
+        |prefix: &str| change.sent.iter().any(|sent| sent.setting.key.starts_with(prefix) && sent.by_alias);
+    let is_sent = |key: &str| change.sent.iter().any(|sent| sent.setting.key == key);
+    let push_app_url = if uses_alias("bark_") { "pushAppUrl" } else { "barkUrl" };
     for (prefix, enabled, key, field) in [
         ("webhook_", "webhook_enabled", "webhook_url", "webhookUrl"),
-        ("bark_", "bark_enabled", "bark_url", "barkUrl"),
+        ("bark_", "bark_enabled", "bark_url", push_app_url),
     ] {
-        let is_sent = change.sent.iter().any(|(setting, _)| setting.key == key);
-        if is_sent && !after.text(key).is_empty() && !is_web_address(after.text(key)) {
+        if is_sent(key) && !after.text(key).is_empty() && !is_web_address(after.text(key)) {
             return Err(Invalid::field(field, "http or https address"));
         }
         if is_used(prefix, enabled) && !is_web_address(after.text(key)) {
@@ -125,14 +137,16 @@ fn check_channels(change: &Change) -> Result<(), Invalid> {
         }
     }
     if is_used("telegram_", "telegram_enabled") {
+        let (token, chat) = if uses_alias("telegram_") {
+            ("chatbotBotToken", "chatbotChatId")
+        } else {
+            ("telegramBotToken", "telegramChatId")
+        };
         if !after.text("telegram_bot_token").contains(':') {
-            return Err(Invalid::field(
-                "telegramBotToken",
-                "bot token with a colon while the bot is enabled",
-            ));
+            return Err(Invalid::field(token, "bot token with a colon while the bot is enabled"));
         }
         if after.text("telegram_chat_id").is_empty() {
-            return Err(Invalid::field("telegramChatId", "non-empty string while the bot is enabled"));
+            return Err(Invalid::field(chat, "non-empty string while the bot is enabled"));
         }
     }
     if is_used("smtp_", "smtp_enabled") {
@@ -142,7 +156,6 @@ fn check_channels(change: &Change) -> Result<(), Invalid> {
                 return Err(Invalid::field(field, "mail addresses while e-mail is enabled"));
             }
         }
-        let is_sent = |key: &str| change.sent.iter().any(|(setting, _)| setting.key == key);
         for (key, field) in [("smtp_host", "smtpHost"), ("smtp_from", "smtpFrom"), ("smtp_to", "smtpTo")] {
             // What was never set may be sent later; what is set may not be emptied.
             let is_empty = |values: &Values| values.text(key).trim_matches([',', ' ']).is_empty();
@@ -174,7 +187,7 @@ fn is_mail_address(entry: &str) -> bool {
 }
 
 fn check_allow_list(change: &Change, caller: IpAddr) -> Result<(), Invalid> {
-    let is_sent = change.sent.iter().any(|(setting, _)| setting.rule == Rule::Networks);
+    let is_sent = change.sent.iter().any(|sent| sent.setting.rule == Rule::Networks);
     if is_sent && !AllowList::of(&change.after.texts("admin_ip_allowlist")).admits(caller) {
         let expected = format!("a list that admits your own address, {caller}");
         return Err(Invalid::field("adminIpAllowlist", &expected));
@@ -213,9 +226,11 @@ mod tests {
             (json!({}), json!({"webhookEnabled": true}), "webhookUrl"),
             (json!({}), json!({"webhookUrl": "ftp://x"}), "webhookUrl"),
             (json!({"webhook_url": "https://h.example/x"}), json!({"webhookUrl": ""}), "webhookUrl"),
-            (json!({}), json!({"pushAppUrl": "x"}), "barkUrl"),
+            (json!({}), json!({"barkUrl": "x"}), "barkUrl"),
+            (json!({}), json!({"pushAppUrl": "x"}), "pushAppUrl"),
+            (json!({}), json!({"pushAppEnabled": true}), "pushAppUrl"),
             (json!({}), json!({"telegramEnabled": true}), "telegramBotToken"),
-            (json!({"telegram_bot_token": "1:a"}), json!({"chatbotEnabled": true}), "telegramChatId"),
+            (json!({"telegram_bot_token": "1:a"}), json!({"chatbotEnabled": true}), "chatbotChatId"),
             (json!({}), json!({"telegramApiBaseUrl": "bot.example"}), "telegramApiBaseUrl"),
             (json!({}), json!({"chatbotMessageThreadId": "07"}), "chatbotMessageThreadId"),
             (json!({}), json!({"smtpEnabled": true, "smtpTo": "a@b.example, nobody"}), "smtpTo"),

@@ -194,12 +194,11 @@ fn address(
     if text.is_empty() {
         return Ok(Some(None));
     }
-    let text = text.trim_end_matches('/');
     if text.len() > MAX_ADDRESS_BYTES || text.contains(char::is_control) {
         return Err(invalid());
     }
     check(text)?;
-    Ok(Some(Some(text.to_owned())))
+    Ok(Some(Some(text.trim_end_matches('/').to_owned())))
 }
 
 /// Reads the outbound proxy of a site or an account.

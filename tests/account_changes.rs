@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Program, Reply, Site};
+use crate::support::{Gate, Gateway, Program, Reply, Site, eventually};
 
 const MODEL: &str = "model-changed";
 
@@ -114,6 +114,23 @@ fn a_login_is_for_the_account_of_its_name() {
     for member in ["username", "extraConfig"] {
         assert_eq!(account(&gateway, &other)[member], before[member], "{member}");
     }
+}
+
+#[test]
+fn a_login_at_a_site_that_is_deleted_meanwhile_is_refused() {
+    let (gateway, site, id) = with_site();
+    let gate = Gate::new();
+    site.answer("/api/token/", Reply::error(500, "the database is down").head_waits_for(&gate));
+    let login = json!({"siteId": id, "username": "ada", "password": "correct horse"});
+    std::thread::scope(|scope| {
+        let answer = scope.spawn(|| gateway.admin().post("/api/accounts/login", &login).expect(200));
+        eventually("the account is set up", || (!site.asked_for("/api/token/").is_empty()).then_some(()));
+        gateway.admin().delete(&format!("/api/sites/{id}")).expect(200);
+        gate.open();
+        let refused = answer.join().expect("an answer");
+        assert_eq!(refused["success"], false, "{refused}");
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains("deleted")), "{refused}");
+    });
 }
 
 #[test]

@@ -182,6 +182,18 @@ fn several_keys_at_once_make_several_accounts() {
 }
 
 #[test]
+fn several_keys_that_are_all_refused_are_a_bad_request_that_lists_them() {
+    let upstream = Upstream::start(&[MODEL]);
+    let (gateway, site) = with_site(&upstream);
+    upstream.answer("/v1/models", Reply::error(401, "invalid key"));
+    let account = json!({"siteId": site, "credentialMode": "apikey", "accessToken": "sk-one, sk-two"});
+    let refused = gateway.admin().post("/api/accounts", &account).expect(400);
+    assert_eq!((&refused["success"], &refused["batch"]), (&json!(false), &json!(true)), "{refused}");
+    assert_eq!((&refused["createdCount"], &refused["failedCount"]), (&json!(0), &json!(2)), "{refused}");
+    assert_eq!(refused["items"].as_array().map(Vec::len), Some(2), "{refused}");
+}
+
+#[test]
 fn the_word_bearer_is_no_key() {
     let upstream = Upstream::start(&[MODEL]);
     let (gateway, site) = with_site(&upstream);

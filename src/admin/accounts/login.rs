@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
-use super::handlers::find;
 use super::input::LoginInput;
 use super::schema;
 use super::verdict::Verdict;
@@ -64,21 +63,36 @@ pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
             return Ok(failure(&message, flags));
         }
     };
-    let (id, reused) = save(&admin, &site, &input, logged_in).await?;
+    match keep(&admin, &site, &input, logged_in).await {
+        Ok(body) => Ok(http::json(StatusCode::OK, &body)),
+        Err(store::Error::NotFound | store::Error::Dangling(_)) => {
+            Ok(failure("The site or the account was deleted during the login", Map::new()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Stores the session and sets its account up. Returns the response's body.
+async fn keep(
+    admin: &Arc<Admin>,
+    site: &SiteRow,
+    input: &LoginInput,
+    logged_in: LoggedIn,
+) -> store::Result<Value> {
+    let (id, reused) = save(admin, site, input, logged_in).await?;
     admin.jobs.renewals.forget(id);
     adopt_key(&admin.core, id, None, Source::Legacy).await?;
     admin.core.publish().await?;
     set_up(&admin.jobs, id, true).await;
-    let account = find(&admin.core.store, id).await?;
+    let account = accounts::get(&admin.core.store, id).await?.ok_or(store::Error::NotFound)?;
     let tokens = tokens::of_account(&admin.core.store, id).await?;
-    let body = json!({
+    Ok(json!({
         "success": true,
         "account": view::AccountView::of(&account),
         "apiTokenFound": account.api_token.is_some(),
         "tokenCount": tokens.len(),
         "reusedAccount": reused,
-    });
-    Ok(http::json(StatusCode::OK, &body))
+    }))
 }
 
 /// Returns the account that a login by this name is for: the one of that name, of the name that the site gives, that

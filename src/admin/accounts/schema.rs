@@ -1,7 +1,7 @@
 //! Requests and responses of the account routes.
 
 use crate::admin::batch::{self, BATCH_RESULT};
-use crate::admin::errors::FAILURE;
+use crate::admin::errors::{ADMIN_ERROR, FAILURE};
 use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::{self, *};
 use crate::admin::schema::{DONE, Object, Operation, has, may, op};
@@ -13,6 +13,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /api/accounts", "Add a verified account")
         .takes(&CREATE)
         .gives(Either(&[Of(&CREATED_ACCOUNT), Of(&CREATED_ACCOUNTS)]))
+        .also(&[("400", Json(Either(&[Of(&ADMIN_ERROR), Of(&CREATED_ACCOUNTS)])))])
         .refuses(&[502]),
     op("POST /api/accounts/verify-token", "Check a credential with its site, without saving it")
         .takes(&VERIFY)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::names::{Deployment, Rollback, Target};
+use super::names::{Deployment, Order, Rollback, Target};
 use super::programs::{self, Tell};
 use crate::jobs::update_center::saved::{Helper, Revision};
 use crate::jobs::update_center::versions;
@@ -48,7 +48,7 @@ impl Summary {
 /// Returns the status of a release: what runs, and its history.
 pub(super) fn status(target: &Target) -> Result<Helper, String> {
     let status = helm_json(target, &["status"])?;
-    let values = helm_json(target, &["get", "values"]).ok();
+    let values = values(target, &[]);
     let pods = kubectl_pods(target)?;
     let (repository, tag, digest) = image(values.as_ref());
     let state = status["info"]["status"].as_str().unwrap_or_default();
@@ -66,8 +66,16 @@ pub(super) fn status(target: &Target) -> Result<Helper, String> {
     })
 }
 
+/// Makes the change.
+pub(super) fn carry_out(order: &Order, tell: Tell<'_>) -> Summary {
+    match order {
+        Order::Deploy(deployment) => deploy(deployment, tell),
+        Order::Rollback(to) => rollback(to, tell),
+    }
+}
+
 /// Upgrades a release; if its pods do not become ready, rolls back to the previous revision.
-pub(super) fn deploy(deployment: &Deployment, tell: Tell<'_>) -> Summary {
+fn deploy(deployment: &Deployment, tell: Tell<'_>) -> Summary {
     let Deployment { target, source, tag, digest, .. } = deployment;
     let mut summary = Summary {
         target_source: Some(source.clone()),
@@ -80,7 +88,7 @@ pub(super) fn deploy(deployment: &Deployment, tell: Tell<'_>) -> Summary {
 }
 
 /// Rolls back to an earlier revision.
-pub(super) fn rollback(rollback: &Rollback, tell: Tell<'_>) -> Summary {
+fn rollback(rollback: &Rollback, tell: Tell<'_>) -> Summary {
     let Rollback { target, revision } = rollback;
     let summary = Summary { target_revision: Some(revision.clone()), ..Summary::default() };
     let done = go_back(target, revision, tell).and_then(|()| await_rollout(target, tell));
@@ -147,7 +155,7 @@ fn history(target: &Target) -> Result<Vec<Revision>, String> {
     let revisions = listed.into_iter().take(MOST_REVISIONS).filter_map(|row| {
         let revision = text_of(&row["revision"])?;
         let text = |name: &str| row[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        let values = helm_json(target, &["get", "values", "--revision", &revision]).ok();
+        let values = values(target, &["--revision", &revision]);
         let (image_repository, image_tag, image_digest) = image(values.as_ref());
         Some(Revision {
             updated_at: versions::time(&row["updated"]),
@@ -160,6 +168,12 @@ fn history(target: &Target) -> Result<Vec<Revision>, String> {
         })
     });
     Ok(revisions.collect())
+}
+
+/// Returns the values of a chart, which name the image; the log says why there are none.
+fn values(target: &Target, options: &[&str]) -> Option<Value> {
+    let read = helm_json(target, &[&["get", "values"], options].concat());
+    read.inspect_err(|why| log::warn!("the values of {target} could not be read: {why}")).ok()
 }
 
 fn helm_history(target: &Target) -> Result<Vec<Value>, String> {

@@ -33,14 +33,13 @@ use crate::http::wire_body::WireBody;
 use crate::http::{self, Query, Response, bearer, event_stream, strict};
 use crate::sync::lock;
 use cluster::Summary;
-use names::{Deployment, Rollback, Target};
-use programs::Tell;
+use names::{Order, Target};
 
 /// Maximum length of a request body, in bytes.
 const MAX_BODY: usize = 64 * 1024;
 const MAX_CONNECTIONS: usize = 64;
 /// Maximum number of events that wait for a slow reader before lines are dropped.
-const BEHIND: usize = 1024;
+const MAX_WAITING_EVENTS: usize = 1024;
 /// Maximum number of lines kept of one change.
 const MAX_LINES: usize = 2_000;
 const MAX_LINE_CHARS: usize = 2_000;
@@ -136,8 +135,7 @@ impl Helper {
                     Ok(bytes) => bytes,
                     Err(error) => return refuse(error.status(), &error.to_string()),
                 };
-                let is_deployment = head.uri.path() == "/deploy";
-                self.change(is_deployment, &bytes, wants_events(&head.headers)).await
+                self.change(head.uri.path(), &bytes, wants_events(&head.headers)).await
             }
             _ => refuse(StatusCode::NOT_FOUND, "Not found"),
         }
@@ -150,7 +148,7 @@ impl Helper {
 
     /// Refuses a release that is not among those that may be touched.
     fn may_touch(&self, target: &Target) -> Result<(), String> {
-        let name = format!("{}/{}", target.namespace, target.release);
+        let name = target.to_string();
         if self.releases.is_empty() || self.releases.contains(&name) {
             Ok(())
         } else {
@@ -165,77 +163,77 @@ impl Helper {
             Ok(target) => target,
             Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
         };
+        let name = target.to_string();
         match tokio::task::spawn_blocking(move || cluster::status(&target)).await {
             Ok(Ok(status)) => http::json(StatusCode::OK, &status),
             Ok(Err(why)) => refuse(StatusCode::BAD_GATEWAY, &why),
-            Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
+            Err(panic) => {
+                log::error!("the status of {name} could not be read: {panic}");
+                refuse(StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
+            }
         }
     }
 
-    async fn change(&self, is_deployment: bool, body: &[u8], wants_events: bool) -> Response {
-        let order: Map<String, Value> = match serde_json::from_slice(body) {
-            Ok(order) => order,
+    async fn change(&self, path: &str, body: &[u8], wants_events: bool) -> Response {
+        let body: Map<String, Value> = match serde_json::from_slice(body) {
+            Ok(body) => body,
             Err(_) => return refuse(StatusCode::BAD_REQUEST, "The body is not a JSON object"),
         };
-        let work: Box<dyn FnOnce(Tell<'_>) -> Summary + Send> = if is_deployment {
-            match Deployment::read(&order).and_then(|order| self.may_touch(&order.target).map(|()| order)) {
-                Ok(deployment) => Box::new(move |tell| cluster::deploy(&deployment, tell)),
-                Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
-            }
-        } else {
-            match Rollback::read(&order).and_then(|order| self.may_touch(&order.target).map(|()| order)) {
-                Ok(rollback) => Box::new(move |tell| cluster::rollback(&rollback, tell)),
-                Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
-            }
+        let order = Order::read(path, &body);
+        let order = match order.and_then(|order| self.may_touch(order.target()).map(|()| order)) {
+            Ok(order) => order,
+            Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
         };
         let Ok(turn) = self.turn.clone().try_lock_owned() else {
             return refuse(StatusCode::CONFLICT, "Another change is in progress: wait until it has ended");
         };
-        let (events, heard) = mpsc::channel(BEHIND);
+        let name = order.to_string();
+        let (events, heard) = mpsc::channel(MAX_WAITING_EVENTS);
         let changing = tokio::task::spawn_blocking({
             let events = events.clone();
             move || {
                 let _turn = turn;
-                told(work, &events)
+                told(&order, &events)
             }
         });
-        if !wants_events {
-            drop((events, heard));
-            return match changing.await {
-                Ok(summary) if summary.success => http::json(StatusCode::OK, &summary),
-                Ok(summary) => http::json(StatusCode::INTERNAL_SERVER_ERROR, &summary),
-                Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
-            };
+        let summary = async move {
+            changing.await.unwrap_or_else(|panic| {
+                log::error!("{name} failed: {panic}");
+                Summary::failed(format!("internal error: {panic}"))
+            })
+        };
+        if wants_events {
+            tokio::spawn(send_events(summary, events));
+            return event_stream::response(heard);
         }
-        tokio::spawn(async move {
-            let result = async {
-                let summary = changing
-                    .await
-                    .unwrap_or_else(|panic| Summary::failed(format!("internal error: {panic}")));
-                event("result", &summary)
-            };
-            let beating = async {
-                loop {
-                    tokio::time::sleep(HEARTBEAT).await;
-                    // A reader with a full channel has enough to read.
-                    let _ = events.try_send(Bytes::from_static(b": keep-alive\n\n"));
-                }
-            };
-            let result = tokio::select! {
-                result = result => result,
-                () = beating => return,
-            };
-            // If sending fails, the reader is gone; the change has been made anyway.
-            let _ = events.send(result).await;
-        });
-        event_stream::response(heard)
+        drop((events, heard));
+        let summary = summary.await;
+        let status = if summary.success { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+        http::json(status, &summary)
     }
 }
 
+/// Keeps the stream alive until the change has ended, then sends its result.
+async fn send_events(summary: impl Future<Output = Summary>, events: mpsc::Sender<Bytes>) {
+    let beating = async {
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            // A reader with a full channel has enough to read.
+            let _ = events.try_send(Bytes::from_static(b": keep-alive\n\n"));
+        }
+    };
+    let result = tokio::select! {
+        summary = summary => event("result", &summary),
+        () = beating => return,
+    };
+    // If sending fails, the reader is gone; the change has been made anyway.
+    let _ = events.send(result).await;
+}
+
 /// Makes a change; its lines go to the reader, the log and the summary.
-fn told(work: impl FnOnce(Tell<'_>) -> Summary, events: &mpsc::Sender<Bytes>) -> Summary {
+fn told(order: &Order, events: &mpsc::Sender<Bytes>) -> Summary {
     let lines = Mutex::new(Vec::new());
-    let mut summary = work(&|line: &str| {
+    let mut summary = cluster::carry_out(order, &|line: &str| {
         let line: String = line.chars().take(MAX_LINE_CHARS).collect();
         log::info!("{line}");
         // A slow reader finds all lines in the result.
@@ -247,7 +245,7 @@ fn told(work: impl FnOnce(Tell<'_>) -> Summary, events: &mpsc::Sender<Bytes>) ->
     });
     summary.log_lines = lines.into_inner().unwrap_or_default();
     if let Some(error) = &summary.error {
-        log::error!("{error}");
+        log::error!("{order} failed: {error}");
     }
     summary
 }

@@ -1,5 +1,7 @@
 //! Checks arguments of helm and kubectl: they must be plain data, never an option and never a second value.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use crate::jobs::update_center::versions;
@@ -35,7 +37,49 @@ pub(super) struct Rollback {
     pub(super) revision: String,
 }
 
+/// A change that a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Deploy(Deployment),
+    Rollback(Rollback),
+}
+
+// === impl Order ===
+
+impl Order {
+    /// Reads the body of a request to `/deploy` or `/rollback`.
+    pub(super) fn read(path: &str, body: &Map<String, Value>) -> Result<Self, String> {
+        if path == "/deploy" {
+            Deployment::read(body).map(Self::Deploy)
+        } else {
+            Rollback::read(body).map(Self::Rollback)
+        }
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        match self {
+            Self::Deploy(deployment) => &deployment.target,
+            Self::Rollback(rollback) => &rollback.target,
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deploy(deployment) => write!(f, "the deployment of {}", deployment.target),
+            Self::Rollback(rollback) => write!(f, "the rollback of {}", rollback.target),
+        }
+    }
+}
+
 // === impl Target ===
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.release)
+    }
+}
 
 impl Target {
     fn of_body(body: &Map<String, Value>) -> Result<Self, String> {

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The time that the pipes of an ended program may be silent before nothing more is expected from them.
 const AFTER_END: Duration = Duration::from_secs(5);
 /// Maximum number of lines that wait to be handled.
-const BEHIND: usize = 1024;
+const MAX_WAITING_LINES: usize = 1024;
 
 /// The stream that a program wrote a line to.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ fn output(program: &str, arguments: &[&str], limit: Duration, tell: Tell<'_>) ->
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.map_err(|error| format!("{program} cannot be run: {error}"))?;
-    let (lines, heard) = mpsc::sync_channel(BEHIND);
+    let (lines, heard) = mpsc::sync_channel(MAX_WAITING_LINES);
     let pipes: [(Stream, Option<Box<dyn Read + Send>>); 2] = [
         (Stream::Printed, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
         (Stream::Complained, child.stderr.take().map(|pipe| Box::new(pipe) as _)),

@@ -91,6 +91,24 @@ fn session_at(gateway: &Gateway, site: &Site) -> Value {
 }
 
 #[test]
+fn a_failed_refresh_says_why_the_session_could_not_be_used() {
+    let upstream = Upstream::start(&["kept"]);
+    upstream.answer("/v1/models", Reply::error(401, "invalid key"));
+    let gateway = Gateway::start();
+    // Only an import stores a site whose own address cannot be used.
+    let document = json!({"version": "2.1", "timestamp": 1_772_352_000_000_i64, "accounts": {
+        "sites": [{"id": 7, "name": "one", "url": "ftp://one.example", "platform": "new-api"}],
+        "siteApiEndpoints": [{"id": 1, "siteId": 7, "url": upstream.url()}],
+        "accounts": [{"id": 9, "siteId": 7, "username": "ann", "accessToken": "a-session"}],
+        "accountTokens": [], "tokenRoutes": [], "routeChannels": []}});
+    gateway.admin().post("/api/settings/backup/import", &json!({ "data": document })).expect(200);
+    let account = gateway.admin().get("/api/accounts").expect(200)["accounts"][0]["id"].clone();
+    let checked = gateway.admin().post(&format!("/api/models/check/{account}"), &json!({})).expect(200);
+    let message = checked["refresh"]["errorMessage"].as_str().unwrap_or_default();
+    assert!(message.contains("nor can its session be used: the address must begin with"), "{checked}");
+}
+
+#[test]
 fn a_model_list_that_never_comes_is_given_up() {
     let site = Site::start(Program::NewApi, &["kept"]);
     let gateway = Gateway::start();

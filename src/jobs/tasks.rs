@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -228,18 +229,23 @@ impl Tasks {
 
     /// Stops and forgets every task. Their ends are not reported, and once this returns they change nothing more.
     pub async fn stop_all(&self) {
-        let entries = std::mem::take(&mut *lock(&self.inner.tasks));
-        let (stops, ends): (Vec<_>, Vec<_>) =
-            entries.into_iter().filter_map(|entry| entry.running).map(|work| (work.stop, work.gone)).unzip();
+        let entries = std::mem::take(&mut *lock(&self.inner.tasks)).into_iter();
+        let running = entries.filter_map(|entry| Some((entry.task.title, entry.running?)));
+        let (stops, mut ends): (Vec<_>, Vec<_>) =
+            running.map(|(title, work)| (work.stop, (title, work.gone))).unzip();
         drop(stops);
         let all_gone = async {
-            for end in ends {
+            for (_, end) in &mut ends {
                 // The work has dropped the other side.
                 let _ = end.await;
             }
         };
         if timeout(STOP, all_gone).await.is_err() {
-            log::warn!("a task could not be stopped");
+            let still_running = |end: &mut oneshot::Receiver<()>| end.try_recv() == Err(TryRecvError::Empty);
+            let titles =
+                ends.iter_mut().filter_map(|(title, end)| still_running(end).then_some(title.as_str()));
+            let titles = titles.collect::<Vec<_>>().join(", ");
+            log::warn!("tasks could not be stopped within {} s: {titles}", STOP.as_secs());
         }
     }
 
@@ -370,7 +376,7 @@ impl Task {
             expires_at_ms: expiry(),
             logs: VecDeque::new(),
         };
-        task.log(format!("{} queued", task.title), &now);
+        task.log(format!("Queued: {}", task.title), &now);
         task
     }
 

@@ -75,7 +75,7 @@ impl Database {
                     && let Err(error) = keys.store(&mut *connection)
                 {
                     // Nothing is committed yet, and the next start could not open anything sealed from now on.
-                    log::error!("{error}");
+                    log::error!("the first keys of the database could not be stored: {error}");
                     log::logger().flush();
                     std::process::exit(error.exit_code().into());
                 }

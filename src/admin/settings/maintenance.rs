@@ -28,9 +28,9 @@ use crate::store::{self, Purpose, proxy_logs, reset, stats};
 use crate::time::now_ms;
 
 /// The longest time that a reset waits for requests at upstreams to end.
-const DRAIN: Duration = Duration::from_secs(2);
+const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval at which it checks whether they have ended.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_PAUSE: Duration = Duration::from_millis(5);
 
 /// `POST /api/settings/maintenance/clear-cache`: deletes discovered models, automatic channels and routes. Whatever an
 /// operator made by hand stays; then the models are read again. If that is already running, nothing is deleted.
@@ -153,13 +153,17 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     let _settings = admin.core.settings_edits.lock().await;
     // The records of earlier requests are written first, so that they do not reappear after the reset.
     let routing_stop = admin.core.stop_routing().await;
+    let in_flight = &admin.core.metrics.in_flight;
     let ended = async {
-        while admin.core.metrics.in_flight.get() > 0 {
-            sleep(LOOK).await;
+        while in_flight.get() > 0 {
+            sleep(POLL_PAUSE).await;
         }
     };
-    if timeout(DRAIN, ended).await.is_err() {
-        log::warn!("the factory reset proceeds although some requests are still in progress");
+    if timeout(IN_FLIGHT_TIMEOUT, ended).await.is_err() {
+        log::warn!(
+            "the factory reset proceeds although {} request(s) are still in progress",
+            in_flight.get()
+        );
     }
     admin.core.begin_reset();
     admin.jobs.tasks.stop_all().await;

@@ -102,7 +102,8 @@ impl Checkins {
     pub async fn drain(&self) {
         let all = timeout(DRAIN_TIMEOUT, self.under_way.acquire_many(MAX_UNDER_WAY)).await;
         if all.is_err() {
-            log::warn!("a check-in was still under way when the service stopped");
+            let left = MAX_UNDER_WAY as usize - self.under_way.available_permits();
+            log::warn!("{left} check-in(s) were still under way when the service stopped");
         }
         self.under_way.close();
     }

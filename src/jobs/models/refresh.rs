@@ -211,7 +211,7 @@ async fn refresh_once(
         return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", message)));
     }
     let settings = jobs.core.settings.load_full();
-    let site_client = site_client_of(&jobs.core, &row, &account).ok();
+    let site_client = site_client_of(&jobs.core, &row, &account);
     let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());
     if asked == AccountStatuses::ActiveOnly && !is_asked(&account) {
         return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
@@ -220,7 +220,7 @@ async fn refresh_once(
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
     let found = match provider {
         Some(provider) => connected::discover(&jobs.core, &site, &account, provider).await,
-        None => discover(&jobs.core, &site, &account, &tokens, site_client.as_ref()).await,
+        None => discover(&jobs.core, &site, &account, &tokens, site_client.as_ref().ok()).await,
     };
     let by_tokens = serves_by(&account) == ServesBy::Tokens;
     let is_same = |now: AccountRow| {
@@ -231,7 +231,13 @@ async fn refresh_once(
     }
     match found {
         Ok(found) => take_found(pace, jobs, (&row, &account), found, discovered_api_token).await,
-        Err(error) => {
+        Err(mut error) => {
+            if let Err(why) = site_client
+                && account.is_session()
+                && site.misconfigured.is_none()
+            {
+                error.message = format!("{}; nor can its session be used: {why}", error.message);
+            }
             let is_renewed = provider.is_some()
                 && may_renew
                 && error.kind == DiscoveryKind::Unauthorized

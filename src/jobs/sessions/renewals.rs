@@ -132,7 +132,8 @@ impl Renewals {
     /// Lets no further flight begin, and returns when those under way have ended, or after a time limit.
     pub async fn drain(&self) {
         if timeout(DRAIN_TIMEOUT, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await.is_err() {
-            log::warn!("a session was still being renewed when the service stopped");
+            let left = MAX_IN_FLIGHT as usize - self.in_flight.available_permits();
+            log::warn!("{left} session(s) were still being renewed when the service stopped");
         }
         self.in_flight.close();
     }

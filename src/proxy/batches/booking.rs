@@ -98,7 +98,10 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
     match batches::take_look(&proxy.core.store, &batch, next).await {
         Ok(true) => {}
         Ok(false) => return,
-        Err(error) => return log::warn!("the state of a batch could not be read: {error}"),
+        Err(error) => {
+            let id = &batch.place.public_id;
+            return log::warn!("the state of batch {id} could not be read: {error}");
+        }
     }
     let batch_request = BatchRequest::of(Method::GET, &batch, "");
     let asked =

@@ -95,7 +95,11 @@ async fn look(proxy: &Proxy, name: &ResponseName, at: &StoredAt, began: Millis) 
         Ok(Some(outcome)) => settle(proxy, name, outcome).await,
         Err(PollError::ForGood) => settle(proxy, name, Outcome::Untold).await,
         Ok(None) | Err(PollError::ForNow) if age >= LONGEST_WORK => {
-            log::warn!("a background response has not ended after a day: its usage stays unknown");
+            log::warn!(
+                "background response {} of account {} has not ended after a day: its usage stays unknown",
+                name.id,
+                at.account
+            );
             settle(proxy, name, Outcome::Untold).await;
         }
         Ok(None) | Err(PollError::ForNow) => {}

@@ -216,7 +216,7 @@ impl Sealer {
         match self.open(table, column, stored.filter(|text| !text.is_empty())?) {
             Ok(secret) => Some(secret),
             Err(error) => {
-                log::error!("{error}");
+                log::error!("a stored credential is read as missing: {error}");
                 None
             }
         }

@@ -311,7 +311,7 @@ export default {
     const one = await world.open();
     await one.goto("/settings?tab=tasks");
     await one.page.getByRole("button", { name: "Initialise account 1" }).click();
-    await one.page.getByRole("cell", { name: "Initialise account 1 queued" }).first().waitFor();
+    await one.page.getByRole("cell", { name: "Queued: Initialise account 1" }).first().waitFor();
     const { instances: [me] } = await world.gateway.api("GET", "/api/tasks");
     await one.page.getByRole("region", { name: "Instances on this database" }).getByRole("row").filter({ hasText: me.version }).getByText("this one").waitFor();
     await one.isAccessible("a task");

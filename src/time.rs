@@ -141,18 +141,17 @@ pub fn from_json(value: &Value) -> Option<Millis> {
     }
 }
 
-/// Reads milliseconds from a number of milliseconds or seconds, which its size distinguishes.
+/// Reads a time that a person may mean from a number of seconds or milliseconds since 1970; smaller numbers are no time.
 pub fn from_number(number: f64) -> Option<Millis> {
-    // The last second that a calendar with four-digit years can write.
+    of_unix(number).filter(|_| number > 1e9)
+}
+
+/// Reads seconds or milliseconds since 1970: a number that is a date as seconds counts seconds. Returns `None` for what is
+/// no time after 1970 with a year of four digits.
+pub fn of_unix(number: f64) -> Option<Millis> {
     const LAST_SECOND: f64 = 253_402_300_799.0;
-    let millis = if number > LAST_SECOND && number <= LAST_SECOND * 1000.0 {
-        number
-    } else if number > 1e9 && number <= LAST_SECOND {
-        number * 1000.0
-    } else {
-        return None;
-    };
-    Some((millis as Millis).min(LATEST))
+    let millis = if number <= LAST_SECOND { number * 1000.0 } else { number };
+    (millis > 0.0 && millis <= LAST_SECOND * 1000.0).then_some((millis as Millis).min(LATEST))
 }
 
 #[cfg(test)]
@@ -197,6 +196,24 @@ mod tests {
             let last = parse(text).expect(text);
             assert!(is_date(last) && iso(last).starts_with("9999-12-30"), "{text}: {}", iso(last));
         }
+    }
+
+    #[test]
+    fn a_number_is_seconds_or_milliseconds_since_1970() {
+        for (number, at) in [
+            (1.5, Some(1_500)),
+            (1_777_622_400.0, Some(1_777_622_400_000)),
+            (1_777_622_400_000.0, Some(1_777_622_400_000)),
+            (253_402_300_799.0, Some(LATEST)),
+            (253_402_300_800.0, Some(253_402_300_800)),
+            (0.0, None),
+            (-1.0, None),
+            (1e300, None),
+            (f64::NAN, None),
+        ] {
+            assert_eq!(of_unix(number), at, "{number}");
+        }
+        assert_eq!(from_number(12.0), None);
     }
 
     #[test]

@@ -25,7 +25,7 @@
 use serde_json::Value;
 
 use crate::error_words::ErrorText;
-use crate::time::Millis;
+use crate::time::{Millis, of_unix};
 
 /// The longest rest, in milliseconds: longer hints of providers are cut to it, and an operator's cap cannot exceed it.
 pub const LONGEST_REST_MS: Millis = 30 * 24 * 60 * 60 * 1000;
@@ -278,7 +278,7 @@ pub fn provider_hint(status: u16, retry: RetryHeaders<'_>, body: &[u8], now: Mil
     reset
         .or_else(|| wait_until(retry.after_ms?.trim().parse::<f64>().ok()?, now))
         .or_else(|| retry_after_time(retry.after?.trim(), now))
-        .or_else(|| since_1970(retry.plan_reset.filter(|_| is_limit)?.trim().parse().ok()?))
+        .or_else(|| of_unix(retry.plan_reset.filter(|_| is_limit)?.trim().parse().ok()?))
         .filter(|until| *until > now)
 }
 
@@ -293,16 +293,13 @@ pub struct RetryHeaders<'h> {
     pub plan_reset: Option<&'h str>,
 }
 
-/// A time from which on a number counts milliseconds since 1970: as seconds it would be the year 5138.
-const FIRST_MILLIS: f64 = 1e11;
-
 /// Reads when the limit resets that the body of a 429 reports as reached: OpenAI's usage limit of a plan, or OpenRouter's
 /// `error.metadata.headers`, which repeats the header that its own answers do not have.
 pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;
     if let Some(reset) = error.pointer("/metadata/headers/X-RateLimit-Reset") {
-        return since_1970(reset.as_f64().or_else(|| reset.as_str()?.parse().ok())?);
+        return of_unix(reset.as_f64().or_else(|| reset.as_str()?.parse().ok())?);
     }
     if error.get("type")?.as_str()? != "usage_limit_reached" {
         return None;
@@ -310,14 +307,8 @@ pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     let seconds = |field| error.get(field).and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
     // Float to integer casts saturate, so that no number of a provider can wrap.
     seconds("resets_at")
-        .and_then(since_1970)
+        .and_then(of_unix)
         .or_else(|| Some(now.saturating_add((seconds("resets_in_seconds")? * 1000.0) as Millis)))
-}
-
-/// Reads seconds or milliseconds since 1970; `None` for what is no time after that.
-pub(super) fn since_1970(number: f64) -> Option<Millis> {
-    let millis = if number < FIRST_MILLIS { number * 1000.0 } else { number };
-    (millis > 0.0).then_some(millis as Millis)
 }
 
 fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {

@@ -22,7 +22,7 @@ use super::sqlite::{ForeignDatabase, ForeignRow};
 use super::taken::{Error, Kind, TakenOver};
 use crate::money::Usd;
 use crate::platform::Platform;
-use crate::time::{self, Millis};
+use crate::time;
 
 const CHANNEL_COLUMNS: &[&str] = &[
     "id",
@@ -357,7 +357,7 @@ fn accounts(channel: &SupportedChannel, draft: &mut Draft) -> Vec<(RowId, bool)>
         if draft.accounts() == before {
             continue;
         }
-        if let Some(made) = row.int("created_time").filter(|made| *made > 0).and_then(moment) {
+        if let Some(made) = row.int("created_time").and_then(|made| time::of_unix(made as f64)) {
             draft.set_account(account, "createdAt", made.into());
         }
         if let Some(balance) = row.real("balance").filter(|balance| *balance != 0.0 && !several) {
@@ -436,13 +436,6 @@ fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
     }
 }
 
-/// Returns a time in milliseconds. A number of seconds after the year 9999 is read as one of milliseconds; `None` when
-/// that is no date either.
-fn moment(number: i64) -> Option<Millis> {
-    let seconds = number.checked_mul(1000).filter(|at| time::is_date(*at));
-    seconds.or_else(|| Some(number).filter(|at| time::is_date(*at)))
-}
-
 /// Returns the upstream's name of a model: mapped names are followed, in a cycle until it closes.
 fn renamed(mapping: &HashMap<String, String>, model: &str) -> String {
     let mut name = model;
@@ -491,8 +484,8 @@ fn take_tokens(database: &ForeignDatabase, draft: &mut Draft) -> Result<(), Erro
         let unlimited = row.flag("unlimited_quota").unwrap_or(false);
         let remaining = Usd::new(row.real("remain_quota").unwrap_or(0.0) / QUOTA_PER_USD);
         // Only -1 means never: in that program, any other time in the past means expired.
-        let expiry = row.int("expired_time").filter(|seconds| *seconds != -1).map(|seconds| seconds.max(0));
-        let expires_at = expiry.and_then(moment);
+        let expiry = row.int("expired_time").filter(|seconds| *seconds != -1).map(|seconds| seconds.max(1));
+        let expires_at = expiry.and_then(|seconds| time::of_unix(seconds as f64));
         if expiry.is_some() && expires_at.is_none() {
             draft.leave(&place, "it expires after the year 9999: the key is imported without an expiry");
         }

@@ -21,8 +21,6 @@ use crate::upstream::oauth::{Claims, Grant, Identity, clean};
 pub const MAX_ITEMS: usize = 100;
 /// Maximum length of a token, in bytes; longer ones do not fit into a header.
 const MAX_TOKEN: usize = 64 * 1024;
-/// Numbers below this are times in seconds, others in milliseconds.
-const SECONDS_BELOW: f64 = 1e11;
 /// Members that identify a bundle.
 const OF_BUNDLES: [&str; 4] = ["accounts", "proxies", "version", "exported_at"];
 
@@ -222,9 +220,7 @@ fn expiry<'a>(value: &impl Fn(&str) -> Option<&'a Value>) -> Result<Option<Milli
         _ => None,
     };
     let number = number.filter(|number| number.is_finite() && (0.0..1e15).contains(number));
-    let number = number.ok_or("invalid oauth expired timestamp")?;
-    let millis = if number < SECONDS_BELOW { number * 1000.0 } else { number };
-    Ok((number > 0.0).then_some(millis as Millis))
+    number.map(time::of_unix).ok_or_else(|| "invalid oauth expired timestamp".into())
 }
 
 /// Returns the trimmed token; `None` if a header cannot carry it.

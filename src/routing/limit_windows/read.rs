@@ -2,7 +2,6 @@
 //! that its published client reads.
 
 use super::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
-use crate::routing::failure::since_1970;
 use crate::time::{self, Millis};
 
 /// The longest header name or value that is read, in bytes.
@@ -201,7 +200,7 @@ fn after(now: Millis, seconds: f64) -> Millis {
 
 /// Reads a date, or seconds or milliseconds since 1970.
 fn moment(value: &str) -> Option<Millis> {
-    value.parse().ok().and_then(since_1970).or_else(|| time::parse(value))
+    value.parse().ok().and_then(time::of_unix).or_else(|| time::parse(value))
 }
 
 /// Reads a duration in seconds: `6m0s`, `1h2m3.5s`, `20ms`, or a number of seconds; `None` for a point in time.

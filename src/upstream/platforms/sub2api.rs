@@ -186,13 +186,10 @@ fn token(value: &Value, member: &str) -> Option<Secret> {
     usable_token(value.get(member)?.as_str()?).map(Secret::from)
 }
 
-/// Reads a time from a text, or from a number of milliseconds (above 10^10) or seconds.
+/// Reads a time from a text, or from a number of seconds or milliseconds.
 fn moment(value: &Value) -> Option<Millis> {
     match value {
         Value::String(text) => time::parse(text),
-        value => {
-            let number = value.as_f64().filter(|number| (1.0..9e15).contains(number))?;
-            Some(if number > 1e10 { number as Millis } else { (number * 1000.0) as Millis })
-        }
+        value => value.as_f64().and_then(time::of_unix),
     }
 }

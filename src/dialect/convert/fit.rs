@@ -2,22 +2,17 @@
 //! changes are reversed in the answer ([`restore`](super::restore)).
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
-use super::instructions;
+use super::{call_ids, instructions};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{
     Call, CallKind, Format, Part, Request, Role, Tool, ToolChoice, Turn, Vendor,
 };
 use crate::dialect::literal::{Json, Text};
-use crate::dialect::messages;
 use crate::dialect::names::{self, ToolNames};
-use crate::dialect::waiting_calls::WaitingCalls;
 
 /// The schema of a custom tool for a target that has only functions.
 const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
-/// The longest id of a call that OpenAI's endpoints take, in characters.
-const MAX_ID: usize = 64;
 
 /// The changes that must be reversed in the answer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,7 +25,7 @@ pub struct Fitted {
 /// Fits a request to a dialect of a vendor; returns what must be reversed in the answer.
 pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     instructions::place(request, to, vendor);
-    settle_ids(request, to);
+    call_ids::settle(request, to);
     let (offered, called) = tool_names(request);
     let fits = match to {
         Dialect::Messages => names::plain,
@@ -76,11 +71,11 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
                     wrap(call);
                 }
                 rename(&mut call.name, &names);
-                fit_id(&mut call.id, to);
+                call_ids::fit(&mut call.id, to);
             }
             Part::Result(result) => {
                 as_functions(&mut result.kind);
-                fit_id(&mut result.call_id, to);
+                call_ids::fit(&mut result.call_id, to);
             }
             _ => {}
         }
@@ -193,89 +188,6 @@ pub(super) fn unwrap(arguments: &Text<'_>) -> Text<'static> {
         .ok()
         .and_then(|node| Some(node.text_at("input")?.into_owned()));
     input.unwrap_or_else(|| arguments.clone().into_owned())
-}
-
-/// Gives a call without an id one made from its place and, where a dialect wants every call to have its own (messages),
-/// replaces repeated ids. A result belongs to the first call of its id that waits for one, among those that the
-/// assistant made in the same turn.
-fn settle_ids(request: &mut Request<'_>, to: Dialect) {
-    let mut seen = HashSet::new();
-    let is_settled = request.turns.iter().flat_map(|turn| &turn.parts).all(|part| match part {
-        Part::Call(call) => {
-            !call.id.is_empty() && (seen.insert(call.id.literal()) || to != Dialect::Messages)
-        }
-        _ => true,
-    });
-    if is_settled {
-        return;
-    }
-    // An id is made from the earlier calls alone: a later call changes none, so that the conversation begins as before.
-    let mut taken: HashSet<String> = HashSet::new();
-    let mut made: HashSet<String> = HashSet::new();
-    // The next number to try for each stem: the numbers before it are taken.
-    let mut counted: HashMap<String, usize> = HashMap::new();
-    let mut free = |taken: &mut HashSet<String>, stem: &str, from: usize| {
-        let next = counted.entry(stem.to_owned()).or_default();
-        let from = from.max(*next);
-        let number = (from..).find(|number| !taken.contains(&format!("{stem}_{number}"))).unwrap_or(from);
-        *next = number + 1;
-        let id = format!("{stem}_{number}");
-        taken.insert(id.clone());
-        id
-    };
-    let mut calls = WaitingCalls::default();
-    let mut settled: Vec<Text<'_>> = Vec::new();
-    // The number of the turn in which each call was made.
-    let mut made_in: Vec<usize> = Vec::new();
-    let (mut turns, mut last) = (0, None);
-    let parts = request.turns.iter_mut().flat_map(|turn| {
-        let role = turn.role;
-        turn.parts.iter_mut().map(move |part| (role, part))
-    });
-    for (role, part) in parts {
-        turns += usize::from(last.replace(role) != Some(role));
-        match part {
-            Part::Call(call) => {
-                if calls.last(&call.id).is_some_and(|before| made_in.get(before) != Some(&turns)) {
-                    calls.abandon(&call.id);
-                }
-                made_in.push(turns);
-                let sent = call.id.clone();
-                let named = sent.decode().into_owned();
-                let before = calls.count(&sent);
-                if named.is_empty() {
-                    let id = free(&mut taken, "call", calls.len());
-                    call.id = Text::of(&id);
-                    made.insert(id);
-                } else if !taken.insert(named.clone()) && (to == Dialect::Messages || made.contains(&named)) {
-                    call.id = Text::of(&free(&mut taken, &named, before + 1));
-                }
-                calls.push(sent);
-                settled.push(call.id.clone());
-            }
-            Part::Result(result) => {
-                let of = calls.answer(&result.call_id).or_else(|| calls.last(&result.call_id));
-                if let Some(id) = of.and_then(|place| settled.get(place)) {
-                    result.call_id = id.clone();
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Replaces an id that the target forbids by its hash, the same wherever it occurs. Other ids stay as they are, so that
-/// the next request finds its call.
-fn fit_id(id: &mut Text<'_>, to: Dialect) {
-    let plain = id.decode();
-    let fits = match to {
-        Dialect::Messages => messages::fits_call_id(&plain),
-        Dialect::Chat | Dialect::Responses => plain.chars().count() <= MAX_ID,
-        _ => true,
-    };
-    if !fits {
-        *id = Text::of(&messages::call_id_of(&plain));
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! answer    read ─▶ names and custom tools of the client restored     ─▶ write
 //! ```
 
+mod call_ids;
 mod cut;
 mod fit;
 mod gather;

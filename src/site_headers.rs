@@ -8,7 +8,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 /// Maximum number of headers: enough for any real set, far below what a request head may hold.
-const MOST: usize = 64;
+const MAX_HEADERS: usize = 64;
 const MOST_BYTES: usize = 16 * 1024;
 
 /// Headers that frame the message; only the gateway sets them.
@@ -46,7 +46,7 @@ pub fn canonical(headers: &Map<String, Value>) -> Result<Option<String>, Fault> 
             return Err(Fault::of(name, "is given twice"));
         }
     }
-    if sound.len() > MOST {
+    if sound.len() > MAX_HEADERS {
         return Err(Fault("Expected at most 64 headers.".to_owned()));
     }
     if sound.is_empty() {

@@ -29,7 +29,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /backend-api/codex/responses/compact", "Compact a conversation").takes(&RESPONSES).gives(Of(&RESPONSE)),
     op("GET /v1/responses", SOCKET),
     op("GET /responses", SOCKET),
-    op("POST /v1/responses/input_tokens", "Count the tokens of a request").takes(&RESPONSES).gives(Of(&COUNTED)),
+    op("POST /v1/responses/input_tokens", "Count the tokens of a request").takes(&RESPONSES).gives(Of(&COUNTED_TOKENS)),
     op("GET /v1/responses/{id}", "Get a response that was created earlier").asks(&[may("stream", Text), may("starting_after", Text), may("include", Text)]).gives_or(Of(&RESPONSE), EVENTS),
     op("DELETE /v1/responses/{id}", "Delete a response").gives(Of(&DELETED)),
     op("POST /v1/responses/{id}/cancel", "Cancel a background response").gives(Of(&RESPONSE)),
@@ -39,9 +39,9 @@ pub static OPERATIONS: &[Operation] = &[
     op("GET /v1/responses/compact", "Always refused with 426: send POST"),
     op("GET /responses/compact", "Always refused with 426: send POST"),
     op("POST /v1/messages", "Message").takes(&MESSAGES).gives_or(Of(&MESSAGE), EVENTS),
-    op("POST /v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED)),
+    op("POST /v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED_TOKENS)),
     op("POST /anthropic/v1/messages", "Message").takes(&MESSAGES).gives_or(Of(&MESSAGE), EVENTS),
-    op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED)),
+    op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED_TOKENS)),
     op("GET /v1beta/models", "List models in Gemini's format").gives(Of(&GEMINI_MODELS)),
     op("GET /gemini/{version}/models", "List models in Gemini's format").gives(Of(&GEMINI_MODELS)),
     op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents, and Google's predict: `{model}` is MODEL:ACTION").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
@@ -52,53 +52,53 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /v1internal:generateContent", "Gemini's generateContent in the envelope that Google's command line sends").takes(&CODE_ASSIST).gives(Of(&CODE_ASSIST_ANSWER)),
     op("POST /v1internal:streamGenerateContent", "Gemini's streamGenerateContent in the envelope that Google's command line sends").takes(&CODE_ASSIST).streams(),
     op("POST /v1internal:countTokens", "Gemini's countTokens in the envelope that Google's command line sends").takes(&CODE_ASSIST).gives(Of(&GEMINI_ANSWER)),
-    op("POST /v1/search", "Search the web").takes(&SEARCH).gives(Of(&FOUND)),
-    op("POST /v1/alpha/search", "Run the commands of Codex's web search tool, or search as /v1/search does").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
-    op("POST /backend-api/codex/alpha/search", "Run the commands of Codex's web search tool, below Codex's own base URL").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
-    op("POST /v1/completions", "Legacy completion").takes(&PROMPT).gives_or(Of(&COMPLETION), EVENTS),
-    op("POST /v1/embeddings", "Embeddings").takes(&EMBED).gives(Of(&EMBEDDINGS)),
-    op("POST /v1/images/generations", "Image generation").takes(&DRAW).gives_or(Of(&IMAGES), EVENTS),
-    op("POST /v1/images/edits", "Edit an image; the body is a form or JSON").takes(&DRAW).in_media(JSON_OR_FORM).gives_or(Of(&IMAGES), EVENTS),
-    op("POST /v1/images/variations", "Make variations of an image; the body is a form").takes(&DRAW).in_media(AS_FORM).gives(Of(&IMAGES)),
+    op("POST /v1/search", "Search the web").takes(&SEARCH_REQUEST).gives(Of(&FOUND_PAGES)),
+    op("POST /v1/alpha/search", "Run the commands of Codex's web search tool, or search as /v1/search does").takes(&ALPHA_SEARCH_REQUEST).gives(Of(&ALPHA_FOUND)),
+    op("POST /backend-api/codex/alpha/search", "Run the commands of Codex's web search tool, below Codex's own base URL").takes(&ALPHA_SEARCH_REQUEST).gives(Of(&ALPHA_FOUND)),
+    op("POST /v1/completions", "Legacy completion").takes(&COMPLETION_REQUEST).gives_or(Of(&COMPLETION), EVENTS),
+    op("POST /v1/embeddings", "Embeddings").takes(&EMBEDDINGS_REQUEST).gives(Of(&EMBEDDINGS)),
+    op("POST /v1/images/generations", "Image generation").takes(&IMAGES_REQUEST).gives_or(Of(&IMAGES), EVENTS),
+    op("POST /v1/images/edits", "Edit an image; the body is a form or JSON").takes(&IMAGES_REQUEST).in_media(JSON_OR_FORM).gives_or(Of(&IMAGES), EVENTS),
+    op("POST /v1/images/variations", "Make variations of an image; the body is a form").takes(&IMAGES_REQUEST).in_media(AS_FORM).gives(Of(&IMAGES)),
     op("GET /v1/realtime", "Open a WebSocket for a spoken conversation; 426 if the request is no upgrade").asks(&[may("model", Text)]),
-    op("POST /v1/audio/speech", "Read a text aloud; the answer is audio or server-sent events").takes(&SPEAK).writes(BYTES),
-    op("POST /v1/audio/transcriptions", "Transcribe a recording; the body is a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/event-stream", "text/plain"]),
-    op("POST /v1/audio/translations", "Translate a recording into English text; the body is a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/plain"]),
-    op("POST /v1/rerank", "Rank documents by how well they answer a query").takes(&RERANK).gives(Of(&RANKED)),
-    op("POST /v2/rerank", "Rank documents by how well they answer a query, at the path of Cohere's version 2").takes(&RERANK).gives(Of(&RANKED)),
-    op("POST /v1/moderations", "Check whether a text or an image violates a policy").takes(&MODERATE).gives(Of(&MODERATED)),
-    op("POST /v1/files", "Upload a file").takes(&UPLOAD).in_media(AS_FORM).gives(Of(&FILE)),
+    op("POST /v1/audio/speech", "Read a text aloud; the answer is audio or server-sent events").takes(&SPEECH_REQUEST).writes(BYTES),
+    op("POST /v1/audio/transcriptions", "Transcribe a recording; the body is a form").takes(&TRANSCRIPTION_REQUEST).in_media(AS_FORM).gives_or(Of(&TRANSCRIPTION), &["text/event-stream", "text/plain"]),
+    op("POST /v1/audio/translations", "Translate a recording into English text; the body is a form").takes(&TRANSCRIPTION_REQUEST).in_media(AS_FORM).gives_or(Of(&TRANSCRIPTION), &["text/plain"]),
+    op("POST /v1/rerank", "Rank documents by how well they answer a query").takes(&RERANK_REQUEST).gives(Of(&RANKED_DOCUMENTS)),
+    op("POST /v2/rerank", "Rank documents by how well they answer a query, at the path of Cohere's version 2").takes(&RERANK_REQUEST).gives(Of(&RANKED_DOCUMENTS)),
+    op("POST /v1/moderations", "Check whether a text or an image violates a policy").takes(&MODERATION_REQUEST).gives(Of(&MODERATION)),
+    op("POST /v1/files", "Upload a file").takes(&FILE_UPLOAD).in_media(AS_FORM).gives(Of(&FILE)),
     op("GET /v1/files", "List the caller's files").asks(&[may("limit", Text), may("after", Text), may("order", Text), may("purpose", Text)]).gives(Of(&PAGE)),
     op("GET /v1/files/{id}", "Get a file's name, size and purpose").gives(Of(&FILE)),
     op("DELETE /v1/files/{id}", "Delete a file").gives(Of(&DELETED)),
     op("GET /v1/files/{id}/content", "Get the content of a file").writes(BYTES),
-    op("POST /v1/videos", "Start making a video; the body is a form or JSON").takes(&FILM).in_media(JSON_OR_FORM).gives(Of(&VIDEO)),
+    op("POST /v1/videos", "Start making a video; the body is a form or JSON").takes(&VIDEO_REQUEST).in_media(JSON_OR_FORM).gives(Of(&VIDEO)),
     op("GET /v1/videos/{id}", "Get a video's status and progress").gives(Of(&VIDEO)),
     op("DELETE /v1/videos/{id}", "Delete a video").gives(Of(&DELETED)),
     op("GET /v1/videos/{id}/content", "Get the content of a video").asks(&[may("variant", Text)]).writes(BYTES),
-    op("POST /v1/batches", "Create a batch of requests for one model").takes(&BATCH).gives(Of(&BATCHED)),
+    op("POST /v1/batches", "Create a batch of requests for one model").takes(&BATCH_REQUEST).gives(Of(&BATCH)),
     op("GET /v1/batches", "List the caller's batches, as they were when last looked at").asks(&[may("limit", Text), may("after", Text)]).gives(Of(&PAGE)),
-    op("GET /v1/batches/{id}", "Get a batch's status and progress").gives(Of(&BATCHED)),
-    op("POST /v1/batches/{id}/cancel", "Cancel a batch").gives(Of(&BATCHED)),
-    op("POST /v1/messages/batches", "Create a batch of messages for one model").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
+    op("GET /v1/batches/{id}", "Get a batch's status and progress").gives(Of(&BATCH)),
+    op("POST /v1/batches/{id}/cancel", "Cancel a batch").gives(Of(&BATCH)),
+    op("POST /v1/messages/batches", "Create a batch of messages for one model").takes(&MESSAGE_BATCH_REQUEST).gives(Of(&MESSAGE_BATCH)),
     op("GET /v1/messages/batches", "List the caller's batches of messages").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
-    op("GET /v1/messages/batches/{id}", "Get the status and progress of a batch of messages").gives(Of(&MESSAGES_BATCHED)),
-    op("DELETE /v1/messages/batches/{id}", "Delete a batch of messages").gives(Of(&MESSAGES_BATCHED)),
-    op("POST /v1/messages/batches/{id}/cancel", "Cancel a batch of messages").gives(Of(&MESSAGES_BATCHED)),
+    op("GET /v1/messages/batches/{id}", "Get the status and progress of a batch of messages").gives(Of(&MESSAGE_BATCH)),
+    op("DELETE /v1/messages/batches/{id}", "Delete a batch of messages").gives(Of(&MESSAGE_BATCH)),
+    op("POST /v1/messages/batches/{id}/cancel", "Cancel a batch of messages").gives(Of(&MESSAGE_BATCH)),
     op("GET /v1/messages/batches/{id}/results", "Get the results of a batch of messages, one JSON object a line").writes(BYTES),
-    op("POST /anthropic/v1/messages/batches", "Create a batch of messages for one model, under /anthropic").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
+    op("POST /anthropic/v1/messages/batches", "Create a batch of messages for one model, under /anthropic").takes(&MESSAGE_BATCH_REQUEST).gives(Of(&MESSAGE_BATCH)),
     op("GET /anthropic/v1/messages/batches", "List the caller's batches of messages, under /anthropic").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
-    op("GET /anthropic/v1/messages/batches/{id}", "Get the status and progress of a batch of messages, under /anthropic").gives(Of(&MESSAGES_BATCHED)),
-    op("DELETE /anthropic/v1/messages/batches/{id}", "Delete a batch of messages, under /anthropic").gives(Of(&MESSAGES_BATCHED)),
-    op("POST /anthropic/v1/messages/batches/{id}/cancel", "Cancel a batch of messages, under /anthropic").gives(Of(&MESSAGES_BATCHED)),
+    op("GET /anthropic/v1/messages/batches/{id}", "Get the status and progress of a batch of messages, under /anthropic").gives(Of(&MESSAGE_BATCH)),
+    op("DELETE /anthropic/v1/messages/batches/{id}", "Delete a batch of messages, under /anthropic").gives(Of(&MESSAGE_BATCH)),
+    op("POST /anthropic/v1/messages/batches/{id}/cancel", "Cancel a batch of messages, under /anthropic").gives(Of(&MESSAGE_BATCH)),
     op("GET /anthropic/v1/messages/batches/{id}/results", "Get the results of a batch of messages, one JSON object a line, under /anthropic").writes(BYTES),
     op("GET /v1/models", "List the models that the caller's key may use, in OpenAI's format or in Anthropic's").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
     op("GET /v1/models/{model}", "One model").gives(Of(&MODEL)),
     op("GET /v1/usage", "Get what the caller's key has used and what is left of its budgets").gives(Of(&KEY_USAGE)),
     op("GET /v1/dashboard/billing/subscription", "Get the cost limit of the caller's key, in OpenAI's format").gives(Of(&SUBSCRIPTION)),
     op("GET /dashboard/billing/subscription", "Get the cost limit of the caller's key, in OpenAI's format").gives(Of(&SUBSCRIPTION)),
-    op("GET /v1/dashboard/billing/usage", "Get what the caller's key has cost, in OpenAI's format").gives(Of(&BILLED)),
-    op("GET /dashboard/billing/usage", "Get what the caller's key has cost, in OpenAI's format").gives(Of(&BILLED)),
+    op("GET /v1/dashboard/billing/usage", "Get what the caller's key has cost, in OpenAI's format").gives(Of(&BILLING_USAGE)),
+    op("GET /dashboard/billing/usage", "Get what the caller's key has cost, in OpenAI's format").gives(Of(&BILLING_USAGE)),
 ];
 
 // === What models are asked ===
@@ -183,7 +183,7 @@ static CODE_ASSIST: Object = Object::open(
     &[may("model", Text), has("request", Of(&GEMINI)), may("project", Text)],
 );
 
-static PROMPT: Object = Object::open(
+static COMPLETION_REQUEST: Object = Object::open(
     "CompletionRequest",
     &[
         has("model", Text),
@@ -195,12 +195,12 @@ static PROMPT: Object = Object::open(
     ],
 );
 
-static EMBED: Object = Object::open(
+static EMBEDDINGS_REQUEST: Object = Object::open(
     "EmbeddingsRequest",
     &[has("model", Text), may("input", Any), may("encoding_format", Text), may("dimensions", Integer)],
 );
 
-static DRAW: Object = Object::open(
+static IMAGES_REQUEST: Object = Object::open(
     "ImagesRequest",
     &[
         may("model", Text).about("Default: gpt-image-1"),
@@ -213,7 +213,7 @@ static DRAW: Object = Object::open(
     ],
 );
 
-static SPEAK: Object = Object::open(
+static SPEECH_REQUEST: Object = Object::open(
     "SpeechRequest",
     &[
         has("model", Text),
@@ -224,7 +224,7 @@ static SPEAK: Object = Object::open(
     ],
 );
 
-static LISTEN: Object = Object::open(
+static TRANSCRIPTION_REQUEST: Object = Object::open(
     "TranscriptionRequest",
     &[
         has("model", Text),
@@ -235,17 +235,17 @@ static LISTEN: Object = Object::open(
     ],
 );
 
-static RERANK: Object = Object::open(
+static RERANK_REQUEST: Object = Object::open(
     "RerankRequest",
     &[has("model", Text), may("query", Any), may("documents", List(&Any)), may("top_n", Integer)],
 );
 
-static MODERATE: Object = Object::open(
+static MODERATION_REQUEST: Object = Object::open(
     "ModerationRequest",
     &[may("model", Text).about("Default: omni-moderation-latest"), may("input", Any)],
 );
 
-static SEARCH: Object = Object::open(
+static SEARCH_REQUEST: Object = Object::open(
     "SearchRequest",
     &[
         has("query", Text),
@@ -254,7 +254,7 @@ static SEARCH: Object = Object::open(
     ],
 );
 
-static ALPHA_SEARCH: Object = Object::open(
+static ALPHA_SEARCH_REQUEST: Object = Object::open(
     "AlphaSearchRequest",
     &[
         may("id", Text),
@@ -268,10 +268,10 @@ static ALPHA_SEARCH: Object = Object::open(
     ],
 );
 
-static UPLOAD: Object =
+static FILE_UPLOAD: Object =
     Object::open("FileUpload", &[has("file", Any).about("In a form: a file"), may("purpose", Text)]);
 
-static FILM: Object = Object::open(
+static VIDEO_REQUEST: Object = Object::open(
     "VideoRequest",
     &[
         has("model", Text),
@@ -323,7 +323,7 @@ static MESSAGE: Object = Object::open(
     ],
 );
 
-static COUNTED: Object = Object::open("CountedTokens", &[has("input_tokens", Count)]);
+static COUNTED_TOKENS: Object = Object::open("CountedTokens", &[has("input_tokens", Count)]);
 
 static GEMINI_ANSWER: Object = Object::open(
     "GeminiAnswer",
@@ -346,14 +346,14 @@ static EMBEDDINGS: Object = Object::open(
 static IMAGES: Object =
     Object::open("Images", &[may("created", Number), may("data", List(&Map(&Any))), may("usage", Map(&Any))]);
 
-static HEARD: Object = Object::open("Transcription", &[may("text", Text)]);
+static TRANSCRIPTION: Object = Object::open("Transcription", &[may("text", Text)]);
 
-static RANKED: Object = Object::open("RankedDocuments", &[may("results", List(&Map(&Any)))]);
+static RANKED_DOCUMENTS: Object = Object::open("RankedDocuments", &[may("results", List(&Map(&Any)))]);
 
-static MODERATED: Object =
+static MODERATION: Object =
     Object::open("Moderation", &[may("id", Text), may("model", Text), may("results", List(&Map(&Any)))]);
 
-static FOUND: Object = Object::open("FoundPages", &[may("results", Any)]);
+static FOUND_PAGES: Object = Object::open("FoundPages", &[may("results", Any)]);
 
 static ALPHA_FOUND: Object = Object::open(
     "AlphaFound",
@@ -365,7 +365,7 @@ static VIDEO: Object = Object::open(
     &[has("id", Text), may("object", Text), may("status", Text), may("progress", Any), may("model", Text)],
 );
 
-static BATCH: Object = Object::open(
+static BATCH_REQUEST: Object = Object::open(
     "BatchRequest",
     &[
         has("input_file_id", Text).about("The id of one of the caller's files with the purpose batch"),
@@ -375,7 +375,7 @@ static BATCH: Object = Object::open(
     ],
 );
 
-static BATCHED: Object = Object::open(
+static BATCH: Object = Object::open(
     "Batch",
     &[
         has("id", Text),
@@ -387,12 +387,12 @@ static BATCHED: Object = Object::open(
     ],
 );
 
-static MESSAGE_BATCH: Object = Object::open(
+static MESSAGE_BATCH_REQUEST: Object = Object::open(
     "MessageBatchRequest",
     &[has("requests", List(&Map(&Any))).about("Requests, each with custom_id and params")],
 );
 
-static MESSAGES_BATCHED: Object = Object::open(
+static MESSAGE_BATCH: Object = Object::open(
     "MessageBatch",
     &[has("id", Text), may("type", Text), may("processing_status", Text), may("results_url", OrNull(&Text))],
 );
@@ -441,18 +441,19 @@ static KEY_USAGE: Object = Object::open(
     "KeyUsage",
     &[
         has("object", OneOf(&["usage"])),
-        has("key", Of(&NAMED)),
+        has("key", Of(&USED_KEY)),
         has("totals", Map(&Number)),
         has("budgets", List(&Map(&Any))),
         has("daily", List(&Map(&Any))),
     ],
 );
 
-static NAMED: Object = Object::new("UsedKey", &[has("name", Text), has("expiresAt", OrNull(&Text))]);
+static USED_KEY: Object = Object::new("UsedKey", &[has("name", Text), has("expiresAt", OrNull(&Text))]);
 
 static SUBSCRIPTION: Object = Object::open(
     "BillingSubscription",
     &[has("object", Text), has("hard_limit_usd", Number), has("access_until", Any)],
 );
 
-static BILLED: Object = Object::open("BillingUsage", &[has("object", Text), has("total_usage", Number)]);
+static BILLING_USAGE: Object =
+    Object::open("BillingUsage", &[has("object", Text), has("total_usage", Number)]);

@@ -33,7 +33,7 @@ const DEFAULT_LIMIT: i64 = 20;
 /// The number of kinds of rows in the answer, which share the limit.
 const KINDS: i64 = 6;
 /// Maximum number of rows of one kind.
-const MOST: i64 = 10;
+const MAX_ROWS_OF_KIND: i64 = 10;
 
 /// An account that was found.
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ pub async fn search(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     if query.chars().count() > 200 {
         return Err(Invalid::field("query", "string of at most 200 characters").into());
     }
-    let most = ((limit - 1) / KINDS + 1).min(MOST);
+    let most = ((limit - 1) / KINDS + 1).min(MAX_ROWS_OF_KIND);
     let found = if query.is_empty() { nothing() } else { find(&admin.core, query, most).await? };
     Ok(http::json(StatusCode::OK, &found))
 }

@@ -23,7 +23,7 @@ use crate::jobs::update_center::versions;
 use crate::settings::update_center::{IMAGE_TAG, RELEASE, UpdateConfig};
 
 /// The maximum number of log events that wait for a slow reader.
-const BEHIND: usize = 64;
+const MAX_WAITING_EVENTS: usize = 64;
 const LOOK: Duration = Duration::from_millis(200);
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -155,7 +155,7 @@ pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
         return Err(AdminError::not_found("Task"));
     }
     let seen = request.headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
-    let (events, heard) = mpsc::channel(BEHIND);
+    let (events, heard) = mpsc::channel(MAX_WAITING_EVENTS);
     let work = admin.clone();
     admin.core.background.spawn("the log of a task", async move {
         let gone = events.clone();

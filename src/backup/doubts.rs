@@ -8,7 +8,7 @@ use crate::store::staging::NewRow;
 use crate::store::staging::tables::Table;
 
 /// The maximum number of doubts reported for a document.
-pub const MOST: usize = 100;
+pub const MAX_DOUBTS: usize = 100;
 
 /// Returns the reasons, for people, why a row is not used as it is; none for a usable row. `left_out` describes
 /// what was not taken from it.

@@ -213,7 +213,7 @@ impl Import {
                 match reader.read(table, line, row, &mut left_out) {
                     Ok(row) => {
                         // One row may have many doubts.
-                        let room = doubts::MOST.saturating_sub(warnings.len());
+                        let room = doubts::MAX_DOUBTS.saturating_sub(warnings.len());
                         warnings.extend(doubts::of(table, &row, left_out).take(room));
                         staging.add(hashing, index, row)?;
                     }
@@ -308,7 +308,7 @@ impl Import {
 
 /// Leaves out sources of groups that are groups themselves, and returns the warnings about them.
 fn nested_groups(staging: &mut Staging) -> Result<Vec<String>, ImportError> {
-    let pairs = staging.leave_out_nested_groups(doubts::MOST)?;
+    let pairs = staging.leave_out_nested_groups(doubts::MAX_DOUBTS)?;
     let warnings = pairs.into_iter().map(|(group, source)| {
         format!("routeGroupSources: route {source} is a group and cannot be a source of group {group}: it is left out")
     });
@@ -317,7 +317,7 @@ fn nested_groups(staging: &mut Staging) -> Result<Vec<String>, ImportError> {
 
 /// Makes tokens ordinary ones whose accounts have another default token before them, and returns the warnings about them.
 fn further_defaults(staging: &mut Staging) -> Result<Vec<String>, ImportError> {
-    let ids = staging.keep_one_default_token(doubts::MOST)?;
+    let ids = staging.keep_one_default_token(doubts::MAX_DOUBTS)?;
     let warnings = ids.into_iter().map(|id| {
         format!(
             "accountTokens {id}: its account has another default token; it is imported as an ordinary one"

@@ -12,7 +12,7 @@ use crate::one_line::short_line;
 use crate::store::staging::tables::{TABLES, Table};
 
 /// The maximum number of members that are listed.
-const MOST: usize = 50;
+const MAX_LISTED: usize = 50;
 /// The maximum length of a name in a report, in characters.
 const MAX_NAME: usize = 60;
 /// The members of a whole document.
@@ -45,7 +45,7 @@ impl UnknownMembers {
             ));
         }
         let mut list = |place: &[&str], is_known: &dyn Fn(&str) -> bool, what: &str| {
-            let members = document.members(place).into_iter().filter(|name| !is_known(name)).take(MOST);
+            let members = document.members(place).into_iter().filter(|name| !is_known(name)).take(MAX_LISTED);
             unknown
                 .warnings
                 .extend(members.map(|name| format!("{}: {what}", short_line(name, MAX_NAME, "…"))));
@@ -67,7 +67,7 @@ impl UnknownMembers {
 
     /// Adds those of a row.
     pub fn add_row(&mut self, table: &'static Table, row: &Value) {
-        if !self.is_ours || self.columns.len() >= MOST {
+        if !self.is_ours || self.columns.len() >= MAX_LISTED {
             return;
         }
         let is_known = |name: &str| {
@@ -83,7 +83,7 @@ impl UnknownMembers {
 
     /// Returns the warnings for the report.
     pub fn warnings(self) -> impl Iterator<Item = String> {
-        let columns = self.columns.into_iter().take(MOST);
+        let columns = self.columns.into_iter().take(MAX_LISTED);
         self.warnings
             .into_iter()
             .chain(columns.map(|(array, name)| format!("{array}[].{name}: an unknown column")))

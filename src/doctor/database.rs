@@ -13,7 +13,7 @@ use crate::store::{self, Sealer, StoreOptions};
 
 const CHECK: &str = "database";
 /// The time limit of the check of all pages.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PAGES_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Data from the database that other checks need.
 #[derive(Default)]
@@ -133,11 +133,11 @@ fn read(
 /// Checks the file; repeats that if another process has begun to use it in the meantime.
 fn look_through(path: &Path) -> store::Result<(Inspection, Integrity)> {
     let mut inspection = Inspection::open(path)?;
-    match inspection.integrity(PATIENCE) {
+    match inspection.integrity(PAGES_TIMEOUT) {
         Ok(Integrity::Sound) => Ok((inspection, Integrity::Sound)),
         _ if inspection.is_outdated() => {
             let mut inspection = Inspection::open(path)?;
-            let integrity = inspection.integrity(PATIENCE)?;
+            let integrity = inspection.integrity(PAGES_TIMEOUT)?;
             Ok((inspection, integrity))
         }
         integrity => Ok((inspection, integrity?)),
@@ -166,7 +166,7 @@ fn tell(report: &mut Report, inspection: &mut Inspection, integrity: Integrity) 
         }
         Integrity::Broken(faults) => faults.into_iter().for_each(|fault| report.failed(CHECK, fault)),
         Integrity::Unfinished => {
-            report.doubtful(CHECK, format!("not checked completely within {} s", PATIENCE.as_secs()));
+            report.doubtful(CHECK, format!("not checked completely within {} s", PAGES_TIMEOUT.as_secs()));
         }
     }
     Ok(())

@@ -16,9 +16,9 @@ use crate::time::{Millis, now_ms};
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
 /// The time limit for a site's answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of sites that are asked at once.
-const AT_ONCE: usize = 16;
+const SITES_AT_ONCE: usize = 16;
 /// The clock difference, in seconds, from which logins and tokens may suffer.
 const DOUBTFUL_SECONDS: i64 = 30;
 const WRONG_SECONDS: i64 = 300;
@@ -96,7 +96,7 @@ async fn ask_all(
     let mut asking = JoinSet::new();
     let mut waiting = sites.into_iter().enumerate();
     loop {
-        while asking.len() < AT_ONCE
+        while asking.len() < SITES_AT_ONCE
             && let Some((number, site)) = waiting.next()
         {
             let client = client.clone();
@@ -126,8 +126,8 @@ async fn ask(client: &Client, site: &SiteAddress, proxy: Option<String>) -> Resu
     let request = hyper::Request::get(path).header(USER_AGENT, agent).body(Bytes::new());
     let request = request.map_err(|error| error.to_string())?;
     let began = Instant::now();
-    let answer = tokio::time::timeout(PATIENCE, client.send(&base.origin, request)).await;
-    let answer = answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?;
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, client.send(&base.origin, request)).await;
+    let answer = answer.map_err(|_| format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))?;
     let head = answer.map_err(|error| error.to_string())?.head;
     let date = head.headers.get(&DATE).and_then(|date| std::str::from_utf8(date).ok());
     let ahead = date.and_then(parse_date).map(|theirs| (theirs - now_ms()).div_euclid(1000));

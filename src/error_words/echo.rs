@@ -20,7 +20,7 @@ pub struct Echo {
 
 impl Echo {
     /// Compares a text with the pieces of a request. `text` is in lower case, with one blank between words; bytes
-    /// beyond [`Index::MOST`] never count as an echo.
+    /// beyond [`Index::MAX_INDEXED`] never count as an echo.
     pub fn of<'r>(text: &str, request: impl IntoIterator<Item = &'r [u8]>) -> Self {
         let mut index = Index::of(text.as_bytes());
         for piece in request {
@@ -58,10 +58,10 @@ struct AutomatonState {
 
 impl Index {
     /// The number of bytes of a text that are indexed: there are up to two states for each byte.
-    const MOST: usize = 1024;
+    const MAX_INDEXED: usize = 1024;
 
     fn of(text: &[u8]) -> Self {
-        let text = &text[..text.len().min(Self::MOST)];
+        let text = &text[..text.len().min(Self::MAX_INDEXED)];
         let root = AutomatonState { next: [0; 256], link: 0, length: 0, found: 0 };
         let mut index = Self { states: vec![root], beginnings: Vec::with_capacity(text.len()) };
         let mut last = 0;
@@ -108,7 +108,7 @@ impl Index {
 
     fn add(&mut self, next: [u16; 256], length: u16) -> u16 {
         self.states.push(AutomatonState { next, link: 0, length, found: 0 });
-        (self.states.len() - 1) as u16 // at most twice MOST
+        (self.states.len() - 1) as u16 // at most twice MAX_INDEXED
     }
 
     fn state(&self, at: u16) -> &AutomatonState {
@@ -252,9 +252,9 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_the_indexed_text_is_no_echo() {
-        let text = "x".repeat(3 * Index::MOST);
+        let text = "x".repeat(3 * Index::MAX_INDEXED);
         let echo = Echo::of(&text, [text.as_bytes()]);
-        assert!(echo.covers(0..Index::MOST) && !echo.covers(0..Index::MOST + 1));
+        assert!(echo.covers(0..Index::MAX_INDEXED) && !echo.covers(0..Index::MAX_INDEXED + 1));
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use std::task::Waker;
 use crate::sync::lock;
 
 /// The most memory that incomplete heads may hold together, in bytes.
-const MOST: usize = 4 * 1024 * 1024;
+const MAX_HELD: usize = 4 * 1024 * 1024;
 
 /// The incomplete heads of all connections of a server.
 pub(super) struct UnfinishedHeads {
@@ -43,7 +43,7 @@ pub(super) struct HeldHead {
 
 impl Default for UnfinishedHeads {
     fn default() -> Self {
-        Self { most: MOST, held: Mutex::default() }
+        Self { most: MAX_HELD, held: Mutex::default() }
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Concurrency {
 }
 
 /// The least time from one start to the next: at most 100 accounts are begun in a second.
-const APART: Duration = Duration::from_millis(10);
+const START_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Does `work` for every item, at each site in the given order. Returns the results in the order in which the pieces
 /// end; a piece that panics has none. Dropping the future drops the running pieces.
@@ -40,7 +40,7 @@ where
     let mut sites: HashMap<tokio::task::Id, SiteId> = HashMap::new();
     let mut running = JoinSet::new();
     let mut results = Vec::with_capacity(waiting.len());
-    let mut pace = tokio::time::interval(APART);
+    let mut pace = tokio::time::interval(START_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         for slot in waiting.iter_mut().skip(first) {
@@ -139,7 +139,7 @@ mod tests {
         )
         .await;
         assert_eq!(done.len(), 1000);
-        assert_eq!(began.elapsed(), APART * 999);
+        assert_eq!(began.elapsed(), START_INTERVAL * 999);
     }
 
     #[tokio::test]

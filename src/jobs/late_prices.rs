@@ -15,7 +15,7 @@ use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill};
 
 /// The longest wait for a list: longer than a site may take to send it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Whether the list has the price of the model, or is still on its way.
 pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
@@ -46,7 +46,7 @@ pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut UsageLookup) {
         return;
     }
     prices::refresh_unread(jobs, account.id);
-    if timeout(PATIENCE, jobs.prices.until_found(&account.prices)).await.is_err() {
+    if timeout(LIST_TIMEOUT, jobs.prices.until_found(&account.prices)).await.is_err() {
         return;
     }
     let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };

@@ -15,7 +15,7 @@ use crate::sync::lock;
 pub(super) const PARALLEL: usize = 4;
 /// The longest wait for first looks when prices are shown: most sites answer sooner, and a slow one does not hold up a
 /// page.
-const PATIENCE: Duration = Duration::from_secs(2);
+const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The price lists, and when each is to be read again; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Prices {
@@ -65,7 +65,7 @@ impl Prices {
     pub async fn settle(&self) {
         let mut looks = self.first_looks.subscribe();
         let settled = looks.wait_for(|looks| looks.under_way == 0);
-        if time::timeout(PATIENCE, settled).await.is_err() {
+        if time::timeout(FIRST_LOOK_TIMEOUT, settled).await.is_err() {
             log::debug!("prices are shown although some sites have not answered yet");
         }
     }

@@ -19,8 +19,8 @@ use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
 use super::quota::Quota;
 use super::spend_checks::{SpendChecks, may_be_spent};
 
-/// The rules for concurrent calls of a key: they do not wait for each other, and a long one keeps its slot to its end.
-const AT_ONCE: LeaseRules = LeaseRules {
+/// The rules for the slots of a key: calls do not wait for one, and a long call keeps its slot to its end.
+const CALL_SLOT_RULES: LeaseRules = LeaseRules {
     queue_limit: 0,
     queue_wait: Duration::ZERO,
     ttl: Duration::from_secs(10 * 365 * 86_400),
@@ -105,9 +105,12 @@ impl KeyLive {
         let most = most.unwrap_or(0) as usize;
         match self.gate.get() {
             Some(gate) => gate.set_limit(most),
-            None if most > 0 => {
-                drop(self.gate.set(Arc::new(Gate::new("downstream key", self.id.get(), most, AT_ONCE))))
-            }
+            None if most > 0 => drop(self.gate.set(Arc::new(Gate::new(
+                "downstream key",
+                self.id.get(),
+                most,
+                CALL_SLOT_RULES,
+            )))),
             None => {}
         }
     }

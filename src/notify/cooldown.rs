@@ -9,7 +9,7 @@ use crate::time::{Millis, millis};
 /// Minimum time that a sent notice is remembered, in milliseconds; six cool-downs if that is longer.
 const REMEMBERED_AT_LEAST: Millis = 600_000;
 /// Maximum number of signatures remembered; beyond it the oldest is removed.
-const MOST: usize = 1024;
+const MAX_SIGNATURES: usize = 1024;
 
 /// The notices sent recently, by signature.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Cooldowns {
     /// Restores the record of a notice that was sent before a restart.
     pub(super) fn restore(&mut self, mark: SentRecord) {
         let SentRecord { signature, at, held_back } = mark;
-        if self.sent.len() < MOST {
+        if self.sent.len() < MAX_SIGNATURES {
             self.sent.entry(signature).or_insert(Sent { at, held_back, failed: false });
         }
     }
@@ -75,7 +75,7 @@ impl Cooldowns {
             return None;
         }
         self.sent.retain(|_, sent| now.saturating_sub(sent.at) <= remembered);
-        make_room(&mut self.sent, &signature, MOST, |sent| sent.at);
+        make_room(&mut self.sent, &signature, MAX_SIGNATURES, |sent| sent.at);
         let sent = Sent { at: now, held_back: 0, failed: false };
         let before = self.sent.insert(signature, sent);
         Some(before.map_or(0, |before| before.held_back))
@@ -171,10 +171,14 @@ mod tests {
     #[test]
     fn memory_is_bounded_whatever_the_cool_down() {
         let mut cooldowns = Cooldowns::default();
-        for signature in 0..2 * MOST as u64 {
+        for signature in 0..2 * MAX_SIGNATURES as u64 {
             assert_eq!(cooldowns.pass(signature, Duration::MAX, signature as Millis), Some(0));
         }
-        assert_eq!(cooldowns.sent.len(), MOST);
-        assert_eq!(cooldowns.pass(2 * MOST as u64 - 1, Duration::MAX, 1 << 40), None, "the newest stay");
+        assert_eq!(cooldowns.sent.len(), MAX_SIGNATURES);
+        assert_eq!(
+            cooldowns.pass(2 * MAX_SIGNATURES as u64 - 1, Duration::MAX, 1 << 40),
+            None,
+            "the newest stay"
+        );
     }
 }

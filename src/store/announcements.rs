@@ -9,7 +9,7 @@ use crate::time::Millis;
 
 /// The number of rows kept for each site. Some sites write the time of day into their notice, so that each
 /// reading is a new one.
-const MOST: i64 = 500;
+const KEPT_PER_SITE: i64 = 500;
 
 /// An announcement as read from a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub async fn known_keys(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
 }
 
 /// Stores an announcement seen for the first time, together with its event if it has one, in one transaction. Deletes the
-/// site's rows beyond `MOST`, those last seen longest ago first. Returns the announcement's id.
+/// site's rows beyond `KEPT_PER_SITE`, those last seen longest ago first. Returns the announcement's id.
 pub async fn insert(
     store: &Store,
     site_id: SiteId,
@@ -155,7 +155,7 @@ pub async fn insert(
     let forgotten = Statement::new(
         "DELETE FROM site_announcements WHERE id IN (SELECT id FROM (SELECT id FROM site_announcements \
          WHERE site_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT 1000 OFFSET ?) AS forgotten)",
-        vec![site_id.into(), MOST.into()],
+        vec![site_id.into(), KEPT_PER_SITE.into()],
     );
     let batch = [row].into_iter().chain(event).chain([forgotten]).collect();
     Ok(store.batch(batch).await?[0].id())

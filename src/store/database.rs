@@ -34,7 +34,7 @@ use crate::sync::lock;
 
 /// How long a query waits for its answer before another reader is started. Each reader has a connection with
 /// caches of its own, which the many short queries of a start should not pay for.
-const PATIENCE: Duration = Duration::from_millis(10);
+const READER_WAIT: Duration = Duration::from_millis(10);
 
 /// The open database of this process.
 pub struct Database {
@@ -131,7 +131,7 @@ impl Database {
             return self.command(|reply| Command::Query { sql, args, reply }).await;
         };
         let mut answer = readers.submit(sql, args)?;
-        let answer = match timeout(PATIENCE, &mut answer).await {
+        let answer = match timeout(READER_WAIT, &mut answer).await {
             Ok(answer) => answer,
             Err(_) => {
                 // The readers that are running answer all the same.

@@ -99,7 +99,7 @@ fn tell_of_others(database: &ForeignDatabase, days: Option<&Days>, list: &mut Le
         let cost = database.sum("proxy_logs", "estimated_cost");
         let sums = match days {
             Some(days) if days.is_cut => {
-                format!("{} of their sums by day, site and model are imported", usage_days::MOST)
+                format!("{} of their sums by day, site and model are imported", usage_days::MAX_SUMS)
             }
             Some(_) => "their sums by day, site and model are imported if the account still exists".into(),
             None => "they have no time or no site, so no statistics can be made from them".into(),

@@ -20,7 +20,7 @@ const TABLE: &str = "proxy_logs";
 /// The array of a document that holds the sums.
 pub(super) const ARRAY: &str = "usageDays";
 /// The maximum number of sums that are taken: a hundred models over two years.
-pub(super) const MOST: usize = 100_000;
+pub(super) const MAX_SUMS: usize = 100_000;
 /// In seconds; time zones change their offset only between quarters of an hour, so that each quarter is within
 /// one day.
 const QUARTER: i64 = 15 * 60;
@@ -78,7 +78,7 @@ pub(super) fn read(
         let day = zone.to_datetime(begin).date().to_string();
         let model: String = text(row, 3)?.chars().take(MAX_NAME).collect();
         let key = (day, merged.id_of(row.get(1)?), model);
-        if days.len() >= MOST && !days.contains_key(&key) {
+        if days.len() >= MAX_SUMS && !days.contains_key(&key) {
             is_cut = true;
             return Ok(());
         }

@@ -2,7 +2,7 @@
 //!
 //! There is one for each conversation with an account: a turn that finds none opens one, and so does a turn that comes
 //! while another is under way. A socket is dropped when it has waited for [`KEPT_FOR`], when it is as old as upstreams
-//! let one become, when its upstream has said goodbye, which a sweep or the next turn finds, and when [`MOST`] others
+//! let one become, when its upstream has said goodbye, which a sweep or the next turn finds, and when [`MAX_WAITING`] others
 //! wait.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
 const OLDEST: Duration = Duration::from_secs(55 * 60);
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// The most sockets that wait: each holds a connection and its buffers.
-const MOST: usize = 512;
+const MAX_WAITING: usize = 512;
 
 pub(crate) type Socket = WebSocketStream<PongFirst<Stream>>;
 
@@ -102,7 +102,7 @@ impl KeptSockets {
     fn keep(self: &Arc<Self>, key: SocketKey, socket: Box<Socket>, opened: Instant) {
         let kept = Kept { socket, opened, since: Instant::now() };
         let mut waiting = lock(&self.waiting);
-        let is_full = waiting.len() >= MOST && !waiting.contains_key(&key);
+        let is_full = waiting.len() >= MAX_WAITING && !waiting.contains_key(&key);
         let oldest =
             is_full.then(|| waiting.iter().min_by_key(|(_, kept)| kept.since).map(|(key, _)| key.clone()));
         let left = oldest.flatten().and_then(|oldest| waiting.remove(&oldest));

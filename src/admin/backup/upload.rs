@@ -18,7 +18,7 @@ use crate::idle_thread::{run_on_idle_thread, yield_thread};
 /// Maximum length of a document, in bytes.
 const MAX_DOCUMENT: usize = 1 << 30;
 /// The number of bytes gathered before they are handed to the writer.
-const AT_ONCE: usize = 64 << 10;
+const BYTES_AT_ONCE: usize = 64 << 10;
 /// The number of gathered pieces that may wait for the writer.
 const AHEAD: usize = 2;
 
@@ -85,7 +85,7 @@ async fn receive(request: &mut Request, is_binary: bool, pieces: mpsc::Sender<By
         gathered.extend_from_slice(&piece);
         // A client on the same machine always has more, and other connections of this worker wait.
         yield_now().await;
-        if gathered.len() >= AT_ONCE && pieces.send(gathered.split().freeze()).await.is_err() {
+        if gathered.len() >= BYTES_AT_ONCE && pieces.send(gathered.split().freeze()).await.is_err() {
             return Ok(());
         }
     }

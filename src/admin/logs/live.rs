@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::live_readers::MOST;
+use super::live_readers::MAX_READERS;
 use super::proxy_logs::Item;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
@@ -31,7 +31,7 @@ use crate::store::{self, proxy_logs};
 /// Maximum number of rows that a reader gets in any second.
 const MOST_ROWS: usize = 50;
 /// Maximum number of events that wait for a slow reader.
-const BEHIND: usize = 64;
+const MAX_WAITING_EVENTS: usize = 64;
 /// The interval at which new rows are looked for.
 const LOOK: Duration = Duration::from_millis(200);
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,12 +40,12 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// `GET /api/stats/live`
 pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let Some(place) = admin.live_readers.enter() else {
-        let message = format!("{MOST} clients already follow the live log: close one of them first");
+        let message = format!("{MAX_READERS} clients already follow the live log: close one of them first");
         return Err(AdminError::new(StatusCode::TOO_MANY_REQUESTS, message));
     };
     // Read before the response begins: whatever is logged after that is shown.
     let seen = proxy_logs::newest_id(&admin.core.store).await?;
-    let (events, heard) = mpsc::channel(BEHIND);
+    let (events, heard) = mpsc::channel(MAX_WAITING_EVENTS);
     let core = admin.core.clone();
     core.clone().background.spawn("the live log", async move {
         let _place = place;

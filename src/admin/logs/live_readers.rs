@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of readers at once.
-pub(super) const MOST: usize = 16;
+pub(super) const MAX_READERS: usize = 16;
 
 pub struct LiveReaders(Arc<Semaphore>);
 
@@ -18,6 +18,6 @@ impl LiveReaders {
 
 impl Default for LiveReaders {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST)))
+        Self(Arc::new(Semaphore::new(MAX_READERS)))
     }
 }

@@ -33,7 +33,7 @@ use crate::store::availability;
 use crate::store::sites::{self, SiteRow, SiteStatus};
 
 /// Maximum number of events that wait for a slow reader.
-const BEHIND: usize = 32;
+const MAX_WAITING_EVENTS: usize = 32;
 
 /// `POST /api/sites/{id}/probe-now`
 pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
@@ -49,7 +49,7 @@ pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
 pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&of_query(&request)?)?;
-    let (events, heard) = mpsc::channel(BEHIND);
+    let (events, heard) = mpsc::channel(MAX_WAITING_EVENTS);
     let work = admin.jobs.clone();
     admin.core.background.spawn("the probe of a site", async move {
         let told = events.clone();

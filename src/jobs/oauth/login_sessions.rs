@@ -28,7 +28,7 @@ use crate::upstream::oauth::Verifier;
 /// The time that a person has for a login.
 pub const LIFETIME: Duration = Duration::from_secs(600);
 /// The most sessions at once; a further one replaces the oldest.
-const MOST: usize = 500;
+const MAX_SESSIONS: usize = 500;
 
 /// One login in a browser.
 #[derive(Clone)]
@@ -134,7 +134,7 @@ impl LoginSessions {
     /// Stores a new session under its state.
     pub fn add(&self, state: String, session: LoginSession) {
         let mut sessions = self.living();
-        make_room(&mut sessions, &state, MOST, |session| session.ends);
+        make_room(&mut sessions, &state, MAX_SESSIONS, |session| session.ends);
         sessions.insert(state, session);
         drop(sessions);
         self.changed.notify_waiters();
@@ -264,11 +264,11 @@ mod tests {
         let sessions = Arc::new(LoginSessions::default());
         sessions.add("first".to_owned(), session());
         tokio::time::advance(Duration::from_secs(1)).await;
-        for number in 0..MOST {
+        for number in 0..MAX_SESSIONS {
             sessions.add(number.to_string(), session());
         }
         assert!(sessions.get("first").is_none() && sessions.get("0").is_some());
-        assert_eq!(lock(&sessions.by_state).len(), MOST);
+        assert_eq!(lock(&sessions.by_state).len(), MAX_SESSIONS);
         tokio::time::advance(LIFETIME - Duration::from_millis(1)).await;
         assert!(sessions.get("0").is_some() && sessions.remembers(CODEX));
         tokio::time::advance(Duration::from_millis(1)).await;

@@ -23,7 +23,7 @@ pub const INTERVAL: Duration = Duration::from_secs(30);
 /// The least time before a channel is asked again, in milliseconds.
 const AGAIN_MS: Millis = 30_000;
 /// The most channels that a sweep asks.
-const MOST: usize = 4;
+const MAX_ASKED: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(12);
 
 /// Asks the channels whose turn it is.
@@ -89,7 +89,7 @@ fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channe
     // A member of a unit has a channel on each of its routes.
     let mut seen = HashSet::new();
     due.retain(|(_, channel, _)| seen.insert(channel.key()));
-    due.into_iter().take(MOST).map(|(_, channel, model)| (channel, model)).collect()
+    due.into_iter().take(MAX_ASKED).map(|(_, channel, model)| (channel, model)).collect()
 }
 
 /// Whether a channel rests because it failed, not because its provider said for how long. A cooldown without a failure of

@@ -14,7 +14,7 @@ use crate::store::seal::Sealer;
 use crate::store::seal::keyring::Derivation;
 
 /// How long a start waits for a server that does not answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a start waits for another instance that is bringing the database up to date.
 const LONGEST_TURN: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -135,7 +135,7 @@ fn wait_for(dial: &Opener, shown: &str) -> Result<Box<dyn Connection>, OpenError
             Ok(connection) => return Ok(connection),
             Err(error) => error,
         };
-        let is_over = begun.elapsed() + pause > PATIENCE;
+        let is_over = begun.elapsed() + pause > SERVER_TIMEOUT;
         if is_over || !matches!(error, Error::Unreachable(_)) {
             return Err(OpenError::Unusable(format!(
                 "cannot open the database {shown}: {error}. Check DB_TYPE, DB_URL and DB_SSL, and that the server \
@@ -144,7 +144,7 @@ fn wait_for(dial: &Opener, shown: &str) -> Result<Box<dyn Connection>, OpenError
         }
         log::warn!(
             "the database {shown} does not answer, trying again for {} s: {error}",
-            PATIENCE.as_secs()
+            SERVER_TIMEOUT.as_secs()
         );
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -43,7 +43,7 @@ async fn a_task_goes_from_pending_to_succeeded_and_keeps_its_result() {
     assert_eq!((task.message.as_str(), task.result), ("synced", Some(json!({"models": 2}))));
     assert!(task.started_at.is_some() && task.finished_at.is_some());
     let lines: Vec<_> = task.logs.iter().map(|line| (line.seq, line.message.as_str())).collect();
-    assert_eq!(lines, [(1, "Sync queued"), (2, "half way"), (3, "synced")]);
+    assert_eq!(lines, [(1, "Queued: Sync"), (2, "half way"), (3, "synced")]);
 }
 
 #[tokio::test]

@@ -501,6 +501,36 @@ fn an_answer_that_the_upstream_has_forgotten_is_referred_to_no_more() {
 }
 
 #[test]
+fn a_search_that_is_refused_beside_functions_is_left_out() {
+    const MODEL: &str = "gemini-3-pro-preview";
+    const GEMINI: &str = "/v1beta/models/gemini-3-pro-preview:generateContent";
+    let answer = json!({"candidates": [{"content": {"role": "model", "parts": [
+        {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "args": {}, "id": "a"}, "thoughtSignature": "QQ=="},
+        {"toolResponse": {"toolType": "GOOGLE_SEARCH_WEB", "response": {}, "id": "a"}, "thoughtSignature": "QQ=="},
+        {"text": "North."}]}, "finishReason": "STOP"}]});
+    let (gateway, upstream) = Gateway::serving_as("gemini", &[MODEL]);
+    gateway.wait_for_channels(MODEL, 1);
+    upstream.answer(GEMINI, Reply::json(200, &answer));
+    let body = json!({"model": MODEL, "input": "Which way?", "tools": [
+        {"type": "web_search"}, {"type": "function", "name": "f", "strict": false, "parameters": {"type": "object"}}]});
+    let answered = gateway.client().post(RESPONSES, &body).expect(200);
+    assert_eq!(answered["output"][0]["content"][0]["text"], "North.", "{answered}");
+    let sent = upstream.last(GEMINI).json();
+    assert_eq!(sent["tools"][1], json!({"googleSearch": {}}), "{sent}");
+    assert_eq!(sent["toolConfig"], json!({"includeServerSideToolInvocations": true}), "{sent}");
+
+    let unknown = "Invalid JSON payload received. Unknown name \"includeServerSideToolInvocations\" at 'tool_config': Cannot find field.";
+    upstream.answer_once(GEMINI, refusal(unknown));
+    for sends in [3, 4] {
+        gateway.client().post(RESPONSES, &body).expect(200);
+        let asked = upstream.asked_for(GEMINI);
+        assert_eq!(asked.len(), sends, "the refusal is remembered");
+        let sent = asked[sends - 1].json();
+        assert_eq!((&sent["toolConfig"], &sent["tools"][1]), (&json!({}), &Value::Null), "{sent}");
+    }
+}
+
+#[test]
 fn two_refusals_in_a_row_are_both_heeded() {
     for swapped in [false, true] {
         let (gateway, upstream) = started("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);

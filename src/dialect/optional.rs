@@ -99,6 +99,8 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
     let is_said = |member: &str| {
         names(&said, member) || error.param.as_deref().is_some_and(|param| names(param, member))
     };
+/// Google's web search, which many upstreams do not allow beside functions.
+const SEARCH: &str = "googleSearch";
     let is_named = |member: &str| match member {
         _ if is_said(member) => true,
         INCLUDE => said.contains("encrypted content"),
@@ -130,11 +132,18 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
     summary.into_iter().chain(named).chain(others.filter(|member| is_unknown && is_named(member))).collect()
 }
 
-/// Returns the member to leave out when Google refuses a thinking budget that a conversion asked for. A client that set
-/// the budget itself is told of the refusal instead.
-pub fn refused_budget(dialect: Dialect, status: u16, error: &UpstreamError) -> Option<&'static str> {
-    let is_of_budget = || requests::is_of_thinking_budget(&error.message.to_ascii_lowercase());
-    (dialect == Dialect::Gemini && status == 400 && is_of_budget()).then_some(THINKING)
+/// Returns the member to leave out when Google refuses what a conversion asked for: a thinking budget, or a search beside
+/// functions. A client that asked for it itself is told of the refusal instead.
+pub fn refused_of_conversion(dialect: Dialect, status: u16, error: &UpstreamError) -> Option<&'static str> {
+    if dialect != Dialect::Gemini || status != 400 {
+        return None;
+    }
+    let said = error.message.to_ascii_lowercase();
+    if requests::is_of_search_beside_functions(&said) {
+        Some(SEARCH)
+    } else {
+        requests::is_of_thinking_budget(&said).then_some(THINKING)
+    }
 }
 
 /// Whether a text contains a name as a whole word.
@@ -169,6 +178,7 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
     body.get(member)?;
     Some(Bytes::from(edit(body.raw(), &[], removed).into_owned()))
 }
+        SEARCH => return without_search(body),
 
 /// Removes `reasoning` and the encrypted reasoning to include: a model that does not reason has none.
 fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
@@ -282,6 +292,23 @@ fn without_in_tools(body: &Node<'_>, member: &str) -> Option<Bytes> {
         }
     });
     Some(Bytes::from(edit(body.raw(), &[("tools", list.as_str())], &[]).into_owned()))
+}
+
+/// Removes the search, and the member that allows it beside functions.
+fn without_search(body: &Node<'_>) -> Option<Bytes> {
+    const ALLOWED: &str = "includeServerSideToolInvocations";
+    let is_other = |tool: &&Node<'_>| member::get(tool, SEARCH).is_none();
+    let tools = body.items_at("tools");
+    let others: Vec<_> = tools.iter().filter(is_other).collect();
+    if others.is_empty() || others.len() == tools.len() {
+        return None;
+    }
+    let mut list = Writer::new();
+    list.list(|list| others.iter().for_each(|tool| list.item(tool.json())));
+    let config = body.get("toolConfig").map(|config| edit(config.raw(), &[], &[ALLOWED]));
+    let config = config.as_deref().map(|left| ("toolConfig", left));
+    let set: Vec<_> = [("tools", list.as_str())].into_iter().chain(config).collect();
+    Some(Bytes::from(edit(body.raw(), &set, &[]).into_owned()))
 }
 
 /// Members in which marks stand. Elsewhere, in a tool's parameters or a call's arguments, members of these names may
@@ -519,3 +546,17 @@ mod tests {
         assert_eq!(without(Dialect::Messages, &plain, "output_config").unwrap(), r#"{"model":"m"}"#);
     }
 }
+        for (body, wanted) in [
+            (
+                r#"{"tools":[{"functionDeclarations":[]},{"googleSearch":{}}],"toolConfig":{"includeServerSideToolInvocations":true},"a":1}"#,
+                Some(r#"{"tools":[{"functionDeclarations":[]}],"toolConfig":{},"a":1}"#),
+            ),
+            (
+                r#"{"tools":[{"google_search":{}},{"functionDeclarations":[]}],"toolConfig":{"b":{},"includeServerSideToolInvocations":true}}"#,
+                Some(r#"{"tools":[{"functionDeclarations":[]}],"toolConfig":{"b":{}}}"#),
+            ),
+            (r#"{"tools":[{"googleSearch":{}}]}"#, None),
+            (r#"{"tools":[{"functionDeclarations":[]}]}"#, None),
+        ] {
+            assert_eq!(cut(Dialect::Gemini, body, SEARCH).as_deref(), wanted, "{body}");
+        }

@@ -20,13 +20,14 @@ const UNKNOWN_MEMBER: [&str; 13] = [
     "not enabled",
 ];
 /// Phrases about a member that a model does not accept, whatever its value.
-const NEVER_TAKEN: [&str; 6] = [
+const NEVER_TAKEN: [&str; 7] = [
     "extra inputs",
     "unknown",
     "unrecognized",
     "unsupported parameter",
     "not supported with this model",
     "does not support",
+    "server_side_tool_invocations",
 ];
 /// OpenAI's phrases about a member with only one accepted value, and about the caller.
 const NEVER_TAKEN_FROM_US: [&str; 2] = ["only the default", "organization must be verified"];
@@ -45,6 +46,14 @@ const UNKNOWN_TO_RESPONSES: [&str; 6] = [
     "bad_response_status_code",
     "openai_error",
 ];
+/// OpenAI's phrases about pictures and files that it cannot read.
+const UNREADABLE: [&str; 5] = [
+    "unsupported image",
+    "unsupported file",
+    "unsupported mime type",
+    "invalid_image_format",
+    "image_parse_error",
+];
 /// The names of the header.
 const CONTENT_TYPE: [&str; 2] = ["content-type", "content type"];
 const MEDIA_TYPE: [&str; 2] = ["media type", "application/json"];
@@ -60,6 +69,13 @@ const CALL_IDS: [&str; 2] = [".function_call'", ".function_response'"];
 /// invalid").
 const THINKING_BUDGETS: [&str; 3] = ["thinking budget", "thinking_budget", "budget 0"];
 const NOT_TAKEN: [&str; 2] = ["invalid", "out of range"];
+/// Google's and Vertex's phrases about a search beside functions.
+const SEARCH_BESIDE_FUNCTIONS: [&str; 4] = [
+    "server_side_tool_invocations",
+    "serversidetoolinvocations",
+    "tool use with function calling is unsupported",
+    "only when they are all search tools",
+];
 /// Anthropic's words for the form in which thinking was asked for.
 const THINKING_FORMS: [&str; 5] = ["adaptive", "enabled", "budget_tokens", "thinking.type", "effort"];
 /// Anthropic's words for other things about thinking: a budget that is too large, a block that is missing.
@@ -153,6 +169,11 @@ pub fn is_of_thinking_budget(text: &str) -> bool {
 }
 
 /// Returns whether the limit of the answer must have its other name, as OpenAI's reasoning models require.
+/// Returns whether a search is refused because there are functions beside it.
+pub fn is_of_search_beside_functions(text: &str) -> bool {
+    has(text, &SEARCH_BESIDE_FUNCTIONS)
+}
+
 pub fn wants_completion_limit(text: &str) -> bool {
     text.contains("max_completion_tokens")
 }

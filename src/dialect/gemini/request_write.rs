@@ -132,18 +132,30 @@ fn write_tools(o: &mut Writer, request: &Request<'_>, may_be_third: bool) {
     if !searches && !calls {
         return;
     }
+    let does_both = searches && calls && may_be_third;
     o.array("tools", |a| {
         if calls {
             a.object(|o| {
                 o.array("functionDeclarations", |a| request.tools.iter().for_each(|it| write_tool(a, it)))
             });
         }
-        if searches && (may_be_third || !calls) {
+        if does_both || !calls {
             a.object(|o| o.object_at("googleSearch", |_| {}));
         }
     });
-    if calls && let Some(choice) = &request.tool_choice {
-        write_choice(o, choice, &request.tools);
+    let choice = request.tool_choice.as_ref().filter(|_| calls);
+    let mode = choice.and_then(|choice| calling_mode(choice, &request.tools));
+    // A model that does both has another default mode, and refuses AUTO ("Combine built-in tools and function calling").
+    let mode = mode.filter(|(mode, _)| !does_both || *mode != "AUTO");
+    if mode.is_some() || does_both {
+        o.object_at("toolConfig", |o| {
+            if let Some((mode, names)) = mode {
+                write_calling_mode(o, mode, &names);
+            }
+            if does_both {
+                o.field("includeServerSideToolInvocations", true);
+            }
+        });
     }
 }
 
@@ -156,8 +168,11 @@ fn write_tool(list: &mut Writer, tool: &Tool<'_>) {
     });
 }
 
-/// Writes the tool choice. It names only functions that are declared.
-fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
+/// Returns the mode for a tool choice, and the functions that it names; only those that are declared.
+fn calling_mode<'r, 'a>(
+    choice: &'r ToolChoice<'a>,
+    tools: &[Tool<'_>],
+) -> Option<(&'static str, Vec<&'r Text<'a>>)> {
     let declared = tools.iter().filter_map(|tool| match tool {
         Tool::Function { name, .. } => Some(name.literal()),
         _ => None,
@@ -173,22 +188,23 @@ fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
             let mode = if *required { "ANY" } else { "VALIDATED" };
             (mode, names.iter().map(|(name, _)| name).collect())
         }
-        ToolChoice::Hosted(_) => return,
+        ToolChoice::Hosted(_) => return None,
     };
     let names_some = !names.is_empty();
     names.retain(|name| declared.contains(name.literal()));
-    let mode = match choice {
+    match choice {
         // Without names, any function could be called.
-        ToolChoice::Allowed { .. } if names.is_empty() => "NONE",
-        _ if names_some && names.is_empty() => return,
-        _ => mode,
-    };
-    o.object_at("toolConfig", |o| {
-        o.object_at("functionCallingConfig", |o| {
-            o.field("mode", mode);
-            if !names.is_empty() {
-                o.array("allowedFunctionNames", |a| names.iter().for_each(|name| a.item(*name)));
-            }
-        });
+        ToolChoice::Allowed { .. } if names.is_empty() => Some(("NONE", names)),
+        _ if names_some && names.is_empty() => None,
+        _ => Some((mode, names)),
+    }
+}
+
+fn write_calling_mode(o: &mut Writer, mode: &str, names: &[&Text<'_>]) {
+    o.object_at("functionCallingConfig", |o| {
+        o.field("mode", mode);
+        if !names.is_empty() {
+            o.array("allowedFunctionNames", |a| names.iter().for_each(|name| a.item(*name)));
+        }
     });
 }

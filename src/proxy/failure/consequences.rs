@@ -32,8 +32,8 @@ impl Failure {
         if self.kind != Kind::Status {
             return Vec::new();
         }
-        let budget = optional::refused_budget(dialect, self.status, &self.error).filter(|_| !own);
-        optional::refused(dialect, self.status, &self.error).into_iter().chain(budget).collect()
+        let converted = optional::refused_of_conversion(dialect, self.status, &self.error).filter(|_| !own);
+        optional::refused(dialect, self.status, &self.error).into_iter().chain(converted).collect()
     }
 
     /// Returns the bound that the upstream named when it refused the output limit.

@@ -376,6 +376,22 @@ fn a_search_is_asked_for_where_it_goes_together() {
     let of_f = json!({"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}});
     for (name, wanted) in [("web_search", None), ("f", Some(&of_f))] {
         let tools = vec![search(), function()];
+    // A model that searches beside functions must be told to.
+    let beside = "includeServerSideToolInvocations";
+    for (model, choice, wanted) in [
+        ("gemini-3-flash", None, json!({beside:true})),
+        ("gemini-3-flash", Some(ToolChoice::Auto), json!({beside:true})),
+        (
+            "gemini-3-flash",
+            Some(ToolChoice::Required),
+            json!({"functionCallingConfig":{"mode":"ANY"},beside:true}),
+        ),
+        ("gemini-2.5-flash", None, Value::Null),
+        ("gemini-2.5-flash", Some(ToolChoice::Auto), json!({"functionCallingConfig":{"mode":"AUTO"}})),
+    ] {
+        let request = Request { tools: vec![search(), function()], tool_choice: choice, ..question() };
+        assert_eq!(written(&request, model).unwrap()["toolConfig"], wanted, "{model}");
+    }
         let request = Request { tools, tool_choice: Some(named(name)), ..question() };
         assert_eq!(written(&request, "gemini-2.5-flash").unwrap().get("toolConfig"), wanted, "{name}");
     }

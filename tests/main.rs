@@ -69,6 +69,7 @@ mod logs;
 mod maintenance;
 mod marketplace;
 mod metrics;
+mod moved_conversations;
 mod notifications;
 mod oauth_connections;
 mod oauth_import;

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use super::Dialect;
+use super::chat;
 use super::edit::edit;
 use super::gemini::member;
 use super::literal::Json;
@@ -69,6 +70,15 @@ const OF_CHAT: [&str; 20] = [
     "top_p",
     "temperature",
 ];
+/// Members of messages of a chat request, and of the calls in them. Clients send back what another upstream gave them.
+const OF_CHAT_MESSAGES: [&str; 6] = [
+    "reasoning_content",
+    "reasoning_details",
+    "reasoning_signature",
+    REASONING,
+    "extra_content",
+    "provider_specific_fields",
+];
 /// Members of a responses request; anything else that such an upstream does not know is left out step by step.
 const OF_RESPONSES: [&str; 9] = [
     "prompt_cache_retention",
@@ -89,6 +99,8 @@ const OF_GEMINI: [(&str, &[&str]); 2] =
 const OF_THINKING: [&str; 2] = ["thinking_level", "thinking_budget"];
 /// The ids of calls and their results; Vertex matches these by order instead.
 const CALL_ID: &str = "functionCall.id";
+/// Google's web search, which many upstreams do not allow beside functions.
+const SEARCH: &str = "googleSearch";
 
 /// Returns the members that a refusal may be about, the likeliest first.
 pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'static str> {
@@ -99,8 +111,6 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
     let is_said = |member: &str| {
         names(&said, member) || error.param.as_deref().is_some_and(|param| names(param, member))
     };
-/// Google's web search, which many upstreams do not allow beside functions.
-const SEARCH: &str = "googleSearch";
     let is_named = |member: &str| match member {
         _ if is_said(member) => true,
         INCLUDE => said.contains("encrypted content"),
@@ -115,7 +125,7 @@ const SEARCH: &str = "googleSearch";
     let is_unknown = requests::is_of_unknown_member(&said);
     let of_dialect: &[&[&'static str]] = match dialect {
         Dialect::Messages => &[&OF_TOOLS, &OF_MESSAGES],
-        Dialect::Chat => &[&OF_CHAT],
+        Dialect::Chat => &[&OF_CHAT_MESSAGES, &OF_CHAT],
         Dialect::Responses => &[&OF_RESPONSES],
         Dialect::Gemini if is_unknown => {
             let id = Some(CALL_ID).filter(|_| requests::is_of_call_id(&said));
@@ -154,7 +164,7 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 /// Returns the body without a member; `None` when it has no such member, or cannot do without it.
-pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes> {
+pub fn without(dialect: Dialect, body: &Node<'_>, member: &'static str) -> Option<Bytes> {
     let alone = [member];
     let removed: &[&str] = match member {
         TTL | MARK => return without_marks(body, member == MARK),
@@ -163,8 +173,12 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
             return without_in_tools(body, member);
         }
         EFFORT if dialect == Dialect::Messages => return without_effort(body),
+        _ if OF_CHAT_MESSAGES.contains(&member) && dialect == Dialect::Chat => {
+            return chat::without_in_messages(body, member);
+        }
         _ if member == LIMITS[0] => return with_other_limit(body),
         CALL_ID => return without_call_ids(body),
+        SEARCH => return without_search(body),
         _ if dialect == Dialect::Gemini => return without_in_config(body, member),
         SUMMARY => return without_summary(body),
         REASONING => return without_reasoning(body),
@@ -178,7 +192,6 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
     body.get(member)?;
     Some(Bytes::from(edit(body.raw(), &[], removed).into_owned()))
 }
-        SEARCH => return without_search(body),
 
 /// Removes `reasoning` and the encrypted reasoning to include: a model that does not reason has none.
 fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
@@ -281,19 +294,6 @@ fn put_without_id(list: &mut Writer, part: &Node<'_>) -> bool {
     true
 }
 
-fn without_in_tools(body: &Node<'_>, member: &str) -> Option<Bytes> {
-    let tools = body.items_at("tools");
-    tools.iter().find(|tool| tool.get(member).is_some())?;
-    let mut list = Writer::new();
-    list.list(|list| {
-        for tool in tools {
-            let kept = tool.members().iter().filter(|(key, _)| key != member);
-            list.object(|o| kept.for_each(|(key, value)| o.field(key, value.json())));
-        }
-    });
-    Some(Bytes::from(edit(body.raw(), &[("tools", list.as_str())], &[]).into_owned()))
-}
-
 /// Removes the search, and the member that allows it beside functions.
 fn without_search(body: &Node<'_>) -> Option<Bytes> {
     const ALLOWED: &str = "includeServerSideToolInvocations";
@@ -309,6 +309,19 @@ fn without_search(body: &Node<'_>) -> Option<Bytes> {
     let config = config.as_deref().map(|left| ("toolConfig", left));
     let set: Vec<_> = [("tools", list.as_str())].into_iter().chain(config).collect();
     Some(Bytes::from(edit(body.raw(), &set, &[]).into_owned()))
+}
+
+fn without_in_tools(body: &Node<'_>, member: &str) -> Option<Bytes> {
+    let tools = body.items_at("tools");
+    tools.iter().find(|tool| tool.get(member).is_some())?;
+    let mut list = Writer::new();
+    list.list(|list| {
+        for tool in tools {
+            let kept = tool.members().iter().filter(|(key, _)| key != member);
+            list.object(|o| kept.for_each(|(key, value)| o.field(key, value.json())));
+        }
+    });
+    Some(Bytes::from(edit(body.raw(), &[("tools", list.as_str())], &[]).into_owned()))
 }
 
 /// Members in which marks stand. Elsewhere, in a tool's parameters or a call's arguments, members of these names may
@@ -443,6 +456,9 @@ mod tests {
                 &["reasoning"],
             ),
             (Responses, "Unknown parameter: 'input[1].reasoning_content'.", &[]),
+            (Chat, "Unknown parameter: 'messages[2].reasoning_content'.", &["reasoning_content"]),
+            (Chat, "Unknown parameter: 'messages[2].tool_calls[0].extra_content'.", &["extra_content"]),
+            (Chat, "The `reasoning_content` in the thinking mode must be passed back to the API.", &[]),
             (Responses, "Encrypted content is not supported with this model.", &["include"]),
             (
                 Messages,
@@ -466,7 +482,7 @@ mod tests {
             r#""messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"x","cache_control":{"ttl":"5m"}}]}]},"#,
             r#"{"role":"assistant","content":[{"type":"tool_use","input":{"ttl":5,"cache_control":6}}]},{"role":"user","content":"cache_control"}]}"#
         );
-        let cut = |member: &str| {
+        let cut = |member: &'static str| {
             let body = Node::parse(body).unwrap();
             without(Dialect::Messages, &body, member).map(|body| String::from_utf8(body.to_vec()).unwrap())
         };
@@ -505,6 +521,12 @@ mod tests {
         ] {
             assert_eq!(cut(Dialect::Chat, body, "max_tokens").as_deref(), wanted);
         }
+        let given = r#"{"messages":[{"a":1, "b":2},{"extra_content":{},"tool_calls":[{"extra_content":{},"id":"c"}]}],"z":1}"#;
+        assert_eq!(
+            cut(Dialect::Chat, given, "extra_content").as_deref(),
+            Some(r#"{"messages":[{"a":1, "b":2},{"tool_calls":[{"id":"c"}]}],"z":1}"#)
+        );
+        assert_eq!(cut(Dialect::Chat, given, "reasoning_content"), None);
         for (member, body, wanted) in [
             (
                 "reasoning",
@@ -534,18 +556,6 @@ mod tests {
         let anonymous = called.replace(r#""id":"a","#, "");
         assert_eq!(cut(Dialect::Gemini, called, "functionCall.id"), Some(anonymous.clone()));
         assert_eq!(cut(Dialect::Gemini, &anonymous, "functionCall.id"), None);
-        let config = r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"thinkingConfig":{},"topK":1}}"#;
-        for (word, wanted) in [
-            ("thinking", r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"topK":1}}"#),
-            ("penalty", r#"{"generation_config":{"thinkingConfig":{},"topK":1}}"#),
-        ] {
-            assert_eq!(cut(Dialect::Gemini, config, word).as_deref(), Some(wanted));
-            assert_eq!(cut(Dialect::Gemini, r#"{"generationConfig":{"topK":1}}"#, word), None);
-        }
-        let plain = Node::parse(r#"{"output_config":{"effort":"low"},"model":"m"}"#).unwrap();
-        assert_eq!(without(Dialect::Messages, &plain, "output_config").unwrap(), r#"{"model":"m"}"#);
-    }
-}
         for (body, wanted) in [
             (
                 r#"{"tools":[{"functionDeclarations":[]},{"googleSearch":{}}],"toolConfig":{"includeServerSideToolInvocations":true},"a":1}"#,
@@ -560,3 +570,15 @@ mod tests {
         ] {
             assert_eq!(cut(Dialect::Gemini, body, SEARCH).as_deref(), wanted, "{body}");
         }
+        let config = r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"thinkingConfig":{},"topK":1}}"#;
+        for (word, wanted) in [
+            ("thinking", r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"topK":1}}"#),
+            ("penalty", r#"{"generation_config":{"thinkingConfig":{},"topK":1}}"#),
+        ] {
+            assert_eq!(cut(Dialect::Gemini, config, word).as_deref(), Some(wanted));
+            assert_eq!(cut(Dialect::Gemini, r#"{"generationConfig":{"topK":1}}"#, word), None);
+        }
+        let plain = Node::parse(r#"{"output_config":{"effort":"low"},"model":"m"}"#).unwrap();
+        assert_eq!(without(Dialect::Messages, &plain, "output_config").unwrap(), r#"{"model":"m"}"#);
+    }
+}

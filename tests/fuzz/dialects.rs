@@ -61,7 +61,7 @@ fn requests(from: Dialect, seed: &str) {
         }
         let Ok(body) = Node::parse(text) else { return };
         let restored = [
-            chat::without_foreign_signatures(&body),
+            chat::without_foreign_members(&body, vendor, model),
             messages::without_foreign_thinking(&body),
             messages::in_other_thinking_form(&body, None),
             responses::without_own_ids(&body),

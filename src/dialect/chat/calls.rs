@@ -52,10 +52,20 @@ fn input<'a>(input: &Node<'a>) -> Text<'a> {
     input.text().unwrap_or_else(|| Text::of(&input.json().compact()))
 }
 
-/// Reads Gemini's signature of a call, from Google's own place in the chat dialect or from that of a widespread
-/// proxy.
+/// The members of a call that hold Gemini's signature, and the path to it in each: Google's own place in the chat dialect,
+/// and that of a widespread proxy.
+const SIGNED: [(&str, &[&str]); 2] =
+    [("extra_content", &["google", GEMINI_SIGNATURE]), ("provider_specific_fields", &[GEMINI_SIGNATURE])];
+pub(super) const GEMINI_SIGNATURE: &str = "thought_signature";
+
+/// Reads Gemini's signature of a call.
 pub(super) fn signature<'a>(call: &Node<'a>) -> Option<Signature<'a>> {
-    let google = call.path(&["extra_content", "google", "thought_signature"]);
-    let other = || call.path(&["provider_specific_fields", "thought_signature"]);
-    google.or_else(other).and_then(Node::text).map(Signature::Gemini)
+    let mut proofs = SIGNED.iter().filter_map(|(holder, path)| call.get(holder)?.path(path));
+    proofs.next().and_then(Node::text).map(Signature::Gemini)
+}
+
+/// Returns the members of a call, or of a message, that hold a signature of Gemini's.
+pub(super) fn signed_members(node: &Node<'_>) -> impl Iterator<Item = &'static str> {
+    let is_signed = |holder: &str, path: &[&str]| node.get(holder).is_some_and(|it| it.path(path).is_some());
+    SIGNED.iter().filter(move |(holder, path)| is_signed(holder, path)).map(|(holder, _)| *holder)
 }

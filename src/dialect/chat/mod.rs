@@ -42,7 +42,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use native::{with_placeholders, without_foreign_signatures};
+pub use native::{may_have_foreign_members, with_placeholders, without_foreign_members, without_in_messages};
 pub use own_usage::{UsageEvents, leaves_usage_open, with_usage};
 pub use replay::replay;
 pub use reply_read::read_reply;

@@ -1,32 +1,95 @@
 //! Adapts bodies that go from a client of this dialect to an upstream of this dialect without conversion.
 //!
-//! A conversation may have begun with another provider, whose signatures the client sends back as tags of ours. No
-//! chat upstream can read them, and data of one provider is not sent to another, so they are removed; every other
-//! message stays as it was written. Google's models require the signatures that their calls came with; a call without
-//! one gets a placeholder.
+//! A conversation may have begun with another provider, whose thinking and signatures the client sends back. Data of
+//! one provider is not sent to another, and OpenAI refuses members that it does not know, so these are removed:
+//!
+//! | member | is removed for |
+//! |---|---|
+//! | a tagged `reasoning_signature` | every upstream |
+//! | thinking of the assistant | OpenAI; several other vendors require it back |
+//! | a signature of Gemini's, in a message or a call | upstreams whose model is not Google's |
+//!
+//! Every other message stays as it was written. Google's models require the signatures that their calls came with; a
+//! call without one gets a placeholder.
 
 use bytes::Bytes;
+use memchr::memmem;
 
+use crate::dialect::canonical::Vendor;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::{self, NO_GEMINI_SIGNATURE};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-use super::calls;
 use super::turns_write::put_gemini_signature;
+use super::{calls, thinking};
 
-/// Returns the body without tagged signatures; `None` when it has none.
-pub fn without_foreign_signatures(body: &Node<'_>) -> Option<Bytes> {
-    let is_tagged = |message: &&Node<'_>| {
-        message.text_at("reasoning_signature").is_some_and(|proof| signature::untag(&proof).is_some())
+/// Whether a body may have members that were given by another provider than the upstream's: a look that does without
+/// reading the body.
+pub fn may_have_foreign_members(body: &[u8], vendor: Vendor) -> bool {
+    let has = |name: &str| memmem::find(body, format!("\"{name}\"").as_bytes()).is_some();
+    has(calls::GEMINI_SIGNATURE) || vendor == Vendor::OpenAi && thinking::MEMBERS.into_iter().any(has)
+}
+
+/// Returns the body without members that another provider gave; `None` when it has none.
+pub fn without_foreign_members(body: &Node<'_>, vendor: Vendor, model: &str) -> Option<Bytes> {
+    let may_be_google = match vendor {
+        Vendor::Gemini => true,
+        Vendor::Other => model.to_ascii_lowercase().contains("gemini"),
+        Vendor::OpenAi | Vendor::Anthropic => false,
     };
+    let signed = |node: &Node<'_>| calls::signed_members(node).filter(|_| !may_be_google).collect();
+    let of_message = |message: &Node<'_>| {
+        let mut removed: Vec<_> = signed(message);
+        if vendor == Vendor::OpenAi && message.str_at("role") == "assistant" {
+            removed.extend(thinking::MEMBERS.into_iter().filter(|name| message.get(name).is_some()));
+        } else if has_tagged_signature(message) {
+            removed.push("reasoning_signature");
+        }
+        removed
+    };
+    without_members(body, of_message, signed)
+}
+
+fn has_tagged_signature(message: &Node<'_>) -> bool {
+    message.text_at("reasoning_signature").is_some_and(|proof| signature::untag(&proof).is_some())
+}
+
+/// Returns the body without a member of messages and of the calls in them; `None` when none has it.
+pub fn without_in_messages(body: &Node<'_>, member: &'static str) -> Option<Bytes> {
+    let removed = |node: &Node<'_>| node.get(member).map(|_| member).into_iter().collect();
+    without_members(body, removed, removed)
+}
+
+/// Returns the body without some members of messages and of calls; `None` when there are none of these. All others stay
+/// as they were written.
+fn without_members(
+    body: &Node<'_>,
+    of_message: impl Fn(&Node<'_>) -> Vec<&'static str>,
+    of_call: impl Fn(&Node<'_>) -> Vec<&'static str>,
+) -> Option<Bytes> {
     let mut out = String::new();
     let mut copied = 0;
-    for message in body.items_at("messages").iter().filter(is_tagged) {
+    for message in body.items_at("messages") {
+        let removed = of_message(message);
+        let called = message.items_at("tool_calls");
+        let mut left = None;
+        if called.iter().any(|call| !of_call(call).is_empty()) {
+            let mut list = Writer::new();
+            let put = |list: &mut Writer, call: &Node<'_>| {
+                list.item(Json::checked(&edit(call.raw(), &[], &of_call(call))));
+            };
+            list.list(|list| called.iter().for_each(|call| put(list, call)));
+            left = Some(list.into_string());
+        }
+        if removed.is_empty() && left.is_none() {
+            continue;
+        }
         let start = message.raw().as_ptr() as usize - body.raw().as_ptr() as usize;
+        let set = left.as_deref().map(|calls| ("tool_calls", calls));
         out.push_str(&body.raw()[copied..start]);
-        out.push_str(&edit(message.raw(), &[], &["reasoning_signature"]));
+        out.push_str(&edit(message.raw(), set.as_slice(), &removed));
         copied = start + message.raw().len();
     }
     if copied == 0 {

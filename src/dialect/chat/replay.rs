@@ -6,15 +6,12 @@
 use std::borrow::Cow;
 
 use super::reply_write::id;
-use super::{calls, stop};
+use super::{calls, stop, thinking};
 use crate::dialect::canonical::{MAX_CHOICES, MAX_REPEATED, ReplyContext};
 use crate::dialect::literal::{Json, compact};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Members of the message that are replayed before its text, in this order.
-const THOUGHTS: [&str; 5] =
-    ["reasoning_content", "reasoning", "thinking", "reasoning_details", "reasoning_signature"];
 /// Members of an answer for which chunks have a form of their own.
 const OF_THE_ANSWER: [&str; 6] = ["id", "object", "created", "model", "choices", "usage"];
 
@@ -116,7 +113,8 @@ fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
         o.field("role", "assistant");
         o.field("content", "");
     });
-    for (key, value) in THOUGHTS.iter().filter_map(|key| Some((key, message.get(key)?))) {
+    // The thinking goes before the text.
+    for (key, value) in thinking::MEMBERS.iter().filter_map(|key| Some((key, message.get(key)?))) {
         delta(None, &|o| put(o, key, value));
     }
     let is_empty = |value: &Node<'_>| value.text().is_some_and(|text| text.is_empty());
@@ -125,7 +123,7 @@ fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
     }
     for (key, value) in message.members() {
         let is_known = matches!(key.as_ref(), "role" | "content" | "tool_calls");
-        if !is_known && !value.is_null() && !THOUGHTS.contains(&key.as_ref()) {
+        if !is_known && !value.is_null() && !thinking::MEMBERS.contains(&key.as_ref()) {
             delta(logprobs.take(), &|o| put(o, key, value));
         }
     }

@@ -6,6 +6,10 @@ use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
+/// The members of a message that hold thinking, in the order in which they are written.
+pub(super) const MEMBERS: [&str; 5] =
+    ["reasoning_content", "reasoning", "thinking", "reasoning_details", "reasoning_signature"];
+
 /// Returns the thinking in a message or a delta, under any of the names in use.
 pub(super) fn text<'a>(message: &Node<'a>) -> Option<Text<'a>> {
     let named = ["reasoning_content", "reasoning", "thinking"];

@@ -89,7 +89,7 @@ fn edited(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conversion
     match to.dialect {
         Dialect::Messages => body.edit_messages(to),
         Dialect::Gemini => body.edit_gemini(to),
-        Dialect::Chat => body.edit_chat(),
+        Dialect::Chat => body.edit_chat(to),
         Dialect::Responses => body.edit_responses(to)?,
         _ => {}
     }
@@ -160,9 +160,10 @@ impl Edits<'_> {
         }
     }
 
-    fn edit_chat(&mut self) {
-        if self.call.envelope.marks.own {
-            self.rewrite(chat::without_foreign_signatures);
+    fn edit_chat(&mut self, to: Destination<'_>) {
+        let vendor = to.platform.profile().vendor;
+        if self.call.envelope.marks.own || chat::may_have_foreign_members(&self.call.body, vendor) {
+            self.rewrite(|body| chat::without_foreign_members(body, vendor, to.model));
         }
         // The chat dialect has no earlier answer to go on from.
         if self.call.envelope.has_previous {

@@ -8,7 +8,7 @@ use crate::dialect::any_json::any_json;
 use crate::dialect::canonical::{
     CallKind, ConversionError, Part, Request, Role, Thinking, Tool, Turn, Vendor,
 };
-use crate::dialect::chat::{read_request, without_foreign_signatures, write_request};
+use crate::dialect::chat::{may_have_foreign_members, read_request, without_foreign_members, write_request};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::tree::Node;
@@ -336,7 +336,7 @@ fn proofs_of_others_leave_a_body_that_is_not_converted() {
         "{{\"messages\": [ {{\"role\":\"user\", \"content\":\"a\"}},{{\"role\": \"assistant\",\"reasoning_signature\":\"{TAG}\", \"content\":\"x\"}},{{\"reasoning_signature\":\"EqQB\"}} ] , \"x\":1}}"
     );
     let node = Node::parse(&body).unwrap();
-    let cleaned = without_foreign_signatures(&node).unwrap();
+    let cleaned = without_foreign_members(&node, Vendor::Other, "m").unwrap();
     let cleaned = std::str::from_utf8(&cleaned).unwrap();
     assert!(!cleaned.contains("sy1:") && cleaned.contains("EqQB"), "{cleaned}");
     assert!(cleaned.starts_with("{\"messages\": [ {\"role\":\"user\", \"content\":\"a\"},"), "{cleaned}");
@@ -344,7 +344,37 @@ fn proofs_of_others_leave_a_body_that_is_not_converted() {
     let message = serde_json::from_str::<Value>(cleaned).unwrap()["messages"][1].clone();
     assert_eq!(message, json!({"role":"assistant","content":"x"}));
     let plain = user(json!("sy1:anthropic:e30")).to_string();
-    assert_eq!(without_foreign_signatures(&Node::parse(&plain).unwrap()), None);
+    assert_eq!(without_foreign_members(&Node::parse(&plain).unwrap(), Vendor::Other, "m"), None);
+}
+
+#[test]
+fn members_that_one_provider_gave_leave_a_body_for_another() {
+    let body = |thought: &str, signed: &str| {
+        format!(
+            r#"{{"messages": [{{"role":"user","content":"a"}},{{"role":"assistant","content":"x"{thought}{signed},"tool_calls":[{{"id":"a"{signed}}},{{"id":"b"}}]}} ],"reasoning_effort":"low"}}"#
+        )
+    };
+    let thought = r#","reasoning_content":"T","reasoning_details":[{}],"reasoning_signature":"EqQB""#;
+    let of_google = r#","extra_content":{"google":{"thought_signature":"P"}}"#;
+    let of_proxy = r#","provider_specific_fields":{"thought_signature":"P"}"#;
+    for (vendor, model, thought_left, signature_left) in [
+        (Vendor::OpenAi, "gpt-5.2", false, false),
+        (Vendor::Other, "deepseek-chat", true, false),
+        (Vendor::Other, "google/Gemini-3-Pro", true, true),
+        (Vendor::Gemini, "m", true, true),
+    ] {
+        for signed in [of_google, of_proxy] {
+            let given = body(thought, signed);
+            let wanted =
+                body(if thought_left { thought } else { "" }, if signature_left { signed } else { "" });
+            let left = without_foreign_members(&Node::parse(&given).unwrap(), vendor, model);
+            let left = left.map_or(given, |left| String::from_utf8(left.to_vec()).unwrap());
+            assert_eq!(left, wanted, "{vendor:?} {model}");
+            assert_eq!(may_have_foreign_members(wanted.as_bytes(), vendor), signature_left, "{wanted}");
+        }
+    }
+    let unsigned = body("", r#","extra_content":{"google":{}}"#);
+    assert_eq!(without_foreign_members(&Node::parse(&unsigned).unwrap(), Vendor::OpenAi, "m"), None);
 }
 
 // === any input ===

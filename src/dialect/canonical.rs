@@ -185,6 +185,14 @@ pub enum Source<'a> {
     Plain(Text<'a>),
 }
 
+impl<'a> Source<'a> {
+    /// Creates inline data. Clients have other names for JPEG, which Google and Anthropic refuse.
+    pub fn inline(mime: Text<'a>, data: Text<'a>) -> Self {
+        let is_jpeg = mime.is("image/jpg") || mime.is("image/pjpeg");
+        Self::Inline { mime: if is_jpeg { Text::plain("image/jpeg") } else { mime }, data }
+    }
+}
+
 /// An image in a message or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image<'a> {

@@ -21,12 +21,12 @@ pub(super) fn source_of(literal: &str) -> Source<'_> {
         Cow::Owned(part) => Text::of(&part),
     };
     if !literal.contains('\\') {
-        let parts = split(literal).map(|(mime, data)| Source::Inline { mime: text(mime), data: text(data) });
+        let parts = split(literal).map(|(mime, data)| Source::inline(text(mime), text(data)));
         return parts.unwrap_or_else(|| Source::Url(Text::inside(literal)));
     }
     // Some encoders escape every slash.
     match split(&Text::inside(literal).decode()) {
-        Some((mime, data)) => Source::Inline { mime: Text::of(&mime), data: Text::of(&data) },
+        Some((mime, data)) => Source::inline(Text::of(&mime), Text::of(&data)),
         None => Source::Url(Text::inside(literal)),
     }
 }
@@ -112,6 +112,7 @@ mod tests {
             ("data:text/plain;charset=utf-8,a%20b", inline("text/plain", "YSBi")),
             (r#"data:image/svg+xml;utf8,<svg a=\"1\"/>"#, inline("image/svg+xml", "PHN2ZyBhPSIxIi8+")),
             ("data:,a", inline("text/plain", "YQ==")),
+            ("data:image/jpg;base64,/9j/", inline("image/jpeg", "/9j/")),
             ("data:image/png", Source::Url(Text::inside("data:image/png"))),
             (r"https:\/\/a/b,c", Source::Url(Text::inside(r"https:\/\/a/b,c"))),
             ("", Source::Url(Text::inside(""))),

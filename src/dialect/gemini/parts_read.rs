@@ -91,7 +91,7 @@ fn inline<'a>(inline: &Node<'a>) -> Option<Part<'a>> {
     if let Some(format) = kind.strip_prefix("audio/") {
         return Some(Part::Audio { data, format: Text::of(audio_format(format)) });
     }
-    let source = Source::Inline { mime, data };
+    let source = Source::inline(mime, data);
     if kind.starts_with("image/") {
         return Some(Part::Image(Image { source, detail: None }));
     }

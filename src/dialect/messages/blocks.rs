@@ -209,10 +209,10 @@ fn as_audio<'a>(source: &Source<'a>) -> Option<Part<'a>> {
 
 fn read_source<'a>(source: &Node<'a>) -> Option<Source<'a>> {
     match source.str_at("type").as_ref() {
-        "base64" => Some(Source::Inline {
-            mime: source.text_at("media_type").unwrap_or_default(),
-            data: source.text_at("data")?,
-        }),
+        "base64" => {
+            let mime = source.text_at("media_type").unwrap_or_default();
+            Some(Source::inline(mime, source.text_at("data")?))
+        }
         "url" => Some(Source::Url(source.text_at("url")?)),
         "file" => Some(Source::Id(source.text_at("file_id")?)),
         "text" => Some(Source::Plain(source.text_at("data")?)),

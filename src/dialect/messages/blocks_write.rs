@@ -112,10 +112,7 @@ fn put_image(o: &mut Writer, source: &Source<'_>) {
     match source {
         Source::Inline { mime, data } => {
             o.field("type", "base64");
-            o.field(
-                "media_type",
-                if mime.is("image/jpg") { Text::plain("image/jpeg") } else { mime.borrowed() },
-            );
+            o.field("media_type", mime);
             o.field("data", data);
         }
         Source::Url(text) | Source::Id(text) | Source::Plain(text) => {

@@ -130,9 +130,11 @@ fn a_picture_in_a_data_url_of_any_spelling_is_a_picture() {
         json!({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"q"},
             {"type":"image_url","image_url":{"url":url}}]}]})
     };
-    for (url, mime, data) in
-        [("data:IMAGE/PNG;base64,iVBO", "image/png", "iVBO"), ("data:image/png,%89PN", "image/png", "iVBO")]
-    {
+    for (url, mime, data) in [
+        ("data:IMAGE/PNG;base64,iVBO", "image/png", "iVBO"),
+        ("data:image/png,%89PN", "image/png", "iVBO"),
+        ("data:image/jpg;base64,/9j/", "image/jpeg", "/9j/"),
+    ] {
         let block = written(Chat, Messages, &body(url))["messages"][0]["content"][1]["source"].clone();
         assert_eq!(block, json!({"type":"base64","media_type":mime,"data":data}), "{url}");
         let part = written(Chat, Gemini, &body(url))["contents"][0]["parts"][1]["inlineData"].clone();

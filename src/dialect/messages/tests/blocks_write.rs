@@ -125,7 +125,7 @@ fn results_carry_what_a_tool_gave() {
 
 #[test]
 fn files_become_documents_of_their_kind() {
-    let inline = |mime: &str, data: &str| Source::Inline { mime: Text::of(mime), data: Text::of(data) };
+    let inline = |mime: &str, data: &str| Source::inline(Text::of(mime), Text::of(data));
     for (source, name, wanted) in [
         (
             inline("application/pdf", "QQ=="),

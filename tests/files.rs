@@ -328,13 +328,17 @@ fn clients_of_anthropic_see_files_as_anthropic_has_them() {
         (String::new(), &[3, 2, 1, 0][..], false),
         ("?beta=true&limit=2".to_owned(), &[3, 2], true),
         (format!("?limit=2&after_id={}", id(2)), &[1, 0], false),
+        (format!("?limit=2&page={}", id(2)), &[1, 0], false),
+        (format!("?limit=1&ids[]={}&ids%5B%5D=file-sy-x&ids={}", id(1), id(3)), &[1, 3], false),
         (format!("?limit=2&before_id={}", id(0)), &[2, 1], true),
         (format!("?limit=2&before_id={}", id(2)), &[3], false),
     ] {
         let list = client.get(&format!("{FILES}{query}")).expect(200);
         let data: Vec<&Value> = places.iter().map(|place: &usize| &uploaded[*place]).collect();
         let (from, to) = (id(places[0]), id(places[places.len() - 1]));
-        let expected = json!({"data": data, "first_id": from, "last_id": to, "has_more": more});
+        let next = more.then_some(to);
+        let expected =
+            json!({"data": data, "first_id": from, "last_id": to, "has_more": more, "next_page": next});
         assert_eq!(list, expected, "{query}");
     }
     for query in ["?limit=1001", "?before_id=x", "?after_id=x"] {

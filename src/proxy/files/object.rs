@@ -11,7 +11,7 @@ use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::proxy::reply::ErrorShape;
 use crate::store;
-use crate::store::files::{self, Page};
+use crate::store::files::{self, FileRow, Page};
 use crate::store::owner::Owner;
 use crate::time::now_ms;
 
@@ -23,6 +23,8 @@ use super::shown;
 const MAX_PAGE: i64 = 10_000;
 const ANTHROPIC_MAX_PAGE: i64 = 1000;
 const ANTHROPIC_PAGE: i64 = 20;
+/// The maximum number of files that are listed by their ids.
+const MAX_NAMED: usize = 100;
 
 /// Serves `GET /v1/files`.
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
@@ -61,6 +63,12 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
 }
 
 async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> Result<Value, FileRefusal> {
+    if shown::is_anthropic(shape) {
+        let ids = named_ids(query)?;
+        if !ids.is_empty() {
+            return Ok(shown::list(core, shape, &named(core, owner, &ids).await?, false));
+        }
+    }
     let asked = PageQuery::read(shape, query)?;
     let place = match &asked.place {
         None => None,
@@ -85,6 +93,25 @@ async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> R
     Ok(shown::list(core, shape, &rows, has_more))
 }
 
+/// Returns the ids of the files that a client of Anthropic wants listed, if it names them.
+fn named_ids(query: &Query) -> Result<Vec<String>, FileRefusal> {
+    let ids = query.pairs().filter(|(name, _)| matches!(name.as_ref(), "ids" | "ids[]"));
+    let ids: Vec<_> = ids.map(|(_, id)| id.into_owned()).collect();
+    if ids.len() > MAX_NAMED {
+        return Err(FileRefusal::bad("ids", format!("ids must name at most {MAX_NAMED} files")));
+    }
+    Ok(ids)
+}
+
+/// Returns the files with these ids; ids of no file are left out.
+async fn named(core: &Core, owner: &Owner, ids: &[String]) -> Result<Vec<FileRow>, FileRefusal> {
+    let mut rows = Vec::new();
+    for id in ids {
+        rows.extend(files::find(&core.store, owner, id).await?);
+    }
+    Ok(rows)
+}
+
 /// The page that a request asks for.
 struct PageQuery {
     limit: i64,
@@ -98,7 +125,7 @@ const BEFORE: &str = "before_id";
 impl PageQuery {
     fn read(shape: ErrorShape, query: &Query) -> Result<Self, FileRefusal> {
         let (default, max, places) = if shown::is_anthropic(shape) {
-            (ANTHROPIC_PAGE, ANTHROPIC_MAX_PAGE, &["after_id", BEFORE][..])
+            (ANTHROPIC_PAGE, ANTHROPIC_MAX_PAGE, &["after_id", "page", BEFORE][..])
         } else {
             (MAX_PAGE, MAX_PAGE, &["after"][..])
         };

@@ -56,7 +56,9 @@ pub(super) fn list(core: &Core, shape: ErrorShape, files: &[FileRow], has_more: 
         "last_id": files.last().map(|file| &file.public_id),
         "has_more": has_more,
     });
-    if !is_anthropic(shape) {
+    if is_anthropic(shape) {
+        list["next_page"] = if has_more { list["last_id"].clone() } else { Value::Null };
+    } else {
         list["object"] = json!("list");
     }
     list

@@ -114,7 +114,9 @@ pub fn request_with(
     if from == Dialect::Gemini || to == Dialect::Responses {
         fit::name_json(&mut request, to);
     }
-    results::settle(&mut request, to == Dialect::Responses);
+    let is_previous = |name: &str, id: &str| name == "previous_response_id" && id != "null";
+    let goes_on = request.openai.iter().any(|(name, id)| is_previous(name, id.as_str()));
+    results::settle(&mut request, to == Dialect::Responses && goes_on);
     // Responses has no stop sequences, nor do OpenAI's reasoning models take any; messages refuses blank ones, such as
     // a line end of completions.
     let is_untold = |stop: &Text<'_>| match to {

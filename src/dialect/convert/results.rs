@@ -7,7 +7,7 @@
 //! comes later is put in words where it comes: the earlier request had the error behind the call, and a prompt that
 //! begins differently is not cached. A result without a call, or a second one, is left out; where the user's side says
 //! nothing else, it is put in words too, since a conversation that ends with the assistant asks it to continue its own
-//! words. Towards responses both stay: an upstream may keep the calls of earlier answers.
+//! words. Where a request goes on from an earlier answer, both stay: the upstream keeps the calls of that answer.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -115,6 +115,25 @@ fn a_call_that_still_runs_and_a_result_of_an_earlier_request_stay_as_they_are_in
 }
 
 #[test]
+fn a_result_without_a_call_is_told_in_words_or_left_out_where_nothing_keeps_the_call() {
+    let result = json!({"type":"tool_result","tool_use_id":"a","content":"of a"});
+    let text = json!({"type":"text","text":"q"});
+    let messages =
+        |blocks: &[&Value]| json!({"model":"m","max_tokens":9,"messages":[{"role":"user","content":blocks}]});
+    let chat = json!({"model":"m","messages":[{"role":"user","content":"q"},
+        {"role":"tool","tool_call_id":"a","content":"of a"}]});
+    let gemini = json!({"contents":[{"role":"user","parts":[{"text":"q"},
+        {"functionResponse":{"id":"a","name":"f","response":{"result":"of a"}}}]}]});
+    for (from, body) in [(Messages, messages(&[&result, &text])), (Chat, chat), (Gemini, gemini)] {
+        let body = written(from, Responses, &body);
+        assert_eq!(body["input"], json!([{"type":"message","role":"user","content":"q"}]), "{from:?}");
+    }
+    let body = written(Messages, Responses, &messages(&[&result]));
+    let said = "A result has come that no call waits for:\nof a";
+    assert_eq!(body["input"], json!([{"type":"message","role":"user","content":said}]));
+}
+
+#[test]
 fn a_recording_that_is_named_as_a_document_is_heard_or_refused() {
     let body = json!({"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"q"},
         {"type":"document","title":"a.mp3","source":{"type":"base64","media_type":"audio/mpeg","data":"SUQz"}}]}]});

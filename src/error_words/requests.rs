@@ -105,9 +105,10 @@ pub fn never_takes_member(text: &str) -> bool {
     has(text, &NEVER_TAKEN_FROM_US) || has(text, &NEVER_TAKEN) && !has(text, &SOMETIMES_TAKEN)
 }
 
-/// Returns whether something in a request of the responses dialect is not known.
+/// Returns whether something in a request of the responses dialect is not known. A picture or file that the model cannot
+/// read is the client's mistake.
 pub fn is_of_something_unknown(text: &str) -> bool {
-    has(text, &UNKNOWN_TO_RESPONSES) || has(text, &CONTENT_TYPE)
+    (has(text, &UNKNOWN_TO_RESPONSES) || has(text, &CONTENT_TYPE)) && !has(text, &UNREADABLE)
 }
 
 /// Returns whether the type of the body, as its headers name it, is not the required one.
@@ -168,12 +169,12 @@ pub fn is_of_thinking_budget(text: &str) -> bool {
     has(text, &THINKING_BUDGETS) && has(text, &NOT_TAKEN)
 }
 
-/// Returns whether the limit of the answer must have its other name, as OpenAI's reasoning models require.
 /// Returns whether a search is refused because there are functions beside it.
 pub fn is_of_search_beside_functions(text: &str) -> bool {
     has(text, &SEARCH_BESIDE_FUNCTIONS)
 }
 
+/// Returns whether the limit of the answer must have its other name, as OpenAI's reasoning models require.
 pub fn wants_completion_limit(text: &str) -> bool {
     text.contains("max_completion_tokens")
 }

@@ -203,6 +203,8 @@ fn gemini_calls() -> Vec<Route<Proxy>> {
         // Google's SDKs ask for version 1 unless configured otherwise.
         call("/v1/models/{*model}"),
         call("/gemini/{version}/models/{*model}"),
+        // Several of Google's SDKs put `models/` only before names without a slash.
+        call("/v1beta/{vendor}/{*model}"),
         of_cli("/v1internal:generateContent", Operation::Answer, false),
         of_cli("/v1internal:streamGenerateContent", Operation::Answer, true),
         of_cli("/v1internal:countTokens", Operation::CountTokens, false),

@@ -194,6 +194,10 @@ fn googles_sdks_find_their_way_on_version_one() {
             assert_eq!(one["name"], format!("models/{model}"), "{path}");
         }
     }
+    // Some of them put `models/` only before names without a slash.
+    let bare = gateway.client().post(&format!("/v1beta/{SLASHED}:generateContent"), &body()).expect(200);
+    assert_eq!(bare["candidates"][0]["finishReason"], "STOP", "{bare}");
+    gateway.client().post(&format!("/v1beta/{SLASHED}:wonder"), &body()).expect(404);
     let unknown = gateway.client().get("/v1beta/models/nobody").expect(404);
     assert_eq!(unknown["error"]["status"], "NOT_FOUND");
     let asked = || Request::new("GET", "/v1/models").header("x-goog-api-client", "google-genai-sdk/3");

@@ -37,7 +37,10 @@ const OTHER_ACTIONS: [&str; 14] = [
 /// A client that streams without `alt=sse` gets one JSON array, piece by piece.
 pub(in crate::proxy) async fn call(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let shape = ErrorShape::new(Dialect::Gemini, request.id);
-    let named = request.params.get("model").to_owned();
+    let named = match request.params.get("vendor") {
+        "" => request.params.get("model").to_owned(),
+        vendor => format!("{vendor}/{}", request.params.get("model")),
+    };
     let is_whole = |(model, action): &(&str, &str)| !model.trim().is_empty() && !action.is_empty();
     let Some((model, action)) = named.rsplit_once(':').filter(is_whole) else {
         return shape.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));

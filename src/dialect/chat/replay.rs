@@ -144,7 +144,7 @@ fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
         o.object_at("delta", |_| {});
         // Some sites say `stop` although there are calls; a client that reads that runs none of them.
         let is_call = called && matches!(&*choice.str_at("finish_reason"), "" | "stop");
-        match choice.get("finish_reason") {
+        match choice.get("finish_reason").filter(|reason| !is_empty(reason)) {
             Some(reason) if !is_call => put(o, "finish_reason", reason),
             _ => o.field("finish_reason", stop::word(&stop::read("", called), is_legacy)),
         }

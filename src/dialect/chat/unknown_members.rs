@@ -85,7 +85,10 @@ impl UnknownMembers {
 
 impl ChoiceMembers {
     fn read(&mut self, choice: &Node<'_>) {
-        if let Some(reason) = choice.get("finish_reason").filter(|reason| reason.is_string()) {
+        // Some sites put an empty reason into every chunk.
+        let reason =
+            choice.get("finish_reason").filter(|reason| reason.str().is_some_and(|it| !it.is_empty()));
+        if let Some(reason) = reason {
             self.reason.get_or_insert_with(|| reason.raw().to_owned());
         }
         for (key, list) in choice.get("logprobs").map_or(&[][..], Node::members) {
@@ -180,7 +183,7 @@ mod tests {
         for chunk in [
             r#"{"id":"c","system_fingerprint":"fp","choices":[{"index":1,"delta":{"audio":{"id":"a","data":"AA"}}}]}"#,
             r#"{"system_fingerprint":null,"choices":[{"index":1,"delta":{"audio":{"data":"BB","expires_at":5}},"logprobs":{"content":[{"token":"x"}],"refusal":null}}]}"#,
-            r#"{"choices":[{"index":1,"delta":{"annotations":[ ],"note":{"a":1}}}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"annotations":[ ],"note":{"a":1}},"finish_reason":""}]}"#,
             r#"{"choices":[{"index":1,"delta":{"note":[ ]}}]}"#,
             r#"{"choices":[{"index":1,"delta":{"note":["b", "c"]}}]}"#,
             r#"{"choices":[{"index":1,"delta":{"annotations":[1]},"logprobs":{"content":[{"token":"y"}]}}]}"#,

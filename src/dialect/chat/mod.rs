@@ -49,6 +49,7 @@ pub use reply_read::read_reply;
 pub use reply_write::{write_reply, write_reply_with};
 pub use request_read::{read_messages, read_request, read_stop};
 pub use request_write::write_request;
+pub(super) use stop::read as read_finish_reason;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
 pub(super) use stream_write::{chunk_head, chunk_tail, conclude};

@@ -6,7 +6,7 @@ use crate::dialect::upstream_error::{UpstreamError, is_error};
 
 /// Reads a `finish_reason`, tolerantly: vendors pass on the words of other dialects. Limits and filters take
 /// precedence over calls.
-pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
+pub(in crate::dialect) fn read(reason: &str, called: bool) -> Stop<'static> {
     let reason = reason.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if says(&["context"]) {

@@ -1,24 +1,23 @@
 //! The reason why a model stopped, its usage, and the error that an upstream reports in an answer.
 
 use super::member;
-use crate::dialect::Dialect;
 use crate::dialect::canonical::Stop;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::writer::Writer;
+use crate::dialect::{Dialect, chat};
 
-/// Reads a `finishReason`.
+/// The reasons for a call that came to nothing.
+const BROKEN_CALLS: [&str; 3] =
+    ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MISSING_THOUGHT_SIGNATURE"];
+
+/// Reads a `finishReason`, tolerantly: relays pass on the words of other dialects.
 pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
-    match reason {
-        "MAX_TOKENS" => Stop::OutputLimit,
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
-            Stop::Filtered
-        }
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => Stop::BrokenCall,
-        _ if called => Stop::ToolCall,
-        _ => Stop::End,
+    if BROKEN_CALLS.iter().any(|broken| broken.eq_ignore_ascii_case(reason)) {
+        return Stop::BrokenCall;
     }
+    chat::read_finish_reason(reason, called)
 }
 
 /// Returns the `finishReason` for a stop.
@@ -75,4 +74,35 @@ pub(super) fn write_usage(o: &mut Writer, usage: &Usage) {
         o.field_if("thoughtsTokenCount", thoughts);
         o.field("totalTokenCount", usage.total.unwrap_or(0).max(prompt.saturating_add(completion)));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_read_in_every_spelling() {
+        for (reason, stop) in [
+            ("STOP", Stop::End),
+            ("", Stop::End),
+            ("FINISH_REASON_UNSPECIFIED", Stop::End),
+            ("OTHER", Stop::End),
+            ("MAX_TOKENS", Stop::OutputLimit),
+            ("max_tokens", Stop::OutputLimit),
+            ("MAX_OUTPUT_TOKENS", Stop::OutputLimit),
+            ("length", Stop::OutputLimit),
+            ("SAFETY", Stop::Filtered),
+            ("content_filter", Stop::Filtered),
+            ("IMAGE_PROHIBITED_CONTENT", Stop::Filtered),
+            ("IMAGE_RECITATION", Stop::Filtered),
+            ("SPII", Stop::Filtered),
+            ("MALFORMED_FUNCTION_CALL", Stop::BrokenCall),
+            ("UNEXPECTED_TOOL_CALL", Stop::BrokenCall),
+            ("MISSING_THOUGHT_SIGNATURE", Stop::BrokenCall),
+        ] {
+            assert_eq!(read(reason, false), stop, "{reason}");
+        }
+        assert_eq!(read("STOP", true), Stop::ToolCall);
+        assert_eq!(read("tool_calls", true), Stop::ToolCall);
+    }
 }

@@ -564,7 +564,7 @@ fn a_call_that_nobody_answered_stands_in_no_conversations_way() {
 }
 
 #[test]
-fn a_stream_of_an_upstream_that_tells_its_name_at_the_end_bears_that_name() {
+fn a_stream_of_an_upstream_that_tells_its_name_at_the_end_bears_one_name() {
     let (gateway, upstream) = narrow(RESPONSES, &[]);
     let routes = gateway.routes();
     let route = routes.iter().find(|route| route["modelPattern"] == MODEL).expect("a route");
@@ -583,9 +583,8 @@ fn a_stream_of_an_upstream_that_tells_its_name_at_the_end_bears_that_name() {
             .iter()
             .filter_map(|event| event["model"].as_str().or_else(|| event["message"]["model"].as_str()))
             .collect();
-        // The requested name, until the upstream has told its own.
-        assert_eq!(names.first(), Some(&"vendor-narrow"), "{path}: {names:?}");
-        assert_eq!(names.last() == Some(&"vendor-narrow-2026"), path == CHAT, "{path}: {names:?}");
+        // All chunks of a stream have one name: the requested one, where the upstream has not told its own before.
+        assert!(!names.is_empty() && names.iter().all(|name| *name == "vendor-narrow"), "{path}: {names:?}");
         assert_eq!(text(&upstream.last(RESPONSES).json()["model"]), "vendor-narrow");
     }
 }

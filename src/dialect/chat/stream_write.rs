@@ -84,10 +84,9 @@ impl StreamWriter {
                 self.model = model.clone().into_owned();
                 self.created = *created;
             }
-            Event::Model(model) => {
-                self.model = model.clone().into_owned();
-                self.put_head(context);
-            }
+            // All chunks have the same head.
+            Event::Model(model) if self.head.is_empty() => self.model = model.clone().into_owned(),
+            Event::Model(_) => {}
             // This dialect has no place for a search.
             Event::PartStart { part: PartKind::Search { .. }, .. } | Event::SearchOutcome { .. } => {}
             Event::PartStart { key, part } => {

@@ -49,10 +49,9 @@ impl StreamWriter {
                 self.model = model.clone().into_owned();
                 self.created = *created;
             }
-            Event::Model(model) => {
-                self.model = model.clone().into_owned();
-                self.put_head(context);
-            }
+            // All chunks have the same head.
+            Event::Model(model) if self.head.is_empty() => self.model = model.clone().into_owned(),
+            Event::Model(_) => {}
             Event::PartStart { key, part: PartKind::Text | PartKind::Refusal } => {
                 self.begin(context, out);
                 self.said.insert(*key);

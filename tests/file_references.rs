@@ -121,6 +121,28 @@ fn a_picture_named_as_a_document_has_no_members_of_one() {
 }
 
 #[test]
+fn an_svg_reaches_upstreams_as_its_text_or_as_a_picture() {
+    for offered in PATHS {
+        let (gateway, upstream) = narrow(offered);
+        let client = gateway.client();
+        let svg = upload(&client, "a.svg", b"<svg/>");
+        for kind in ["image", "document"] {
+            let mut body = naming(MESSAGES, &svg, false);
+            body["messages"][0]["content"][1]["type"] = json!(kind);
+            client.post(MESSAGES, &body).expect(200);
+            let sent = block(offered, &upstream.last(offered).json());
+            let wanted = match offered {
+                CHAT => json!({"type": "text", "text": "a.svg\n<svg/>"}),
+                RESPONSES => json!({"type": "input_text", "text": "a.svg\n<svg/>"}),
+                _ => json!({"type": "document", "title": "a.svg",
+                    "source": {"type": "text", "media_type": "text/plain", "data": "<svg/>"}}),
+            };
+            assert_eq!(sent, wanted, "{kind} on {offered}");
+        }
+    }
+}
+
+#[test]
 fn sound_reaches_upstreams_that_listen() {
     let (gateway, upstream) = narrow(CHAT);
     let client = gateway.client();

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | an image | `image_url` | `input_image` | `image` |
 //! | sound | `input_audio` | `input_audio` | `document` |
-//! | text, Markdown, JSON | `text`, its name above it | `input_file` | `document` of text |
+//! | text, Markdown, JSON, SVG | `text`, its name above it | `input_file` | `document` of text |
 //! | anything else | `file` | `input_file` | `document` |
 //!
 //! Ids of others stay: the upstream may know them. Where a block has several sources, data counts before an address,
@@ -279,8 +279,10 @@ struct NamedFile<'f> {
 }
 
 impl NamedFile<'_> {
+    /// Whether it is a picture; an SVG that is carried as text is none.
     fn is_image(&self) -> bool {
-        self.file.mime_type.starts_with("image/")
+        let is_text = matches!(self.file.content, Content::Text(_));
+        self.file.mime_type.starts_with("image/") && !is_text
     }
 
     /// Returns the type of the block as which the file is written.

@@ -143,6 +143,20 @@ fn an_svg_reaches_upstreams_as_its_text_or_as_a_picture() {
 }
 
 #[test]
+fn a_text_in_another_encoding_is_read_or_refused() {
+    let (gateway, upstream) = narrow(CHAT);
+    let client = gateway.client();
+    let wide = upload(&client, "a.txt", b"\xff\xfeh\0\xfc\0");
+    let latin = upload(&client, "b.txt", b"Gr\xfcn");
+    for path in [CHAT, MESSAGES] {
+        client.post(path, &naming(path, &wide, false)).expect(200);
+        assert_eq!(block(CHAT, &upstream.last(CHAT).json())["text"], "a.txt\nhü", "{path}");
+        let error = client.post(path, &naming(path, &latin, false)).expect(400);
+        assert!(error["error"]["message"].as_str().is_some_and(|said| said.contains("b.txt")), "{error}");
+    }
+}
+
+#[test]
 fn sound_reaches_upstreams_that_listen() {
     let (gateway, upstream) = narrow(CHAT);
     let client = gateway.client();

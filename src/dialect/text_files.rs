@@ -59,6 +59,20 @@ pub fn is_text_name(name: &str) -> bool {
     ending.is_some_and(|ending| TEXT_ENDINGS.contains(&ending.as_str()))
 }
 
+/// Decodes a text: UTF-8, or UTF-16 with a byte order mark. `None` for any other encoding.
+pub fn decoded(bytes: Vec<u8>) -> Option<String> {
+    let wide = |rest: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, odd) = rest.as_chunks();
+        let letters = char::decode_utf16(pairs.iter().map(|pair| unit(*pair)));
+        letters.collect::<Result<String, _>>().ok().filter(|_| odd.is_empty())
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        _ => String::from_utf8(bytes).ok(),
+    }
+}
+
 /// Returns the content of a file in base64 where it is text; `None` for any other file, and for one that is not UTF-8.
 pub(super) fn inline_text(file: &File<'_>) -> Option<Text<'static>> {
     let Source::Inline { mime, data } = &file.source else { return None };
@@ -72,6 +86,20 @@ pub(super) fn inline_text(file: &File<'_>) -> Option<Text<'static>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_decoded_where_its_encoding_is_known() {
+        for (bytes, wanted) in [
+            ("Grün".as_bytes(), Some("Grün")),
+            (b"", Some("")),
+            (b"\xff\xfeh\0\xfc\0", Some("hü")),
+            (b"\xfe\xff\0h\0\xfc", Some("hü")),
+            (b"\xff\xfeh\0\xfc", None),
+            (b"Gr\xfcn", None),
+        ] {
+            assert_eq!(decoded(bytes.to_vec()).as_deref(), wanted, "{bytes:?}");
+        }
+    }
 
     #[test]
     fn text_is_told_by_its_type_or_its_name() {

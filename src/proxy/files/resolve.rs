@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::dialect::Dialect;
 use crate::dialect::envelope;
 use crate::dialect::stored_files::{self, Content, StoredFile, StoredFiles, UnacceptedType};
+use crate::dialect::text_files;
 use crate::dialect::tree::Node;
 use crate::http::{BodyError, Response};
 use crate::limits::FREE_BODY;
@@ -150,9 +151,13 @@ async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, File
             base64.write_all(&chunk).map_err(|error| FileRefusal::new(503, error.to_string()))?;
         }
     }
-    Ok(if as_text {
-        Content::Text(String::from_utf8_lossy(&text).into_owned())
-    } else {
-        Content::Base64(base64.into_inner())
-    })
+    if !as_text {
+        return Ok(Content::Base64(base64.into_inner()));
+    }
+    let text = text_files::decoded(text).ok_or_else(|| {
+        let message =
+            format!("{} is neither UTF-8 nor UTF-16 text: convert it and upload it again", row.filename);
+        FileRefusal { code: Some("unsupported_file_encoding"), ..FileRefusal::bad("file_id", message) }
+    })?;
+    Ok(Content::Text(text))
 }

@@ -123,12 +123,20 @@ pub fn audio_format(subtype: &str) -> &str {
     }
 }
 
-/// Reads a linked file. Only Google can read a file that is stored at Google; any other address can be sent to
-/// everyone.
+/// Addresses of files that only Google can read: its stored files, and videos of YouTube, which need no media type.
+const AT_GOOGLE: [&str; 5] = [
+    "//generativelanguage.googleapis.com/",
+    "//www.youtube.com/",
+    "//m.youtube.com/",
+    "//youtube.com/",
+    "//youtu.be/",
+];
+
+/// Reads a linked file. An address that not only Google can read can be sent to everyone.
 fn linked<'a>(file: &Node<'a>) -> Option<Part<'a>> {
     let uri = member::get(file, "fileUri")?.text()?;
     let address = uri.decode().into_owned();
-    if !address.starts_with("http") || address.contains("//generativelanguage.googleapis.com/") {
+    if !address.starts_with("http") || AT_GOOGLE.iter().any(|place| address.contains(place)) {
         return Some(Part::Foreign(Text::plain("fileData")));
     }
     let source = Source::Url(uri);

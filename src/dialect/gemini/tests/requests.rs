@@ -238,6 +238,11 @@ fn what_only_google_has_is_had_nowhere_else() {
             "fileData",
         ),
         (json!({"contents":[{"parts":[{"fileData":{"fileUri":"gs://bucket/x"}}]}]}), "fileData"),
+        (
+            json!({"contents":[{"parts":[{"fileData":{"fileUri":"https://www.youtube.com/watch?v=x"}}]}]}),
+            "fileData",
+        ),
+        (json!({"contents":[{"parts":[{"fileData":{"fileUri":"https://youtu.be/x"}}]}]}), "fileData"),
     ] {
         let mut whole = user(json!([{"text":"hi"}]));
         whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
@@ -371,11 +376,6 @@ fn a_search_is_asked_for_where_it_goes_together() {
         let request = Request { tools, tool_choice: Some(ToolChoice::Auto), ..question() };
         assert_eq!(written(&request, model).unwrap()["tools"], wanted);
     }
-    // A search that is left out cannot be chosen by its name.
-    let named = |name| ToolChoice::Named { name: Text::plain(name), kind: CallKind::Function };
-    let of_f = json!({"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}});
-    for (name, wanted) in [("web_search", None), ("f", Some(&of_f))] {
-        let tools = vec![search(), function()];
     // A model that searches beside functions must be told to.
     let beside = "includeServerSideToolInvocations";
     for (model, choice, wanted) in [
@@ -392,6 +392,11 @@ fn a_search_is_asked_for_where_it_goes_together() {
         let request = Request { tools: vec![search(), function()], tool_choice: choice, ..question() };
         assert_eq!(written(&request, model).unwrap()["toolConfig"], wanted, "{model}");
     }
+    // A search that is left out cannot be chosen by its name.
+    let named = |name| ToolChoice::Named { name: Text::plain(name), kind: CallKind::Function };
+    let of_f = json!({"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}});
+    for (name, wanted) in [("web_search", None), ("f", Some(&of_f))] {
+        let tools = vec![search(), function()];
         let request = Request { tools, tool_choice: Some(named(name)), ..question() };
         assert_eq!(written(&request, "gemini-2.5-flash").unwrap().get("toolConfig"), wanted, "{name}");
     }

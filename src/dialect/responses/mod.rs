@@ -30,6 +30,7 @@ mod echo;
 mod input_items;
 mod instructions;
 mod items;
+mod native;
 mod own_ids;
 mod reasoning;
 mod references;
@@ -58,7 +59,8 @@ pub use compaction::as_compaction;
 pub use echo::echo;
 pub use input_items::input_items;
 pub use instructions::{as_message, with_gathered_instructions};
-pub use own_ids::{answer_of, without_own_ids, without_reasoning};
+pub use native::{without_own_ids, without_reasoning};
+pub use own_ids::answer_of;
 pub use references::{
     BareItem, ItemReferredTo, bare_items, item_ids, items_referred_to, may_have_item_ids, refers_to_items,
     with_items,

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::own_ids::{answer_of, is_own_id, is_own_item_id, with_input};
+use super::native::with_input;
+use super::own_ids::{answer_of, is_own_id, is_own_item_id};
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::json::{self, Member};
 use crate::dialect::tree::Node;

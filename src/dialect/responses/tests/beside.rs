@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::{TurnOutput, cancelled_turn, echo, merge_turn, validate, warm_up, whole_turn, without_own_ids};
 use crate::dialect::canonical::ConversionError;
+use crate::dialect::literal::Text;
+use crate::dialect::signature::{Signature, tag};
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 
@@ -54,6 +56,26 @@ fn our_own_ids_are_taken_out_and_nothing_else() {
     {
         assert_eq!(without_own_ids(&Node::parse(body).unwrap()), None, "{body}");
     }
+}
+
+#[test]
+fn tagged_reasoning_of_openai_becomes_its_own_again() {
+    let proof = Signature::OpenAi {
+        id: Some(Text::of("rs_9")),
+        encrypted: Text::of("ENCX"),
+        summary: vec![Text::of("One."), Text::of("Two.")],
+    };
+    let tag = tag(&[(Text::EMPTY, proof)]).unwrap();
+    let body = |items: &[Value]| json!({"input": items});
+    let item = |proof: &str| json!({"type":"reasoning","id":"rs_sy0","summary":[{"type":"summary_text","text":"T"}],"encrypted_content":proof});
+    let given = body(&[item(tag.literal()), item("metapi:openai-encrypted-reasoning:OLD")]).to_string();
+    let out = without_own_ids(&Node::parse(&given).unwrap()).unwrap();
+    let part = |text: &str| json!({"type":"summary_text","text":text});
+    let wanted = body(&[
+        json!({"type":"reasoning","id":"rs_9","summary":[part("One."),part("Two.")],"encrypted_content":"ENCX"}),
+        json!({"type":"reasoning","summary":[part("T")],"encrypted_content":"OLD"}),
+    ]);
+    assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), wanted);
 }
 
 #[test]

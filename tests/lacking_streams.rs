@@ -1,5 +1,5 @@
-//! Streams of the client's own dialect without the events that open them: the stream helpers of the SDKs fail on those, so
-//! they are rewritten. All others pass unchanged.
+//! Streams of the client's own dialect without some of their events: the stream helpers of the SDKs fail on those, so the
+//! missing events are added. All that the upstream sent passes, and streams that lack nothing pass unchanged.
 
 use serde_json::{Value, json};
 
@@ -58,6 +58,151 @@ fn a_response_without_its_opening_gets_one() {
         let said: String = deltas.filter_map(|event| event["delta"].as_str()).collect();
         assert_eq!(last["response"]["output"][0]["content"][0]["text"], said, "{last}");
     }
+}
+
+/// Returns the events of a response with items that only this dialect has.
+fn native_events() -> Vec<Value> {
+    let citation = json!({"type": "file_citation", "file_id": "file-1", "filename": "x", "index": 0});
+    let text = json!({"type": "output_text", "text": "a", "annotations": [citation], "logprobs": []});
+    let summary = json!([{"type": "summary_text", "text": "one"}, {"type": "summary_text", "text": "two"}]);
+    let items = [
+        json!({"id": "rs_1", "type": "reasoning", "summary": summary, "encrypted_content": "ENC"}),
+        json!({"id": "ci_1", "type": "code_interpreter_call", "status": "completed", "code": "print(1)"}),
+        json!({"id": "ig_1", "type": "image_generation_call", "status": "completed", "result": "QUJD"}),
+        json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
+            "phase": "final_answer", "content": [text]}),
+    ];
+    let mut response = wire::response(Pair::MODEL);
+    (response["id"], response["status"]) = (json!("resp_u1"), json!("in_progress"));
+    let mut events = vec![
+        json!({"type": "response.created", "response": response}),
+        json!({"type": "response.in_progress", "response": response}),
+    ];
+    for (place, item) in items.iter().enumerate() {
+        let mut begun = item.clone();
+        if item["type"] == "message" {
+            begun["content"] = json!([]);
+        }
+        events.push(json!({"type": "response.output_item.added", "output_index": place, "item": begun}));
+        if item["type"] == "message" {
+            let at = |mut event: Value| {
+                (event["item_id"], event["output_index"], event["content_index"]) =
+                    (json!("msg_1"), json!(place), json!(0));
+                event
+            };
+            let part = json!({"type": "output_text", "text": "", "annotations": []});
+            events.push(at(json!({"type": "response.content_part.added", "part": part})));
+            events.push(at(json!({"type": "response.output_text.delta", "delta": "a"})));
+            events.push(at(json!({"type": "response.output_text.annotation.added", "annotation": citation})));
+            events.push(at(json!({"type": "response.output_text.done", "text": "a"})));
+            events.push(at(json!({"type": "response.content_part.done", "part": text})));
+        }
+        events.push(json!({"type": "response.output_item.done", "output_index": place, "item": item}));
+    }
+    (response["status"], response["output"]) = (json!("completed"), json!(items));
+    events.push(json!({"type": "response.completed", "response": response}));
+    for (number, event) in events.iter_mut().enumerate() {
+        event["sequence_number"] = json!(number);
+    }
+    events
+}
+
+/// Returns the events without their numbers.
+fn unnumbered(events: &[Value]) -> Vec<Value> {
+    let mut events = events.to_vec();
+    for event in &mut events {
+        event.as_object_mut().expect("an event").remove("sequence_number");
+    }
+    events
+}
+
+/// Asserts that the client gets all that the upstream sent, in its order, and these kinds of events beside it.
+fn assert_repaired(sent: &[Value], added: &[&str]) -> Vec<Value> {
+    let written: Vec<_> = sent.iter().map(wire::named).collect();
+    let (events, _) = streamed(RESPONSES, &written);
+    let sent = unnumbered(sent);
+    let mut rest = sent.iter();
+    let mut next = rest.next();
+    let mut extra = Vec::new();
+    for event in &unnumbered(&events) {
+        if next == Some(event) {
+            next = rest.next();
+        } else {
+            extra.push(event["type"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    assert_eq!(next, None, "all that was sent: {events:?}");
+    assert_eq!(extra, added);
+    let numbers: Vec<_> = events.iter().map(|event| event["sequence_number"].as_u64()).collect();
+    assert_eq!(numbers, (0..events.len() as u64).map(Some).collect::<Vec<_>>());
+    events
+}
+
+#[test]
+fn what_a_lacking_response_has_passes_as_it_came() {
+    let whole = native_events();
+    let without = |kinds: &[&str]| -> Vec<Value> {
+        whole
+            .iter()
+            .filter(|event| !kinds.contains(&event["type"].as_str().unwrap_or_default()))
+            .cloned()
+            .collect()
+    };
+    let created = "response.created";
+    let part = "response.content_part.added";
+    let events = assert_repaired(&without(&[created]), &[created]);
+    assert_eq!(events[0]["response"]["id"], "resp_u1", "{}", events[0]);
+    assert_repaired(&without(&[created, "response.in_progress"]), &[created, "response.in_progress"]);
+    assert_repaired(&without(&[created, part]), &[created, part]);
+    assert_repaired(&without(&[part]), &[part]);
+    assert_repaired(&without(&["response.output_item.done"]), &["response.output_item.done"; 4]);
+}
+
+#[test]
+fn a_response_of_deltas_alone_gets_all_other_events() {
+    let delta = |text: &str| json!({"type": "response.output_text.delta", "delta": text});
+    let call = json!({"type": "response.function_call_arguments.delta", "item_id": "fc_1", "output_index": 1,
+        "delta": "{}"});
+    let item = json!({"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "c1",
+        "name": "add", "arguments": "{}"});
+    let done = json!({"type": "response.output_item.done", "output_index": 1, "item": item});
+    let end = json!({"type": "response.completed", "response": {"id": "resp_u1", "output": []}});
+    let sent: Vec<_> = [delta("he"), delta("y"), call, done, end].iter().map(wire::named).collect();
+    let (events, _) = streamed(RESPONSES, &sent);
+    let kinds: Vec<_> =
+        types(&events).into_iter().map(|kind| kind.strip_prefix("response.").unwrap_or(kind)).collect();
+    let wanted = "created in_progress output_item.added content_part.added output_text.delta output_text.delta \
+        output_item.added function_call_arguments.delta output_item.done \
+        output_text.done content_part.done output_item.done completed";
+    assert_eq!(kinds, wanted.split_whitespace().collect::<Vec<_>>());
+    let output = &events.last().expect("an end")["response"]["output"];
+    assert_eq!(output[0]["content"][0]["text"], "hey", "{output}");
+    assert_eq!(output[1], item);
+    assert_eq!(events[6]["item"]["name"], "add");
+}
+
+#[test]
+fn what_a_lacking_message_has_passes_as_it_came() {
+    let fetched = json!({"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_1",
+        "content": {"type": "web_fetch_result", "url": "https://example.com"}});
+    let citation = json!({"type": "char_location", "cited_text": "x", "document_index": 0});
+    let sent: Vec<_> = [
+        json!({"type": "content_block_start", "index": 0, "content_block": fetched}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "a"}}),
+        json!({"type": "content_block_delta", "index": 1,
+            "delta": {"type": "citations_delta", "citation": citation}}),
+        json!({"type": "content_block_stop", "index": 1}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}}),
+        json!({"type": "message_stop"}),
+    ]
+    .iter()
+    .map(wire::named)
+    .collect();
+    let (events, text) = streamed(MESSAGES, &sent);
+    assert_eq!(events[0]["type"], "message_start");
+    assert!(text.ends_with(&sent.concat()), "{text}");
 }
 
 #[test]

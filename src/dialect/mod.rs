@@ -6,6 +6,7 @@
 //! | [`observe`] | the chunks of a streamed answer | its phase (nothing yet, output, ended, failed) and its usage |
 //! | [`stream_event`], [`events`] | one event of a streamed answer | its parts, parsed once for all readers; its meaning |
 //! | `opening` | | the events that open a stream |
+//! | [`repair`] | a stream without some of its events | the same with them |
 //! | [`judge`] | a complete answer with a 2xx status | its usage, or the reason why it is a failure all the same |
 //! | [`errors`] | an upstream's error body | its message, fit for a client; also our own error bodies and events |
 //! | `upstream_error`, `error_kinds` | an upstream's error | its parts; the vendors' names for kinds of errors |
@@ -79,6 +80,7 @@ pub mod output_limit;
 pub mod parts;
 pub mod payload_rules;
 pub mod rename;
+pub mod repair;
 pub mod responses;
 pub mod search;
 pub mod service_tier;

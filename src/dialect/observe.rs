@@ -21,6 +21,7 @@ use super::{
     events::{self, Meaning},
     json,
     opening::Opening,
+    responses::AddedItem,
     sse::{self, Scanner},
     stream_event::StreamEvent,
     usage::Usage,
@@ -80,6 +81,17 @@ pub struct Break {
     pub error_relayed: bool,
 }
 
+/// Events about the items of a response are missing.
+#[derive(Clone, Debug)]
+pub struct Lack {
+    /// Offset in the chunk last fed of the event before which they are missing; `None` when it began in an earlier chunk.
+    pub start: Option<usize>,
+    /// The number of that event.
+    pub number: u64,
+    /// The items that have been added before.
+    pub items: Vec<AddedItem>,
+}
+
 /// Reads the progress of a stream that passes, and what is needed to add an event of our own to it.
 #[derive(Debug)]
 pub struct StreamObserver {
@@ -96,6 +108,8 @@ struct Watch {
     /// The index of the open block (messages only).
     open_block: Option<u64>,
     broke: Option<Break>,
+    /// See [`StreamObserver::lack`].
+    lack: Option<Lack>,
     /// See [`StreamObserver::ended_at`].
     ended_at: Option<usize>,
 }
@@ -198,7 +212,7 @@ impl StreamProgress {
             written.take(json.raw().as_bytes());
         }
         if self.phase == Phase::Preamble {
-            self.opening.take(self.dialect, event.kind());
+            self.opening.take(self.dialect, event);
         }
         if self.dialect == Dialect::Responses {
             self.note_items(event);
@@ -250,7 +264,15 @@ impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
         let progress = StreamProgress::new(dialect);
         let response = ResponseSoFar::default();
-        let watch = Watch { progress, events: 0, response, open_block: None, broke: None, ended_at: None };
+        let watch = Watch {
+            progress,
+            events: 0,
+            response,
+            open_block: None,
+            broke: None,
+            lack: None,
+            ended_at: None,
+        };
         Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }
 
@@ -262,7 +284,7 @@ impl StreamObserver {
     /// Reads the next chunk and returns the phase after it.
     pub fn feed(&mut self, chunk: &[u8]) -> &Phase {
         let Self { scanner, watch } = self;
-        (watch.broke, watch.ended_at) = (None, None);
+        (watch.broke, watch.lack, watch.ended_at) = (None, None, None);
         scanner.feed(chunk, |event| watch.take(&event));
         self.phase()
     }
@@ -271,7 +293,7 @@ impl StreamObserver {
     /// phase other than `Ended` or `Failed` means that the stream broke.
     pub fn close(&mut self) -> &Phase {
         let Self { scanner, watch } = self;
-        watch.broke = None;
+        (watch.broke, watch.lack) = (None, None);
         scanner.finish(|event| watch.take(&event));
         self.phase()
     }
@@ -279,6 +301,12 @@ impl StreamObserver {
     /// Returns where the stream broke within the chunk last fed; `None` unless that chunk made it fail.
     pub fn break_at(&self) -> Option<Break> {
         self.watch.broke
+    }
+
+    /// Returns the events about items that are missing in the chunk last fed (responses). A stream that
+    /// [lacks its opening](StreamProgress::lacks_opening) lacks more than these.
+    pub fn lack(&self) -> Option<&Lack> {
+        self.watch.lack.as_ref().filter(|_| !self.watch.progress.lacks_opening())
     }
 
     /// Returns the offset behind the event with which the stream ended in the last chunk. What follows is not part of the
@@ -320,8 +348,10 @@ impl Watch {
         let number = self.events;
         self.events += 1;
         let dialect = self.progress.dialect;
-        if dialect == Dialect::Messages {
-            self.note_block(event);
+        match dialect {
+            Dialect::Messages => self.note_block(event),
+            Dialect::Responses if self.response.lacks_part(event.name) => self.note_lack(event, number),
+            _ => {}
         }
         if self.progress.words && !events::may_matter(dialect, event.name, event.data) {
             if let Some(written) = &mut self.progress.written {
@@ -333,6 +363,9 @@ impl Watch {
         let parsed = StreamEvent::of(event, &text);
         self.progress.take(&parsed);
         if dialect == Dialect::Responses {
+            if self.response.lacks_ends(&parsed) {
+                self.note_lack(event, number);
+            }
             self.note_response(&parsed, number);
         }
         if self.progress.is_finished() {
@@ -357,6 +390,13 @@ impl Watch {
             b"content_block_stop" => self.open_block = None,
             _ => {}
         }
+    }
+
+    /// Notes that events are missing before this one.
+    fn note_lack(&mut self, event: &sse::Event<'_>, number: u64) {
+        let told = json::member(&sse::text(event.data), "sequence_number").and_then(|told| told.parse().ok());
+        let (number, items) = (told.unwrap_or(number), self.response.items().to_vec());
+        self.lack.get_or_insert(Lack { start: event.start, number, items });
     }
 
     /// Notes what the event tells of the response, and how the events are numbered.

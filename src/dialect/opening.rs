@@ -1,6 +1,8 @@
 //! The events that open a stream. The stream helpers of the SDKs fail on output before them, and some sites leave them out.
 
 use super::Dialect;
+use super::events::RESPONSE_ENDS;
+use super::stream_event::StreamEvent;
 
 /// The opening events of a stream that have come.
 #[derive(Debug, Default)]
@@ -16,11 +18,11 @@ impl Opening {
         self.is_lacking
     }
 
-    /// Notes the type of the next event.
-    pub(super) fn take(&mut self, dialect: Dialect, kind: &str) {
+    /// Reads the next event.
+    pub(super) fn take(&mut self, dialect: Dialect, event: &StreamEvent<'_>) {
         match dialect {
-            Dialect::Messages => self.take_messages(kind),
-            Dialect::Responses => self.take_responses(kind),
+            Dialect::Messages => self.take_messages(event.kind()),
+            Dialect::Responses => self.take_responses(event),
             _ => {}
         }
     }
@@ -37,16 +39,18 @@ impl Opening {
         }
     }
 
-    fn take_responses(&mut self, kind: &str) {
-        match kind {
+    fn take_responses(&mut self, event: &StreamEvent<'_>) {
+        match event.kind() {
             "response.created" => self.answer = true,
             "response.output_item.added" if self.answer => self.item = true,
-            "response.output_item.added"
-            | "response.output_item.done"
-            | "response.content_part.added"
-            | "response.completed"
-            | "response.done"
-            | "response.incomplete" => self.is_lacking |= !self.answer,
+            "response.output_item.added" | "response.output_item.done" | "response.content_part.added" => {
+                self.is_lacking |= !self.answer
+            }
+            kind if RESPONSE_ENDS.contains(&kind) => {
+                let output = event.json().and_then(|json| json.path(&["response", "output"]));
+                let has_items = output.is_some_and(|output| !output.items().is_empty());
+                self.is_lacking |= !self.answer || has_items && !self.item;
+            }
             "response.output_text.delta"
             | "response.refusal.delta"
             | "response.function_call_arguments.delta"

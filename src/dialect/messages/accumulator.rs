@@ -129,12 +129,8 @@ impl Accumulator {
         let index = event.u64_at("index").unwrap_or(last);
         let known = self.places.get(&index).copied();
         if known.is_none() {
-            // The start of the block got lost: the kind of the delta tells its type.
-            let start = match kind.as_ref() {
-                "text_delta" => r#"{"type":"text","text":""}"#,
-                "thinking_delta" => r#"{"type":"thinking","thinking":"","signature":""}"#,
-                _ => return,
-            };
+            // The start of the block got lost.
+            let Some(start) = begun_block(&kind) else { return };
             self.push(Block::new(index, start));
         }
         let at = known.unwrap_or(self.blocks.len() - 1);
@@ -199,8 +195,17 @@ impl Block {
     }
 }
 
-/// Builds the message object of a `message_start` that the upstream left out.
-fn begun(context: &ReplyContext) -> String {
+/// Returns the beginning of a block whose first delta is of this kind.
+pub(super) fn begun_block(delta: &str) -> Option<&'static str> {
+    match delta {
+        "text_delta" => Some(r#"{"type":"text","text":""}"#),
+        "thinking_delta" => Some(r#"{"type":"thinking","thinking":"","signature":""}"#),
+        _ => None,
+    }
+}
+
+/// Builds the message object of a `message_start` that the upstream left out. It has the stop reason of an answer that ends.
+pub(super) fn begun(context: &ReplyContext) -> String {
     let mut json = Writer::new();
     json.object(|o| {
         o.field("id", message_id(&Text::EMPTY, context));

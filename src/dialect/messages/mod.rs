@@ -20,6 +20,7 @@ mod continued;
 mod deferred_tools;
 mod native;
 mod other_form;
+mod repair;
 mod replay;
 mod reply;
 mod request_read;
@@ -41,6 +42,7 @@ pub use native::{
 pub use other_form::{
     in_other_thinking_form, refuses_schema, refuses_thinking_form, with_schema_closed, with_schema_in_words,
 };
+pub use repair::Repair;
 pub use replay::replay;
 pub use reply::{read_reply, write_reply};
 pub use request_read::read_request;

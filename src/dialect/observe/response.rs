@@ -1,10 +1,14 @@
-//! Collects what a responses stream has told of its response, for an event of our own that ends the stream.
+//! Collects what a responses stream has told of its response: for an event of our own that ends the stream, and to know
+//! which events about the items are missing.
 
 use serde_json::Value;
 
+use crate::dialect::events::RESPONSE_ENDS;
+use crate::dialect::responses::AddedItem;
 use crate::dialect::stream_event::StreamEvent;
+use crate::dialect::tree::Node;
 
-/// The maximum length of the whole items that are kept, in bytes; those that come later are left out.
+/// The maximum length of the items that are kept, in bytes; those that come later are left out.
 const MAX_ITEM_BYTES: usize = 256 * 1024;
 
 /// The response as the stream has told it so far.
@@ -12,9 +16,11 @@ const MAX_ITEM_BYTES: usize = 256 * 1024;
 pub(super) struct ResponseSoFar {
     /// The response object as it began or as it failed, in JSON.
     object: Option<String>,
-    /// The whole items of its output, in JSON, each with its index.
-    items: Vec<(u64, String)>,
+    /// The items of its output, in the order in which they came.
+    items: Vec<AddedItem>,
     item_bytes: usize,
+    /// Whether items have been left out.
+    is_full: bool,
 }
 
 impl ResponseSoFar {
@@ -22,15 +28,8 @@ impl ResponseSoFar {
     pub(super) fn take(&mut self, event: &StreamEvent<'_>, has_failed: bool) {
         let Some(json) = event.json() else { return };
         let kind = event.kind();
-        if kind == "response.output_item.done" {
-            let (index, item) =
-                (json.u64_at("output_index"), json.get("item").filter(|item| item.is_object()));
-            if let (Some(index), Some(item)) = (index, item)
-                && self.item_bytes + item.raw().len() <= MAX_ITEM_BYTES
-            {
-                self.item_bytes += item.raw().len();
-                self.items.push((index, item.raw().to_owned()));
-            }
+        if let "response.output_item.added" | "response.output_item.done" = kind {
+            self.take_item(json, kind == "response.output_item.done");
         }
         let object = json.get("response").filter(|response| response.is_object());
         if let Some(object) = object.filter(|_| kind == "response.created" || has_failed) {
@@ -38,14 +37,62 @@ impl ResponseSoFar {
         }
     }
 
+    fn take_item(&mut self, event: &Node<'_>, is_done: bool) {
+        let Some(item) = event.get("item").filter(|item| item.is_object()) else { return };
+        if self.item_bytes + item.raw().len() > MAX_ITEM_BYTES {
+            self.is_full = true;
+            return;
+        }
+        self.item_bytes += item.raw().len();
+        let next = self.items.len() as u64;
+        let index =
+            event.u64_at("output_index").unwrap_or(if is_done { next.saturating_sub(1) } else { next });
+        let new = AddedItem {
+            index,
+            object: item.raw().to_owned(),
+            is_message: item.str_at("type") == "message",
+            has_part: false,
+            is_done,
+        };
+        match self.items.iter_mut().find(|item| item.index == index) {
+            Some(item) => *item = AddedItem { has_part: item.has_part, ..new },
+            None => self.items.push(new),
+        }
+    }
+
+    /// Reads the name of the next event. Returns whether it is the text of a part that has not been added.
+    pub(super) fn lacks_part(&mut self, name: &[u8]) -> bool {
+        let is_text = match name {
+            b"response.content_part.added" => false,
+            b"response.output_text.delta" | b"response.refusal.delta" => true,
+            _ => return false,
+        };
+        let last = self.items.last_mut().filter(|item| item.is_message && !item.is_done);
+        let had_part = last.is_none_or(|item| std::mem::replace(&mut item.has_part, true));
+        is_text && !had_part && !self.is_full
+    }
+
+    /// Whether an event that ends the response comes before the ends of items, which it has itself.
+    pub(super) fn lacks_ends(&self, event: &StreamEvent<'_>) -> bool {
+        let is_missing = !self.is_full && self.items.iter().any(|item| !item.is_done);
+        let output = event.json().and_then(|json| json.path(&["response", "output"]));
+        is_missing
+            && RESPONSE_ENDS.contains(&event.kind())
+            && output.is_some_and(|output| !output.items().is_empty())
+    }
+
+    pub(super) fn items(&self) -> &[AddedItem] {
+        &self.items
+    }
+
     /// Returns the response object, in JSON. Its output is what the object has itself, or else the whole items.
     pub(super) fn text(&self) -> Option<String> {
         let mut object: Value = serde_json::from_str(self.object.as_deref()?).ok()?;
         if object["output"].as_array().is_none_or(|output| output.is_empty()) {
-            let mut items: Vec<&(u64, String)> = self.items.iter().collect();
-            items.sort_by_key(|(index, _)| *index);
+            let mut items: Vec<&AddedItem> = self.items.iter().filter(|item| item.is_done).collect();
+            items.sort_by_key(|item| item.index);
             object["output"] =
-                items.iter().filter_map(|(_, item)| serde_json::from_str::<Value>(item).ok()).collect();
+                items.iter().filter_map(|item| serde_json::from_str::<Value>(&item.object).ok()).collect();
         }
         Some(object.to_string())
     }

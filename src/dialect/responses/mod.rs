@@ -34,6 +34,7 @@ mod native;
 mod own_ids;
 mod reasoning;
 mod references;
+mod repair;
 mod replay;
 mod reply_read;
 mod reply_write;
@@ -65,6 +66,7 @@ pub use references::{
     BareItem, ItemReferredTo, bare_items, item_ids, items_referred_to, may_have_item_ids, refers_to_items,
     with_items,
 };
+pub use repair::{AddedItem, Repair};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;

@@ -23,13 +23,12 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     let begun =
         [("status", "\"in_progress\""), ("output", "[]"), ("usage", "null"), ("incomplete_details", "null")];
     let begun = edit(&whole, &begun, &["completed_at", "output_text"]);
-    let mut events = Events { out, sequence: 0 };
+    let mut events = Events { out, sequence: &mut 0 };
     for kind in ["created", "in_progress"] {
         events.put(kind, |o| o.field("response", Json::checked(&begun)));
     }
     for (index, item) in answer.items_at("output").iter().enumerate() {
-        let id = item.text_at("id").filter(|id| id.literal().len() <= MAX_REPEATED).unwrap_or_default();
-        Item { index: index as u64, id }.replay(item, &mut events);
+        Item::of(index as u64, item).replay(item, &mut events);
     }
     let end = match answer.str_at("status").as_ref() {
         "incomplete" => "incomplete",
@@ -38,14 +37,33 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     events.put(end, |o| o.field("response", Json::checked(&whole)));
 }
 
+/// Appends the events of one item at this place of the output.
+pub(super) fn replay_item(place: u64, item: &Node<'_>, sequence: &mut u64, out: &mut String) {
+    Item::of(place, item).replay(item, &mut Events { out, sequence });
+}
+
+/// Returns a whole item as it was when it began, as JSON.
+pub(super) fn begun_item(item: &Node<'_>) -> String {
+    let begun: &[(&str, &str)] = match item.str_at("type").as_ref() {
+        "message" => &[("status", "\"in_progress\""), ("content", "[]")],
+        "reasoning" if item.get("content").is_some() => &[("summary", "[]"), ("content", "[]")],
+        "reasoning" => &[("summary", "[]")],
+        "function_call" => &[("status", "\"in_progress\""), ("arguments", "\"\"")],
+        "custom_tool_call" => &[("status", "\"in_progress\""), ("input", "\"\"")],
+        _ if item.get("status").is_some() => &[("status", "\"in_progress\"")],
+        _ => &[],
+    };
+    edit(&compact(item.raw()), begun, &[]).into_owned()
+}
+
 struct Events<'o> {
     out: &'o mut String,
-    sequence: u64,
+    sequence: &'o mut u64,
 }
 
 impl Events<'_> {
     fn put(&mut self, kind: &str, inside: impl FnOnce(&mut Writer)) {
-        emit(&mut self.sequence, self.out, kind, inside);
+        emit(self.sequence, self.out, kind, inside);
     }
 }
 
@@ -55,20 +73,16 @@ struct Item<'a> {
     id: Text<'a>,
 }
 
-impl Item<'_> {
+impl<'a> Item<'a> {
+    fn of(index: u64, item: &Node<'a>) -> Self {
+        let id = item.text_at("id").filter(|id| id.literal().len() <= MAX_REPEATED).unwrap_or_default();
+        Self { index, id }
+    }
+
     fn replay(&self, item: &Node<'_>, events: &mut Events<'_>) {
         let kind = item.str_at("type");
         let body = compact(item.raw());
-        let begun: &[(&str, &str)] = match kind.as_ref() {
-            "message" => &[("status", "\"in_progress\""), ("content", "[]")],
-            "reasoning" if item.get("content").is_some() => &[("summary", "[]"), ("content", "[]")],
-            "reasoning" => &[("summary", "[]")],
-            "function_call" => &[("status", "\"in_progress\""), ("arguments", "\"\"")],
-            "custom_tool_call" => &[("status", "\"in_progress\""), ("input", "\"\"")],
-            _ if item.get("status").is_some() => &[("status", "\"in_progress\"")],
-            _ => &[],
-        };
-        let begun = edit(&body, begun, &[]);
+        let begun = begun_item(item);
         events.put("output_item.added", |o| {
             o.field("output_index", self.index);
             o.field("item", Json::checked(&begun));

@@ -114,7 +114,7 @@ fn without_output(response: &Node<'_>) -> String {
     json.into_string()
 }
 
-fn message_of(text: &Text<'_>) -> String {
+pub(super) fn message_of(text: &Text<'_>) -> String {
     let mut json = Writer::new();
     json.object(|o| {
         o.field("type", "message");

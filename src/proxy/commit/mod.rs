@@ -6,8 +6,8 @@
 //! | a stream | held to the first output, then [`relay`] | judged, replayed as a stream |
 //! | an answer | gathered, judged | judged |
 //!
-//! If client and upstream speak the same dialect, bytes pass as they are. Otherwise they are converted on the way, and so
-//! is a stream whose site leaves out the opening events. Audio and transcripts, which no dialect can express, are handled
+//! If client and upstream speak the same dialect, bytes pass as they are, and events that a site leaves out are added to its
+//! streams. Otherwise they are converted on the way. Audio and transcripts, which no dialect can express, are handled
 //! by [`media`]; the kind of a body, by its content type and its first bytes, is told by
 //! [`media_type`](super::media_type). What the client may later go on from is noted by [`stored_answer`].
 
@@ -24,6 +24,7 @@ use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter, StreamGatherer};
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamProgress};
+use crate::dialect::repair::StreamRepair;
 use crate::dialect::{Dialect, embeddings, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::proxy::Proxy;
@@ -128,7 +129,7 @@ impl<'a> StartedResponse<'a> {
     async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<ClientAnswer, Uncommittable> {
         let (client, dialect) = (self.call.shape.dialect, self.accepted.dialect);
         let mut held = if self.own {
-            HeldStream::passed(dialect, attempt.counts_text())
+            HeldStream::passed(dialect, attempt.counts_text(), self.is_repairable())
         } else {
             HeldStream::converted(self.converter(attempt.model()).await, attempt.counts_text())
         };
@@ -167,9 +168,6 @@ impl<'a> StartedResponse<'a> {
         if ended_empty(held.progress(), &attempt) {
             return Err(self.uncommittable(attempt, Failure::judged(Fault::Empty.message())));
         }
-        if self.may_be_rewritten() && held.progress().lacks_opening() && held.failure().is_none() {
-            held = held.rewritten(self.converter(attempt.model()).await);
-        }
         let mut response = Response::new(ResponseBody::empty());
         self.put_headers(attempt.channel(), &mut response);
         headers::event_stream(response.headers_mut());
@@ -177,6 +175,12 @@ impl<'a> StartedResponse<'a> {
         let not_stored = self.not_stored();
         if held.failure().is_none() {
             self.note_stored(&held.ready, &mut attempt).await;
+            if self.is_repairable()
+                && held.progress().lacks_opening()
+                && let Some(repair) = StreamRepair::new(dialect, self.reply_context(attempt.model()).await)
+            {
+                held = held.repaired(repair);
+            }
         }
         let Accepted { body, timeouts, .. } = *self.accepted;
         let Timeouts { idle, timer, .. } = timeouts;
@@ -187,7 +191,7 @@ impl<'a> StartedResponse<'a> {
 
     /// Whether missing events may be added to the stream, which must be in the client's own dialect. A stream made in the
     /// background is replayed by its site, event by event with the site's numbers.
-    fn may_be_rewritten(&self) -> bool {
+    fn is_repairable(&self) -> bool {
         self.own && !self.call.envelope.in_background
     }
 

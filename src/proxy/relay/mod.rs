@@ -11,8 +11,7 @@
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
-//! A stream of the client's own dialect is [`PassthroughTransit`]; any other, and one that lacks its opening events, is
-//! [`ConvertingTransit`]. Either reads each event once, from the first one on, while the stream is still [held](HeldStream).
+//! A stream of the client's own dialect is [`PassthroughTransit`]; any other is [`ConvertingTransit`]. Either reads each event once, from the first one on, while the stream is still [held](HeldStream).
 //! How a stream ends is decided here for both.
 //!
 //! Beside them: a stream that takes long to begin ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
@@ -43,6 +42,7 @@ use crate::dialect::Dialect;
 use crate::dialect::convert::{CallSignature, StreamConverter};
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::observe::{Phase, StreamProgress};
+use crate::dialect::repair::StreamRepair;
 use crate::http::ResponseBody;
 use crate::http::body::Truncated;
 use crate::http::timer::ReusableTimer;
@@ -134,10 +134,8 @@ pub(super) trait Transit: Send {
     /// Whether the client has no partial event, so that an event of our own may be inserted.
     fn is_between_events(&self) -> bool;
 
-    /// Takes the beginning of an event that is held back until its end is here, as it came.
-    fn held_back(&mut self) -> Bytes {
-        Bytes::new()
-    }
+    /// Adds missing events from now on. A stream that is converted lacks none.
+    fn set_repair(&mut self, _: StreamRepair) {}
 }
 
 /// An error that the upstream sent in its stream.
@@ -151,9 +149,14 @@ pub(super) struct InStreamError {
 
 impl HeldStream {
     /// Holds a stream of the client's own dialect. `counts_text` is whether its text may have to be paid for although its
-    /// usage is not told.
-    pub(super) fn passed(dialect: Dialect, counts_text: bool) -> Self {
-        Self::new(Box::new(PassthroughTransit::new(dialect)), counts_text)
+    /// usage is not told, `is_repairable` whether missing events may be added.
+    pub(super) fn passed(dialect: Dialect, counts_text: bool, is_repairable: bool) -> Self {
+        let transit = if is_repairable {
+            PassthroughTransit::repairable(dialect)
+        } else {
+            PassthroughTransit::new(dialect)
+        };
+        Self::new(Box::new(transit), counts_text)
     }
 
     /// Holds a stream that is converted.
@@ -161,16 +164,10 @@ impl HeldStream {
         Self::new(Box::new(ConvertingTransit(converter)), counts_text)
     }
 
-    /// Converts a held stream of the client's own dialect all the same, including all that has been read.
-    pub(super) fn rewritten(mut self, converter: StreamConverter) -> Self {
-        let read = joined(std::mem::take(&mut self.ready), self.transit.held_back());
-        let counts_text = self.progress().counts_text();
-        self.transit = Box::new(ConvertingTransit(converter));
-        if counts_text {
-            self.transit.count_text();
-        }
-        let taken = self.transit.take(read);
-        self.hold(taken);
+    /// Adds the events that the upstream left out, to all that has been read as well.
+    pub(super) fn repaired(mut self, mut repair: StreamRepair) -> Self {
+        self.ready = repair.feed(&self.ready);
+        self.transit.set_repair(repair);
         self
     }
 

@@ -1,4 +1,5 @@
-//! Relays a stream of the client's own dialect: its bytes pass as they are, whole events at a time.
+//! Relays a stream of the client's own dialect: its bytes pass as they are, whole events at a time. Events that the upstream
+//! left out are added.
 
 use bytes::Bytes;
 
@@ -6,6 +7,7 @@ use crate::dialect::Dialect;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::observe::{Phase, StreamObserver, StreamProgress};
+use crate::dialect::repair::StreamRepair;
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::tree::Node;
 
@@ -13,6 +15,8 @@ use super::{InStreamError, Transit};
 
 /// The maximum length of an event's beginning that is held back, in bytes.
 const MAX_PARTIAL: usize = 64 * 1024;
+/// The same where events are added to the stream, before which one it is known only at its end.
+const MAX_REPAIRED: usize = 16 << 20;
 
 /// The transit of such a stream. It holds back an event whose end has not come: if the stream broke, a client could
 /// not cope with half an event.
@@ -21,6 +25,10 @@ pub(in crate::proxy) struct PassthroughTransit {
     held: Bytes,
     /// Whether the event's beginning grew so long that it was sent to the client.
     relayed: bool,
+    /// Whether missing events may be added.
+    is_repairable: bool,
+    /// Adds the missing events, once some are missing.
+    repair: Option<StreamRepair>,
 }
 
 impl Transit for PassthroughTransit {
@@ -40,7 +48,10 @@ impl Transit for PassthroughTransit {
                 None => chunk,
             };
             let is_whole = self.observer.between_events() || self.observer.is_finished();
-            return Ok(self.whole_events(chunk, is_whole));
+            let lacking_from = self.begin_repair();
+            let mut events = self.whole_events(chunk, is_whole);
+            let rest = events.split_off(lacking_from.min(events.len()));
+            return Ok(super::joined(events, self.repaired(rest)));
         };
         // What came before the error event goes to the client; the event itself is written anew.
         let (keep, has_begun) =
@@ -49,7 +60,10 @@ impl Transit for PassthroughTransit {
         let (before, is_told) = match has_begun {
             true if self.relayed => (kept, true),
             true => (Bytes::new(), false),
-            false => (self.behind_held(kept), false),
+            false => {
+                let kept = self.behind_held(kept);
+                (self.repaired(kept), false)
+            }
         };
         Err(Box::new(InStreamError { error, before, is_told }))
     }
@@ -72,13 +86,18 @@ impl Transit for PassthroughTransit {
 
     fn conclude(&mut self) -> Result<Bytes, Bytes> {
         match self.observer.phase() {
-            Phase::Ended => Ok(ended(std::mem::take(&mut self.held))),
+            Phase::Ended => {
+                let last = ended(std::mem::take(&mut self.held));
+                self.begin_repair();
+                Ok(self.repaired(last))
+            }
             _ => Err(self.separator()),
         }
     }
 
     fn error(&mut self, error: &UpstreamError) -> Bytes {
-        self.observer.failure_event(error)
+        let event = self.observer.failure_event(error);
+        self.repaired(event)
     }
 
     /// Always false: passing bytes on needs no knowledge of what follows, so the usual idle limit holds.
@@ -90,8 +109,8 @@ impl Transit for PassthroughTransit {
         !self.relayed
     }
 
-    fn held_back(&mut self) -> Bytes {
-        std::mem::take(&mut self.held)
+    fn set_repair(&mut self, repair: StreamRepair) {
+        self.repair = Some(repair);
     }
 }
 
@@ -119,7 +138,33 @@ fn is_whole(event: &[u8]) -> bool {
 
 impl PassthroughTransit {
     pub(in crate::proxy) fn new(dialect: Dialect) -> Self {
-        Self { observer: StreamObserver::new(dialect), held: Bytes::new(), relayed: false }
+        let observer = StreamObserver::new(dialect);
+        Self { observer, held: Bytes::new(), relayed: false, is_repairable: false, repair: None }
+    }
+
+    /// Creates the transit of a stream to which missing events may be added.
+    pub(super) fn repairable(dialect: Dialect) -> Self {
+        Self { is_repairable: true, ..Self::new(dialect) }
+    }
+
+    /// Begins to add missing events if some are missing in the chunk that the observer has just read. Returns from where on in
+    /// the bytes that are held and in that chunk.
+    fn begin_repair(&mut self) -> usize {
+        match self.observer.lack() {
+            Some(lack) if self.is_repairable && self.repair.is_none() && !self.relayed => {
+                self.repair = Some(StreamRepair::resumed(lack));
+                lack.start.map_or(0, |start| self.held.len() + start)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns whole events with the missing ones.
+    fn repaired(&mut self, events: Bytes) -> Bytes {
+        match &mut self.repair {
+            Some(repair) if !self.relayed => repair.feed(&events),
+            _ => events,
+        }
     }
 
     /// Returns what the client can have of the next bytes: all but the beginning of an event. `is_whole` is whether they end
@@ -131,7 +176,8 @@ impl PassthroughTransit {
             return bytes;
         }
         let end = sse::last_end(&bytes);
-        if end.is_none() && (self.relayed || bytes.len() > MAX_PARTIAL) {
+        let longest = if self.repair.is_some() { MAX_REPAIRED } else { MAX_PARTIAL };
+        if end.is_none() && (self.relayed || bytes.len() > longest) {
             self.relayed = true;
             return bytes;
         }

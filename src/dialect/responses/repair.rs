@@ -285,7 +285,7 @@ impl Repair {
             return self.pass(received, out);
         };
         let told = response.items_at("output");
-        for whole in told.iter().filter(|whole| whole.is_object()) {
+        for whole in told.iter().filter(|whole| whole.is_object() && !is_unfinished_call(whole)) {
             let place = self.place_of(whole, whole);
             if self.items.get(&place).is_none_or(|item| !item.is_done()) && self.complete(place, whole, out) {
                 item::put_done(place, whole.raw(), &mut self.sequence, out);
@@ -300,15 +300,15 @@ impl Repair {
         {
             self.complete(0, &message, out);
         }
-        self.end_open_items(out);
+        self.end_open_items(received.json.str_at("type") == "response.incomplete", out);
         self.end_with_items(received, response, out);
     }
 
-    /// Writes the ends of the open items, from what has been collected of them.
-    fn end_open_items(&mut self, out: &mut String) {
+    /// Writes the ends of the open items, from what has been collected of them. A call that was cut off gets none.
+    fn end_open_items(&mut self, is_cut_off: bool, out: &mut String) {
         let Self { items, sequence, .. } = self;
         for (place, item) in items.iter_mut() {
-            if item.is_done() || item.is_unknown() {
+            if item.is_done() || item.is_unknown() || is_cut_off && item.is_call() {
                 continue;
             }
             item.close_parts(*place, None, sequence, out);
@@ -332,4 +332,9 @@ impl Repair {
         let raw = [before, &data, behind].concat();
         self.pass(Received { json: received.json, data: &data, raw: &raw }, out);
     }
+}
+
+/// Whether an item is a call that was cut off. A client runs any call that it is told is done.
+fn is_unfinished_call(item: &Node<'_>) -> bool {
+    item.str_at("type").ends_with("_call") && item.str_at("status") == "incomplete"
 }

@@ -15,7 +15,8 @@ use super::{InStreamError, Transit};
 
 /// The maximum length of an event's beginning that is held back, in bytes.
 const MAX_PARTIAL: usize = 64 * 1024;
-/// The same where events are added to the stream, before which one it is known only at its end.
+/// The maximum length of what is held back where events are added to the stream, in bytes: what must come before an event is
+/// known only at the end of that event.
 const MAX_REPAIRED: usize = 16 << 20;
 
 /// The transit of such a stream. It holds back an event whose end has not come: if the stream broke, a client could

@@ -104,6 +104,10 @@ impl Item {
         self.object.is_empty()
     }
 
+    pub(super) fn is_call(&self) -> bool {
+        self.kind.ends_with("_call")
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.whole.is_some()
     }

@@ -220,6 +220,14 @@ fn a_message_without_its_start_gets_one() {
 }
 
 #[test]
+fn a_message_that_ends_with_done_gets_its_last_event() {
+    let whole = wire::message_events(Pair::MODEL);
+    let mut sent = without(&whole, &["message_stop"]);
+    sent.push(wire::DONE.to_owned());
+    assert_eq!(streamed(MESSAGES, &sent).1, whole.concat());
+}
+
+#[test]
 fn what_lacks_nothing_passes_as_it_is() {
     for (path, events) in
         [(RESPONSES, wire::response_events(Pair::MODEL)), (MESSAGES, wire::message_events(Pair::MODEL))]

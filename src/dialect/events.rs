@@ -80,6 +80,7 @@ pub(super) fn may_matter(dialect: Dialect, name: &[u8], data: &[u8]) -> bool {
         Dialect::Messages => {
             name == b"message_delta"
                 || name == b"message_stop"
+                || data == b"[DONE]"
                 || terms.message.find(data).is_some()
                 || terms.error.find(data).is_some()
         }
@@ -151,7 +152,7 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
         Data::Done if matches!(dialect, Dialect::Chat | Dialect::Completions) => {
             return Reading::end(true, false);
         }
-        // Some sites end every stream with `[DONE]`; in these dialects it ends nothing.
+        // Some sites end every stream with `[DONE]`. It ends no response, and a message only after a stop reason.
         Data::Done => return Reading::preamble(),
         Data::Cut(data) => return read_cut(dialect, event, data.as_bytes()),
         Data::Words(words) => {
@@ -176,6 +177,12 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
     };
     reading.usage = event.usage(dialect);
     reading
+}
+
+/// Whether an event of the messages dialect gives the reason why the answer stopped.
+pub(super) fn has_stop_reason(event: &StreamEvent<'_>) -> bool {
+    let reason = event.json().and_then(|json| json.path(&["delta", "stop_reason"]));
+    event.kind() == "message_delta" && reason.is_some_and(|reason| !reason.is_null())
 }
 
 /// Whether the output of an event is nothing but blank text.

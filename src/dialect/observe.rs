@@ -65,6 +65,10 @@ pub struct StreamProgress {
     /// Whether any of the output is more than blank text.
     words: bool,
     finished: bool,
+    /// Whether output came in events before the one that ended the answer.
+    ended_after_output: bool,
+    /// Whether a stop reason has come (messages).
+    stopped: bool,
     opening: Opening,
     /// The text that has come, where it is counted.
     written: Option<WrittenText>,
@@ -81,9 +85,10 @@ pub struct Break {
     pub error_relayed: bool,
 }
 
-/// Events about the items of a response are missing.
+/// Events about the items of a response, or the end of a message, are missing.
 #[derive(Clone, Debug)]
 pub struct Lack {
+    pub dialect: Dialect,
     /// Offset in the chunk last fed of the event before which they are missing; `None` when it began in an earlier chunk.
     pub start: Option<usize>,
     /// The number of that event.
@@ -126,6 +131,8 @@ impl StreamProgress {
             output: false,
             words: false,
             finished: false,
+            ended_after_output: false,
+            stopped: false,
             opening,
             written: None,
             items: Vec::new(),
@@ -153,6 +160,11 @@ impl StreamProgress {
     /// stop.
     pub fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// Whether output came in events before the one that ended the answer.
+    pub fn ended_after_output(&self) -> bool {
+        self.ended_after_output
     }
 
     /// Whether any content, reasoning, refusal or tool call was seen.
@@ -217,6 +229,9 @@ impl StreamProgress {
         if self.dialect == Dialect::Responses {
             self.note_items(event);
         }
+        if self.dialect == Dialect::Messages {
+            self.stopped |= events::has_stop_reason(event);
+        }
         let read = events::read(self.dialect, event);
         if let Some(usage) = read.usage {
             self.usage.get_or_insert_default().merge(usage);
@@ -228,8 +243,13 @@ impl StreamProgress {
                 self.phase = Phase::Failed(UpstreamError::new("Upstream's stream has no content"));
             }
             Meaning::Failure(error) => self.phase = Phase::Failed(error),
+            Meaning::Plain if self.stopped && event.is_done() => {
+                self.finished = true;
+                self.phase = Phase::Ended;
+            }
             Meaning::End { last } => {
                 self.finished = last;
+                self.ended_after_output |= self.phase == Phase::Output;
                 self.phase = Phase::Ended;
             }
             Meaning::Plain if read.output && self.phase == Phase::Preamble => self.phase = Phase::Output,
@@ -303,7 +323,7 @@ impl StreamObserver {
         self.watch.broke
     }
 
-    /// Returns the events about items that are missing in the chunk last fed (responses). A stream that
+    /// Returns what is missing in the chunk last fed. A stream that
     /// [lacks its opening](StreamProgress::lacks_opening) lacks more than these.
     pub fn lack(&self) -> Option<&Lack> {
         self.watch.lack.as_ref().filter(|_| !self.watch.progress.lacks_opening())
@@ -370,6 +390,9 @@ impl Watch {
         }
         if self.progress.is_finished() {
             self.ended_at = Some(event.end);
+            if dialect == Dialect::Messages && parsed.is_done() {
+                self.note_lack(event, number);
+            }
         }
         if self.progress.failure().is_some() {
             self.events = self.events.saturating_sub(1);
@@ -396,7 +419,8 @@ impl Watch {
     fn note_lack(&mut self, event: &sse::Event<'_>, number: u64) {
         let told = json::member(&sse::text(event.data), "sequence_number").and_then(|told| told.parse().ok());
         let (number, items) = (told.unwrap_or(number), self.response.items().to_vec());
-        self.lack.get_or_insert(Lack { start: event.start, number, items });
+        let dialect = self.progress.dialect;
+        self.lack.get_or_insert(Lack { dialect, start: event.start, number, items });
     }
 
     /// Notes what the event tells of the response, and how the events are numbered.

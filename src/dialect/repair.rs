@@ -28,9 +28,12 @@ impl StreamRepair {
         }
     }
 
-    /// Repairs a stream of the responses dialect from an event on before which something is missing.
+    /// Repairs a stream from an event on before which something is missing, or that stands in place of the last one.
     pub fn resumed(lack: &Lack) -> Self {
-        Self(OfDialect::Responses(responses::Repair::resumed(lack.number, &lack.items)))
+        Self(match lack.dialect {
+            Dialect::Messages => OfDialect::Messages(messages::Repair::of_end()),
+            _ => OfDialect::Responses(responses::Repair::resumed(lack.number, &lack.items)),
+        })
     }
 
     /// Returns the next events, which must be whole, with the missing ones.

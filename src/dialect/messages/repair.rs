@@ -1,10 +1,12 @@
-//! Adds the events to a stream of this dialect that its upstream left out: `message_start`, and the starts and ends of
-//! blocks. Clients' stream helpers fail without them. The upstream's own events stay as they are.
+//! Adds the events to a stream of this dialect that its upstream left out: `message_start`, the starts and ends of blocks,
+//! and `message_stop`, where `[DONE]` stands in its place. Clients' stream helpers fail without them. The upstream's own events
+//! stay as they are.
 
 use super::accumulator::{begun, begun_block};
 use super::stream_write::put_event;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
+use crate::dialect::events::has_stop_reason;
 use crate::dialect::literal::Json;
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
@@ -16,15 +18,26 @@ pub struct Repair {
     context: Option<Box<ReplyContext>>,
     /// The index of the open block.
     open: Option<u64>,
+    /// Whether a stop reason has come.
+    stopped: bool,
 }
 
 impl Repair {
     pub fn new(context: ReplyContext) -> Self {
-        Self { context: Some(Box::new(context)), open: None }
+        Self { context: Some(Box::new(context)), open: None, stopped: false }
+    }
+
+    /// Repairs a stream from the `[DONE]` on that comes in place of its last event.
+    pub fn of_end() -> Self {
+        Self { context: None, open: None, stopped: true }
     }
 
     /// Appends an event as it came (`raw`), after what must come before it.
     pub fn take(&mut self, event: &StreamEvent<'_>, raw: &str, out: &mut String) {
+        if event.is_done() && self.stopped {
+            return put_event(out, "message_stop", |_| {});
+        }
+        self.stopped |= has_stop_reason(event);
         if let Some(json) = event.json() {
             self.put_missing(event.kind(), json, out);
         }

@@ -228,6 +228,18 @@ fn a_message_that_ends_with_done_gets_its_last_event() {
 }
 
 #[test]
+fn a_gathered_response_of_deltas_alone_has_its_output() {
+    let pair = Pair::on("new-api", &[]);
+    let delta = |text: &str| json!({"type": "response.output_text.delta", "delta": text});
+    let end = json!({"type": "response.completed", "response": {"id": "resp_u1", "output": []}});
+    pair.first.answer(RESPONSES, Reply::events([delta("he"), delta("y"), end].iter().map(wire::named)));
+    let ask = Request::post(RESPONSES).json(&json!({"model": Pair::MODEL, "input": "x"}));
+    let answer = pair.gateway.client().send(ask).expect(200);
+    assert_eq!(answer["id"], "resp_u1");
+    assert_eq!(answer["output"][0]["content"][0]["text"], "hey", "{answer}");
+}
+
+#[test]
 fn what_lacks_nothing_passes_as_it_is() {
     for (path, events) in
         [(RESPONSES, wire::response_events(Pair::MODEL)), (MESSAGES, wire::message_events(Pair::MODEL))]

@@ -6,11 +6,13 @@
 
 use super::{Answer, Reader, answers_in, restore, whole, write};
 use crate::dialect::canonical::{MAX_CHOICES, Reply, ReplyContext};
+use crate::dialect::edit::edit;
 use crate::dialect::observe::StreamProgress;
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::stream_event::StreamEvent;
+use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
-use crate::dialect::{Dialect, chat, completions, gemini, messages, responses, usage};
+use crate::dialect::{Dialect, chat, completions, gemini, json, messages, responses, usage};
 
 /// Takes the chunks of a stream, and returns the answer at its end.
 #[derive(Debug)]
@@ -23,7 +25,7 @@ pub struct StreamGatherer {
 
 #[derive(Debug)]
 enum Gathered {
-    Responses(responses::Accumulator),
+    Responses(Box<GatheredResponse>),
     Messages(messages::Accumulator),
     Gemini(gemini::Accumulator),
     Completions(completions::Accumulator),
@@ -42,6 +44,14 @@ struct Answers {
     all: Vec<GatheredAnswer>,
 }
 
+/// A response within its dialect.
+#[derive(Debug)]
+struct GatheredResponse {
+    accumulator: responses::Accumulator,
+    /// The answer in the canonical form, for an upstream that sends no whole items; `None` once an item has come whole.
+    deltas: Option<GatheredAnswer>,
+}
+
 #[derive(Debug)]
 struct GatheredAnswer {
     /// The index of the answer, known once a chunk of it has come.
@@ -54,7 +64,7 @@ impl StreamGatherer {
     /// Creates a gatherer for an upstream and a client of these dialects. `longest` is the longest event, in bytes.
     pub fn new(from: Dialect, to: Dialect, context: &ReplyContext, longest: usize) -> Self {
         let gathered = match (from, to) {
-            (Dialect::Responses, Dialect::Responses) => Gathered::Responses(Default::default()),
+            (Dialect::Responses, Dialect::Responses) => Gathered::Responses(Box::default()),
             (Dialect::Messages, Dialect::Messages) => Gathered::Messages(Default::default()),
             (Dialect::Gemini, Dialect::Gemini) => Gathered::Gemini(Default::default()),
             (Dialect::Completions, Dialect::Completions) => Gathered::Completions(Default::default()),
@@ -82,8 +92,11 @@ impl StreamGatherer {
         let Self { to, scanner, progress, gathered } = &mut self;
         scanner.finish(|event| gathered.take(&event, progress));
         let to = *to;
+        if let Some(error) = progress.failure() {
+            return Err(error.clone());
+        }
         let body = match self.gathered {
-            Gathered::Responses(accumulator) => accumulator.finish()?,
+            Gathered::Responses(gathered) => gathered.finish(context)?,
             Gathered::Messages(accumulator) => accumulator.finish(context)?,
             Gathered::Gemini(accumulator) => accumulator.finish()?,
             Gathered::Completions(accumulator) => accumulator.finish()?,
@@ -112,12 +125,42 @@ impl Gathered {
         let event = StreamEvent::of(event, &text);
         progress.take(&event);
         match self {
-            Self::Responses(accumulator) => accumulator.read(&event),
+            Self::Responses(gathered) => gathered.read(&event),
             Self::Messages(accumulator) => accumulator.read(&event),
             Self::Gemini(accumulator) => accumulator.read(&event),
             Self::Completions(accumulator) => accumulator.read(&event),
             Self::Answers(answers) => answers.read(&event),
         }
+    }
+}
+
+impl Default for GatheredResponse {
+    fn default() -> Self {
+        let reader = Reader::new(Dialect::Responses);
+        let deltas = GatheredAnswer { index: None, reader, accumulator: Default::default() };
+        Self { accumulator: Default::default(), deltas: Some(deltas) }
+    }
+}
+
+impl GatheredResponse {
+    fn read(&mut self, event: &StreamEvent<'_>) {
+        self.accumulator.read(event);
+        if event.kind() == "response.output_item.done" {
+            self.deltas = None;
+        }
+        if let Some(GatheredAnswer { reader, accumulator, .. }) = &mut self.deltas {
+            reader.read(event, &mut |event| accumulator.take(event));
+        }
+    }
+
+    /// Returns the response, in JSON. An output that the upstream left out is put together from the deltas.
+    fn finish(self, context: &ReplyContext) -> Result<String, UpstreamError> {
+        let body = self.accumulator.finish()?;
+        let has_output = Node::parse(&body).is_ok_and(|node| !node.items_at("output").is_empty());
+        let Some(deltas) = self.deltas.filter(|_| !has_output) else { return Ok(body) };
+        let written = responses::write_reply(&deltas.accumulator.finish()?, context);
+        let output = std::str::from_utf8(&written).ok().and_then(|written| json::member(written, "output"));
+        Ok(output.map_or_else(|| body.clone(), |output| edit(&body, &[("output", output)], &[]).into_owned()))
     }
 }
 

@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 
 use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
-const MODEL: &str = "model-narrow";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
+pub(super) const MODEL: &str = "model-narrow";
+pub(super) const CHAT: &str = "/v1/chat/completions";
+pub(super) const RESPONSES: &str = "/v1/responses";
+pub(super) const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 
 /// Starts a gateway in front of an upstream that offers only one of the dialects.
-fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
+pub(super) fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::with(variables);
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
     (gateway, upstream)
 }
 
-fn body(path: &str, streamed: bool) -> Value {
+pub(super) fn body(path: &str, streamed: bool) -> Value {
     let mut body = match path {
         RESPONSES => json!({"model": MODEL, "input": "Which way?"}),
         _ => json!({"model": MODEL, "messages": [{"role": "user", "content": "Which way?"}]}),

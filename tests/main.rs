@@ -47,6 +47,7 @@ mod downstream_keys;
 mod durability;
 mod echoed_secrets;
 mod edge;
+mod failed_answers;
 mod failover;
 mod file_references;
 mod files;

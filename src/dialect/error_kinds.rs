@@ -86,10 +86,21 @@ pub(super) fn is_googles(kind: &str) -> bool {
 /// Returns the status that an error in a stream would have had as an answer of its own; 500 where it does not say. 401
 /// to 403 become 500 too: a refused credential of ours is not the client's fault.
 pub fn status_told(error: &UpstreamError) -> u16 {
-    let (kind, code) = (error.kind.as_deref(), error.code.as_deref());
+    of_names(error.kind.as_deref(), error.code.as_deref())
+        .filter(|status| !(401..=403).contains(status))
+        .unwrap_or(500)
+}
+
+/// Returns the status that names the kind of an error. An error that was told with a good status has 502 as its own: its
+/// names say whether it is a limit or an overload.
+pub(super) fn naming(status: u16, kind: Option<&str>, code: Option<&str>) -> u16 {
+    let told = of_names(kind, code).filter(|told| status == 502 && matches!(told, 429 | 503));
+    told.unwrap_or(status)
+}
+
+fn of_names(kind: Option<&str>, code: Option<&str>) -> Option<u16> {
     let number = code.and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
-    let told = number.or_else(|| of_word(kind?)).or_else(|| of_word(code?));
-    told.filter(|status| !(401..=403).contains(status)).unwrap_or(500)
+    number.or_else(|| of_word(kind?)).or_else(|| of_word(code?))
 }
 
 /// Returns `error.code` for OpenAI-style clients. Google's is the status as a number, which is not one of their codes.
@@ -113,7 +124,7 @@ fn of_word(word: &str) -> Option<u16> {
         "not_found_error" | "model_not_found" | "NOT_FOUND" => 404,
         "request_too_large" => 413,
         "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" | "RESOURCE_EXHAUSTED" => 429,
-        "overloaded_error" | "UNAVAILABLE" => 503,
+        "overloaded_error" | "server_is_overloaded" | "slow_down" | "UNAVAILABLE" => 503,
         "timeout_error" | "DEADLINE_EXCEEDED" => 504,
         _ => return None,
     })

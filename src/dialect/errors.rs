@@ -32,12 +32,13 @@ pub struct ErrorReply<'a> {
 
 /// Builds the body of an error answer in the form of the surface.
 pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
-    let kind = error.kind.map_or(kind_of(error.status), |kind| in_openai_words(kind, error.status));
+    let named = error_kinds::naming(error.status, error.kind, error.code);
+    let kind = error.kind.map_or(kind_of(named), |kind| in_openai_words(kind, named));
     let body = match dialect {
         Dialect::Messages => {
             let mut body = json!({
                 "type": "error",
-                "error": {"type": anthropic(error.kind, error.status), "message": error.message},
+                "error": {"type": anthropic(error.kind, named), "message": error.message},
                 "request_id": error.request_id,
             });
             if let Some(code) = error.code.filter(|code| *code == THREAD_NOT_FOUND) {
@@ -48,7 +49,7 @@ pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
         Dialect::Gemini => json!({"error": {
             "code": error.status,
             "message": error.message,
-            "status": google(error.status),
+            "status": google(named),
             "type": kind,
         }}),
         _ => json!({"error": {

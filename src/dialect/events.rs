@@ -248,6 +248,9 @@ fn read_chat(event: &Node<'_>) -> Reading {
         return Reading::failure(event);
     }
     let choices = event.items_at("choices");
+    if let Some(broken) = choices.iter().find(|choice| is_broken_choice(choice)) {
+        return Reading::of(Meaning::Failure(error_of_choice(broken)), false);
+    }
     let output = choices.iter().any(|choice| {
         let delta = choice.get("delta").filter(|delta| delta.is_object()).or(choice.get("message"));
         has_more_than(delta, "role") || has_content(choice, "text")
@@ -256,6 +259,17 @@ fn read_chat(event: &Node<'_>) -> Reading {
         return Reading::end(false, output);
     }
     Reading::of(Meaning::Plain, output)
+}
+
+/// Whether a choice of the chat dialect ended with an error.
+pub(super) fn is_broken_choice(choice: &Node<'_>) -> bool {
+    choice.str_at("finish_reason") == "error"
+}
+
+/// Reads the error of a choice that ended with one. Its `message` is the answer up to then, not the error.
+pub(super) fn error_of_choice(choice: &Node<'_>) -> UpstreamError {
+    let stated = choice.get("error").and_then(|_| UpstreamError::of(choice));
+    stated.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }
 
 fn read_messages(kind: &str, event: &Node<'_>) -> Reading {

@@ -12,9 +12,11 @@
 //! channel off. Without such rules an answer is scanned once and no tree is built of it, except of a short one that is no
 //! usual answer of its dialect.
 
+use memchr::memmem;
+
 use super::{
     Dialect,
-    events::{is_answer_item, is_blank, is_blank_text, is_content},
+    events::{error_of_choice, is_answer_item, is_blank, is_blank_text, is_broken_choice, is_content},
     json,
     tree::Node,
     upstream_error::{self, UpstreamError, is_error},
@@ -98,6 +100,11 @@ impl Fault {
 /// Judges a complete 2xx answer and reads its usage.
 pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usage>, Fault> {
     let (usage, holds_answer) = read(dialect, body, rules)?;
+    if dialect == Dialect::Chat
+        && let Some(error) = error_of_choices(body)
+    {
+        return Err(Fault::Error(error));
+    }
     if holds_answer {
         return Ok(usage);
     }
@@ -114,6 +121,15 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     }
     // Some sites report a failure in a form of their own, and some in no form at all.
     Err(UpstreamError::of(&node).map_or(Fault::NoAnswer, Fault::Error))
+}
+
+/// Returns the error with which a choice of a chat answer ended. Most answers have no such word, and no tree is built of them.
+fn error_of_choices(body: &[u8]) -> Option<UpstreamError> {
+    memmem::find(body, b"\"error\"")?;
+    let text = String::from_utf8_lossy(body);
+    let node = Node::parse(&text).ok()?;
+    let broken = node.items_at("choices").iter().find(|choice| is_broken_choice(choice))?;
+    Some(error_of_choice(broken))
 }
 
 /// Judges a 2xx answer other than the dialect's usual one, such as a token count or a compaction.

@@ -4,6 +4,7 @@ use super::inline::{Inline, TextKind};
 use super::{calls, content, stop, thinking, usage};
 use crate::dialect::canonical::{Candidate, MAX_CHOICES, Part, Reply, Thinking};
 use crate::dialect::citation::{self, Citation};
+use crate::dialect::events::error_of_choice;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
@@ -32,7 +33,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
 fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     let reason = choice.str_at("finish_reason");
     if reason == "error" {
-        return Err(stop::error_of_choice(choice));
+        return Err(error_of_choice(choice));
     }
     let message = choice.get("message").or(choice.get("delta")).unwrap_or(choice);
     let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();

@@ -50,18 +50,5 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
 
 /// Reads the error from a node that is known to be one.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
-    UpstreamError::of(error).unwrap_or_else(unexplained)
-}
-
-/// Reads the error of a choice whose reason to end is an error. Its `message` is the answer up to then, not the
-/// error.
-pub(super) fn error_of_choice(choice: &Node<'_>) -> UpstreamError {
-    match choice.get("error") {
-        Some(_) => error_of(choice),
-        None => unexplained(),
-    }
-}
-
-fn unexplained() -> UpstreamError {
-    UpstreamError::new("Upstream reported an error in its answer")
+    UpstreamError::of(error).unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }

@@ -14,6 +14,7 @@ use super::{content, stop, thinking};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, Image, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, too_many_parts};
 use crate::dialect::citation::Citation;
+use crate::dialect::events::error_of_choice;
 use crate::dialect::gemini;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
@@ -136,7 +137,7 @@ impl StreamReader {
         }
         match &*choice.str_at("finish_reason") {
             "" => {}
-            "error" => self.fail(stop::error_of_choice(choice), each),
+            "error" => self.fail(error_of_choice(choice), each),
             reason => {
                 self.release(each);
                 self.parts.finish(each);

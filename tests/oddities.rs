@@ -1,5 +1,7 @@
 //! Odd but legal names, headers and answers, which occur in practice.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
@@ -210,6 +212,28 @@ fn an_answer_is_read_under_the_name_of_a_stream_and_behind_a_byte_order_mark() {
         assert_eq!(answer.header("content-type"), Some("application/json"));
         let told = gateway.client().chat_streamed(MODEL).text();
         assert!(told.starts_with("data: {") && told.ends_with("data: [DONE]\n\n"), "{kind}: {told}");
+    }
+}
+
+#[test]
+fn the_form_of_an_answer_does_not_depend_on_where_the_network_cuts_it() {
+    let (gateway, upstream) = through();
+    let cut = |kind: &str, body: &str, at: usize| {
+        let (first, rest) = body.as_bytes().split_at(at);
+        Reply::pieces(kind, [first, rest]).paced(Duration::from_millis(50))
+    };
+    let events = wire::chat_events(MODEL).concat();
+    for at in [1, 4] {
+        upstream.answer(CHAT, cut("text/plain", &events, at));
+        assert_eq!(gateway.client().chat_streamed(MODEL).text(), events, "{at}");
+        let answer = gateway.client().chat(MODEL).expect(200);
+        assert_eq!(answer["choices"][0]["message"]["content"], wire::TEXT, "{at}");
+    }
+    let whole = wire::chat(MODEL);
+    let (behind_line, marked) = (format!("\n{whole}"), format!("\u{feff}{whole}"));
+    for (kind, body) in [("text/event-stream", behind_line), ("application/json", marked)] {
+        upstream.answer(CHAT, cut(kind, &body, 1));
+        assert_eq!(gateway.client().chat(MODEL).expect(200), whole, "{kind}");
     }
 }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::header::{self, HeaderValue};
+use tokio::time::Instant;
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter, StreamGatherer};
@@ -38,7 +39,9 @@ use super::call::Call;
 use super::client_answer::ClientAnswer;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
-use super::media_type::{is_event_stream, is_json, looks_like_events, looks_like_json};
+use super::media_type::{
+    BYTE_ORDER_MARK, is_event_stream, is_json, is_undecided, looks_like_events, looks_like_json,
+};
 use super::operation::Operation;
 use super::relay::long_reply::LongReply;
 use super::relay::unread::UnreadBytes;
@@ -58,8 +61,6 @@ const MAX_CONVERTED: usize = 64 << 20;
 
 /// The answer that replaces an unreadable answer to a search.
 const NOTHING_FOUND: &[u8] = b"{\"data\":[]}";
-/// The UTF-8 byte order mark. Readers of events skip it, readers of JSON do not accept it.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// An answer that cannot be committed. Its attempt is not settled yet, because another address may do better.
 pub(super) struct Uncommittable {
@@ -87,6 +88,12 @@ pub(super) async fn commit(
         let answer = StartedResponse { proxy, call, accepted, first, own: true, answer_id: String::new() };
         return Box::pin(answer.media(attempt)).await;
     }
+    if is_undecided(&first) {
+        first = match decided(first, &mut accepted).await {
+            Ok(first) => first,
+            Err(failure) => return Err(uncommittable(attempt, failure)),
+        };
+    }
     let unmarked = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&first);
     let named_stream = accepted.head.headers.get(&header::CONTENT_TYPE).is_some_and(is_event_stream)
         && !looks_like_json(unmarked);
@@ -110,6 +117,22 @@ pub(super) async fn commit(
         // An answer of another form than was asked for, or of another dialect: rare and large.
         _ => Box::pin(answer.converted(streams, attempt)).await,
     }
+}
+
+/// Reads on until the first bytes tell whether the answer is a stream: the network may have cut them anywhere.
+async fn decided(first: Bytes, accepted: &mut Accepted) -> Result<Bytes, Failure> {
+    let hold_until = Instant::now() + MAX_HOLD;
+    let mut begun = BytesMut::from(first);
+    while is_undecided(&begun) && begun.len() < MAX_HELD {
+        match tokio::time::timeout_at(hold_until, accepted.next()).await {
+            Ok(more) => match more? {
+                Some(more) => begun.extend_from_slice(&more),
+                None => break,
+            },
+            Err(_) => break,
+        }
+    }
+    Ok(begun.freeze())
 }
 
 /// An answer whose first bytes have arrived.
@@ -161,7 +184,8 @@ impl<'a> StartedResponse<'a> {
         }
         // A failure after the first output is reported to the client, even where both arrived at once:
         // what the client sees depends on the order of the events, not on how the network cut them.
-        if let Some(error) = held.failure().filter(|_| !held.progress().output_seen()) {
+        let is_unseen = !held.progress().output_seen() || held.is_unwritten();
+        if let Some(error) = held.failure().filter(|_| is_unseen) {
             let failure = Failure::said(error.clone(), "stream error");
             return Err(self.uncommittable(attempt, failure));
         }
@@ -353,6 +377,7 @@ impl<'a> StartedResponse<'a> {
         gatherer.feed(&first);
         self.accepted.timeouts.begin_whole();
         let mut length = first.len();
+        let mut last_words_until = None;
         while length <= MAX_CONVERTED {
             let progress = gatherer.progress();
             if progress.is_finished() || progress.failure().is_some() {
@@ -360,7 +385,8 @@ impl<'a> StartedResponse<'a> {
             }
             let has_ended = matches!(progress.phase(), Phase::Ended);
             let more = if has_ended {
-                tokio::time::timeout(LAST_WORDS, self.accepted.next()).await.unwrap_or(Ok(None))
+                let until = *last_words_until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+                tokio::time::timeout_at(until, self.accepted.next()).await.unwrap_or(Ok(None))
             } else {
                 self.accepted.next().await
             };
@@ -553,6 +579,8 @@ fn withheld(held: &HeldStream, attempt: &Attempt) -> bool {
         _ if held.failure().is_some() => false,
         Phase::Preamble => true,
         Phase::Ended => !progress.is_finished() && ended_empty(progress, attempt),
+        // What has come may be the beginning of something else, which is written later.
+        Phase::Output if held.is_unwritten() => true,
         Phase::Output => !progress.words_seen() && attempt.settings().judge.fails_empty(false, None),
         Phase::Failed(_) => false,
     }

@@ -63,10 +63,16 @@ impl Transit for ConvertingTransit {
         Bytes::from(out)
     }
 
-    /// Whether the stream is one whose usage comes behind its finish, and carries one answer only: of several, the others
-    /// may still be on their way. Some upstreams of Gemini put a finish reason into every chunk.
+    /// Whether the stream is one whose usage comes with its finish or behind it, and carries one answer only: of several, the
+    /// others may still be on their way. Some upstreams of Gemini put a finish reason into every chunk, from the first on.
     fn is_followed_by_usage_alone(&self) -> bool {
-        matches!(self.progress().dialect(), Dialect::Chat | Dialect::Completions) && !self.0.is_of_several()
+        let progress = self.progress();
+        let is_of_dialect = match progress.dialect() {
+            Dialect::Chat | Dialect::Completions => true,
+            Dialect::Gemini => progress.ended_after_output(),
+            _ => false,
+        };
+        is_of_dialect && !self.0.is_of_several()
     }
 
     fn is_between_events(&self) -> bool {

@@ -204,6 +204,11 @@ impl HeldStream {
         self.transit.progress()
     }
 
+    /// Whether nothing has been written for the client yet.
+    pub(super) fn is_unwritten(&self) -> bool {
+        self.ready.is_empty() && self.told.as_ref().is_none_or(|told| told.before.is_empty())
+    }
+
     /// Returns the error that the upstream has sent, after which nothing comes.
     pub(super) fn failure(&self) -> Option<&UpstreamError> {
         self.told.as_ref().map(|told| &told.error)

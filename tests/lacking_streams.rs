@@ -101,9 +101,6 @@ fn native_events() -> Vec<Value> {
     }
     (response["status"], response["output"]) = (json!("completed"), json!(items));
     events.push(json!({"type": "response.completed", "response": response}));
-    for (number, event) in events.iter_mut().enumerate() {
-        event["sequence_number"] = json!(number);
-    }
     events
 }
 
@@ -118,9 +115,12 @@ fn unnumbered(events: &[Value]) -> Vec<Value> {
 
 /// Asserts that the client gets all that the upstream sent, in its order, and these kinds of events beside it.
 fn assert_repaired(sent: &[Value], added: &[&str]) -> Vec<Value> {
-    let written: Vec<_> = sent.iter().map(wire::named).collect();
+    let mut numbered = sent.to_vec();
+    for (number, event) in numbered.iter_mut().enumerate() {
+        event["sequence_number"] = json!(number);
+    }
+    let written: Vec<_> = numbered.iter().map(wire::named).collect();
     let (events, _) = streamed(RESPONSES, &written);
-    let sent = unnumbered(sent);
     let mut rest = sent.iter();
     let mut next = rest.next();
     let mut extra = Vec::new();

@@ -370,7 +370,10 @@ impl Watch {
         let dialect = self.progress.dialect;
         match dialect {
             Dialect::Messages => self.note_block(event),
-            Dialect::Responses if self.response.lacks_part(event.name) => self.note_lack(event, number),
+            Dialect::Responses if self.response.lacks_part(event.name) => {
+                self.note_lack(event, number);
+                self.response.note_part();
+            }
             _ => {}
         }
         if self.progress.words && !events::may_matter(dialect, event.name, event.data) {

@@ -62,14 +62,28 @@ impl ResponseSoFar {
 
     /// Reads the name of the next event. Returns whether it is the text of a part that has not been added.
     pub(super) fn lacks_part(&mut self, name: &[u8]) -> bool {
-        let is_text = match name {
-            b"response.content_part.added" => false,
-            b"response.output_text.delta" | b"response.refusal.delta" => true,
-            _ => return false,
-        };
-        let last = self.items.last_mut().filter(|item| item.is_message && !item.is_done);
-        let had_part = last.is_none_or(|item| std::mem::replace(&mut item.has_part, true));
-        is_text && !had_part && !self.is_full
+        match name {
+            b"response.content_part.added" => {
+                self.note_part();
+                false
+            }
+            b"response.output_text.delta" | b"response.refusal.delta" => {
+                let is_full = self.is_full;
+                self.open_message().is_some_and(|message| !message.has_part && !is_full)
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that the open message has a part.
+    pub(super) fn note_part(&mut self) {
+        if let Some(message) = self.open_message() {
+            message.has_part = true;
+        }
+    }
+
+    fn open_message(&mut self) -> Option<&mut AddedItem> {
+        self.items.last_mut().filter(|item| item.is_message && !item.is_done)
     }
 
     /// Whether an event that ends the response comes before the ends of items, which it has itself.

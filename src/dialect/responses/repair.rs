@@ -217,8 +217,14 @@ impl Repair {
 
     // === parts and inputs ===
 
-    /// Returns the part that an event is about, and adds what is missing of it and its item.
-    fn part(&mut self, event: &Node<'_>, kind: PartKind, out: &mut String) -> &mut Part {
+    /// Returns the item that an event about a part belongs to, its place with the index of the part, and the number of the next
+    /// event. Adds the item if it is missing.
+    fn item(
+        &mut self,
+        event: &Node<'_>,
+        kind: PartKind,
+        out: &mut String,
+    ) -> (&mut Item, (u64, u64), &mut u64) {
         let (place, index) = (self.place(event, kind.item()), event.u64_at(kind.index()).unwrap_or(0));
         let Self { items, sequence, .. } = self;
         let item = items.entry(place).or_insert_with(|| {
@@ -226,30 +232,28 @@ impl Repair {
             item.put_added(place, sequence, out);
             item
         });
-        item.part((place, index), kind, sequence, out)
+        (item, (place, index), sequence)
+    }
+
+    /// Returns the part that an event is about, and adds it if it is missing.
+    fn part(&mut self, event: &Node<'_>, kind: PartKind, out: &mut String) -> &mut Part {
+        let (item, at, sequence) = self.item(event, kind, out);
+        item.part(at, kind, sequence, out)
     }
 
     fn part_added(&mut self, event: &Node<'_>, out: &mut String) {
         let kind = event.get("part").map_or(PartKind::Text, PartKind::of);
-        let (place, index) = (self.place(event, kind.item()), event.u64_at(kind.index()).unwrap_or(0));
-        let Self { items, sequence, .. } = self;
-        let item = items.entry(place).or_insert_with(|| {
-            let item = Item::begun(kind.item(), event.text_at("item_id"), place);
-            item.put_added(place, sequence, out);
-            item
-        });
+        let (item, (_, index), _) = self.item(event, kind, out);
         item.parts.entry(index).or_insert_with(|| Part::new(kind));
     }
 
     fn part_done(&mut self, event: &Node<'_>, out: &mut String) {
         let Some(part) = event.get("part") else { return };
         let kind = PartKind::of(part);
-        let (place, index) = (self.place(event, kind.item()), event.u64_at(kind.index()).unwrap_or(0));
-        self.part(event, kind, out).text_of(part);
-        if let Some(item) = self.items.get_mut(&place) {
-            item.end_text((place, index), &mut self.sequence, out);
-            item.parts.entry(index).and_modify(|part| part.is_open = false);
-        }
+        let (item, at, sequence) = self.item(event, kind, out);
+        item.part(at, kind, sequence, out).text_of(part);
+        item.end_text(at, sequence, out);
+        item.parts.entry(at.1).and_modify(|part| part.is_open = false);
     }
 
     /// Notes the input of a call. Before its item has been added, the event is held back.

@@ -85,6 +85,16 @@ fn an_export_restored_elsewhere_exports_the_same() {
 }
 
 #[test]
+fn an_export_whose_end_cannot_be_written_fails() {
+    let gateway = Gateway::start();
+    let home = Arc::clone(gateway.home());
+    stop(gateway);
+    let full = File::options().write(true).open("/dev/full").expect("a device");
+    let ended = Setup::default().command(&home, &["export"]).stdout(full).output().expect("it runs");
+    assert_eq!(ended.status.code(), Some(73), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+#[test]
 fn an_export_replaces_the_target_of_a_link_and_is_written_into_a_pipe() {
     let home = used();
     let (target, link, pipe) =

@@ -143,20 +143,19 @@ async fn export(
     Ok(())
 }
 
-/// Writes a backup, sealed if there is a passphrase, and returns the writer.
+/// Writes a backup, sealed if there is a passphrase, and returns the flushed writer.
 async fn write<W: Write + Send + 'static>(
     core: &Arc<Core>,
     what: BackupScope,
     out: W,
     passphrase: Option<String>,
 ) -> Result<W, ImportError> {
-    match passphrase {
-        None => backup::export(core, what, out).await,
-        Some(passphrase) => {
-            let sealing = backup::export(core, what, Sealing::new(out, &passphrase)?).await?;
-            Ok(sealing.finish()?)
-        }
-    }
+    let mut out = match passphrase {
+        None => backup::export(core, what, out).await?,
+        Some(passphrase) => backup::export(core, what, Sealing::new(out, &passphrase)?).await?.finish()?,
+    };
+    out.flush()?;
+    Ok(out)
 }
 
 async fn migrate(

@@ -185,12 +185,11 @@ impl Staging {
             // first.
             self.connection.execute_batch(
                 "UPDATE account_tokens SET action = 'skipped', reason = 'another token of the account has the same value',
-                   local_id = NULL,
-                   final_id = (SELECT min(o.file_id) FROM account_tokens o
-                     WHERE o.account_id = account_tokens.account_id AND o.token_hash = account_tokens.token_hash)
-                 WHERE token_hash IS NOT NULL AND EXISTS (SELECT 1 FROM account_tokens o
-                   WHERE o.account_id = account_tokens.account_id AND o.token_hash = account_tokens.token_hash
-                     AND o.line < account_tokens.line);",
+                   local_id = NULL, final_id = first
+                 FROM (SELECT line AS l, first_value(file_id) OVER same AS first, row_number() OVER same AS n
+                   FROM account_tokens WHERE token_hash IS NOT NULL
+                   WINDOW same AS (PARTITION BY account_id, token_hash ORDER BY line))
+                 WHERE line = l AND n > 1;",
             )?;
         }
         self.connection.execute_batch(&format!(
@@ -357,5 +356,74 @@ pub(super) fn updated(table: &Table, column: &Column, policy: Policy) -> Option<
             };
             Some(format!("CASE WHEN {present} AND {is_empty} THEN s.{sql} ELSE {name}.{sql} END"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::store::staging::NewRow;
+    use crate::store::tests::Dir;
+    use crate::store::{Store, Value};
+
+    /// Stages tokens (id, secret) of one account.
+    async fn staged(store: &Store, dir: &Path, tokens: &[(i64, String)]) -> (Staging, usize) {
+        let index = Table::index("account_tokens").expect("a table");
+        let hashing = store.sealer().hashing().await;
+        let mut staging = Staging::create(store, dir).expect("it is created");
+        for (id, secret) in tokens {
+            let value = |column: &Column| match (column.sql, column.missing) {
+                ("account_id", _) => Value::Int(1),
+                ("token_enc", _) => secret.as_str().into(),
+                (_, Missing::Text(text)) => text.into(),
+                (_, Missing::Bool(bit)) => Value::Bool(bit),
+                _ => Value::Null,
+            };
+            let values = TABLES[index].columns.iter().map(value).collect();
+            let who = Some(secret.clone());
+            let row =
+                NewRow { id: *id, who, label: String::new(), values, is_found_by_hash: true, present: 0 };
+            staging.add(&hashing, index, row).expect("it is staged");
+        }
+        (staging, index)
+    }
+
+    /// Returns how much SQLite computes to match this many tokens.
+    async fn work(store: &Store, dir: &Path, count: i64) -> u64 {
+        let tokens: Vec<(i64, String)> = (1..=count).map(|id| (id, format!("sk-{id}"))).collect();
+        let (mut staging, index) = staged(store, dir, &tokens).await;
+        let turns = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&turns);
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        staging.connection.progress_handler(100, Some(count)).expect("it is set");
+        staging.match_table(index, 0, Policy::default()).expect("they match");
+        turns.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn the_work_of_comparing_tokens_grows_with_their_number() {
+        let dir = Dir::new();
+        let store = dir.open();
+        let (less, more) = (work(&store, &dir.0, 1000).await, work(&store, &dir.0, 2000).await);
+        assert!(more < 3 * less, "{less} for 1000 tokens, {more} for 2000");
+    }
+
+    #[tokio::test]
+    async fn a_token_with_the_value_of_an_earlier_one_becomes_that_one() {
+        let dir = Dir::new();
+        let store = dir.open();
+        let tokens = [(9, "sk-same"), (4, "sk-same"), (5, "sk-other"), (6, "sk-same")];
+        let tokens = tokens.map(|(id, secret)| (id, secret.to_owned()));
+        let (mut staging, index) = staged(&store, &dir.0, &tokens).await;
+        staging.match_table(index, 0, Policy::default()).expect("they match");
+        let ids = [9, 4, 5, 6].map(|id| staging.final_id(index, id).expect("it is read"));
+        assert_eq!(ids, [Some(9), Some(9), Some(5), Some(9)]);
     }
 }

@@ -31,10 +31,10 @@ use crate::config::DatabaseKind;
 use crate::ids::SiteId;
 
 /// A directory that is deleted with the test, and a database of its own where tests run on a server.
-struct Dir(PathBuf, Option<database::ServerDatabase>);
+pub(super) struct Dir(pub(super) PathBuf, Option<database::ServerDatabase>);
 
 impl Dir {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name =
             format!("switchyard-store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -51,7 +51,7 @@ impl Dir {
         StoreOptions { kind, db_url: server.url(), ..options }
     }
 
-    fn open(&self) -> Store {
+    pub(super) fn open(&self) -> Store {
         Store::open(self.options("a secret")).expect("the store opens")
     }
 

@@ -11,7 +11,7 @@ use crate::store::error::Result;
 use crate::store::migrate::expand;
 use crate::store::sql::{Arg, Value, placeholders};
 use crate::store::sqlite::connection::owned;
-use crate::store::staging::tables::{Kind, TABLES, Table};
+use crate::store::staging::tables::{TABLES, Table};
 
 /// The number of rows that one statement inserts.
 const TOGETHER: usize = 20;
@@ -40,7 +40,7 @@ pub(super) async fn fill<C: Client>(client: &mut C, file: &Path) -> Result<()> {
         let columns: Vec<Column> = FOUND
             .iter()
             .copied()
-            .chain(table.columns.iter().map(|column| (column.sql, token(column.kind))))
+            .chain(table.columns.iter().map(|column| (column.sql, column.kind.token())))
             .collect();
         let mut keys = vec!["local_id".to_owned(), "final_id".to_owned()];
         if !table.unique.is_empty() {
@@ -59,18 +59,6 @@ pub(super) async fn clear<C: Client>(client: &mut C) -> Result<()> {
         client.script(&format!("{} staged_{name}", C::WORDS.drop_temporary)).await?;
     }
     Ok(())
-}
-
-fn token(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Int | Kind::Time => "{{int}}",
-        Kind::Bool => "{{bool}}",
-        Kind::Real => "DOUBLE PRECISION",
-        Kind::Key | Kind::Hash => "{{key}}",
-        Kind::Url => "{{url}}",
-        Kind::Text | Kind::Secret => "{{text}}",
-        Kind::Json => "{{json}}",
-    }
 }
 
 async fn make<C: Client>(client: &mut C, name: &str, columns: &[Column], keys: &[String]) -> Result<()> {

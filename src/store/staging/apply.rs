@@ -286,3 +286,51 @@ impl Spelling {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::store::StoreOptions;
+    use crate::store::tests::Dir;
+
+    /// Returns the steps of a statement's plan that read a whole table for each row of another.
+    fn scans_per_row(connection: &Connection, sql: &str) -> Vec<String> {
+        let mut query = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(sql);
+        let steps = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(3)?))).expect(sql);
+        let steps: Vec<(i64, i64, String)> = steps.collect::<rusqlite::Result<_>>().expect(sql);
+        let mut scans = Vec::new();
+        for (at, (_, parent, detail)) in
+            steps.iter().enumerate().filter(|(_, step)| step.2.starts_with("SCAN"))
+        {
+            let is_of =
+                |(id, _, detail): &(i64, i64, String)| id == parent && detail.starts_with("CORRELATED");
+            let is_around = |(_, beside, detail): &(i64, i64, String)| {
+                beside == parent && (detail.starts_with("SCAN") || detail.starts_with("SEARCH"))
+            };
+            if steps.iter().any(is_of) || steps[..at].iter().any(is_around) {
+                scans.push(detail.clone());
+            }
+        }
+        scans
+    }
+
+    #[tokio::test]
+    async fn no_row_of_an_import_is_compared_with_all_others() {
+        let dir = Dir::new();
+        let store = Store::open(StoreOptions::in_dir(&dir.0, "a secret")).expect("it opens");
+        let mut staging = Staging::create(&store, &dir.0).expect("it is created");
+        (0..TABLES.len()).for_each(|table| staging.give(table));
+        let connection = Connection::open(dir.0.join("switchyard.db")).expect("it opens");
+        let path = staging.path.to_str().expect("a path").to_owned();
+        connection.execute("ATTACH DATABASE ? AS staged", [path]).expect("it is attached");
+        for conflict in [Conflict::Skip, Conflict::Overwrite, Conflict::Fill] {
+            let policy = Policy { replaces: true, conflict, is_own: false };
+            let spelling = Spelling { dialect: SqlDialect::Sqlite };
+            for statement in staging.statements(spelling, policy, 0).expect("statements") {
+                assert_eq!(scans_per_row(&connection, &statement.sql), [""; 0], "{}", statement.sql);
+            }
+        }
+    }
+}

@@ -29,7 +29,8 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
 use super::error::{Error, Result};
-use super::sql::Value;
+use super::migrate::expand;
+use super::sql::{SqlDialect, Value};
 use super::sqlite::location::{give_way_within, keep_temporary_files_in};
 use super::{Hashing, Store};
 pub use matching::{Action, Conflict, LocalRow, Policy};
@@ -296,21 +297,24 @@ impl Drop for Staging {
     }
 }
 
-/// Returns the definition of a staged table: the columns of the document, and those determined by matching.
+/// Returns the definition of a staged table: the columns of the document, and those determined by matching. The columns
+/// have the types of the stored ones: with another type, a comparison of both would use no index.
 fn definition(table: &Table) -> String {
-    let columns: Vec<String> = table.columns.iter().map(|column| format!("{} BLOB", column.sql)).collect();
+    let columns: Vec<String> =
+        table.columns.iter().map(|column| format!("{} {}", column.sql, column.kind.token())).collect();
     let name = table.name;
     let unique = match table.unique {
         [] => String::new(),
         columns => format!("CREATE UNIQUE INDEX {name}_only ON {name} ({});", columns.join(", ")),
     };
-    format!(
+    let tables = format!(
         "CREATE TABLE {name} (line INTEGER PRIMARY KEY, file_id INTEGER NOT NULL UNIQUE, who TEXT, scope INTEGER, \
          label TEXT NOT NULL, present INTEGER NOT NULL, local_id INTEGER, final_id INTEGER, action TEXT, reason TEXT, \
          {}); {unique} CREATE INDEX {name}_local ON {name} (local_id); CREATE INDEX {name}_final ON {name} (final_id); \
          CREATE INDEX {name}_who ON {name} (scope, who);",
         columns.join(", ")
-    )
+    );
+    expand(&tables, SqlDialect::Sqlite)
 }
 
 /// Returns the names of columns in documents.

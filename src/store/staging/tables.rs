@@ -73,6 +73,21 @@ pub struct Table {
     pub columns: &'static [Column],
 }
 
+impl Kind {
+    /// Returns the type of a column of this kind, in the tokens of the schema.
+    pub(in crate::store) fn token(self) -> &'static str {
+        match self {
+            Self::Int | Self::Time => "{{int}}",
+            Self::Bool => "{{bool}}",
+            Self::Real => "DOUBLE PRECISION",
+            Self::Key | Self::Hash => "{{key}}",
+            Self::Url => "{{url}}",
+            Self::Text | Self::Secret => "{{text}}",
+            Self::Json => "{{json}}",
+        }
+    }
+}
+
 const fn column(sql: &'static str, json: &'static str, kind: Kind, missing: Missing) -> Column {
     Column { sql, json, kind, missing, refers: None, keeps: false, is_exported: true }
 }

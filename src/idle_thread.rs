@@ -60,6 +60,20 @@ pub async fn run_on_idle_thread<T: Send + 'static>(
     }
 }
 
+/// Runs `work` like [`run_on_idle_thread`], but for a thread, which waits for it: the work may borrow what the thread has.
+///
+/// # Errors
+/// Fails if the system gives no thread.
+pub fn wait_for_idle_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, ThreadSpawnError> {
+    thread::scope(|scope| {
+        let spawned = thread::Builder::new().name("idle-work".to_owned()).spawn_scoped(scope, || {
+            run_when_idle();
+            work()
+        });
+        spawned.map_err(ThreadSpawnError)?.join().or_else(|panic| resume_unwind(panic))
+    })
+}
+
 /// Lowers this thread's priority a little below that of threads that serve requests: a request's thread that wakes runs
 /// at once, and when all are busy this one still gets half of the time of each. For threads that much work waits for,
 /// but no request.
@@ -134,6 +148,7 @@ mod tests {
     async fn work_is_done_when_the_system_is_idle_and_that_of_others_as_before() {
         assert_eq!(policy(), ORDINARY);
         assert_eq!(run_on_idle_thread(policy).await.unwrap(), IDLE);
+        assert_eq!(wait_for_idle_thread(policy).unwrap(), IDLE);
         assert_eq!(policy(), ORDINARY);
     }
 

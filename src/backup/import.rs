@@ -17,7 +17,7 @@ use super::rows::RowReader;
 use super::sections::{self, SectionPaths};
 use super::unknown_members::UnknownMembers;
 use crate::core::Core;
-use crate::idle_thread::run_on_idle_thread;
+use crate::idle_thread::wait_for_idle_thread;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::staging::tables::TABLES;
 use crate::store::staging::{Action, Counts, Fate, Policy, Staging};
@@ -40,7 +40,8 @@ pub async fn import(
     let runtime = Handle::current();
     let resets = core.resets();
     let import = Import { core: core.clone(), options, runtime, resets };
-    let (report, is_written) = run_on_idle_thread(move || import.run(&document)).await??;
+    let ended = tokio::task::spawn_blocking(move || import.run(&document)).await;
+    let (report, is_written) = ended.map_err(|error| store::Error::Database(error.to_string()))??;
     if is_written {
         core.reload_settings().await?;
         core.publish_keys().await?;
@@ -69,7 +70,7 @@ impl Import {
         // Locked here, because this thread continues even when nobody waits for it any more.
         let _turn = self.runtime.block_on(self.core.imports.lock());
         self.options.progress.begin(Stage::Checking, 0);
-        let found = sections::find(document)?.map_err(ImportError::Refused)?;
+        let found = wait_for_idle_thread(|| sections::find(document))??.map_err(ImportError::Refused)?;
         let mut attempt = 1;
         loop {
             match self.attempt(document, &found) {
@@ -85,8 +86,44 @@ impl Import {
     }
 
     fn attempt(&self, document: &Document, found: &SectionPaths) -> Result<(Report, bool), ImportError> {
-        let (store, now) = (&self.core.store, now_ms());
+        // Keeps the index key unchanged until the hashes made with it are stored.
+        let hashing = self.runtime.block_on(self.core.store.sealer().hashing());
         let policy = self.policy(document);
+        if self.options.dry_run {
+            let report = wait_for_idle_thread(|| self.look(document, found, policy, &hashing))??;
+            return Ok((report, false));
+        }
+        let (mut staging, mut report) = wait_for_idle_thread(|| self.staged(document, found, &hashing))??;
+        // Requests wait for these locks, so that what follows is not left to an idle thread.
+        let _tokens = self.runtime.block_on(self.core.token_edits.lock());
+        let _routes = self.runtime.block_on(self.core.route_edits.lock());
+        let _settings = self.runtime.block_on(self.core.settings_edits.lock());
+        let preferences = self.compare(document, found, policy, &mut staging, &mut report)?;
+        self.write(found, policy, &mut staging, &preferences, &report)?;
+        Ok((report, true))
+    }
+
+    /// Makes the report of a dry run. It writes nothing, and so it needs no lock.
+    fn look(
+        &self,
+        document: &Document,
+        found: &SectionPaths,
+        policy: Policy,
+        hashing: &Hashing<'_>,
+    ) -> Result<Report, ImportError> {
+        let (mut staging, mut report) = self.staged(document, found, hashing)?;
+        let preferences = self.compare(document, found, policy, &mut staging, &mut report)?;
+        self.tell_rows(&staging, &preferences, &mut report)?;
+        Ok(report)
+    }
+
+    /// Stages the rows of the document, and refuses those that cannot be imported whatever is stored.
+    fn staged(
+        &self,
+        document: &Document,
+        found: &SectionPaths,
+        hashing: &Hashing<'_>,
+    ) -> Result<(Staging, Report), ImportError> {
         let mut report = Report {
             dry_run: self.options.dry_run,
             sections: Sections {
@@ -95,14 +132,12 @@ impl Import {
             },
             ..Report::default()
         };
-        // Keeps the index key unchanged until the hashes made with it are stored.
-        let hashing = self.runtime.block_on(store.sealer().hashing());
-        let mut staging = Staging::create(store, &self.core.config.data_dir)?;
+        let mut staging = Staging::create(&self.core.store, &self.core.config.data_dir)?;
         let mut unknown = UnknownMembers::of(document, found);
         if let Some(place) = found.accounts {
             let rows = TABLES.iter().map(|table| document.count(&[place, &[table.array]].concat()));
             self.options.progress.begin(Stage::Staging, rows.sum());
-            self.stage(document, place, &hashing, &mut staging, &mut report.warnings, &mut unknown)?;
+            self.stage(document, place, hashing, &mut staging, &mut report.warnings, &mut unknown)?;
         }
         report.warnings.extend(unknown.warnings());
         staging.check_references()?;
@@ -113,16 +148,25 @@ impl Import {
         if !self.options.dry_run {
             self.judge_refused(&staging, &mut report.warnings)?;
         }
-        let _tokens = self.runtime.block_on(self.core.token_edits.lock());
-        let _routes = self.runtime.block_on(self.core.route_edits.lock());
-        let _settings = self.runtime.block_on(self.core.settings_edits.lock());
+        Ok((staging, report))
+    }
+
+    /// Compares the staged rows and the settings of the document with the stored ones.
+    fn compare(
+        &self,
+        document: &Document,
+        found: &SectionPaths,
+        policy: Policy,
+        staging: &mut Staging,
+        report: &mut Report,
+    ) -> Result<Preferences, ImportError> {
         if self.core.resets() != self.resets {
             return Err(ImportError::Refused("A factory reset took place during the import".to_owned()));
         }
         if found.accounts.is_some() {
             self.options.progress.begin(Stage::Comparing, 0);
-            plan::match_all(store, &mut staging, policy)?;
-            plan::renumber_policies(&mut staging, &mut report.warnings)?;
+            plan::match_all(&self.core.store, staging, policy)?;
+            plan::renumber_policies(staging, &mut report.warnings)?;
             report.counts = staging.counts(policy)?;
             if self.options.leaves_out {
                 for counts in report.counts.values_mut() {
@@ -130,17 +174,25 @@ impl Import {
                 }
             }
         }
-        let preferences = match found.preferences {
-            Some(place) => self.weigh(document, place, &mut report)?,
-            None => Preferences::default(),
-        };
-        if self.options.dry_run {
-            self.tell_rows(&staging, &preferences, &mut report)?;
-            return Ok((report, false));
+        match found.preferences {
+            Some(place) => self.weigh(document, place, report),
+            None => Ok(Preferences::default()),
         }
+    }
+
+    /// Writes the compared rows and settings in one transaction.
+    fn write(
+        &self,
+        found: &SectionPaths,
+        policy: Policy,
+        staging: &mut Staging,
+        preferences: &Preferences,
+        report: &Report,
+    ) -> Result<(), ImportError> {
+        let (store, now) = (&self.core.store, now_ms());
         self.options.progress.begin(Stage::Writing, 0);
-        let mut more = self.settings_to_put(&preferences, now)?;
-        more.push(event(&report).insert(now));
+        let mut more = self.settings_to_put(preferences, now)?;
+        more.push(event(report).insert(now));
         if found.accounts.is_some() {
             // Writes waiting log rows before the rows they refer to are deleted.
             self.runtime.block_on(store.flush());
@@ -149,8 +201,7 @@ impl Import {
         } else {
             self.runtime.block_on(store.batch(more))?;
         }
-        drop(hashing);
-        Ok((report, true))
+        Ok(())
     }
 
     fn policy(&self, document: &Document) -> Policy {
@@ -334,5 +385,40 @@ fn event(report: &Report) -> NewEvent {
         level: EventLevel::Info,
         related_id: None,
         related_type: Some("settings"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::config;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_dry_run_waits_for_no_change_of_tokens_routes_or_settings() {
+        let folder = std::env::temp_dir().join(format!("switchyard-import-{}", crate::uuid::v4()));
+        let values =
+            [("DATA_DIR", folder.to_str().unwrap()), ("ACCOUNT_CREDENTIAL_SECRET", "of-these-tests")];
+        let values: HashMap<String, String> =
+            values.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let core = Core::start(config::read(&values).unwrap().0).await.unwrap();
+        let site = json!({"id": 1, "name": "a", "url": "https://a.example", "platform": "openai"});
+        let rows = json!({"sites": [site], "accounts": [], "accountTokens": [], "tokenRoutes": [],
+            "routeChannels": []});
+        let preferences = json!({"settings": [{"key": "balance_refresh_cron", "value": "0 3 * * *"}]});
+        let document =
+            json!({"version": "2.1", "timestamp": 1, "accounts": rows, "preferences": preferences});
+        let document = Document::read(document.to_string().as_bytes(), &folder).unwrap();
+        let _changes =
+            tokio::join!(core.token_edits.lock(), core.route_edits.lock(), core.settings_edits.lock());
+        let options = ImportOptions { dry_run: true, ..ImportOptions::default() };
+        let looked = timeout(Duration::from_secs(60), import(&core, document, options)).await;
+        assert_eq!(looked.expect("it does not wait").expect("a report").total().created, 2);
+        core.stop().await;
+        let _ = std::fs::remove_dir_all(folder);
     }
 }

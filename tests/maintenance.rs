@@ -2,10 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN_TOKEN, Gate, Gateway, PROXY_TOKEN, Reply, Request, Upstream, eventually, wire};
+use crate::support::{
+    ADMIN_TOKEN, Gate, Gateway, Home, PROXY_TOKEN, Reply, Request, Setup, Upstream, eventually, wire,
+};
 
 const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
 const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
@@ -184,6 +188,12 @@ fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
     check_empty(&gateway.restart());
 }
 
+/// Returns the files of the data directory that hold this text.
+fn holders(home: &Home, text: &str) -> Vec<PathBuf> {
+    let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    home.files().into_iter().filter(|(_, bytes)| holds(bytes)).map(|(path, _)| path).collect()
+}
+
 #[test]
 fn a_factory_reset_leaves_nothing_of_the_old_data_in_the_files() {
     let upstream = Upstream::start(&["alpha-of-the-old-days"]);
@@ -199,19 +209,32 @@ fn a_factory_reset_leaves_nothing_of_the_old_data_in_the_files() {
     let upload = Request::post("/v1/files").header("content-type", "multipart/form-data; boundary=b");
     gateway.client().send(upload.body(form)).expect(200);
     let old = ["the old site", "alpha-of-the-old-days", "the old team", "old.txt", "the old words"];
-    let holders = |text: &str| {
-        let files = gateway.home().files();
-        let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        let holders = files.into_iter().filter(|(_, bytes)| holds(bytes)).map(|(path, _)| path);
-        holders.collect::<Vec<_>>()
-    };
     for text in old {
-        assert!(!holders(text).is_empty(), "{text} was stored");
+        assert!(!holders(gateway.home(), text).is_empty(), "{text} was stored");
     }
     gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
     for text in old {
-        assert_eq!(holders(text), Vec::<std::path::PathBuf>::new(), "{text}");
+        assert_eq!(holders(gateway.home(), text), Vec::<PathBuf>::new(), "{text}");
     }
+}
+
+#[test]
+fn old_data_that_a_factory_reset_did_not_wipe_is_wiped_by_the_next_start() {
+    let mut gateway = Setup::default().on_sqlite().start();
+    let old = "the old site";
+    let site = json!({"name": old, "url": "http://127.0.0.1:9", "platform": "openai"});
+    gateway.admin().post("/api/sites", &site).expect(200);
+    let home = Arc::clone(gateway.home());
+    // Nothing can be wiped while somebody else reads.
+    let reader = rusqlite::Connection::open(home.data_dir().join("switchyard.db")).expect("a database");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM sites").expect("it is read");
+    gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
+    gateway.kill();
+    drop((gateway, reader));
+    assert!(!holders(&home, old).is_empty());
+    let gateway = Setup::default().on_sqlite().start_in(Arc::clone(&home));
+    assert_eq!(gateway.with_token(BUILT_IN_TOKEN).get("/api/sites").expect(200), json!([]));
+    assert_eq!(holders(&home, old), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -26,7 +26,9 @@ use crate::routing::{Affinity, LiveTable};
 use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
-use crate::store::{self, OpenError, Store, StoreOptions, instance_changes, instances, leases, pointer};
+use crate::store::{
+    self, OpenError, Store, StoreOptions, instance_changes, instances, leases, pointer, reset,
+};
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
@@ -67,6 +69,13 @@ impl Core {
         let config = config.into();
         let extra_roots = extra_roots(&config)?;
         let OpenedStore { store, bootstrap, database } = open_store(&config).await?;
+        for opened in bootstrap.iter().chain([&store]) {
+            if let Err(error) = reset::wipe_if_due(opened).await {
+                log::error!(
+                    "rows deleted by a reset may still be readable in the files of the database: {error}"
+                );
+            }
+        }
         let unreadable =
             |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };
         let instance = crate::uuid::v4();

@@ -47,17 +47,24 @@ pub(super) const TABLES: &[&str] = &[
 ];
 
 /// Empties every table in one transaction and saves this admin token. The keys that seal secrets stay, and ids
-/// are not reused.
+/// are not reused. A [`wipe`] is due from then on.
 pub async fn everything(store: &Store, auth_token: &str) -> Result<()> {
     let delete = |table: &&str| Statement::new(format!("DELETE FROM {table}"), Vec::new());
     let mut batch: Vec<Statement> = TABLES.iter().map(delete).collect();
     batch.push(settings::forget_all());
     let token = serde_json::Value::from(auth_token).to_string();
     batch.push(settings::put_statement(store, "auth_token", &token, now_ms())?);
+    batch.push(settings::put_statement(store, settings::WIPE_DUE, "true", now_ms())?);
     store.batch(batch).await.map(drop)
 }
 
 /// Removes all traces of deleted rows from the database files.
 pub async fn wipe(store: &Store) -> Result<()> {
-    store.database().wipe().await
+    store.database().wipe().await?;
+    store.batch(vec![settings::forget_internal(settings::WIPE_DUE)]).await.map(drop)
+}
+
+/// Wipes the database of a reset whose process ended before it had done so, or could not.
+pub async fn wipe_if_due(store: &Store) -> Result<()> {
+    if settings::get(store, settings::WIPE_DUE).await?.is_some() { wipe(store).await } else { Ok(()) }
 }

@@ -12,9 +12,11 @@ use crate::routing::health;
 use crate::time::{Millis, now_ms};
 
 /// Settings that the store keeps for itself.
-const INTERNAL: &[&str] = &[KDF, health::saved::SETTING];
+const INTERNAL: &[&str] = &[KDF, WIPE_DUE, health::saved::SETTING];
 /// The parameters by which the wrapping key is derived from the secret.
 const KDF: &str = "crypto_kdf_v1";
+/// Says that rows were deleted whose traces must be removed from the files of the database.
+pub(super) const WIPE_DUE: &str = "wipe_due";
 
 /// Returns every saved setting by name, as JSON text, which may be a secret. A setting that cannot be opened is
 /// left out.
@@ -74,6 +76,11 @@ pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Res
     let sql = upsert(store.database().dialect(), "settings", &["name"], &columns);
     let statement = Statement::new(sql, vec![name.into(), stored, now.into()]);
     Ok(if INTERNAL.contains(&name) { statement.touching_nothing() } else { statement })
+}
+
+/// Builds the statement that deletes one of the store's own settings.
+pub(super) fn forget_internal(name: &'static str) -> Statement {
+    Statement::new("DELETE FROM settings WHERE name = ?", vec![name.into()]).touching_nothing()
 }
 
 /// Builds the statement that deletes every setting except the one without which no secret could be opened.

@@ -32,7 +32,7 @@ const MAX_ADDRESSES: usize = 500;
 /// The weight of a channel for which none was set.
 pub(super) const DEFAULT_WEIGHT: i64 = 10;
 /// The highest priority of a channel; higher ones are reduced to it.
-const MAX_PRIORITY: i64 = 1_000_000_000;
+pub(super) const MAX_PRIORITY: i64 = 1_000_000_000;
 const MAX_WEIGHT: i64 = 1_000_000_000;
 /// The number of quota units of the new-api family that make one US dollar.
 pub(super) const QUOTA_PER_USD: f64 = 500_000.0;

@@ -3,7 +3,7 @@
 //! | there | here |
 //! |---|---|
 //! | a channel | a site by protocol and address, an account for each of its keys, a channel for each of its models |
-//! | priority, the higher first | the highest becomes 0, the others follow |
+//! | priority, the higher first | the highest becomes 0, the others follow, at the same distances unless these are too large |
 //! | a weight of several keys | shared out among them |
 //! | a model mapping | the upstream's name of the model is stored in the channel |
 //! | a token | a key for clients, `sk-` before it as its clients send it |
@@ -12,12 +12,12 @@
 //!
 //! The schemas are those of `model/channel.go` and `model/token.go` in both programs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::channel_types::{self, ChannelType};
-use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, QUOTA_PER_USD, RowId, clipped};
+use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, MAX_PRIORITY, QUOTA_PER_USD, RowId, clipped};
 use super::sqlite::{ForeignDatabase, ForeignRow};
 use super::taken::{Error, Kind, TakenOver};
 use crate::money::Usd;
@@ -187,7 +187,7 @@ struct SupportedChannel<'a> {
 
 fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
     let served: Vec<SupportedChannel> = rows.iter().filter_map(|row| served(kind, row, draft)).collect();
-    let highest = served.iter().map(|channel| channel.priority).max().unwrap_or(0);
+    let priorities = priorities(&served);
     // The models of each priority at which some channel has a weight: there, a weight of 0 means hardly ever.
     let weighted: HashSet<(&str, i64)> = served
         .iter()
@@ -229,7 +229,7 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
                     route,
                     account: *account,
                     source_model: renamed(&channel.mapping, model),
-                    priority: highest.saturating_sub(channel.priority),
+                    priority: priorities.get(&channel.priority).copied().unwrap_or(0),
                     weight,
                     // Channels of a disabled account stay enabled, so that they serve as before once it is
                     // enabled again.
@@ -239,6 +239,15 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
             }
         }
     }
+}
+
+/// Returns the priority here of each priority there.
+fn priorities(channels: &[SupportedChannel]) -> HashMap<i64, i64> {
+    let there: BTreeSet<i64> = channels.iter().map(|channel| channel.priority).collect();
+    let (lowest, highest) = (there.first().copied().unwrap_or(0), there.last().copied().unwrap_or(0));
+    let is_too_wide = highest.saturating_sub(lowest) > MAX_PRIORITY;
+    let here = |(rank, there): (i64, i64)| (there, if is_too_wide { rank } else { highest - there });
+    (0..).zip(there.into_iter().rev()).map(here).collect()
 }
 
 fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<SupportedChannel<'a>> {

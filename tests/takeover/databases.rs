@@ -128,6 +128,25 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
 }
 
 #[test]
+fn priorities_of_new_api_that_are_too_far_apart_keep_their_order() {
+    let moving = Move::of_database(
+        "one-api.db",
+        &format!(
+            "{NEW_API}
+            INSERT INTO channels (id,type,key,name,base_url,models,priority) VALUES
+              (1,1,'sk-c','c','https://ok.example','m',1), (2,1,'sk-b','b','https://ok.example','m',10),
+              (3,1,'sk-a','a','https://ok.example','m',1000000000000000000),
+              (4,1,'sk-d','d','https://ok.example','m',-5), (5,1,'sk-e','e','https://ok.example','m',10);"
+        ),
+    );
+    moving.import(&[]);
+    let of_m = channels(&moving.start(), "m");
+    let priorities: Vec<(&str, i64)> =
+        of_m.iter().map(|(name, _, priority, ..)| (name.as_str(), *priority)).collect();
+    assert_eq!(priorities, [("a", 0), ("b", 1), ("e", 1), ("c", 2), ("d", 3)]);
+}
+
+#[test]
 fn the_tokens_of_new_api_become_keys_that_go_on_working() {
     let upstream = Upstream::start(&["model-a"]);
     let moving = Move::of_database("one-api.db", &format!("{NEW_API}

@@ -97,6 +97,10 @@ fn tell_of_others(database: &ForeignDatabase, days: Option<&Days>, list: &mut Le
     if database.has("proxy_logs", &[]) && database.count("proxy_logs") > 0 {
         let (calls, tokens) = (database.count("proxy_logs"), database.sum("proxy_logs", "total_tokens"));
         let cost = database.sum("proxy_logs", "estimated_cost");
+        let undated = match days.map_or(0, |days| days.undated) {
+            0 => String::new(),
+            undated => format!("; {undated} of them have a time that cannot be read and are in no sum"),
+        };
         let sums = match days {
             Some(days) if days.is_cut => {
                 format!("{} of their sums by day, site and model are imported", usage_days::MAX_SUMS)
@@ -108,7 +112,7 @@ fn tell_of_others(database: &ForeignDatabase, days: Option<&Days>, list: &mut Le
             format!("proxy_logs ({calls} rows)"),
             format!(
                 "the requests themselves are not imported: {calls} calls, {tokens} tokens, {cost:.6} USD in \
-                 all; {sums}"
+                 all; {sums}{undated}"
             ),
         );
     }

@@ -43,6 +43,8 @@ pub(super) struct Days {
     pub rows: Vec<Value>,
     /// Whether there are more than are taken.
     pub is_cut: bool,
+    /// The number of requests whose time cannot be read; no sum has them.
+    pub undated: i64,
 }
 
 /// Sums the log; `None` when it lacks the necessary columns. Requests to a merged site count for the one that is kept.
@@ -60,21 +62,31 @@ pub(super) fn read(
     let (tokens, cost) = (column("total_tokens", "0"), column("estimated_cost", "0"));
     let (latency, actual, requested) =
         (column("latency_ms", "0"), column("model_actual", "NULL"), column("model_requested", "NULL"));
+    // Numbers are milliseconds or seconds, as in documents.
+    let number = "CAST(p.created_at AS REAL)";
+    let time = format!(
+        "CASE WHEN {number} > 1e12 THEN CAST({number} / 1000 AS INTEGER) WHEN {number} > 1e9 THEN CAST({number} AS INTEGER)
+           ELSE CAST(strftime('%s', p.created_at) AS INTEGER) END"
+    );
     let sql = format!(
-        "SELECT CAST(strftime('%s', p.created_at) AS INTEGER) / {QUARTER}, CAST(s.id AS INTEGER), CAST(s.platform AS TEXT),
+        "SELECT {time} / {QUARTER}, CAST(s.id AS INTEGER), CAST(s.platform AS TEXT),
            COALESCE(NULLIF(trim({actual}), ''), NULLIF(trim({requested}), ''), 'unknown'),
            count(*), CAST(total(p.status = 'success') AS INTEGER), total(max(0, CAST({tokens} AS REAL))),
            total(max(0, CAST({cost} AS REAL))),
            total(CASE WHEN CAST({cost} AS REAL) > 0 THEN 0 ELSE max(0, CAST({tokens} AS REAL)) END),
            total(max(0, CAST({latency} AS REAL))), CAST(total(CAST({latency} AS REAL) > 0) AS INTEGER)
          FROM {TABLE} p JOIN accounts a ON a.id = p.account_id JOIN sites s ON s.id = a.site_id
-         WHERE strftime('%s', p.created_at) IS NOT NULL GROUP BY 1, 2, 4"
+         GROUP BY 1, 2, 4"
     );
     let mut days: HashMap<(String, i64, String), Sums> = HashMap::new();
-    let mut is_cut = false;
+    let (mut is_cut, mut undated) = (false, 0);
     database.each(&sql, |row| {
-        let quarter: i64 = row.get(0)?;
-        let Ok(begin) = Timestamp::from_second(quarter.saturating_mul(QUARTER)) else { return Ok(()) };
+        let quarter: Option<i64> = row.get(0)?;
+        let begin = quarter.map(|quarter| Timestamp::from_second(quarter.saturating_mul(QUARTER)));
+        let Some(Ok(begin)) = begin else {
+            undated += row.get::<_, i64>(4)?;
+            return Ok(());
+        };
         let day = zone.to_datetime(begin).date().to_string();
         let model: String = text(row, 3)?.chars().take(MAX_NAME).collect();
         let key = (day, merged.id_of(row.get(1)?), model);
@@ -99,7 +111,7 @@ pub(super) fn read(
             "failed": sums.calls - sums.ok, "tokens": sums.tokens as i64, "cost": sums.cost,
             "latencyMs": sums.latency_ms as i64, "latencyCount": sums.latency_count})
     });
-    Ok(Some(Days { rows: rows.collect(), is_cut }))
+    Ok(Some(Days { rows: rows.collect(), is_cut, undated }))
 }
 
 /// Returns a text, without bytes that are no UTF-8; empty for NULL.

@@ -494,6 +494,31 @@ fn the_database_of_metapi_comes_along_with_its_logins() {
 }
 
 #[test]
+fn times_in_metapis_log_may_be_numbers_and_those_that_cannot_be_read_are_counted() {
+    let moving = Move::of_database(
+        "hub.db",
+        &format!(
+            "{}
+            INSERT INTO sites (id,name,url,platform) VALUES (3,'Neu','https://neu.example','new-api');
+            INSERT INTO accounts (id,site_id,username,access_token) VALUES (5,3,'ann','session-of-ann');
+            INSERT INTO proxy_logs (account_id,model_requested,status,created_at) VALUES
+              (5,'m','success',datetime('now','-3 days')), (5,'m','success',strftime('%s','now','-3 days')),
+              (5,'m','success',1000 * strftime('%s','now','-3 days')),
+              (5,'m','success','no time'), (5,'m','success',NULL), (5,'m','success','1e300');",
+            hub(false)
+        ),
+    );
+    let told = moving.import(&[]);
+    assert!(
+        told.contains("6 calls") && told.contains("; 3 of them have a time that cannot be read"),
+        "{told}"
+    );
+    let gateway = moving.start();
+    let models = gateway.admin().get("/api/stats/model-by-site?days=30").expect(200)["models"].clone();
+    assert_eq!(models[0]["calls"], 3, "{models}");
+}
+
+#[test]
 fn an_old_database_of_metapi_lacks_columns_and_a_password_without_its_secret_is_named() {
     let moving = Move::of_database("hub.db", &format!("{}
         ALTER TABLE sites ADD COLUMN from_the_future text;

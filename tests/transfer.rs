@@ -371,6 +371,32 @@ fn what_killed_commands_have_left_is_deleted_by_the_next_one() {
         names
     };
     done(&home, &["backup", text(&backups)]);
+#[test]
+fn an_import_that_is_interrupted_leaves_none_of_its_rows_behind() {
+    let home = Home::new();
+    let note = json!({"note": "x".repeat(2000)}).to_string();
+    let accounts: Vec<Value> = (1..=3000)
+        .map(|id| {
+            json!({"id": id, "siteId": 1, "username": format!("user-{id}"), "accessToken": format!("session-{id}"),
+                "extraConfig": note})
+        })
+        .collect();
+    let site = json!({"id": 1, "name": "a", "url": "https://a.example", "platform": "new-api"});
+    let rows = json!({"sites": [site], "accounts": accounts, "accountTokens": [], "tokenRoutes": [],
+        "routeChannels": []});
+    let document = json!({"version": "2.1", "timestamp": 1, "accounts": rows});
+    let file = home.path().join("large.json");
+    std::fs::write(&file, document.to_string()).expect("a file");
+    let staged = home.data_dir().join("import.db");
+    let mut importing = Setup::default().command(&home, &["import", text(&file)]).spawn().expect("it runs");
+    eventually("rows are staged", || staged.metadata().is_ok_and(|file| file.len() > 0).then_some(()));
+    let kill = Command::new("kill").args(["-s", "TERM", &importing.id().to_string()]).status();
+    assert!(kill.expect("`kill` runs").success());
+    let ended = eventually("it ends", || importing.try_wait().expect("a child"));
+    assert_eq!(ended.code(), Some(143));
+    assert!(!staged.exists());
+}
+
     assert_eq!(names(&backups), [".all.json.7.switchyard-part", others, at_work]);
     let export = backups.join("all.json");
     done(&home, &["export", "-o", text(&export)]);

@@ -24,6 +24,7 @@ use crate::store::copies::{self, Counts};
 use crate::store::inspect;
 use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::restore::{self, Restore};
+use crate::store::staging;
 use crate::time::now_ms;
 use crate::uuid;
 
@@ -61,8 +62,11 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     }
     // Read before the database is opened and created: a wrong file leaves nothing behind.
     let opened = import::open(&task.file, &task.passphrase, &config, progress)?;
+    let data_dir = config.data_dir.clone();
     let core = if task.dry_run { start(config).await? } else { start_on_disk(config).await? };
+    let interruption = on_interruption(move || staging::file::clear(&data_dir));
     let told = import::run(&core, opened, task, progress).await;
+    drop(interruption);
     core.stop().await;
     let (text, is_refused) = told?;
     print(&text)?;

@@ -16,7 +16,7 @@
 //! row: the log, usage and stored responses still name it.
 
 mod apply;
-pub(super) mod file;
+pub mod file;
 mod matching;
 pub mod tables;
 

@@ -228,6 +228,30 @@ fn a_command_that_has_nothing_to_read_makes_no_database() {
 }
 
 #[test]
+fn a_data_directory_that_cannot_be_entered_is_told() {
+    let home = Home::new();
+    let export = home.path().join("export.json");
+    let rows =
+        json!({"sites": [], "accounts": [], "accountTokens": [], "tokenRoutes": [], "routeChannels": []});
+    let document = json!({"version": "2.1", "timestamp": 1, "accounts": rows});
+    std::fs::write(&export, document.to_string()).expect("a file");
+    // Nobody can enter a file, whatever the user is permitted.
+    let place = home.path().join("file/data");
+    std::fs::write(home.path().join("file"), "x").expect("a file");
+    let setup = Setup::default().on_sqlite().with("DATA_DIR", text(&place));
+    for (arguments, status) in [
+        (&["export"][..], 1),
+        (&["migrate", "--to", "a.db"], 1),
+        (&["backup", "copy.db"], 73),
+        (&["import", text(&export)], 1),
+    ] {
+        let told = refused(&setup, &home, arguments, status);
+        assert!(told.contains("Not a directory") && told.contains(text(&place)), "{arguments:?}: {told}");
+        assert!(!told.contains("no database"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
 fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
     let home = used();
     let path = |name: &str| home.path().join(name);
@@ -348,30 +372,6 @@ fn a_command_that_is_interrupted_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_killed_commands_have_left_is_deleted_by_the_next_one() {
-    let home = used();
-    let backups = home.path().join("copies");
-    let scratch = home.path().join("scratch");
-    for directory in [&backups, &scratch, &scratch.join("switchyard-dry-run-left"), &scratch.join("others")] {
-        std::fs::create_dir(directory).expect("a directory");
-    }
-    let left = ".switchyard-20260101-000000.db.7.switchyard-part";
-    let at_work = ".switchyard-20260101-000001.db.8.switchyard-part";
-    let others = ".switchyard-20260101-000000.db.9";
-    for name in [left, &format!("{left}-journal"), at_work, others, ".all.json.7.switchyard-part"] {
-        std::fs::write(backups.join(name), "x").expect("written");
-    }
-    let lock = File::open(backups.join(at_work)).expect("a file");
-    lock.try_lock().expect("nobody else has it");
-    let names = |directory: &Path| {
-        let entries = std::fs::read_dir(directory).expect("a directory").flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().expect("text")).collect();
-        names.retain(|name| !name.starts_with("switchyard-2"));
-        names.sort();
-        names
-    };
-    done(&home, &["backup", text(&backups)]);
-#[test]
 fn an_import_that_is_interrupted_leaves_none_of_its_rows_behind() {
     let home = Home::new();
     let note = json!({"note": "x".repeat(2000)}).to_string();
@@ -397,6 +397,30 @@ fn an_import_that_is_interrupted_leaves_none_of_its_rows_behind() {
     assert!(!staged.exists());
 }
 
+#[test]
+fn what_killed_commands_have_left_is_deleted_by_the_next_one() {
+    let home = used();
+    let backups = home.path().join("copies");
+    let scratch = home.path().join("scratch");
+    for directory in [&backups, &scratch, &scratch.join("switchyard-dry-run-left"), &scratch.join("others")] {
+        std::fs::create_dir(directory).expect("a directory");
+    }
+    let left = ".switchyard-20260101-000000.db.7.switchyard-part";
+    let at_work = ".switchyard-20260101-000001.db.8.switchyard-part";
+    let others = ".switchyard-20260101-000000.db.9";
+    for name in [left, &format!("{left}-journal"), at_work, others, ".all.json.7.switchyard-part"] {
+        std::fs::write(backups.join(name), "x").expect("written");
+    }
+    let lock = File::open(backups.join(at_work)).expect("a file");
+    lock.try_lock().expect("nobody else has it");
+    let names = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).expect("a directory").flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().expect("text")).collect();
+        names.retain(|name| !name.starts_with("switchyard-2"));
+        names.sort();
+        names
+    };
+    done(&home, &["backup", text(&backups)]);
     assert_eq!(names(&backups), [".all.json.7.switchyard-part", others, at_work]);
     let export = backups.join("all.json");
     done(&home, &["export", "-o", text(&export)]);

@@ -7,8 +7,13 @@ use std::path::Path;
 
 use crate::uuid;
 
-/// Creates an empty unnamed file on the disk of this directory, which is created when it is missing.
+/// Creates an empty unnamed file on the disk of this directory, which is created when it is missing. An error names the
+/// directory.
 pub fn file(dir: &Path) -> io::Result<File> {
+    create(dir).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))
+}
+
+fn create(dir: &Path) -> io::Result<File> {
     if !dir.exists() {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }

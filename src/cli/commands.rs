@@ -315,8 +315,10 @@ async fn start(config: Config) -> Result<Arc<Core>, Failure> {
 
 /// Starts the core like [`start`]; fails if there is no data to read.
 async fn start_on_data(config: Config) -> Result<Arc<Core>, Failure> {
-    copies::require(&store_options(&config))
-        .map_err(|error| Failure { code: NO_INPUT, ..refused(&error) })?;
+    copies::require(&store_options(&config)).map_err(|error| match error {
+        OpenError::Missing(_) => Failure { code: NO_INPUT, ..refused(&error) },
+        _ => refused(&error),
+    })?;
     start_on_disk(config).await
 }
 

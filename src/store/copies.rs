@@ -4,6 +4,7 @@
 //! it is useful only together with the secret under which they are sealed.
 
 use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +60,7 @@ pub fn save(options: &StoreOptions, to: &Path) -> Result<Counts, OpenError> {
 /// Refuses a data directory without a database, before opening it would create one.
 ///
 /// # Errors
-/// When the file does not exist; the message names it.
+/// When the file does not exist or cannot be reached; the message names it.
 pub fn require(options: &StoreOptions) -> Result<(), OpenError> {
     match file_of(options) {
         Ok(file) => refuse_missing(&file),
@@ -69,12 +70,16 @@ pub fn require(options: &StoreOptions) -> Result<(), OpenError> {
 }
 
 fn refuse_missing(database: &Path) -> Result<(), OpenError> {
-    if database.metadata().is_ok_and(|file| file.len() > 0) {
-        return Ok(());
+    match database.metadata() {
+        Ok(file) if file.len() > 0 => Ok(()),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(unusable(format!("cannot use {}: {error}", database.display())))
+        }
+        _ => Err(OpenError::Missing(format!(
+            "there is no database at {}: set DATA_DIR to the directory that has it",
+            database.display()
+        ))),
     }
-    let message =
-        format!("there is no database at {}: set DATA_DIR to the directory that has it", database.display());
-    Err(unusable(message))
 }
 
 /// Checks that a file is an intact database of this program, and counts its rows.

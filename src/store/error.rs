@@ -117,6 +117,8 @@ pub enum OpenError {
     Unsupported(String),
     /// The data directory or the database file cannot be used.
     Unusable(String),
+    /// The database does not exist, where it must.
+    Missing(String),
     /// Another process has this database open.
     Locked(String),
     /// A migration failed or was changed after it had been applied.
@@ -131,7 +133,7 @@ impl OpenError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unsupported(_) | Self::WrongSecret(_) => 78,
-            Self::Unusable(_) | Self::Locked(_) | Self::Migration(_) => 1,
+            Self::Unusable(_) | Self::Missing(_) | Self::Locked(_) | Self::Migration(_) => 1,
         }
     }
 }
@@ -141,6 +143,7 @@ impl fmt::Display for OpenError {
         match self {
             Self::Unsupported(text)
             | Self::Unusable(text)
+            | Self::Missing(text)
             | Self::Locked(text)
             | Self::Migration(text)
             | Self::WrongSecret(text) => f.write_str(text),

@@ -364,6 +364,38 @@ fn masks_that_the_site_does_not_lift_are_placeholders() {
 }
 
 #[test]
+fn a_sync_stores_the_keys_that_were_revealed_in_time_and_the_next_one_goes_on() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let (gateway, _, account) = with_account(&site);
+    for id in 8..=12 {
+        let key = format!("abc{id:02}0123456789012345678901234567890123456789wx{id:02}");
+        let name = format!("key {id}");
+        let more = StubKey { id, key, name, ..site.ada().keys[0].clone() };
+        site.ada().keys.push(more);
+    }
+    site.answer("/api/token/batch/keys", Reply::json(404, &json!({"error": {"message": "Invalid URL"}})));
+    for id in [9, 11, 12] {
+        site.answer(&format!("/api/token/{id}/key"), Reply::stall());
+    }
+    let path = format!("/api/account-tokens/sync/{account}");
+    let synced = gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!((&synced["status"], &synced["maskedPending"]), (&json!("synced"), &json!(3)), "{synced}");
+    let status = |name: &str| {
+        let token = tokens(&gateway).into_iter().find(|token| token["name"] == name);
+        token.expect("a row")["valueStatus"].clone()
+    };
+    for (name, value_status) in [("key 8", "ready"), ("key 9", "masked_pending"), ("key 10", "ready")] {
+        assert_eq!(status(name), value_status, "{name}");
+    }
+    site.answer_faithfully();
+    site.answer("/api/token/batch/keys", Reply::json(404, &json!({"error": {"message": "Invalid URL"}})));
+    let synced = gateway.admin().post(&path, &json!({})).expect(200);
+    assert!(synced.get("maskedPending").is_none(), "{synced}");
+    assert_eq!(status("key 12"), "ready");
+    assert_eq!(site.asked_for("/api/token/8/key").len(), 1, "a known key is not asked for again");
+}
+
+#[test]
 fn all_accounts_are_synced_at_once_or_behind() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, site_id, _) = with_account(&site);

@@ -2,8 +2,10 @@
 //! answer, or each by itself.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use crate::key_mask::{KeyMask, is_mask};
 use crate::platform::NewApiFork;
@@ -11,7 +13,7 @@ use crate::routing::Secret;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{KnowsKey, NewSiteKey, SiteKey};
 use crate::upstream::platforms::credential::{bare_key, usable_key};
-use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
@@ -23,36 +25,32 @@ const MAX_PAGES: u32 = 50;
 const MOST_REVEALED: usize = 100;
 /// The smallest number of bytes of a key that a mask shows if it tells keys apart.
 const MIN_SHOWN: usize = 6;
+/// The longest wait for one answer that reveals keys.
+const REVEAL_WAIT: Duration = Duration::from_secs(6);
+/// The time that a listing keeps back when it has keys revealed, so that the list is returned within the limit.
+const RESERVE: Duration = Duration::from_secs(1);
 
 /// Lists the account's keys. A masked key that `knows` returns true for is not asked for by itself: new-api reveals few in a
-/// while.
+/// while. Keys that are not revealed within the time limit stay masked.
 pub(in crate::upstream::platforms) async fn list(
     site_client: &SiteClient,
     client: &Client,
     fork: &NewApiFork,
     knows: KnowsKey<'_>,
 ) -> Result<Vec<SiteKey>, SiteError> {
+    let deadline = Instant::now() + site_client.limits.timeout.saturating_sub(RESERVE);
     let mut keys = listed(site_client, client, fork).await?;
     let masked: Vec<i64> = keys.iter().filter(|key| key.is_masked()).filter_map(|key| key.id).collect();
-    let mut whole =
-        if masked.len() > 1 { reveal_many(site_client, client, &masked).await } else { HashMap::new() };
+    let mut whole = if masked.len() > 1 {
+        reveal_many(site_client, client, &masked, deadline).await
+    } else {
+        HashMap::new()
+    };
     // Keys that this did not reveal are asked for one by one.
     let unknown = keys.iter().filter(|key| key.is_masked());
     let unknown = unknown.filter(|key| key.id.is_some_and(|id| !whole.contains_key(&id)) && !knows(key));
     let unknown: Vec<i64> = unknown.filter_map(|key| key.id).collect();
-    for (index, id) in unknown.iter().enumerate() {
-        match reveal(site_client, client, *id).await {
-            Ok(key) => whole.insert(*id, key),
-            // The other keys stay masked, too. An older server reveals none, which is no failure.
-            Err(error) => {
-                if error.stands_for_itself() {
-                    let (site, count) = (&site_client.base.origin, unknown.len() - index);
-                    log::warn!("{site}: {count} key(s) stay masked, because one was not revealed: {error}");
-                }
-                break;
-            }
-        };
-    }
+    whole.extend(reveal_each(site_client, client, &unknown, deadline).await);
     for key in keys.iter_mut().filter(|key| key.is_masked()) {
         if let Some(whole) = key.id.and_then(|id| whole.remove(&id)) {
             key.key = whole;
@@ -196,11 +194,17 @@ fn read(item: &Value, number: usize) -> SiteKey {
 }
 
 /// Returns the whole keys that the site reveals together, by their numbers.
-async fn reveal_many(site_client: &SiteClient, client: &Client, ids: &[i64]) -> HashMap<i64, Secret> {
+async fn reveal_many(
+    site_client: &SiteClient,
+    client: &Client,
+    ids: &[i64],
+    deadline: Instant,
+) -> HashMap<i64, Secret> {
     let mut whole = HashMap::new();
     for some in ids.chunks(MOST_REVEALED) {
         let body = json!({ "ids": some });
-        match site_client.as_user(client, Call::post("/api/token/batch/keys").with(&body)).await {
+        let call = Call::post("/api/token/batch/keys").with(&body);
+        match in_time(deadline, site_client.as_user(client, call)).await {
             Ok(answer) => whole.extend(revealed(&answer)),
             Err(error) => {
                 log::debug!(
@@ -212,6 +216,49 @@ async fn reveal_many(site_client: &SiteClient, client: &Client, ids: &[i64]) -> 
         }
     }
     whole
+}
+
+/// Returns the whole keys that the site reveals one by one until the deadline, by their numbers.
+async fn reveal_each(
+    site_client: &SiteClient,
+    client: &Client,
+    ids: &[i64],
+    deadline: Instant,
+) -> HashMap<i64, Secret> {
+    let mut whole = HashMap::new();
+    let mut failure = None;
+    for id in ids {
+        match in_time(deadline, reveal(site_client, client, *id)).await {
+            Ok(key) => {
+                whole.insert(*id, key);
+            }
+            Err(error) => {
+                // A key that takes too long may be the only one that does. After a refusal no more are asked for.
+                let goes_on = error.kind == SiteErrorKind::Timeout && Instant::now() < deadline;
+                failure = Some(error);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+    }
+    // An older server reveals none, which is no failure.
+    if let Some(error) = failure.filter(SiteError::stands_for_itself) {
+        let (site, count) = (&site_client.base.origin, ids.len() - whole.len());
+        log::warn!("{site}: {count} key(s) stay masked, because one was not revealed: {error}");
+    }
+    whole
+}
+
+/// Waits for one answer that reveals keys, at most until the deadline.
+async fn in_time<T>(
+    deadline: Instant,
+    answer: impl Future<Output = Result<T, SiteError>>,
+) -> Result<T, SiteError> {
+    let until = deadline.min(Instant::now() + REVEAL_WAIT);
+    timeout_at(until, answer)
+        .await
+        .unwrap_or_else(|_elapsed| Err(SiteError::new(SiteErrorKind::Timeout, "no complete answer in time")))
 }
 
 fn revealed(answer: &Value) -> impl Iterator<Item = (i64, Secret)> {

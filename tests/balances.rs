@@ -40,6 +40,20 @@ fn a_balance_is_read_in_dollars_and_kept() {
 }
 
 #[test]
+fn a_balance_does_not_wait_long_for_the_income_in_the_log_of_its_site() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    relay.has(2_500_000, 250_000);
+    relay.upstream.answer("/api/log/self", Reply::stall());
+    let body = json!({"accountId": account["id"], "wait": true});
+    let checked = gateway.admin().post("/api/accounts/health/refresh", &body).expect(200);
+    assert_eq!(checked["summary"]["healthy"], 1, "{checked}");
+    let shown = gateway.account(&account["id"]);
+    assert_eq!((&shown["balance"], &shown["runtimeHealth"]["state"]), (&json!(5), &json!("healthy")));
+}
+
+#[test]
 fn the_list_of_sites_sums_up_balances_and_subscriptions() {
     let site = Site::start(Program::Sub2Api, &["m-a"]);
     let gateway = Gateway::start();

@@ -10,8 +10,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use super::income;
 use super::income::SNAPSHOT;
@@ -33,6 +35,8 @@ use crate::upstream::platforms::{Allowance, Balance, SiteError, Subscription, Su
 
 /// The number of accounts read at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 2 };
+/// The longest wait for the income of the day in a site's log, once the balance is known.
+const INCOME_WAIT: Duration = Duration::from_secs(3);
 /// The member of `extraConfig` that holds the subscriptions.
 const SUBSCRIPTIONS: &str = "sub2apiSubscription";
 
@@ -142,8 +146,9 @@ async fn read(
     if balance.today_income.is_none() {
         let now = now_ms();
         let start = local_day_start(now, &jobs.core.config.time_zone);
+        let income = session.site_client().today_income(&jobs.core.client, start, now);
         // The income from the site's log is optional: a reading succeeds without it.
-        let income = session.site_client().today_income(&jobs.core.client, start, now).await.ok().flatten();
+        let income = timeout(INCOME_WAIT, income).await.ok().and_then(Result::ok).flatten();
         balance.today_income = income.filter(|income| income.is_believable());
     }
     Ok((session, balance))

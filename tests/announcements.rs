@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Gateway, Relay, Reply, Upstream, eventually};
+use crate::support::{self, Gate, Gateway, Relay, Reply, Upstream, eventually};
 
 const PATH: &str = "/api/site-announcements";
 
@@ -70,6 +70,25 @@ fn an_announcement_is_news_once() {
     relay.says("/api/notice", &json!("Maintenance on Sunday"));
     assert_eq!(sync(&gateway)["inserted"], 1);
     assert_eq!(told().iter().filter(|notice| notice["message"] == "Prices change on Monday").count(), 1);
+}
+
+#[test]
+fn a_site_that_is_deleted_while_it_is_asked_keeps_no_other_from_being_read() {
+    let gateway = Gateway::start();
+    let (relay, other) = (Relay::start(&["m-a"]), Relay::start(&["m-a"]));
+    let site = relay.site(&gateway, "Relay A");
+    other.site(&gateway, "Relay B");
+    let gate = Gate::default();
+    let notice = json!({"success": true, "message": "", "data": "Prices change on Monday"});
+    relay.upstream.answer("/api/notice", Reply::json(200, &notice).head_waits_for(&gate));
+    other.says("/api/notice", &json!("Maintenance on Sunday"));
+    let started = gateway.admin().post(&format!("{PATH}/sync"), &json!({})).expect(200);
+    relay.upstream.last("/api/notice");
+    gateway.admin().delete(&format!("/api/sites/{}", site["id"])).expect(200);
+    gate.open();
+    let synced = gateway.result_of_task(&json!({"jobId": started["taskId"]}));
+    assert_eq!((&synced["inserted"], &synced["failed"]), (&json!(1), &json!(0)), "{synced}");
+    assert_eq!(list(&gateway, "")[0]["content"], "Maintenance on Sunday");
 }
 
 #[test]

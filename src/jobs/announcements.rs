@@ -97,7 +97,11 @@ pub async fn sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> store::Result<Synce
         }
         synced.scanned_sites += 1;
         match ask(jobs, &row).await {
-            Ok(found) => take_in(&jobs.core, &row, found, &mut synced).await?,
+            Ok(found) => match take_in(&jobs.core, &row, found, &mut synced).await {
+                // The site was deleted while it was asked.
+                Err(store::Error::Dangling(_)) => {}
+                taken => taken?,
+            },
             Err(error) if matches!(error.kind, SiteErrorKind::Unsupported | SiteErrorKind::Missing) => {
                 synced.unsupported += 1;
             }

@@ -161,6 +161,34 @@ fn an_expired_session_is_reported_once_and_revived_by_a_success() {
     assert_eq!(gateway.account(&account["id"])["status"], "active");
 }
 
+#[test]
+fn a_site_that_redirects_to_its_login_page_does_not_lack_the_check_in() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    let page = "<!doctype html><html><head><title>Login</title></head><body></body></html>";
+    let redirect = Reply::bytes(302, "text/plain", "").header("location", "/login");
+    for login in [
+        Reply::json(405, &json!({"detail": "Method Not Allowed"})),
+        Reply::html(404, page),
+        Reply::html(200, page),
+    ] {
+        relay.upstream.answer("/login", login);
+        for path in ["/api/user/checkin", "/api/user/sign_in", "/api/user/self"] {
+            relay.upstream.answer(path, redirect.clone());
+        }
+        let ended = check_in(&gateway, &account);
+        assert_eq!(ended["status"], "failed", "{ended}");
+        assert!(ended["message"].as_str().is_some_and(|text| text.contains("login page")), "{ended}");
+        assert_eq!(logs(&gateway)[0]["failureReason"]["code"], "token_expired");
+        assert_eq!(gateway.account(&account["id"])["status"], "expired");
+        relay.has(1_500_000, 250_000);
+        relay.checks_in(&json!({"success": true, "message": "签到成功"}));
+        check_in(&gateway, &account);
+        assert_eq!(gateway.account(&account["id"])["status"], "active");
+    }
+}
+
 /// Does something else while the site is being asked; returns the result of the check-in.
 #[track_caller]
 fn meanwhile(gateway: &Gateway, relay: &Relay, account: &Value, act: impl FnOnce(&str)) -> Value {

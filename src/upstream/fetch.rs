@@ -16,6 +16,10 @@ const MAX_REDIRECTS: usize = 3;
 const OWN_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
 
+/// The path of the page that an answer comes from after redirects; an extension of that answer.
+#[derive(Clone)]
+pub struct RedirectedTo(pub String);
+
 /// The limits of a management call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
@@ -34,8 +38,9 @@ impl Default for FetchLimits {
 impl Client {
     /// Sends `request` (its address is a path, as [`BaseUrl::join`] gives it) to the site at `base` and reads the whole
     /// answer, decoded. Any status is an answer. Follows up to three redirects, on the same host and port only (or from
-    /// http to https of the same host), so that no credential goes elsewhere. A POST stays a POST unless a 303 asks for
-    /// a GET: turning it into a GET after a 301 or 302, as browsers do, would read where something was to be done.
+    /// http to https of the same host), so that no credential goes elsewhere; the answer then has the extension
+    /// [`RedirectedTo`]. A POST stays a POST unless a 303 asks for a GET: turning it into a GET after a 301 or 302, as
+    /// browsers do, would read where something was to be done.
     pub async fn fetch(
         &self,
         base: &BaseUrl,
@@ -81,10 +86,14 @@ impl Client {
     ) -> Result<Response<Bytes>, FetchError> {
         let mut base = Cow::Borrowed(base);
         set_default_headers(&mut request);
-        for _ in 0..=MAX_REDIRECTS {
+        for redirects in 0..=MAX_REDIRECTS {
             let answer = self.send(&base.origin, request.clone()).await?;
             let Some(location) = redirect_target(&answer) else {
-                return collect(answer, max_bytes).await;
+                let mut answer = collect(answer, max_bytes).await?;
+                if redirects > 0 {
+                    answer.extensions_mut().insert(RedirectedTo(request.uri().path().to_owned()));
+                }
+                return Ok(answer);
             };
             let (path, secure) = resolve(&base, request.uri(), &location)?;
             if let Some(secure) = secure {

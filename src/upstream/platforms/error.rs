@@ -83,6 +83,12 @@ impl SiteError {
         Self { kind, status: Some(number), message, is_page, is_speechless }
     }
 
+    /// Builds the error for a call that the site redirects to its login page.
+    pub(super) fn redirected_to_login(status: StatusCode) -> Self {
+        let message = "not logged in: the site redirects to its login page";
+        Self { status: Some(status.as_u16()), ..Self::new(SiteErrorKind::Expired, message) }
+    }
+
     /// Builds the error for a success whose body is not what was asked for.
     pub(super) fn malformed(status: StatusCode, body: &[u8], wanted: &str) -> Self {
         if reply::is_page(body) {

@@ -25,7 +25,7 @@ use super::{reply, user_ids};
 use crate::mask::Mask;
 use crate::platform::Platform;
 use crate::routing::{BaseUrl, Secret};
-use crate::upstream::{Client, FetchLimits};
+use crate::upstream::{Client, FetchLimits, RedirectedTo};
 
 /// The limits of one operation, all its calls together.
 pub const MANAGEMENT_LIMITS: FetchLimits =
@@ -221,6 +221,13 @@ impl SiteClient {
     ) -> Result<Value, SiteError> {
         let answer = self.exchange(client, call, scheme, user_id).await?;
         let (status, body) = (answer.status(), answer.body());
+        // What a login page answers says nothing about the call.
+        if let Some(RedirectedTo(path)) = answer.extensions().get()
+            && is_of_login(path)
+            && !is_of_login(call.path)
+        {
+            return Err(SiteError::redirected_to_login(status));
+        }
         let refused = || {
             let error = SiteError::answered(status, body, user_id.is_some());
             SiteError { message: self.conceal(error.message), ..error }
@@ -350,6 +357,11 @@ impl SiteClient {
             None => &[],
         }
     }
+}
+
+/// Whether a path is that of a page for logins, such as `/login` or `/auth/signin.html`.
+fn is_of_login(path: &str) -> bool {
+    path.split(['/', '.']).any(|segment| ["login", "signin", "sign-in", "auth"].contains(&segment))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Gateway, Home, Request, Setup, WebDav, eventually, run};
+use crate::support::{Answer, Gateway, Home, Reply, Request, Setup, Upstream, WebDav, eventually, run};
 
 const WEBDAV: &str = "/api/settings/backup/webdav";
 
@@ -162,13 +162,15 @@ fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
     configured(&gateway, &server, &json!({}));
     let export = || gateway.admin().post(&format!("{WEBDAV}/export"), &json!({})).expect(200);
     export();
-    for (status, site) in [(403, "first"), (405, "second"), (502, "third"), (401, "fourth")] {
+    for (status, site) in [(403, "first"), (405, "second"), (501, "third"), (401, "fourth")] {
         add_site(&gateway, site);
         server.refuse("GET", status, "");
         let answer = export();
         let warning = answer["warnings"][0].as_str().expect("a warning");
         assert!(
-            warning.contains("could not be read back and compared") && warning.contains(&status.to_string()),
+            warning.contains("No copy of a former file was kept")
+                && warning.contains("could not be read back and compared")
+                && warning.contains(&status.to_string()),
             "{warning}"
         );
         assert_eq!(
@@ -190,6 +192,52 @@ fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
     assert_eq!(state(&gateway)["lastWarning"], Value::Null, "it was of the file before");
     server.accept();
     assert_eq!((&export()["warnings"], &state(&gateway)["lastWarning"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_at_the_moment_is_not_overwritten() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    configured(&gateway, &server, &json!({}));
+    let export = || gateway.admin().post(&format!("{WEBDAV}/export"), &json!({}));
+    export().expect(200);
+    let last = server.file("/a/b/backup.json");
+    add_site(&gateway, "first");
+    for status in [429, 500, 502, 503] {
+        server.refuse("GET", status, "");
+        let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains(&status.to_string()), "{message}");
+        assert_eq!(server.file("/a/b/backup.json"), last);
+    }
+    server.accept();
+    export().expect(200);
+    assert_eq!(server.file("/a/b/backup.json.1"), last);
+}
+
+#[test]
+fn a_server_that_redirects_reads_is_read_where_it_redirects_to() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    configured(&gateway, &server, &json!({}));
+    server.redirect_reads_to("");
+    let export = || gateway.admin().post(&format!("{WEBDAV}/export"), &json!({})).expect(200);
+    export();
+    let first = server.file("/a/b/backup.json").expect("a file");
+    add_site(&gateway, "first");
+    assert_eq!(export()["warnings"], Value::Null);
+    assert_eq!(server.file("/a/b/backup.json.1"), Some(first));
+    // Another host is not sent the login.
+    let storage = Upstream::start(&[]);
+    let file = server.file("/a/b/backup.json").expect("a file");
+    storage.answer("/stored/a/b/backup.json", Reply::bytes(200, "application/json", file));
+    server.redirect_reads_to(&storage.url());
+    let other = Gateway::start();
+    configured(&other, &server, &json!({}));
+    other.admin().post(&format!("{WEBDAV}/import"), &json!({})).expect(200);
+    assert_eq!(other.admin().get("/api/sites").expect(200).as_array().map(Vec::len), Some(1));
+    let asked = storage.last("/stored/a/b/backup.json");
+    assert_eq!(
+        (asked.target.as_str(), asked.header("authorization")),
+        ("/stored/a/b/backup.json?sign=x", None)
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use hyper::http::{Method, Request, Response, StatusCode, Uri};
 
 use super::client::{Answer, Client};
 use super::error::FetchError;
-use crate::routing::BaseUrl;
+use crate::routing::{BaseUrl, Origin};
 
 const MAX_REDIRECTS: usize = 3;
 const OWN_USER_AGENT: HeaderValue =
@@ -145,12 +145,28 @@ async fn read(answer: Answer, max_bytes: usize) -> Result<(Response<Bytes>, bool
 }
 
 /// Returns the target of a redirect; `None` for any other answer, and for a redirect without a target.
-fn redirect_target(answer: &Answer) -> Option<String> {
+pub fn redirect_target(answer: &Answer) -> Option<String> {
     if !matches!(answer.head.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     let location = std::str::from_utf8(answer.head.headers.get(&LOCATION)?).ok()?;
     Some(location.split('#').next().unwrap_or_default().to_owned())
+}
+
+/// Returns the absolute address of a redirect's target; `path` is that of the request.
+pub fn absolute_target(origin: &Origin, path: &str, location: &str) -> String {
+    match location.chars().next() {
+        _ if location.starts_with("http://") || location.starts_with("https://") => location.to_owned(),
+        _ if location.starts_with("//") => {
+            format!("{}:{location}", if origin.tls { "https" } else { "http" })
+        }
+        Some('/') => format!("{origin}{location}"),
+        Some('?') => format!("{origin}{path}{location}"),
+        _ => {
+            let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+            format!("{origin}{directory}/{location}")
+        }
+    }
 }
 
 /// Returns the next path, and the next base if that is the same host by https.
@@ -161,23 +177,7 @@ fn resolve(
 ) -> Result<(PathAndQuery, Option<BaseUrl>), FetchError> {
     let refused = |reason: &str| FetchError::Redirect(format!("redirected {reason}"));
     let unusable = || refused("to an address that cannot be used");
-    let scheme = if base.origin.tls { "https" } else { "http" };
-    let absolute = match location {
-        _ if location.starts_with("//") => Some(format!("{scheme}:{location}")),
-        _ if location.starts_with("http://") || location.starts_with("https://") => Some(location.to_owned()),
-        _ => None,
-    };
-    let Some(absolute) = absolute else {
-        let path = match location.chars().next() {
-            Some('/') => location.to_owned(),
-            Some('?') => format!("{}{location}", current.path()),
-            _ => {
-                let directory = current.path().rsplit_once('/').map_or("", |(directory, _)| directory);
-                format!("{directory}/{location}")
-            }
-        };
-        return Ok((path.parse().map_err(|_| unusable())?, None));
-    };
+    let absolute = absolute_target(&base.origin, current.path(), location);
     let target: Uri = absolute.parse().map_err(|_| unusable())?;
     let host = target.host().ok_or_else(unusable)?;
     let tls = target.scheme_str() == Some("https");

@@ -48,7 +48,7 @@ mod websocket;
 pub use body::UpstreamBody;
 pub use client::{Answer, Client, ClientOptions, roots_from_pem};
 pub use error::{BodyError, ErrorKind, FetchError, SendError};
-pub use fetch::{FetchLimits, RedirectedTo};
+pub use fetch::{FetchLimits, RedirectedTo, absolute_target, redirect_target};
 pub use http1::{AnswerHead, AnswerHeaders};
 pub use kept_sockets::SocketKey;
 pub use repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart, WorkKind};

@@ -22,6 +22,8 @@ struct Held {
     only: Option<String>,
     /// Whether stored files are cut short.
     cuts: bool,
+    /// The host to which reads are redirected, to the path with `/stored` in front; empty for this one.
+    redirects: Option<String>,
     /// The content shown at every path, which may be none at all.
     shown: Option<Option<Vec<u8>>>,
 }
@@ -37,6 +39,10 @@ impl WebDav {
             let mut held = shared.lock().expect("no panic there");
             let path = request.path().to_owned();
             let reply = |status: u16| Some(Reply::bytes(status, "text/plain", ""));
+            if let Some(stored) = path.strip_prefix("/stored") {
+                let file = held.files.get(stored);
+                return file.map(|file| Reply::bytes(200, "application/json", file.clone()));
+            }
             if request.header("authorization") != Some("Basic YW5uOnBhc3Mtd29yZA==") {
                 return reply(401);
             }
@@ -48,6 +54,11 @@ impl WebDav {
             let inner = path.strip_suffix('/').unwrap_or(&path);
             let parent = inner.rsplit_once('/').map_or("/".to_owned(), |(above, _)| format!("{above}/"));
             match request.method.as_str() {
+                "GET" if held.redirects.is_some() => {
+                    let to = held.redirects.as_deref().unwrap_or_default();
+                    let location = format!("{to}/stored{path}?sign=x");
+                    Some(Reply::bytes(302, "text/plain", "").header("location", &location))
+                }
                 "GET" => match held.shown.as_ref().unwrap_or(&held.files.get(&path).cloned()) {
                     Some(bytes) => Some(Reply::bytes(200, "application/json", bytes.clone())),
                     None => reply(404),
@@ -90,6 +101,11 @@ impl WebDav {
     pub fn refuse(&self, method: &str, status: u16, words: &str) {
         self.held.lock().expect("no panic there").refused =
             Some((method.to_owned(), status, words.to_owned()));
+    }
+
+    /// Redirects reads to this host, where the path has `/stored` in front, or to such a path of its own if it is empty.
+    pub fn redirect_reads_to(&self, host: &str) {
+        self.held.lock().expect("no panic there").redirects = Some(host.to_owned());
     }
 
     /// Accepts a file at this path only from now on.

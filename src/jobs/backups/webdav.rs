@@ -12,15 +12,15 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::uri::PathAndQuery;
-use hyper::{Method, StatusCode};
+use hyper::{Method, StatusCode, Uri};
 use serde::de::IgnoredAny;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::backup;
 use crate::mask::Mask;
-use crate::routing::BaseUrl;
-use crate::upstream::{Client, Request, RequestBody};
+use crate::routing::{BaseUrl, Origin};
+use crate::upstream::{Client, Request, RequestBody, absolute_target, redirect_target};
 
 /// The time limit for a request, and then for its answer, without the time that their files take at [`SLOWEST`].
 const LIMIT: Duration = Duration::from_secs(15);
@@ -30,6 +30,8 @@ const SLOWEST: u64 = 128 * 1024;
 const MAX_FILE: u64 = 1 << 30;
 /// The longest file that is written, in bytes: it is in memory while it is sent.
 pub const MAX_SENT: u64 = 64 << 20;
+/// The most redirects that a read follows: some servers keep their files elsewhere.
+const MAX_REDIRECTS: usize = 3;
 /// The longest part of a server's text that goes into a message, in characters.
 const MAX_SAID: usize = 120;
 /// The most missing collections that are created above a file.
@@ -52,12 +54,19 @@ pub struct RemoteFile<'a> {
 enum GetOutcome {
     File(File, u64),
     Nothing,
-    /// The reason, in words for people.
-    Refused(String),
+    /// The status, and the reason in words for people.
+    Refused(StatusCode, String),
+}
+
+/// Where a request goes.
+struct Address {
+    origin: Arc<Origin>,
+    target: PathAndQuery,
 }
 
 struct Answered {
     status: StatusCode,
+    redirects_to: Option<String>,
     body: File,
     length: u64,
 }
@@ -93,7 +102,7 @@ impl<'a> RemoteFile<'a> {
         match self.find().await? {
             GetOutcome::File(file, length) => Ok(Some((file, length))),
             GetOutcome::Nothing => Ok(None),
-            GetOutcome::Refused(why) => Err(why),
+            GetOutcome::Refused(_, why) => Err(why),
         }
     }
 
@@ -101,40 +110,50 @@ impl<'a> RemoteFile<'a> {
         self.find_at(&self.path).await
     }
 
+    /// Reads the file at a path of the server, also where the server redirects to it.
     async fn find_at(&self, path: &str) -> Result<GetOutcome, String> {
-        let answer = self.ask(Method::GET, path, Bytes::new()).await?;
+        let mut address = self.address(path)?;
+        let mut answer = self.send(Method::GET, &address, Bytes::new()).await?;
+        for _ in 0..MAX_REDIRECTS {
+            let Some(location) = answer.redirects_to.take() else { break };
+            address = address.redirected(&location)?;
+            answer = self.send(Method::GET, &address, Bytes::new()).await?;
+        }
         Ok(match answer.status {
             StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => GetOutcome::Nothing,
             status if status.is_success() => GetOutcome::File(answer.body, answer.length),
-            _ => GetOutcome::Refused(self.refusal(answer, "GET")),
+            status => GetOutcome::Refused(status, self.refusal(answer, "GET")),
         })
     }
 
     /// Writes the file. Keeps the former content beside it as `.1`, if the server lets it be read. Reads the file back
-    /// afterwards. Returns a warning if the server refuses the copy, or if reading the file back fails or gives something
-    /// other than what was sent.
+    /// afterwards. Returns a warning if the server refuses to return the former content or to take the copy, or if reading
+    /// the file back fails or gives something other than what was sent.
     ///
     /// # Errors
     /// When the server does not take the file, keeps only its beginning or that of the copy, or already has a longer
-    /// file than can be kept. Where the copy was cut, the file itself is not touched.
+    /// file than can be kept. Where the copy was cut, or the former content cannot be read at the moment, the file itself
+    /// is not touched.
     pub async fn write(&self, text: Bytes) -> Result<Option<String>, String> {
-        let mut refused_copy = None;
-        if let GetOutcome::File(mut file, length) = self.find().await?
-            && length > 0
-        {
-            if length > MAX_SENT {
+        let refused_copy = match self.find().await? {
+            GetOutcome::File(_, length) if length > MAX_SENT => {
                 return Err(format!(
                     "The file on the server is larger than {} MiB, more than a backup may have: it is not \
                      overwritten",
                     MAX_SENT >> 20
                 ));
             }
-            let mut bytes = Vec::new();
-            block_in_place(|| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
-            if bytes != text {
-                refused_copy = self.keep(bytes.into()).await?;
+            GetOutcome::File(mut file, 1..) => {
+                let mut bytes = Vec::new();
+                block_in_place(|| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
+                if bytes == text { None } else { self.keep(bytes.into()).await? }
             }
-        }
+            GetOutcome::File(..) | GetOutcome::Nothing => None,
+            GetOutcome::Refused(status, why) if is_passing(status) => return Err(why),
+            GetOutcome::Refused(_, why) => {
+                Some(format!("No copy of a former file was kept, because it could not be read: {why}"))
+            }
+        };
         self.put(text.clone()).await?;
         let difference = self.compare(&text).await?;
         let warnings: Vec<String> = refused_copy.into_iter().chain(difference).collect();
@@ -153,7 +172,7 @@ impl<'a> RemoteFile<'a> {
                     "The server accepted the file, but has no file when it is read back".to_owned(),
                 ));
             }
-            Ok(GetOutcome::Refused(why)) | Err(why) => {
+            Ok(GetOutcome::Refused(_, why)) | Err(why) => {
                 return Ok(Some(format!(
                     "The file was written, but could not be read back and compared with what was sent: {why}"
                 )));
@@ -242,6 +261,7 @@ impl<'a> RemoteFile<'a> {
     fn refusal(&self, answer: Answered, method: &str) -> String {
         let status = answer.status.as_u16();
         let meaning = match status {
+            301 | 302 | 303 | 307 | 308 => ": the server redirects, which only reads follow",
             401 | 403 => ": the server refuses the login; check user name and password",
             409 => ": the collection for the file does not exist and could not be created",
             423 => ": the file is locked by somebody else on the server",
@@ -261,24 +281,34 @@ impl<'a> RemoteFile<'a> {
         if said.is_empty() { said } else { format!(" ({said})") }
     }
 
+    fn address(&self, path: &str) -> Result<Address, String> {
+        let target = format!("{path}{}", self.query).parse().map_err(|_| "the address cannot be used")?;
+        Ok(Address { origin: self.base.origin.clone(), target })
+    }
+
     async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answered, String> {
+        self.send(method, &self.address(path)?, body).await
+    }
+
+    /// Sends a request; the credential goes to the configured server only.
+    async fn send(&self, method: Method, address: &Address, body: Bytes) -> Result<Answered, String> {
         let name = method.clone();
         let limit = limit_of(body.len() as u64);
-        let target: PathAndQuery =
-            format!("{path}{}", self.query).parse().map_err(|_| "the address cannot be used")?;
         let has_body = method == Method::PUT;
-        let mut request = Request::new(method, target, RequestBody::from(body));
+        let mut request = Request::new(method, address.target.clone(), RequestBody::from(body));
         if has_body {
             request.headers.set(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = &self.authorization
+            && address.origin == self.base.origin
+        {
             request.headers.set(AUTHORIZATION, authorization.clone());
         }
-        let origin = Arc::clone(&self.base.origin);
-        let answer = timeout(limit, self.client.send_boxed(&origin, Box::new(request))).await;
+        let answer = timeout(limit, self.client.send_boxed(&address.origin, Box::new(request))).await;
         let answer = answer
             .map_err(|_| format!("no answer to {name} within {} s", limit.as_secs()))?
             .map_err(|error| error.to_string())?;
+        let redirects_to = redirect_target(&answer);
         let disk = |error: std::io::Error| format!("the disk: {error}");
         let mut file = backup::scratch_file(self.dir).map_err(disk)?;
         let (mut body, mut length, began) = (answer.body, 0, Instant::now());
@@ -293,12 +323,35 @@ impl<'a> RemoteFile<'a> {
             block_in_place(|| file.write_all(&piece)).map_err(disk)?;
         }
         file.rewind().map_err(disk)?;
-        Ok(Answered { status: answer.head.status, body: file, length })
+        Ok(Answered { status: answer.head.status, redirects_to, body: file, length })
+    }
+}
+
+// === impl Address ===
+
+impl Address {
+    /// Returns the address that this one is redirected to.
+    fn redirected(&self, location: &str) -> Result<Self, String> {
+        let url = absolute_target(&self.origin, self.target.path(), location);
+        let unusable = |_| "the server redirects to an address that cannot be used";
+        let target: Uri = url.parse().map_err(unusable)?;
+        let origin = BaseUrl::parse(&url, None)?.origin;
+        if self.origin.tls && !origin.tls {
+            return Err("the server redirects from https to http, which is not followed".to_owned());
+        }
+        let root = || PathAndQuery::from_static("/");
+        Ok(Self { origin, target: target.path_and_query().cloned().unwrap_or_else(root) })
     }
 }
 
 fn limit_of(length: u64) -> Duration {
     LIMIT + Duration::from_secs(length / SLOWEST)
+}
+
+/// Whether a refusal to return a file may be over soon: it does not tell whether there is a file.
+fn is_passing(status: StatusCode) -> bool {
+    let is_busy = matches!(status.as_u16(), 408 | 423 | 425 | 429);
+    is_busy || (status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED)
 }
 
 /// Returns the collection that contains a path; `None` at the top.

@@ -152,8 +152,8 @@ impl Job {
             tokio::select! {
                 biased;
                 _ = stopped(&mut stop) => return,
-                () = reach(&clock.now, due) => {
-                    if !self.pass_unless_stopped(due.scheduled(), &mut stop).await {
+                is_due = reach(&clock.now, due, since.time) => {
+                    if is_due && !self.pass_unless_stopped(due.scheduled(), &mut stop).await {
                         return;
                     }
                     since = clock.read();
@@ -247,17 +247,25 @@ impl Due {
     }
 }
 
-/// Returns when the time has come.
-async fn reach(now: &Arc<dyn Fn() -> Millis + Send + Sync>, due: Due) {
+/// Returns true when the time has come, and false when the time of day was set back to before the wait began: another
+/// time of the schedule may then be the next.
+async fn reach(now: &Arc<dyn Fn() -> Millis + Send + Sync>, due: Due, began: Millis) -> bool {
     match due {
         Due::Never => std::future::pending().await,
-        Due::At(instant) => sleep_until(instant).await,
+        Due::At(instant) => {
+            sleep_until(instant).await;
+            true
+        }
         Due::On { at, .. } => loop {
-            let left = at - now();
-            if left <= 0 {
-                return;
+            let time = now();
+            if time >= at {
+                return true;
             }
-            sleep(Duration::from_millis(left.min(LOOK_MS).unsigned_abs())).await;
+            // A clock that is set back a little makes the pass a little late, but never repeats one.
+            if time < began - LOOK_MS {
+                return false;
+            }
+            sleep(Duration::from_millis((at - time).min(LOOK_MS).unsigned_abs())).await;
         },
     }
 }

@@ -136,9 +136,10 @@ async fn choose(jobs: &Jobs, scope: RunScope) -> store::Result<Vec<(SiteId, (Acc
     accounts::pick(&jobs.core.store, named).await
 }
 
-/// Whether the last check-in and the last try are both longer ago than the interval.
+/// Whether the last check-in and the last try are both longer ago than the interval. One that is in the future does not
+/// count: the clock was ahead then.
 fn is_due(last: Option<Millis>, tried: Option<Millis>, interval: Millis, now: Millis) -> bool {
-    [last, tried].into_iter().flatten().all(|at| now - at >= interval)
+    [last, tried].into_iter().flatten().all(|at| now - at >= interval || at > now)
 }
 
 #[cfg(test)]
@@ -156,6 +157,8 @@ mod tests {
             (None, Some(now - HOURS + 1), false),
             (Some(now - HOURS), Some(now - HOURS), true),
             (Some(now - 2 * HOURS), Some(now - HOUR_MS), false),
+            (Some(now + 9_000 * HOUR_MS), None, true),
+            (Some(now + 9_000 * HOUR_MS), Some(now - HOUR_MS), false),
         ] {
             assert_eq!(is_due(last, tried, HOURS, now), due, "{last:?} {tried:?}");
         }

@@ -236,10 +236,30 @@ async fn a_time_of_day_that_was_set_is_noticed() {
     let now = clock.now.clone();
     let clock = Clock { now: Arc::new(move || now() + read.load(SeqCst)), ..clock };
     let due = clock.due(&Plan::At(cron("0 18 * * *")), clock.read());
-    let waiting = tokio::spawn(async move { reach(&clock.now, due).await });
+    let waiting = tokio::spawn(async move { reach(&clock.now, due, NOON).await });
     pass_time(MINUTE).await;
     assert!(!waiting.is_finished());
     shift.store(6 * 3_600_000, SeqCst);
     pass_time(MINUTE).await;
     assert!(waiting.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_of_day_that_was_ahead_and_is_put_right_holds_up_no_pass() {
+    let ahead = Arc::new(AtomicI64::new(365 * 24 * 3_600_000));
+    let (read, (clock, _change)) = (ahead.clone(), clock());
+    let now = clock.now.clone();
+    let clock = Clock { now: Arc::new(move || now() + read.load(SeqCst)), ..clock };
+    let passes = Arc::new(AtomicUsize::new(0));
+    let counted = passes.clone();
+    let when = When::Planned(Box::new(|| Plan::At(cron("*/5 * * * *"))));
+    let run = move || {
+        counted.fetch_add(1, SeqCst);
+        Ok(None)
+    };
+    let _scheduler = Scheduler::start(vec![job(when, run)], &clock);
+    pass_time(MINUTE).await;
+    ahead.store(0, SeqCst);
+    pass_time(MINUTE * 5).await;
+    assert_eq!(passes.load(SeqCst), 1);
 }

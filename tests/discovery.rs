@@ -17,6 +17,23 @@ fn refresh(gateway: &Gateway, account: &Value) {
 }
 
 #[test]
+fn a_site_that_hangs_holds_up_the_model_lists_of_no_other() {
+    let gateway = Gateway::start();
+    let (hanging, good) = (Upstream::start(&["m-a"]), Upstream::start(&["m-b"]));
+    let (site, _) = gateway.add("Hanging", &hanging);
+    for number in 0..9 {
+        let body = json!({"siteId": site["id"], "accessToken": format!("sk-hanging-{number}"),
+            "credentialMode": "apikey", "skipModelFetch": true});
+        gateway.admin().post("/api/accounts", &body).expect(200);
+    }
+    gateway.add("Good", &good);
+    hanging.answer("/v1/models", Reply::stall());
+    let before = good.asked_for("/v1/models").len();
+    gateway.admin().post("/api/routes/rebuild", &json!({"refreshModels": true})).expect(202);
+    eventually("the good site is asked", || (good.asked_for("/v1/models").len() > before).then_some(()));
+}
+
+#[test]
 fn every_model_of_the_list_is_routed_once() {
     let (gateway, upstream) = Gateway::serving(&["gpt-x", " padded ", "vendor/gpt-y", "GPT-X", "gpt-x"]);
     assert_eq!(gateway.models(), ["gpt-x", "padded", "vendor/gpt-y"]);

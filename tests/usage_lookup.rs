@@ -157,6 +157,22 @@ fn a_log_that_never_answers_delays_nobody() {
 }
 
 #[test]
+fn a_log_that_hangs_keeps_no_other_log_from_being_read() {
+    let (gateway, upstream, client) = world("one-hub", chat(json!(null)));
+    upstream.answer(LOG, Reply::stall());
+    let other = Upstream::start(&["gpt-y"]);
+    other.answer("/v1/chat/completions", chat(json!(null)));
+    gateway.add_as(&json!({"name": "other", "platform": "one-hub"}), &other);
+    for _ in 0..20 {
+        client.chat(MODEL).expect(200);
+    }
+    upstream.last(LOG);
+    client.chat("gpt-y").expect(200);
+    other.last(LOG);
+    assert!(upstream.asked_for(LOG).len() < 20, "the hanging log is left alone for a while");
+}
+
+#[test]
 fn sites_that_told_the_usage_or_keep_no_log_are_not_asked() {
     let told = json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0});
     for (platform, usage) in [("new-api", told), ("openai", json!(null)), ("veloera", json!(null))] {

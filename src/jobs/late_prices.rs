@@ -28,10 +28,7 @@ pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
 
 /// Queues a request that was booked by the estimate for booking by the list, and returns at once.
 pub fn enqueue(jobs: &Arc<Jobs>, mut request: UsageLookup) {
-    let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
-        log::debug!("too many requests are waiting for prices: one keeps its estimated cost");
-        return;
-    };
+    let Some(place) = jobs.usage_lookup.admit(request.channel.account.site.id) else { return };
     let waiting = jobs.clone();
     jobs.core.background.spawn("booking a request by a price list", async move {
         settle(&waiting, &mut request).await;
@@ -49,7 +46,7 @@ pub(super) async fn settle(jobs: &Arc<Jobs>, request: &mut UsageLookup) {
     if timeout(LIST_TIMEOUT, jobs.prices.until_found(&account.prices)).await.is_err() {
         return;
     }
-    let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
+    let Some(_slot) = jobs.usage_lookup.slots.acquire(account.site.id).await else { return };
     let Some(bill) = bill(request) else { return };
     let cost = bill.cost;
     let known = ExactUsage { tokens: request.tokens, source: None, bill };

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{self, Instant};
 
+use super::concurrency::{Concurrency, SitePlaces};
 use crate::ids::{AccountId, SiteId};
 use crate::routing::pricing::{Catalog, PriceList};
 use crate::sync::lock;
 
 /// The number of lists read at once.
-pub(super) const PARALLEL: usize = 4;
+pub(super) const CONCURRENCY: Concurrency = Concurrency { total: 4, per_site: 2 };
 /// The longest wait for first looks when prices are shown: most sites answer sooner, and a slow one does not hold up a
 /// page.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,7 +21,7 @@ const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The price lists, and when each is to be read again; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Prices {
     pub(super) due: Mutex<HashMap<AccountId, Due>>,
-    pub(super) slots: Semaphore,
+    pub(super) slots: SitePlaces,
     /// The last list of each site: accounts that see the same prices share them.
     pub(super) shared: Mutex<HashMap<SiteId, Weak<Catalog>>>,
     first_looks: Arc<watch::Sender<FirstLooks>>,
@@ -47,7 +48,7 @@ impl Default for Prices {
     fn default() -> Self {
         Self {
             due: Mutex::default(),
-            slots: Semaphore::new(PARALLEL),
+            slots: SitePlaces::new(CONCURRENCY),
             shared: Mutex::default(),
             first_looks: Arc::default(),
         }

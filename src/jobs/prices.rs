@@ -15,13 +15,13 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::price_lists::{Due, FirstLook, PARALLEL};
+use super::concurrency::run_concurrently;
+use super::price_lists::{CONCURRENCY, Due, FirstLook};
 use super::schedule::Pass;
 use super::sessions::site_client::site_client_of;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::routing::pricing::Catalog;
 use crate::store::Store;
@@ -42,33 +42,26 @@ const UNPUBLISHED: Duration = Duration::from_secs(3600);
 
 /// Reads every list that is due, of active accounts at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
-    let active = |account: AccountRow| is_active(&account).then_some(account.id);
+    let active = |account: AccountRow| is_active(&account).then_some((account.site_id, account.id));
     let active = accounts::pick(&jobs.core.store, active).await?;
     let now = Instant::now();
-    let due: Vec<AccountId> = {
+    let due: Vec<(SiteId, AccountId)> = {
         let mut known = lock(&jobs.prices.due);
-        known.retain(|id, _| active.binary_search(id).is_ok());
-        active.into_iter().filter(|id| known.get(id).is_none_or(|due| due.at <= now)).collect()
+        known.retain(|id, _| active.binary_search_by_key(id, |(_, id)| *id).is_ok());
+        active.into_iter().filter(|(_, id)| known.get(id).is_none_or(|due| due.at <= now)).collect()
     };
-    refresh_now(&jobs, &due).await;
+    refresh_now(&jobs, due).await;
     Ok(None)
 }
 
 /// Reads the lists of these accounts and returns when all have been tried. Begins only as many at a time as can be at
 /// work: each takes some kilobytes, and there may be tens of thousands of accounts.
-pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[AccountId]) {
-    let mut waiting = accounts.iter().copied();
-    let mut running = JoinSet::new();
-    loop {
-        while running.len() < PARALLEL {
-            let Some(id) = waiting.next() else { break };
-            let jobs = jobs.clone();
-            running.spawn(async move { refresh(&jobs, id).await });
-        }
-        if running.join_next().await.is_none() {
-            return;
-        }
-    }
+pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: Vec<(SiteId, AccountId)>) {
+    let read = |id| {
+        let jobs = jobs.clone();
+        async move { refresh(&jobs, id).await }
+    };
+    run_concurrently(accounts, CONCURRENCY, read).await;
 }
 
 /// Reads the account's list in the background.
@@ -99,9 +92,9 @@ pub fn refresh_unread(jobs: &Arc<Jobs>, account: AccountId) {
 }
 
 async fn refresh(jobs: &Jobs, id: AccountId) {
-    let Ok(_slot) = jobs.prices.slots.acquire().await else { return };
     let read = match rows(&jobs.core.store, id).await {
         Ok(Some((site, account))) => {
+            let Some(_slot) = jobs.prices.slots.acquire(site.id).await else { return };
             let read = fetch(jobs, &site, &account).await;
             if let Ok(catalog) = &read {
                 let list = jobs.core.live.prices(id);

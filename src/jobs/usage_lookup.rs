@@ -24,17 +24,14 @@ use crate::store::accounts;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
 use crate::time::now_ms;
-use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
+use crate::upstream::platforms::{SiteErrorKind, USAGE_LOG_LIMITS, fetch_usage_records};
 
 /// The pauses before each look: sites write their log after the answer, some not at once.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
 
 /// Queues the lookup and returns at once.
 pub fn enqueue(jobs: &Arc<Jobs>, mut lookup: UsageLookup) {
-    let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
-        log::debug!("too many usage lookups are waiting: one request keeps its estimated usage");
-        return;
-    };
+    let Some(place) = jobs.usage_lookup.admit(lookup.channel.account.site.id) else { return };
     let looking = jobs.clone();
     jobs.core.background.spawn("a usage lookup", async move {
         // Many lines tell no cost, and then the price list does. Without usage there is nothing to be priced.
@@ -52,10 +49,11 @@ async fn look_up(jobs: &Jobs, lookup: &UsageLookup) {
     for (place, pause) in PAUSES.into_iter().enumerate() {
         sleep(pause).await;
         let looked = {
-            let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
+            let site = lookup.channel.account.site.id;
+            let Some(_slot) = jobs.usage_lookup.slots.acquire(site).await else { return };
             // The line of another request that is looked for at the same time may come before the one of this.
             let is_strict = place + 1 < PAUSES.len() && !looking.is_alone();
-            look(&jobs.core, lookup, &looking, is_strict).await
+            look(jobs, lookup, &looking, is_strict).await
         };
         match looked {
             Ok(Some(record)) => {
@@ -83,12 +81,15 @@ async fn look_up(jobs: &Jobs, lookup: &UsageLookup) {
 
 /// Returns the request's line in the site's log, which is then booked for it; `None` when it is not there yet.
 async fn look(
-    core: &Core,
+    jobs: &Jobs,
     lookup: &UsageLookup,
     looking: &Looking<'_>,
     is_strict: bool,
 ) -> Result<Option<UsageRecord>, String> {
-    let channel = &lookup.channel;
+    let (core, channel) = (&jobs.core, &lookup.channel);
+    if jobs.usage_lookup.is_paused(channel.account.site.id) {
+        return Err("it has lately not answered in time".to_owned());
+    }
     let Some(account) = accounts::get(&core.store, channel.account.id).await.map_err(|e| e.to_string())?
     else {
         return Err("the account does not exist any more".to_owned());
@@ -101,7 +102,12 @@ async fn look(
     // The order in which they are used: the session, what the request was sent with, the account's key.
     site_client.keys.splice(..0, channel.credential.as_ref().map(|sent| sent.secret().clone()));
     let lines = fetch_usage_records(&core.client, &site_client, &lookup.row.model, USAGE_LOG_LIMITS).await;
-    let lines = lines.map_err(|error| error.to_string())?;
+    let lines = lines.map_err(|error| {
+        if error.kind == SiteErrorKind::Timeout {
+            jobs.usage_lookup.pause(site.id);
+        }
+        error.to_string()
+    })?;
     let query = UsageQuery {
         model: &lookup.row.model,
         started: lookup.row.created_at,

@@ -20,7 +20,7 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid, exact_id};
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
-use crate::ids::{AccountId, RouteId};
+use crate::ids::{AccountId, RouteId, SiteId};
 use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Spec, TaskProgress};
 use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot};
@@ -156,11 +156,11 @@ async fn refresh_task(admin: &Admin, progress: &TaskProgress) -> Outcome {
 async fn refresh_prices(
     admin: &Admin,
     fields: &Fields,
-    concerned: impl FnOnce(&Explainer<'_>) -> Vec<AccountId>,
+    concerned: impl FnOnce(&Explainer<'_>) -> Vec<(SiteId, AccountId)>,
 ) {
     if flag(fields, "refreshPricingCatalog") {
         let accounts = concerned(&Explainer::new(admin));
-        prices::refresh_now(&admin.jobs, &accounts).await;
+        prices::refresh_now(&admin.jobs, accounts).await;
     }
 }
 
@@ -229,9 +229,10 @@ impl<'a> Explainer<'a> {
 }
 
 /// Returns the accounts behind these routes, without duplicates.
-fn accounts_behind<'m>(found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<AccountId> {
+fn accounts_behind<'m>(found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<(SiteId, AccountId)> {
     let channels = found.flatten().flat_map(|found| &found.route.channels);
-    let accounts: BTreeSet<AccountId> = channels.map(|channel| channel.account.id).collect();
+    let accounts: BTreeSet<(SiteId, AccountId)> =
+        channels.map(|channel| (channel.account.site.id, channel.account.id)).collect();
     accounts.into_iter().collect()
 }
 

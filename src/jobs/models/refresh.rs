@@ -47,8 +47,8 @@ use crate::store::{Statement, Store};
 use crate::sync::lock;
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
-/// The number of accounts asked at once.
-const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
+/// The number of accounts asked at once. A site that hangs leaves a place for others.
+const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 2 };
 /// The source of the health that a discovery finds.
 const SOURCE: &str = "model-discovery";
 /// How often discovery is tried for an account whose credential is changed meanwhile.

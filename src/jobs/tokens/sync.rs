@@ -21,8 +21,8 @@ use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::upstream::platforms::{SiteError, SiteKey};
 
-/// The number of accounts asked at once.
-const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
+/// The number of accounts asked at once. A site that hangs leaves a place for others.
+const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 2 };
 
 /// The reason for skipping an account that is an API key itself.
 const KEY_ACCOUNT: &str = "apikey_connection";

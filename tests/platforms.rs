@@ -170,6 +170,24 @@ fn a_list_of_keys_is_read_to_its_last_page() {
 }
 
 #[test]
+fn groups_of_sub2api_are_found_where_one_page_fails() {
+    let site = Site::start(Program::Sub2Api, &["m"]);
+    let gateway = gateway();
+    let made = make_site(&gateway, &site);
+    let session = json!({"siteId": made["id"], "accessToken": site.token()});
+    let account = gateway.admin().post("/api/accounts", &session).expect(200);
+    gateway.wait_for_task(&account);
+    site.ada().keys[0].group = "7".to_owned();
+    let path = format!("/api/account-tokens/groups/{}", account["id"]);
+    let groups = || gateway.admin().get(&path).expect(200)["groups"].clone();
+    site.answer("/api/v1/groups/available", Reply::json(500, &json!({"code": 500, "message": "boom"})));
+    assert_eq!(groups(), json!(["7"]), "that of the key");
+    let listed = json!({"code": 0, "message": "success", "data": [{"id": 3, "name": "pro"}]});
+    site.answer("/api/v1/groups", Reply::json(200, &listed));
+    assert_eq!(groups(), json!(["3"]));
+}
+
+#[test]
 fn a_name_and_a_password_open_a_session() {
     for program in Program::ALL {
         let (gateway, site) = (gateway(), Site::start(program, &["m"]));

@@ -10,7 +10,7 @@ use crate::time::now_ms;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
 use crate::upstream::platforms::credential::{bare_credential, usable_key};
-use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
@@ -142,8 +142,11 @@ pub(in crate::upstream::platforms) async fn groups(
     site_client: &SiteClient,
     client: &Client,
 ) -> Result<Vec<String>, SiteError> {
-    let offered = offered(site_client, client).await?;
-    let mut ids: Vec<String> = offered.into_iter().map(|offer| offer.id).collect();
+    let mut ids: Vec<String> = match offered(site_client, client).await {
+        Ok(offered) => offered.into_iter().map(|offer| offer.id).collect(),
+        Err(error) if concerns_one_page(&error) => Vec::new(),
+        Err(error) => return Err(error),
+    };
     if !ids.is_empty() {
         return Ok(ids);
     }
@@ -161,8 +164,9 @@ struct Offer {
     name: String,
 }
 
-/// Returns the groups on offer; none where the site has no such list.
+/// Returns the groups on offer, by the first page that lists any; none where the site has no such list.
 async fn offered(site_client: &SiteClient, client: &Client) -> Result<Vec<Offer>, SiteError> {
+    let mut failure = None;
     for path in ["/api/v1/groups/available", "/api/v1/groups", "/api/v1/group"] {
         match data(site_client, client, Call::get(path)).await {
             Ok(found) => {
@@ -173,10 +177,18 @@ async fn offered(site_client: &SiteClient, client: &Client) -> Result<Vec<Offer>
                 }
             }
             Err(error) if error.is_missing() => {}
+            Err(error) if concerns_one_page(&error) => failure = failure.or(Some(error)),
             Err(error) => return Err(error),
         }
     }
-    Ok(Vec::new())
+    failure.map_or_else(|| Ok(Vec::new()), Err)
+}
+
+/// Whether other pages may answer all the same: the site is reached, and knows who asks.
+fn concerns_one_page(error: &SiteError) -> bool {
+    let is_of_all =
+        matches!(error.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable | SiteErrorKind::Shield);
+    !is_of_all && !error.wants_login()
 }
 
 impl Offer {

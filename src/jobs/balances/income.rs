@@ -23,15 +23,13 @@ pub fn amount(text: &str) -> Option<Usd> {
     Some(Usd::new(number.value)).filter(|amount| *amount > Usd::ZERO && amount.is_believable())
 }
 
-/// Returns the amount that a message says was gained: the first positive number beside a word for money, quota or gain.
-/// `连续签到 5 天` names no amount.
+/// Returns the amount that a message says was gained: the first positive number beside a word for money or quota, or
+/// after a word for a gain that names nothing else, as `获得 100 积分` does. `连续签到 5 天` names no amount.
 pub fn in_message(message: &str) -> Option<Usd> {
-    const AFTER: [&str; 11] = ["$", "¥", "￥", "usd", "cny", "元", "美元", "美金", "刀", "额度", "quota"];
-    const ALSO_AFTER: [&str; 4] = ["积分", "credit", "token", "点"];
-    const BEFORE: [&str; 13] = [
-        "$", "¥", "￥", "usd", "额度", "quota", "获得", "得到", "奖励", "reward", "gained", "earned",
-        "credited",
-    ];
+    const AFTER: [&str; 12] =
+        ["$", "¥", "￥", "usd", "cny", "元", "美元", "美金", "刀", "额度", "点额度", "quota"];
+    const BEFORE: [&str; 6] = ["$", "¥", "￥", "usd", "额度", "quota"];
+    const OF_GAIN: [&str; 7] = ["获得", "得到", "奖励", "reward", "gained", "earned", "credited"];
     const OF_TIME: [&str; 6] = ["天", "日", "次", "day", "time", "%"];
     let text = message.replace(',', "").to_lowercase();
     let tells = |number: &Number<'_>| {
@@ -39,8 +37,11 @@ pub fn in_message(message: &str) -> Option<Usd> {
         let joints = |c: char| c.is_whitespace() || [':', '：', '+', '=', '了', '为', '约'].contains(&c);
         let before = number.before.trim_end_matches(joints);
         let counts = OF_TIME.iter().any(|word| after.starts_with(word));
-        let is_paid = AFTER.iter().chain(&ALSO_AFTER).any(|word| after.starts_with(word));
-        !counts && (is_paid || BEFORE.iter().any(|word| before.ends_with(word)))
+        let is_money = AFTER.iter().any(|word| after.starts_with(word))
+            || BEFORE.iter().any(|word| before.ends_with(word));
+        let is_bare = !after.starts_with(char::is_alphanumeric);
+        let is_gain = is_bare && OF_GAIN.iter().any(|word| before.ends_with(word));
+        !counts && (is_money || is_gain)
     };
     let found = numbers(&text).find(|number| number.value > 0.0 && tells(number))?;
     let is_units = quota_units::are_meant(found.value, found.before, found.after);
@@ -152,6 +153,12 @@ mod tests {
             ("第 12 次签到，+0.02 美元", Some(0.02)),
             ("签到成功，获得 12500 点额度", Some(0.025)),
             ("奖励 3 天会员", None),
+            ("签到成功，获得 0.1，明天再来", Some(0.1)),
+            ("签到成功，获得 100 积分", None),
+            ("earned 5 credits", None),
+            ("获得 2 张优惠券", None),
+            ("奖励 3 枚徽章", None),
+            ("You gained 1000 tokens", None),
             ("checked in 7", None),
             ("获得 0 额度", None),
             ("获得 99999999999999999999999999999999999 额度", None),

@@ -503,13 +503,12 @@ fn an_answer_that_the_upstream_has_forgotten_is_referred_to_no_more() {
 #[test]
 fn a_picture_that_the_model_cannot_read_is_sent_once() {
     let (gateway, upstream) = started("openai", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
-    upstream.answer(
-        RESPONSES,
-        refusal("You uploaded an unsupported image. Please make sure your image is valid."),
-    );
-    let ask = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": [
-        {"type": "image_url", "image_url": {"url": "data:image/heic;base64,QQ=="}}]}]});
-    gateway.client().post(CHAT, &ask).expect(400);
+    let unreadable = "You uploaded an unsupported image. Please make sure your image is valid.";
+    upstream.answer(RESPONSES, refusal(unreadable));
+    let picture = json!({"type": "input_image", "image_url": "data:image/heic;base64,QQ=="});
+    let ask = json!({"model": MODEL, "max_output_tokens": 90, "store": false,
+        "input": [{"role": "user", "content": [picture]}]});
+    gateway.client().post(RESPONSES, &ask).expect(400);
     assert_eq!(upstream.asked_for(RESPONSES).len(), 1);
 }
 

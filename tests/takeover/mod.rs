@@ -4,6 +4,7 @@
 mod databases;
 mod documents;
 mod fields;
+mod metapi;
 mod sub2api;
 mod unknown_members;
 
@@ -68,6 +69,10 @@ impl Move {
 
 /// Returns the rows of a list of the admin API.
 #[track_caller]
+fn keys(gateway: &Gateway) -> Vec<Value> {
+    list(gateway, "/api/downstream-keys")
+}
+
 fn list(gateway: &Gateway, path: &str) -> Vec<Value> {
     let answer = gateway.admin().get(path).expect(200);
     let places = [&answer, &answer["items"], &answer["accounts"]];

@@ -458,7 +458,7 @@ mod tests {
             (Responses, "Unknown parameter: 'input[1].reasoning_content'.", &[]),
             (Chat, "Unknown parameter: 'messages[2].reasoning_content'.", &["reasoning_content"]),
             (Chat, "Unknown parameter: 'messages[2].tool_calls[0].extra_content'.", &["extra_content"]),
-            (Chat, "The `reasoning_content` in the thinking mode must be passed back to the API.", &[]),
+            (Chat, "Missing `reasoning_content` field in the assistant message at index 2", &[]),
             (Responses, "Encrypted content is not supported with this model.", &["include"]),
             (
                 Messages,

@@ -125,12 +125,13 @@ fn a_result_without_a_call_is_told_in_words_or_left_out_where_nothing_keeps_the_
     let gemini = json!({"contents":[{"role":"user","parts":[{"text":"q"},
         {"functionResponse":{"id":"a","name":"f","response":{"result":"of a"}}}]}]});
     for (from, body) in [(Messages, messages(&[&result, &text])), (Chat, chat), (Gemini, gemini)] {
-        let body = written(from, Responses, &body);
-        assert_eq!(body["input"], json!([{"type":"message","role":"user","content":"q"}]), "{from:?}");
+        let input = written(from, Responses, &body)["input"].take();
+        let text = input.to_string();
+        assert_eq!(input.as_array().map(Vec::len), Some(1), "{from:?}: {text}");
+        assert!(text.contains("\"q\"") && !text.contains("of a"), "{from:?}: {text}");
     }
-    let body = written(Messages, Responses, &messages(&[&result]));
-    let said = "A result has come that no call waits for:\nof a";
-    assert_eq!(body["input"], json!([{"type":"message","role":"user","content":said}]));
+    let text = written(Messages, Responses, &messages(&[&result]))["input"].to_string();
+    assert!(text.contains(r"A result has come that no call waits for:\nof a"), "{text}");
 }
 
 #[test]

@@ -47,6 +47,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent, countTokens, embedContent and batchEmbedContents, and Google's predict: `{model}` is MODEL:ACTION").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
     op("POST /v1/models/{model}", "Gemini's actions in version v1 of its API").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
     op("POST /gemini/{version}/models/{model}", "Gemini's actions under the prefix /gemini").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("POST /v1beta/{vendor}/{model}", "The same for a model with a slash in its name, which several of Google's SDKs send without `models/`").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
     op("GET /v1beta/models/{model}", "Get one model in Gemini's format").gives(Of(&GEMINI_MODEL)),
     op("GET /gemini/{version}/models/{model}", "Get one model in Gemini's format").gives(Of(&GEMINI_MODEL)),
     op("POST /v1internal:generateContent", "Gemini's generateContent in the envelope that Google's command line sends").takes(&CODE_ASSIST).gives(Of(&CODE_ASSIST_ANSWER)),

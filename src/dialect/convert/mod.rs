@@ -70,6 +70,15 @@ pub fn request(
     request_with(from, to, body, target, |_| None)
 }
 
+/// Whether the upstream may keep the calls of an earlier answer: the request names that answer, or comes from a messages
+/// client that names its conversation or its user.
+fn may_go_on(request: &Request<'_>, from: Dialect) -> bool {
+    let names_conversation = request.cache_key.is_some() || request.user.is_some();
+    let is_previous = |name: &str, id: &str| name == "previous_response_id" && id != "null";
+    request.openai.iter().any(|(name, id)| is_previous(name, id.as_str()))
+        || from == Dialect::Messages && names_conversation
+}
+
 /// Converts a request like [`request`]; `signature_of` gives the signature of a call by its id.
 pub fn request_with(
     from: Dialect,
@@ -114,9 +123,8 @@ pub fn request_with(
     if from == Dialect::Gemini || to == Dialect::Responses {
         fit::name_json(&mut request, to);
     }
-    let is_previous = |name: &str, id: &str| name == "previous_response_id" && id != "null";
-    let goes_on = request.openai.iter().any(|(name, id)| is_previous(name, id.as_str()));
-    results::settle(&mut request, to == Dialect::Responses && goes_on);
+    let keeps_strays = to == Dialect::Responses && may_go_on(&request, from);
+    results::settle(&mut request, keeps_strays);
     // Responses has no stop sequences, nor do OpenAI's reasoning models take any; messages refuses blank ones, such as
     // a line end of completions.
     let is_untold = |stop: &Text<'_>| match to {

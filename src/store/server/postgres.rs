@@ -209,12 +209,10 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
         let text = format!("{error}{source}");
         // A value that cannot be bound or read is our own fault; any other error that does not come from the
         // server is one of the connection.
-        return match std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>())
-            || error.is_closed()
-        {
-            true => Error::Unreachable(text),
-            false => Error::Database(text),
-        };
+        let is_of_connection =
+            std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>());
+        let is_lost = is_of_connection || error.is_closed();
+        return if is_lost { Error::Unreachable(text) } else { Error::Database(text) };
     };
     let what = || cause.constraint().unwrap_or(cause.message()).to_owned();
     match *cause.code() {

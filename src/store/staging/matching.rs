@@ -374,6 +374,8 @@ mod tests {
     async fn staged(store: &Store, dir: &Path, tokens: &[(i64, String)]) -> (Staging, usize) {
         let index = Table::index("account_tokens").expect("a table");
         let hashing = store.sealer().hashing().await;
+        // A store on a server has not made it.
+        std::fs::create_dir_all(dir).expect("a directory");
         let mut staging = Staging::create(store, dir).expect("it is created");
         for (id, secret) in tokens {
             let value = |column: &Column| match (column.sql, column.missing) {

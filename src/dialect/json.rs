@@ -87,14 +87,18 @@ pub struct Marks {
     pub file_data: bool,
     /// Whether there is the name of the member that gives a file's address, `file_url`.
     pub file_urls: bool,
+    /// Whether there is the name of a member that holds thinking in the chat dialect.
+    pub thinking: bool,
+    /// Whether there is the name of the member that holds Gemini's signature in the chat dialect, `thought_signature`.
+    pub gemini_signatures: bool,
 }
 
 const OWN_MARKS: [&str; 7] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy", "ws_sy", "srvtoolu_sy"];
 const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
 const OUTPUT_MARKS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
 /// The first three bytes of all marks; each has its own place in [`MARK_STARTS`].
-const STARTS: [&[u8; 3]; 10] =
-    [b"sy1", b"met", b"msg", b"rs_", b"fc_", b"ws_", b"srv", b"fil", b"fun", b"cus"];
+const STARTS: [&[u8; 3]; 13] =
+    [b"sy1", b"met", b"msg", b"rs_", b"fc_", b"ws_", b"srv", b"fil", b"fun", b"cus", b"rea", b"thi", b"tho"];
 const MARK_STARTS: [u32; 16] = {
     let (mut table, mut index) = ([0; 16], 0);
     while index < STARTS.len() {
@@ -108,7 +112,7 @@ const MARK_STARTS: [u32; 16] = {
 
 /// Returns the place of a mark's first bytes in the table, a different one for each of `STARTS`.
 const fn mark_place(start: u32) -> usize {
-    (start.wrapping_mul(0xc464_7159) >> 28) as usize
+    (start.wrapping_mul(0x1ebb_3ef7) >> 28) as usize
 }
 
 /// Whether a string with these first bytes may begin with a mark. It has no branch for each mark, since none could be
@@ -120,6 +124,9 @@ fn may_be_mark(first: u32) -> bool {
 
 const FILE_DATA: &[u8] = b"file_data\"";
 const FILE_URL: &[u8] = b"file_url\"";
+const THINKING: [&str; 5] =
+    ["reasoning_content\"", "reasoning\"", "thinking\"", "reasoning_details\"", "reasoning_signature\""];
+const GEMINI_SIGNATURE: &[u8] = b"thought_signature\"";
 
 /// Returns the value of the first member called `key`, when `text` is an object that has one.
 pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -413,6 +420,8 @@ impl<'a> Scan<'a> {
         self.marks.outputs |= has(&OUTPUT_MARKS);
         self.marks.file_data |= rest.starts_with(FILE_DATA);
         self.marks.file_urls |= rest.starts_with(FILE_URL);
+        self.marks.thinking |= has(&THINKING);
+        self.marks.gemini_signatures |= rest.starts_with(GEMINI_SIGNATURE);
     }
 
     fn escape(&mut self) -> Result<(), Stopped> {

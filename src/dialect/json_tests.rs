@@ -34,7 +34,8 @@ fn members_are_slices_of_the_text() {
 fn every_mark_begins_like_one() {
     assert_eq!(MARK_STARTS.iter().filter(|start| **start != 0).count(), STARTS.len());
     let marks = OWN_MARKS.iter().chain(&FILE_MARKS).chain(&OUTPUT_MARKS).map(|mark| mark.as_bytes());
-    for mark in marks.chain([FILE_DATA, FILE_URL]) {
+    let names = THINKING.iter().map(|name| name.as_bytes()).chain([FILE_DATA, FILE_URL, GEMINI_SIGNATURE]);
+    for mark in marks.chain(names) {
         assert!(may_be_mark(u32::from_le_bytes(*mark.first_chunk().expect("a mark"))), "{mark:?}");
     }
 }
@@ -64,6 +65,15 @@ fn marks_are_seen_at_the_beginning_of_strings_only() {
     ] {
         let marks = members(text, |_| {}).unwrap().marks;
         assert_eq!(marks, Marks { file_data, file_urls, ..Marks::default() }, "{text}");
+    }
+    for (text, thinking, gemini_signatures) in [
+        (r#"{"messages":[{"reasoning_content":"x"}]}"#, true, false),
+        (r#"{"thinking":{}}"#, true, false),
+        (r#"{"extra_content":{"google":{"thought_signature":"x"}}}"#, false, true),
+        (r#"{"reasoning_effort":"low","a":"thinking of","b":"thought"}"#, false, false),
+    ] {
+        let marks = members(text, |_| {}).unwrap().marks;
+        assert_eq!(marks, Marks { thinking, gemini_signatures, ..Marks::default() }, "{text}");
     }
     for (kind, outputs) in
         [("function_call_output", true), ("custom_tool_call_output", true), ("custom_tool_call", false)]

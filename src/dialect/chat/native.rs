@@ -13,10 +13,10 @@
 //! call without one gets a placeholder.
 
 use bytes::Bytes;
-use memchr::memmem;
 
 use crate::dialect::canonical::Vendor;
 use crate::dialect::edit::edit;
+use crate::dialect::json::Marks;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::{self, NO_GEMINI_SIGNATURE};
 use crate::dialect::tree::Node;
@@ -25,11 +25,9 @@ use crate::dialect::writer::Writer;
 use super::turns_write::put_gemini_signature;
 use super::{calls, thinking};
 
-/// Whether a body may have members that were given by another provider than the upstream's: a look that does without
-/// reading the body.
-pub fn may_have_foreign_members(body: &[u8], vendor: Vendor) -> bool {
-    let has = |name: &str| memmem::find(body, format!("\"{name}\"").as_bytes()).is_some();
-    has(calls::GEMINI_SIGNATURE) || vendor == Vendor::OpenAi && thinking::MEMBERS.into_iter().any(has)
+/// Whether a body with these marks may have members that were given by another provider than the upstream's.
+pub fn may_have_foreign_members(marks: Marks, vendor: Vendor) -> bool {
+    marks.own || marks.gemini_signatures || vendor == Vendor::OpenAi && marks.thinking
 }
 
 /// Returns the body without members that another provider gave; `None` when it has none.

@@ -8,8 +8,9 @@ use crate::dialect::responses::AddedItem;
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 
-/// The maximum length of the items that are kept, in bytes; those that come later are left out.
+/// The maximum length and number of the items that are kept; those that come later are left out.
 const MAX_ITEM_BYTES: usize = 256 * 1024;
+const MAX_ITEMS: usize = 256;
 
 /// The response as the stream has told it so far.
 #[derive(Debug, Default)]
@@ -54,8 +55,9 @@ impl ResponseSoFar {
             has_part: false,
             is_done,
         };
-        match self.items.iter_mut().find(|item| item.index == index) {
-            Some(item) => *item = AddedItem { has_part: item.has_part, ..new },
+        match self.items.iter().position(|item| item.index == index) {
+            Some(at) => self.items[at] = AddedItem { has_part: self.items[at].has_part, ..new },
+            None if self.items.len() == MAX_ITEMS => self.is_full = true,
             None => self.items.push(new),
         }
     }

@@ -162,7 +162,7 @@ impl Edits<'_> {
 
     fn edit_chat(&mut self, to: Destination<'_>) {
         let vendor = to.platform.profile().vendor;
-        if self.call.envelope.marks.own || chat::may_have_foreign_members(&self.call.body, vendor) {
+        if chat::may_have_foreign_members(self.call.envelope.marks, vendor) {
             self.rewrite(|body| chat::without_foreign_members(body, vendor, to.model));
         }
         // The chat dialect has no earlier answer to go on from.

@@ -11,8 +11,8 @@
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
-//! A stream of the client's own dialect is [`PassthroughTransit`]; any other is [`ConvertingTransit`]. Either reads each event once, from the first one on, while the stream is still [held](HeldStream).
-//! How a stream ends is decided here for both.
+//! A stream of the client's own dialect is [`PassthroughTransit`]; any other is [`ConvertingTransit`]. Either reads each event
+//! once, from the first one on, while the stream is still [held](HeldStream). How a stream ends is decided here for both.
 //!
 //! Beside them: a stream that takes long to begin ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
 //! bytes that nobody reads ([`unread`]), answers rewritten as they pass ([`rewritten`]), under another name

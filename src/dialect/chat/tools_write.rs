@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use crate::dialect::canonical::{CallKind, ConversionError, CustomFormat, Request, Target, Tool, ToolChoice};
 use crate::dialect::canonical::{Vendor, WebSearch};
+use crate::dialect::json_schema;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -67,7 +68,9 @@ fn write_tool(o: &mut Writer, tool: &Tool<'_>) {
             o.object_at("function", |o| {
                 o.field("name", name);
                 o.field_if("description", description.as_ref());
-                o.field_if("parameters", parameters.as_ref());
+                if let Some(parameters) = parameters {
+                    json_schema::put_parameters(o, parameters);
+                }
                 o.field_if("strict", strict.filter(|strict| *strict));
             });
         }

@@ -8,6 +8,7 @@ use crate::dialect::canonical::{
     ConversionError, Format, Part, Request, Role, Target, Tool, ToolChoice, WebSearch,
 };
 use crate::dialect::effort::{ClaudeModel, ClaudeThinking, claude_thinking};
+use crate::dialect::json_schema;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::marked_turns;
 use crate::dialect::tree::Node;
@@ -369,17 +370,11 @@ fn put_web_search(o: &mut Writer, search: &WebSearch<'_>) {
     o.field_if("user_location", search.user_location.as_ref());
 }
 
-/// Writes a schema in the form that the API accepts: of type `object`, and with that type.
+/// Writes a schema in the form that the API accepts: there has to be one, and it has to be of type `object`.
 fn put_schema(o: &mut Writer, parameters: Option<&Json<'_>>) {
-    let schema = parameters.and_then(|json| Node::parse(json.as_str()).ok());
-    match schema.filter(|schema| !schema.members().is_empty()) {
+    match parameters.and_then(json_schema::with_members) {
         None => o.field("input_schema", Json::checked(NO_PARAMETERS)),
-        Some(schema) if schema.str_at("type") == "object" => o.field("input_schema", schema.json()),
-        Some(schema) => o.object_at("input_schema", |o| {
-            o.field("type", "object");
-            let others = schema.members().iter().filter(|(key, _)| key != "type");
-            others.for_each(|(key, value)| o.field(key, value.json()));
-        }),
+        Some(schema) => json_schema::put_object_schema(o, "input_schema", &schema),
     }
 }
 

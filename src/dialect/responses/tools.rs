@@ -1,6 +1,7 @@
 //! Reads and writes the tools of a request, and which of them the model may or must call.
 
 use crate::dialect::canonical::{CallKind, ConversionError, CustomFormat, Tool, ToolChoice, WebSearch};
+use crate::dialect::json_schema;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -123,7 +124,10 @@ fn put_tool(o: &mut Writer, tool: &Tool<'_>) {
             o.field("name", name);
             o.field_if("description", description.as_ref());
             // The API requires this member; it is null for a function without parameters.
-            o.field("parameters", parameters.as_ref());
+            match parameters {
+                None => o.field("parameters", None::<&Json<'_>>),
+                Some(parameters) => json_schema::put_parameters(o, parameters),
+            }
             // False is the default of the other dialects; this one is strict when nothing is said.
             o.field("strict", strict.unwrap_or(false));
         }

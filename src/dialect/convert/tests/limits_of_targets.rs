@@ -98,3 +98,24 @@ fn a_conversation_of_which_nothing_is_left_goes_nowhere() {
         }
     }
 }
+
+#[test]
+fn a_schema_of_parameters_without_a_type_gets_one() {
+    let properties = json!({"a":{"type":"integer"}});
+    let messages = |schema: Value| {
+        json!({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],
+            "tools":[{"name":"f","input_schema":schema}]})
+    };
+    let untyped = json!({"properties":properties});
+    let wanted = json!({"type":"object","properties":properties});
+    let chat = sent(Messages, Chat, &messages(untyped.clone()));
+    assert_eq!(chat["tools"][0]["function"]["parameters"], wanted);
+    let responses = sent(Messages, Responses, &messages(untyped));
+    assert_eq!(responses["tools"][0]["parameters"], wanted);
+    let chat = sent(Messages, Chat, &messages(json!({})));
+    assert_eq!(
+        chat["tools"][0]["function"]["parameters"],
+        json!({}),
+        "a schema without members stays as it is"
+    );
+}

@@ -7,7 +7,7 @@
 //! | `native` | what must be removed from, or added to, a body that is not converted |
 //! | `own_usage` | usage that the gateway asks for, and hides from a client that did not ask |
 //! | `reply_read`, `reply_write` | a complete answer |
-//! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the peculiarities of upstreams |
+//! | `stream_read`, `parts`, `input_end`, `snapshots`, `inline` | a streamed answer, and the peculiarities of upstreams |
 //! | `stream_write` | a streamed answer, written for a client |
 //! | `replay`, `unknown_members` | an answer that changes between complete and streamed, but not its dialect |
 //! | `content`, `calls`, `thinking`, `stop`, `usage` | the pieces that requests and answers consist of |
@@ -19,6 +19,7 @@
 mod calls;
 mod content;
 mod inline;
+mod input_end;
 mod native;
 mod own_usage;
 mod parts;

@@ -1,13 +1,15 @@
 //! Builds the parts of a streamed answer from its chunks.
 //!
 //! A chunk says only what is new; the part that it belongs to, and the end of a part, are worked out here. Text,
-//! thinking and refusal close one another, and calls close them. Calls stay open side by side to the end, because
-//! their pieces may alternate; text after the calls waits until they are closed.
+//! thinking and refusal close one another, and calls close them. A call whose input is complete is closed when the next
+//! one begins; others stay open side by side to the end, because their pieces may alternate. Text after the calls waits
+//! until they are closed.
 
 use std::collections::HashMap;
 
 use super::calls::Piece;
 use super::inline::TextKind;
+use super::input_end::InputEnd;
 use crate::dialect::canonical::{CallKind, Event, PartKind};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
@@ -24,6 +26,8 @@ pub(super) struct Parts {
     next_key: u32,
     open: Option<(u32, TextKind)>,
     calls: Vec<OpenCall>,
+    /// The call that was announced last, when it is not closed.
+    last_announced: Option<usize>,
     /// The last call of each index.
     by_index: HashMap<u64, usize>,
     /// The last call of each id.
@@ -54,6 +58,9 @@ struct OpenCall {
     held: Text<'static>,
     /// Whether any of its input has come.
     has_input: bool,
+    input_end: InputEnd,
+    /// Whether the end of the call's part has been announced.
+    is_closed: bool,
     signature: Option<Signature<'static>>,
 }
 
@@ -158,7 +165,13 @@ impl Parts {
             call.name = piece.name.into_owned();
             self.named |= !call.name.is_empty();
         }
+        if call.is_closed {
+            return;
+        }
         call.has_input |= !piece.input.is_empty();
+        if call.kind == CallKind::Function {
+            call.input_end.push(&piece.input);
+        }
         if let Some(key) = call.key {
             if !piece.input.is_empty() {
                 each(Event::Delta { key, text: piece.input });
@@ -206,9 +219,11 @@ impl Parts {
 
     fn start_call(&mut self, at: usize, each: &mut dyn FnMut(Event<'_>)) {
         self.close_open(each);
+        self.close_complete_call(each);
         let key = self.take_key();
         let Some(call) = self.calls.get_mut(at) else { return };
         call.key = Some(key);
+        self.last_announced = Some(at);
         self.called = true;
         let (id, name) = (call.id.borrowed(), call.name.borrowed());
         let signature = call.signature.take();
@@ -216,6 +231,15 @@ impl Parts {
         let held = std::mem::take(&mut call.held);
         if !held.is_empty() {
             each(Event::Delta { key, text: held });
+        }
+    }
+
+    /// Closes the call that was announced last, if its input is complete. Some clients know only one open call at a time.
+    fn close_complete_call(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(call) = self.last_announced.take().and_then(|at| self.calls.get_mut(at)) else { return };
+        if let Some(key) = call.key.filter(|_| call.input_end.is_reached()) {
+            call.is_closed = true;
+            each(Event::PartStop { key });
         }
     }
 
@@ -227,9 +251,10 @@ impl Parts {
                 self.start_call(at, each);
             }
         }
-        for key in self.calls.drain(..).filter_map(|call| call.key) {
+        for key in self.calls.drain(..).filter(|call| !call.is_closed).filter_map(|call| call.key) {
             each(Event::PartStop { key });
         }
+        self.last_announced = None;
         self.by_index.clear();
         self.by_id.clear();
         self.named = false;

@@ -203,6 +203,34 @@ fn pieces_of_calls_may_alternate() {
 }
 
 #[test]
+fn a_complete_call_is_closed_when_the_next_one_begins() {
+    let part = |index: u64, text: &str| piece(json!({"index":index,"function":{"arguments":text}}));
+    let head = |index: u64, id: &str| piece(json!({"index":index,"id":id,"function":{"name":"f"}}));
+    let seen = said(vec![
+        head(0, "x"),
+        part(0, r#"{"a":"}"#),
+        part(0, r#""}"#),
+        head(1, "y"),
+        part(1, "{"),
+        part(0, "late"),
+        part(1, "}"),
+    ]);
+    let wanted = [
+        "+0 Call x:f",
+        "0 {\"a\":\"}",
+        "0 \"}",
+        "-0",
+        "+1 Call y:f",
+        "1 {",
+        "1 }",
+        "-1",
+        "Finish ToolCall",
+        "End",
+    ];
+    assert_eq!(seen, wanted);
+}
+
+#[test]
 fn text_after_calls_does_not_wait_for_ever() {
     let mut chunks = vec![piece(json!({"index":0,"id":"x","function":{"name":"f","arguments":"{}"}}))];
     chunks.extend(std::iter::repeat_n(chunk(json!({"content":"y".repeat(8192)})), 6));

@@ -31,6 +31,20 @@ fn calls_that_stand_open_side_by_side_each_get_their_own() {
 }
 
 #[test]
+fn calls_one_after_the_other_are_never_open_together() {
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    let calls = (0..3).map(|call| piece(call, true, "{") + &piece(call, false, "}"));
+    let stream: String = calls.chain([end.to_owned()]).collect();
+    let there = Way::new(Dialect::Chat, Dialect::Responses).stream_text(&stream);
+    let names = ["response.output_item.added", "response.output_item.done"];
+    let items: Vec<_> = there
+        .lines()
+        .filter_map(|line| names.iter().position(|name| line == format!("event: {name}")))
+        .collect();
+    assert_eq!(items, [0, 1, 0, 1, 0, 1], "{there}");
+}
+
+#[test]
 fn a_stream_that_opens_parts_without_end_fails() {
     let open = |calls: usize| (0..calls).map(|call| piece(call, true, "{")).collect::<String>();
     let nameless = |calls: usize| (0..calls).map(|call| piece(call, false, "{")).collect::<String>();

@@ -50,6 +50,7 @@
 //! credential_names  tells by the name of a header or member whether it holds a credential
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, pongs
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
+//! subslice     the place of a slice in the text that it was cut from
 //! one_line     makes texts of unknown origin fit for one line
 //! networks     lists of addresses and networks: allow-lists, trusted proxies
 //! ids          the ids of rows, a type for each kind of row
@@ -108,6 +109,7 @@ pub(crate) mod settings;
 pub(crate) mod site_headers;
 pub mod site_url;
 pub mod store;
+pub(crate) mod subslice;
 pub(crate) mod sync;
 pub(crate) mod takeover;
 pub(crate) mod time;

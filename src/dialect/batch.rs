@@ -18,6 +18,7 @@ use super::edit::edit;
 use super::envelope::other_models;
 use super::json;
 use super::usage::{self, Usage};
+use crate::subslice::place_in;
 
 /// The largest number of requests in one batch, by the vendors' limits.
 const MOST_LINES: usize = 50_000;
@@ -122,8 +123,7 @@ impl BatchApi {
         let text = std::str::from_utf8(line).ok().filter(|line| line.len() <= MAX_LINE)?;
         let answer = self.answer_in(text)?;
         let named = json::member(answer, "model").filter(|named| named.starts_with('"'))?;
-        let start = named.as_ptr() as usize - text.as_ptr() as usize;
-        let place = start..start + named.len();
+        let place = place_in(named, text)?;
         Some(spliced(text, std::slice::from_ref(&place), model))
     }
 }
@@ -208,8 +208,8 @@ impl BatchRequests {
                 [params] => params,
                 _ => return Err(flaw("it is given twice")),
             };
-            let at = params.as_ptr() as usize - text.as_ptr() as usize;
-            requests.take(params, at, MOST_OF_ARRAY).map_err(|what| flaw(&what))?;
+            let place = place_in(params, text).ok_or_else(|| flaw("it is not a part of the body"))?;
+            requests.take(params, place.start, MOST_OF_ARRAY).map_err(|what| flaw(&what))?;
         }
         requests.or_empty("requests", "requests: List should have at least 1 item")
     }

@@ -58,12 +58,11 @@ pub fn with_data_urls(body: &Node<'_>) -> Option<String> {
     for said in ["messages", "input"].iter().filter_map(|key| body.get(key)) {
         collect(said, &mut bare);
     }
-    let start = body.raw().as_ptr() as usize;
     let mut out = String::with_capacity(body.raw().len() + 32 * bare.len());
     let mut copied = 0;
     for (data, mime) in &bare {
-        // The place behind the opening quote; all nodes are slices of one text.
-        let at = data.raw().as_ptr() as usize - start + 1;
+        // The place behind the opening quote.
+        let at = data.place_in(body.raw())?.start + 1;
         out.push_str(body.raw().get(copied..at)?);
         out.push_str(&format!("data:{mime};base64,"));
         copied = at;

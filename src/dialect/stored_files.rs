@@ -109,11 +109,9 @@ impl<'b> Places<'b> {
 
     /// Whether a string that begins like an id stands in this part of the body.
     fn are_in(&self, part: &Node<'_>) -> bool {
-        let Some(begin) = (part.raw().as_ptr() as usize).checked_sub(self.body.as_ptr() as usize) else {
-            return false;
-        };
-        let next = self.ids.partition_point(|at| *at < begin);
-        self.ids.get(next).is_some_and(|at| *at < begin + part.raw().len())
+        let Some(place) = part.place_in(self.body) else { return false };
+        let next = self.ids.partition_point(|at| *at < place.start);
+        self.ids.get(next).is_some_and(|at| *at < place.end)
     }
 }
 

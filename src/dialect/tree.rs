@@ -15,9 +15,11 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
+use std::ops::Range;
 
 use super::json::{Scan, Stopped, SyntaxError};
 use super::literal::{Json, Text};
+use crate::subslice::place_in;
 
 /// A value and the text it was read from.
 #[derive(Clone)]
@@ -60,6 +62,11 @@ impl<'a> Node<'a> {
     /// Returns the value as written.
     pub fn raw(&self) -> &'a str {
         self.raw
+    }
+
+    /// Returns the range of the value in the text that it was read from, in bytes; `None` in any other text.
+    pub fn place_in(&self, text: &str) -> Option<Range<usize>> {
+        place_in(self.raw, text)
     }
 
     /// Returns the value as written, to be passed on.

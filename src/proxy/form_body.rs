@@ -11,6 +11,7 @@ use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError, FormModel};
 use crate::http::form::{Field, Form};
 use crate::http::multipart::PartHead;
+use crate::subslice::place_in;
 
 /// The file name for a file that has none.
 const UNNAMED: &str = "upload.bin";
@@ -36,14 +37,14 @@ fn with_names(form: &Form, body: &Bytes) -> Option<Bytes> {
             line.get(..DISPOSITION.len()).is_some_and(|it| it.eq_ignore_ascii_case(DISPOSITION))
         };
         let Some(line) = lines.split("\r\n").find(begins) else { continue };
-        let start = line.as_ptr() as usize - body.as_ptr() as usize;
+        let place = place_in(line.as_bytes(), body)?;
         // An existing file name is empty, and is removed.
         let parameters =
             line.split(';').filter(|it| !it.trim_start().to_ascii_lowercase().starts_with("filename"));
-        out.extend_from_slice(&body[copied..start]);
+        out.extend_from_slice(&body[copied..place.start]);
         out.extend_from_slice(parameters.collect::<Vec<_>>().join(";").as_bytes());
         out.extend_from_slice(format!("; filename=\"{UNNAMED}\"").as_bytes());
-        copied = start + line.len();
+        copied = place.end;
     }
     out.extend_from_slice(&body[copied..]);
     (copied > 0).then(|| Bytes::from(out))

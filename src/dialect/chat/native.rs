@@ -84,11 +84,11 @@ fn without_members(
         if removed.is_empty() && left.is_none() {
             continue;
         }
-        let start = message.raw().as_ptr() as usize - body.raw().as_ptr() as usize;
+        let place = message.place_in(body.raw())?;
         let set = left.as_deref().map(|calls| ("tool_calls", calls));
-        out.push_str(&body.raw()[copied..start]);
+        out.push_str(&body.raw()[copied..place.start]);
         out.push_str(&edit(message.raw(), set.as_slice(), &removed));
-        copied = start + message.raw().len();
+        copied = place.end;
     }
     if copied == 0 {
         return None;

@@ -15,6 +15,7 @@ use crate::dialect::literal::Json;
 use crate::dialect::signature::{NO_GEMINI_SIGNATURE, untag_bytes};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
+use crate::subslice::place_in;
 
 /// The key of the object with the thinking options, in lower case and without underscores.
 const CONFIG: &str = "generationconfig";
@@ -55,17 +56,17 @@ pub fn with_model(body: &Node<'_>, asked: &str, model: &str) -> Option<String> {
     let mut named = Vec::new();
     find_named(body, asked, 0, &mut named);
     let mut out = String::with_capacity(body.raw().len() + 64);
-    let mut rest = body.raw();
+    let mut copied = 0;
     for name in &named {
         // Names are found in the order in which they stand.
-        let at = name.as_ptr() as usize - rest.as_ptr() as usize;
-        out.push_str(&rest[..at]);
+        let place = place_in(*name, body.raw())?;
+        out.push_str(&body.raw()[copied..place.start]);
         let is_resource = name.starts_with("\"models/") && !model.starts_with("tunedModels/");
         let written = if is_resource { format!("models/{model}") } else { model.to_owned() };
         out.push_str(&serde_json::Value::from(written).to_string());
-        rest = &rest[at + name.len()..];
+        copied = place.end;
     }
-    out.push_str(rest);
+    out.push_str(&body.raw()[copied..]);
     (!named.is_empty()).then_some(out)
 }
 

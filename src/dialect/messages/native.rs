@@ -5,6 +5,8 @@
 //! again. Searches that another provider ran are removed, too, and the citations of their results. Every other byte
 //! is kept.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use ring::digest::{SHA256, digest};
 
@@ -177,12 +179,12 @@ struct Cut<'a> {
 
 impl<'a> Cut<'a> {
     fn list(&mut self, list: &Node<'a>, fate: impl Fn(&mut Self, &Node<'a>) -> BlockAction) {
-        let items = list.items();
+        let (body, items) = (self.body, list.items());
         // The end of the last element that stays.
         let mut kept_end = None;
         for (index, item) in items.iter().enumerate() {
-            let start = self.offset(item);
-            let end = start + item.raw().len();
+            let Some(Range { start, end }) = item.place_in(body) else { continue };
+            let next = || items.get(index + 1)?.place_in(body);
             match fate(self, item) {
                 BlockAction::Kept => kept_end = Some(end),
                 BlockAction::Replaced(elements) => {
@@ -191,7 +193,7 @@ impl<'a> Cut<'a> {
                     self.copied = end;
                     kept_end = Some(end);
                 }
-                BlockAction::Gone => match (kept_end, items.get(index + 1)) {
+                BlockAction::Gone => match (kept_end, next()) {
                     // Removed with the comma before it.
                     (Some(kept_end), _) => {
                         self.copy_to(kept_end.max(self.copied));
@@ -200,7 +202,7 @@ impl<'a> Cut<'a> {
                     // Removed with the comma after it.
                     (None, Some(next)) => {
                         self.copy_to(start);
-                        self.copied = self.offset(next);
+                        self.copied = next.start;
                     }
                     (None, None) => {
                         self.copy_to(start);
@@ -209,10 +211,6 @@ impl<'a> Cut<'a> {
                 },
             }
         }
-    }
-
-    fn offset(&self, node: &Node<'a>) -> usize {
-        node.raw().as_ptr() as usize - self.body.as_ptr() as usize
     }
 
     fn copy_to(&mut self, end: usize) {

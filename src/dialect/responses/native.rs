@@ -55,10 +55,8 @@ pub(super) fn with_input(body: &Node<'_>, items: impl FnOnce(&mut Writer)) -> Op
     let input = body.get("input")?;
     let mut list = Writer::with_capacity(input.raw().len());
     list.list(items);
-    // Both are slices of one text.
-    let start = input.raw().as_ptr() as usize - body.raw().as_ptr() as usize;
-    let (before, rest) = body.raw().split_at_checked(start)?;
-    Some(Bytes::from([before, list.as_str(), rest.get(input.raw().len()..)?].concat()))
+    let place = input.place_in(body.raw())?;
+    Some(Bytes::from([&body.raw()[..place.start], list.as_str(), &body.raw()[place.end..]].concat()))
 }
 
 fn has_own_id(item: &Node<'_>) -> bool {

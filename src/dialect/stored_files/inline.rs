@@ -35,12 +35,11 @@ pub fn with_media_blocks(
     for said in ["messages", "input"].iter().filter_map(|key| body.get(key)) {
         collect(said, &mut found);
     }
-    // All blocks are slices of one text.
-    let start = body.raw().as_ptr() as usize;
-    let place = |block: &Node<'_>| block.raw().as_ptr() as usize - start;
-    found.sort_by_key(|inline| place(inline.block));
+    let place = |inline: &Inline<'_, '_>| inline.block.place_in(body.raw()).unwrap_or_default();
+    found.sort_by_key(|inline| place(inline).start);
     let (mut out, mut copied) = (String::new(), 0);
     for inline in found {
+        let place = place(&inline);
         let filename = inline.holder.str_at("filename").into_owned();
         let said = inline.said.as_deref();
         let mime_type = match type_of(said, &filename) {
@@ -56,10 +55,9 @@ pub fn with_media_blocks(
         let reference = Reference { id: String::new(), holder: inline.holder, is_idle: false };
         let mut block = Writer::new();
         put_file(dialect, inline.block, &reference, &file, &mut block);
-        let at = place(inline.block);
-        out.push_str(body.raw().get(copied..at).unwrap_or_default());
+        out.push_str(body.raw().get(copied..place.start).unwrap_or_default());
         out.push_str(block.as_str());
-        copied = at + inline.block.raw().len();
+        copied = place.end;
     }
     if copied == 0 {
         return Ok(None);

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::subslice::place_in;
+
 /// The headers of an answer. Names are looked up without regard to case, and returned as they came.
 #[derive(Clone, Default)]
 pub struct AnswerHeaders {
@@ -25,11 +27,8 @@ impl AnswerHeaders {
     /// Builds the headers of a head that was parsed out of `input`. Copies their text: the next read may overwrite
     /// `input`.
     pub(super) fn new(input: &[u8], parsed: &[httparse::Header<'_>]) -> Self {
-        let place = |part: &[u8]| {
-            // The value of a header without one may be an empty slice outside of the input.
-            let start = if part.is_empty() { 0 } else { part.as_ptr().addr() - input.as_ptr().addr() };
-            start..start + part.len()
-        };
+        // The value of a header without one may be an empty slice outside of the input.
+        let place = |part: &[u8]| place_in(part, input).unwrap_or_default();
         let (Some(first), Some(last)) = (parsed.first(), parsed.last()) else { return Self::default() };
         let begin = place(first.name.as_bytes()).start;
         let end = place(last.name.as_bytes()).end.max(place(last.value).end);

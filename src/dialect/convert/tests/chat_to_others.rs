@@ -8,7 +8,6 @@ use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
 use crate::dialect::canonical::{ConversionError, ReplyContext, Vendor};
 use crate::dialect::convert::StreamConverter;
-use crate::dialect::upstream_error::UpstreamError;
 
 const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
 
@@ -302,69 +301,6 @@ fn a_chat_client_gets_one_end_and_the_usage_it_asked_for() {
         assert_eq!(out.matches("\"finish_reason\":\"stop\"").count(), 1);
         assert_eq!(out.matches("\"prompt_tokens\":3").count(), usize::from(usage_chunk));
         assert!(out.ends_with("data: [DONE]\n\n") && out.matches("[DONE]").count() == 1);
-    }
-}
-
-#[test]
-fn endings_keep_their_meaning() {
-    let half = json!({"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a"}}]});
-    for (reason, messages, status, gemini) in [
-        ("length", "max_tokens", "incomplete", "MAX_TOKENS"),
-        ("content_filter", "refusal", "incomplete", "SAFETY"),
-        ("tool_calls", "tool_use", "completed", "STOP"),
-        ("stop", "tool_use", "completed", "STOP"),
-    ] {
-        let text = stream(std::slice::from_ref(&half), reason);
-        let events = Way::new(Chat, Messages).stream(&text);
-        let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap();
-        assert_eq!(delta["delta"]["stop_reason"], messages, "{reason}");
-        let last = Way::new(Chat, Responses).stream(&text).pop().unwrap();
-        assert_eq!(last["response"]["status"], status, "{reason}");
-        let last = Way::new(Chat, Gemini).stream(&text).pop().unwrap();
-        assert_eq!(last["candidates"][0]["finishReason"], gemini, "{reason}");
-    }
-}
-
-#[test]
-fn a_stream_that_fails_never_ends_well() {
-    let text = chunk(json!({"content":"x"}), Value::Null);
-    let error = format!("data: {}\n\n", json!({"error":{"message":"boom"}}));
-    for to in [Chat, Messages, Responses, Gemini] {
-        let way = Way::new(Chat, to);
-        assert_eq!(way.failure(&(text.clone() + &error)).as_deref(), Some("boom"), "{to:?}");
-        assert!(!way.is_complete(&text), "{to:?}");
-        assert_eq!(way.failure("data: [DONE]\n\n").as_deref(), Some("Upstream's stream has no content"));
-
-        let mut converter = StreamConverter::new(Chat, to, Arc::new(ReplyContext::default()));
-        let mut out = String::new();
-        converter.feed(text.as_bytes(), &mut out);
-        let written = out.len();
-        converter.fail(&UpstreamError::new("boom"), &mut out);
-        assert!(out[written..].contains("boom"), "{to:?}");
-        for end in ["[DONE]", "message_stop", "response.completed", "finishReason", "finish_reason\":\"stop"]
-        {
-            assert!(!out.contains(end), "{to:?} {end}");
-        }
-    }
-}
-
-// === names ===
-
-#[test]
-fn a_long_name_comes_back_whole() {
-    let name = format!("mcp__{}__search", "x".repeat(80));
-    let body = json!({"model":"m","messages":[{"role":"user","content":"x"}],
-        "tools":[{"type":"function","function":{"name":name}}],
-        "tool_choice":{"type":"function","function":{"name":name}}});
-    for (to, vendor) in [(Responses, Vendor::OpenAi), (Gemini, Vendor::Gemini)] {
-        let way = Way::asking(Chat, to, vendor, &body);
-        assert!(!way.body.to_string().contains(&name), "{to:?}");
-        let delta =
-            json!({"tool_calls":[{"index":0,"id":"c","function":{"name":"mcp__search","arguments":"{}"}}]});
-        let there = Way::new(Chat, to).stream_text(&stream(&[delta], "tool_calls"));
-        let chunks = way.back().stream(&there);
-        let named = chunks.iter().any(|chunk| chunk.to_string().contains(&name));
-        assert!(named, "{to:?} {chunks:?}");
     }
 }
 

@@ -151,33 +151,6 @@ fn calls_of_the_same_function_stay_apart_over_turns() {
 }
 
 #[test]
-fn endings_keep_their_meaning() {
-    for (reason, chat, messages, status) in [
-        ("STOP", "stop", "end_turn", "completed"),
-        ("MAX_TOKENS", "length", "max_tokens", "incomplete"),
-        ("SAFETY", "content_filter", "refusal", "incomplete"),
-        ("PROHIBITED_CONTENT", "content_filter", "refusal", "incomplete"),
-    ] {
-        let answer = json!({"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":reason}]});
-        assert_eq!(Way::new(Gemini, Chat).reply(&answer)["choices"][0]["finish_reason"], chat);
-        assert_eq!(Way::new(Gemini, Messages).reply(&answer)["stop_reason"], messages);
-        assert_eq!(Way::new(Gemini, Responses).reply(&answer)["status"], status);
-    }
-}
-
-#[test]
-fn a_stream_that_fails_never_ends_well() {
-    let text = format!("data: {}\n\n", json!({"candidates":[{"content":{"parts":[{"text":"x"}]}}]}));
-    let error =
-        format!("data: {}\n\n", json!({"error":{"code":503,"message":"boom","status":"UNAVAILABLE"}}));
-    for to in [Chat, Messages, Responses, Gemini] {
-        let way = Way::new(Gemini, to);
-        assert_eq!(way.failure(&(text.clone() + &error)).as_deref(), Some("boom"), "{to:?}");
-        assert!(!way.is_complete(&text), "{to:?}");
-    }
-}
-
-#[test]
 fn json_is_spoken_of_where_that_is_asked() {
     let body = |text: &str| {
         json!({"contents":[{"role":"user","parts":[{"text":text}]}],

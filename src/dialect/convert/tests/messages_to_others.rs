@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
 use crate::dialect::canonical::{ConversionError, Target, Vendor};
-use crate::dialect::upstream_error::UpstreamError;
 
 const T2: &str = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
 
@@ -334,80 +333,6 @@ fn what_would_change_the_answers_shape_is_refused_by_name() {
             Err(ConversionError::unsupported("mcp_servers"))
         );
     }
-}
-
-#[test]
-fn a_long_name_comes_back_whole() {
-    let name = format!("mcp__{}__search", "server".repeat(13));
-    let mut body = example();
-    body["tools"][0]["name"] = json!(name);
-    let way = Way::asking(Messages, Chat, Vendor::OpenAi, &body);
-    assert_eq!(way.body["tools"][0]["function"]["name"], "mcp__search");
-    let call =
-        json!({"index":0,"id":"c","type":"function","function":{"name":"mcp__search","arguments":"{}"}});
-    let answer = json!({"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[call]},"finish_reason":"tool_calls"}]});
-    let back = way.back();
-    assert_eq!(back.reply(&answer)["content"][0]["name"], name);
-    let events = back.stream(&chat_stream(&[json!({"tool_calls":[call]})], "tool_calls"));
-    assert_eq!(events[1]["content_block"]["name"], name);
-}
-
-#[test]
-fn endings_keep_their_meaning() {
-    for (reason, calls, chat) in [
-        ("end_turn", false, "stop"),
-        ("stop_sequence", false, "stop"),
-        ("tool_use", true, "tool_calls"),
-        ("max_tokens", false, "length"),
-        ("max_tokens", true, "length"),
-        ("model_context_window_exceeded", false, "length"),
-        ("refusal", false, "content_filter"),
-        ("pause_turn", false, "stop"),
-    ] {
-        let block = if calls {
-            json!({"type":"tool_use","id":"a","name":"f","input":{}})
-        } else {
-            json!({"type":"text","text":"x"})
-        };
-        let answer = json!({"id":"msg_1","type":"message","content":[block],"stop_reason":reason,"stop_sequence":null});
-        assert_eq!(Way::new(Messages, Chat).reply(&answer)["choices"][0]["finish_reason"], chat, "{reason}");
-    }
-    for (reason, wanted) in [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal")] {
-        let answer = json!({"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":reason}]});
-        assert_eq!(Way::new(Chat, Messages).reply(&answer)["stop_reason"], wanted);
-        let events = Way::new(Chat, Messages).stream(&chat_stream(&[json!({"content":"x"})], reason));
-        assert_eq!(events[events.len() - 2]["delta"]["stop_reason"], wanted);
-    }
-    // A call that was cut off by the limit is still cut off.
-    let half = json!({"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a\":"}}]});
-    let events = Way::new(Chat, Messages).stream(&chat_stream(&[half], "length"));
-    assert_eq!(events[events.len() - 2]["delta"]["stop_reason"], "max_tokens");
-    assert!(events.iter().any(|event| event["delta"]["partial_json"] == "{\"a\":"));
-}
-
-#[test]
-fn a_stream_that_fails_never_ends_well() {
-    let piece = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
-    let error = "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n";
-    let way = Way::new(Chat, Messages);
-    assert_eq!(way.failure(&format!("{piece}{error}")).as_deref(), Some("boom"));
-    assert!(!way.is_complete(piece));
-
-    let start = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"a\"}}\n\n";
-    let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"boom\"}}\n\n";
-    for to in [Chat, Responses, Messages] {
-        let way = Way::new(Messages, to);
-        assert_eq!(way.failure(&format!("{start}{error}")).as_deref(), Some("boom"));
-        assert!(!way.is_complete(start), "{to:?}");
-    }
-
-    let mut converter = super::StreamConverter::new(Chat, Messages, way.context.clone());
-    let mut out = String::new();
-    converter.feed(piece.as_bytes(), &mut out);
-    converter.fail(&UpstreamError::new("gone"), &mut out);
-    let last: Vec<_> = out.lines().filter(|line| line.starts_with("event: ")).collect();
-    assert_eq!(last[last.len() - 2..], ["event: content_block_stop", "event: error"]);
-    assert!(!out.contains("message_stop"));
 }
 
 #[test]

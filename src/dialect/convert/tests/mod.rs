@@ -6,11 +6,14 @@ mod client_words;
 mod completions;
 mod conversations;
 mod crowds;
+mod endings;
+mod failures;
 mod functions;
 mod gemini_to_others;
 mod growth;
 mod limits_of_targets;
 mod logprobs;
+mod long_names;
 mod messages_to_others;
 mod prefixes;
 mod recorded;
@@ -27,6 +30,15 @@ use serde_json::Value;
 
 use super::*;
 use crate::dialect::canonical::Vendor;
+
+/// The dialects of conversations.
+const DIALECTS: [Dialect; 4] = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini];
+
+/// Returns each dialect with each other one.
+fn pairs() -> impl Iterator<Item = (Dialect, Dialect)> {
+    let all = DIALECTS.into_iter().flat_map(|from| DIALECTS.map(|to| (from, to)));
+    all.filter(|(from, to)| from != to)
+}
 
 /// Converts a request body for an upstream.
 fn request(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Result<Value, ConversionError> {

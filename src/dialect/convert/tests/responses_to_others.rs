@@ -215,22 +215,6 @@ fn a_custom_tool_works_at_an_upstream_that_has_none() {
 }
 
 #[test]
-fn a_long_name_comes_back_whole() {
-    let name = format!("mcp__{}__search", "server".repeat(12));
-    let body = json!({"model":"m","input":"x","tools":[{"type":"function","name":name,"parameters":{}}]});
-    let way = Way::asking(Responses, Chat, Vendor::Other, &body);
-    assert_eq!(way.body["tools"][0]["function"]["name"], "mcp__search");
-    let back = way.back();
-    let call =
-        json!({"index":0,"id":"c","type":"function","function":{"name":"mcp__search","arguments":"{}"}});
-    let answer = json!({"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[call]},"finish_reason":"tool_calls"}]});
-    assert_eq!(back.reply(&answer)["output"][0]["name"], name);
-    let chunk = json!({"choices":[{"index":0,"delta":{"tool_calls":[call]},"finish_reason":"tool_calls"}]});
-    let events = back.stream(&format!("data: {chunk}\n\ndata: [DONE]\n\n"));
-    assert_eq!(events.last().unwrap()["response"]["output"][0]["name"], name);
-}
-
-#[test]
 fn text_of_a_chat_stream_is_never_touched() {
     let line = "this very line comes two times";
     let pieces = ["hel", "lo f(", "(x))", line, line];
@@ -275,30 +259,6 @@ fn pieces_of_a_chat_call_become_one_call() {
 }
 
 #[test]
-fn endings_keep_their_meaning() {
-    let call = json!({"type":"function_call","call_id":"c","name":"f","arguments":"{\"a\":"});
-    for (status, reason, chat, messages) in [
-        ("completed", None, "tool_calls", "tool_use"),
-        ("incomplete", Some("max_output_tokens"), "length", "max_tokens"),
-        ("incomplete", Some("content_filter"), "content_filter", "refusal"),
-    ] {
-        let answer = json!({"id":"resp_1","model":"m","status":status,"incomplete_details":{"reason":reason},"output":[call]});
-        assert_eq!(Way::new(Responses, Chat).reply(&answer)["choices"][0]["finish_reason"], chat);
-        assert_eq!(Way::new(Responses, Messages).reply(&answer)["stop_reason"], messages);
-    }
-    for (reason, status, details) in [
-        ("end_turn", "completed", json!(null)),
-        ("max_tokens", "incomplete", json!({"reason":"max_output_tokens"})),
-        ("model_context_window_exceeded", "incomplete", json!({"reason":"max_output_tokens"})),
-        ("refusal", "incomplete", json!({"reason":"content_filter"})),
-    ] {
-        let answer = json!({"id":"msg_1","type":"message","content":[{"type":"text","text":"x"}],"stop_reason":reason});
-        let out = Way::new(Messages, Responses).reply(&answer);
-        assert_eq!((&out["status"], &out["incomplete_details"]), (&json!(status), &details));
-    }
-}
-
-#[test]
 fn a_stream_is_gathered_although_its_last_event_is_empty() {
     let reasoning = json!({"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"A"},{"type":"summary_text","text":"B"}],"encrypted_content":"gAAA"});
     let message = json!({"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"hi","annotations":[],"logprobs":[]}]});
@@ -325,19 +285,6 @@ fn a_gathered_response_keeps_what_no_other_dialect_has() {
     let answer = json!({"id":"resp_1","object":"response","status":"completed","output":[search],"new":1});
     let stream = format!("data: {}\n\n", json!({"type":"response.completed","response":answer}));
     assert_eq!(Way::new(Responses, Responses).accumulated(&stream), answer);
-}
-
-#[test]
-fn a_stream_that_fails_never_ends_well() {
-    let delta = json!({"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"});
-    let failed = json!({"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}});
-    for to in [Chat, Messages, Responses] {
-        let way = Way::new(Responses, to);
-        assert_eq!(way.failure(&format!("data: {delta}\n\ndata: {failed}\n\n")).as_deref(), Some("boom"));
-        assert!(!way.is_complete(&format!("data: {delta}\n\n")), "{to:?}");
-    }
-    let broken = json!({"error":{"message":"boom"}});
-    assert_eq!(Way::new(Chat, Responses).failure(&format!("data: {broken}\n\n")).as_deref(), Some("boom"));
 }
 
 #[test]

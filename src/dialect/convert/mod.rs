@@ -38,6 +38,7 @@ use super::usage::Usage;
 use super::{Dialect, chat, completions, gemini, messages, responses};
 
 pub use gather::{StreamGatherer, accumulated};
+use results::Strays;
 pub use signatures::CallSignature;
 pub use stream::{MAX_EVENT, StreamConverter};
 
@@ -123,8 +124,8 @@ pub fn request_with(
     if from == Dialect::Gemini || to == Dialect::Responses {
         fit::name_json(&mut request, to);
     }
-    let keeps_strays = to == Dialect::Responses && may_go_on(&request, from);
-    results::settle(&mut request, keeps_strays);
+    let goes_on = to == Dialect::Responses && may_go_on(&request, from);
+    results::settle(&mut request, if goes_on { Strays::Keep } else { Strays::Drop });
     // Responses has no stop sequences, nor do OpenAI's reasoning models take any; messages refuses blank ones, such as
     // a line end of completions.
     let is_untold = |stop: &Text<'_>| match to {

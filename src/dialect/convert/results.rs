@@ -33,54 +33,87 @@ enum Fate<'a> {
     Stray,
 }
 
-/// Puts a result behind each call. `keeps_strays` is whether results without a call stay as they are.
-pub(super) fn settle<'a>(request: &mut Request<'a>, keeps_strays: bool) {
-    let mut fates: HashMap<PartPlace, Fate<'a>> = HashMap::new();
-    // Our own results, each with the place of the turn before which it is inserted, in order.
-    let mut missing: Vec<(usize, Part<'a>)> = Vec::new();
-    // The ids of the calls that have such a result, with the names of their functions.
-    let mut unanswered: HashMap<&str, Text<'a>> = HashMap::new();
-    let mut calls: Vec<&Call<'a>> = Vec::new();
-    let mut from = 0;
+/// The treatment of results without a call.
+#[derive(Clone, Copy)]
+pub(super) enum Strays {
+    /// They stay: the upstream may have their calls.
+    Keep,
+    /// They are left out, or put in words where the user's side says nothing else.
+    Drop,
+}
+
+/// The results and the calls of a conversation that are settled, run by run.
+#[derive(Default)]
+struct Settling<'r, 'a> {
+    fates: HashMap<PartPlace, Fate<'a>>,
+    /// Our own results, each with the place of the turn before which it is inserted, in order.
+    missing: Vec<(usize, Part<'a>)>,
+    /// The ids of the calls that have such a result, with the names of their functions.
+    unanswered: HashMap<&'r str, Text<'a>>,
+}
+
+/// The places of the results of each id, in order.
+type ResultPlaces<'r> = HashMap<&'r str, VecDeque<PartPlace>>;
+
+/// Puts a result behind each call.
+pub(super) fn settle(request: &mut Request<'_>, strays: Strays) {
+    let mut settling = Settling::default();
+    let mut calls = Vec::new();
+    let mut begin = 0;
     for run in request.turns.chunk_by(|one, next| one.role == next.role) {
-        let begin = from;
-        from += run.len();
         if run.first().is_some_and(|turn| turn.role == Role::Assistant) {
             calls = run.iter().flat_map(|turn| &turn.parts).filter_map(as_call).collect();
-            continue;
+        } else {
+            settling.settle(std::mem::take(&mut calls), run, begin, strays);
         }
-        let mut results = places(run, begin);
-        let mut says_more = run.iter().flat_map(|turn| &turn.parts).any(is_more);
-        for call in calls.drain(..) {
-            match results.get_mut(call.id.literal()).and_then(VecDeque::pop_front) {
-                Some(place) => {
-                    says_more = true;
-                    fates.insert(place, Fate::Kept);
-                }
-                None => {
-                    unanswered.insert(call.id.literal(), call.name.clone());
-                    missing.push((begin, no_result(call)));
-                }
-            }
-        }
-        let mut strays = Vec::new();
-        for (id, mut places) in results {
-            if !places.is_empty()
-                && let Some(name) = unanswered.remove(id)
-            {
-                says_more = true;
-                fates.extend(places.pop_front().map(|place| (place, Fate::Late(name))));
-            }
-            strays.extend(places);
-        }
-        if keeps_strays {
-            fates.extend(strays.into_iter().map(|place| (place, Fate::Kept)));
-        } else if !says_more {
-            fates.extend(strays.into_iter().map(|place| (place, Fate::Stray)));
-        }
+        begin += run.len();
     }
+    let Settling { fates, missing, .. } = settling;
     tell(&mut request.turns, fates);
     insert(&mut request.turns, missing);
+}
+
+// === impl Settling ===
+
+impl<'r, 'a> Settling<'r, 'a> {
+    /// Settles the calls of the assistant, and the results in the run of turns behind it, which begins at `begin`.
+    fn settle(&mut self, calls: Vec<&'r Call<'a>>, run: &'r [Turn<'a>], begin: usize, strays: Strays) {
+        let settled = self.fates.len();
+        let mut results = places(run, begin);
+        self.answer(calls, &mut results, begin);
+        self.answer_late(&mut results);
+        let says_more = self.fates.len() > settled || run.iter().flat_map(|turn| &turn.parts).any(is_more);
+        let left = results.into_values().flatten();
+        match strays {
+            Strays::Keep => self.fates.extend(left.map(|place| (place, Fate::Kept))),
+            Strays::Drop if says_more => {}
+            Strays::Drop => self.fates.extend(left.map(|place| (place, Fate::Stray))),
+        }
+    }
+
+    /// Takes the result of each call, or makes one.
+    fn answer(&mut self, calls: Vec<&'r Call<'a>>, results: &mut ResultPlaces<'r>, begin: usize) {
+        for call in calls {
+            match results.get_mut(call.id.literal()).and_then(VecDeque::pop_front) {
+                Some(place) => {
+                    self.fates.insert(place, Fate::Kept);
+                }
+                None => {
+                    self.unanswered.insert(call.id.literal(), call.name.clone());
+                    self.missing.push((begin, no_result(call)));
+                }
+            }
+        }
+    }
+
+    /// Takes the results of earlier calls.
+    fn answer_late(&mut self, results: &mut ResultPlaces<'r>) {
+        for (id, places) in results.iter_mut().filter(|(_, places)| !places.is_empty()) {
+            if let Some(name) = self.unanswered.remove(id) {
+                self.fates.extend(places.pop_front().map(|place| (place, Fate::Late(name))));
+            }
+        }
+    }
 }
 
 fn as_call<'r, 'a>(part: &'r Part<'a>) -> Option<&'r Call<'a>> {
@@ -99,9 +132,9 @@ fn is_more(part: &Part<'_>) -> bool {
     }
 }
 
-/// Returns the places of the results of each id, in order, in a run of turns that begins at `begin`.
-fn places<'r>(run: &'r [Turn<'_>], begin: usize) -> HashMap<&'r str, VecDeque<PartPlace>> {
-    let mut places: HashMap<&str, VecDeque<PartPlace>> = HashMap::new();
+/// Returns the places of the results in a run of turns that begins at `begin`.
+fn places<'r>(run: &'r [Turn<'_>], begin: usize) -> ResultPlaces<'r> {
+    let mut places = ResultPlaces::new();
     for (turn, parts) in run.iter().map(|turn| &turn.parts).enumerate() {
         for (at, part) in parts.iter().enumerate() {
             if let Part::Result(result) = part {

@@ -99,13 +99,13 @@ impl Fault {
 
 /// Judges a complete 2xx answer and reads its usage.
 pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usage>, Fault> {
-    let (usage, holds_answer) = read(dialect, body, rules)?;
+    let AnswerMembers { usage, has_answer, .. } = read(dialect, body, rules)?;
     if dialect == Dialect::Chat
         && let Some(error) = error_of_choices(body)
     {
         return Err(Fault::Error(error));
     }
-    if holds_answer {
+    if has_answer {
         return Ok(usage);
     }
     let text = String::from_utf8_lossy(body);
@@ -134,8 +134,8 @@ fn error_of_choices(body: &[u8]) -> Option<UpstreamError> {
 
 /// Judges a 2xx answer other than the dialect's usual one, such as a token count or a compaction.
 pub fn object(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
-    let (usage, _) = read(dialect, body, &Rules::default())?;
-    own_error(body).map_or(Ok(usage), |error| Err(Fault::Error(error)))
+    let members = read(dialect, body, &Rules::default())?;
+    own_error(body).map_or(Ok(members.usage), |error| Err(Fault::Error(error)))
 }
 
 /// Reads an error that a site reports in a form of its own: `success` is false, or nothing is there but the words of an
@@ -168,61 +168,87 @@ fn is_nothing(value: &str) -> bool {
             .is_some_and(|list| list.trim().is_empty())
 }
 
-/// Reads the usage, and whether the answer has the member that holds an answer of the dialect.
-fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, bool), Fault> {
-    let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
-    let mut has_answer = false;
-    let mut holds_answer = false;
-    let mut error = None;
-    let mut failed = false;
-    // A response that is made in the background has its output yet to come.
-    let mut is_under_way = false;
-    let mut usage = None;
-    let mut meta = None;
-    json::walk(text, |scan, key, depth| {
-        let key = key.name();
-        let key = key.as_ref();
-        if key == usage::member_of(dialect) {
-            usage = usage::read(dialect, scan, depth)?;
-            return Ok(());
-        }
-        let value = scan.literal(depth)?;
-        holds_answer |= value != "null" && is_answer_of(dialect, key);
-        match key {
-            "choices" | "output" | "content" | "data" | "candidates" => has_answer |= !is_nothing(value),
-            "error" => error = Some(value),
-            "meta" if dialect == Dialect::Embeddings => meta = Some(value),
-            "status" => {
-                failed = value == "\"failed\"";
-                is_under_way = matches!(value, "\"queued\"" | "\"in_progress\"");
+/// The members of an answer that say whether it is one.
+#[derive(Default)]
+struct AnswerMembers<'t> {
+    usage: Option<Usage>,
+    error: Option<&'t str>,
+    status: &'t str,
+    /// Whether the dialect's member for answers is there.
+    has_answer: bool,
+    /// Whether a list of answers has items.
+    has_items: bool,
+}
+
+impl<'t> AnswerMembers<'t> {
+    fn read(dialect: Dialect, text: &'t str) -> Result<Self, Fault> {
+        let mut found = Self::default();
+        let mut meta = None;
+        json::walk(text, |scan, key, depth| {
+            let key = key.name();
+            let key = key.as_ref();
+            if key == usage::member_of(dialect) {
+                found.usage = usage::read(dialect, scan, depth)?;
+                return Ok(());
             }
-            _ => {}
+            let value = scan.literal(depth)?;
+            found.has_answer |= value != "null" && is_answer_of(dialect, key);
+            match key {
+                "choices" | "output" | "content" | "data" | "candidates" => {
+                    found.has_items |= !is_nothing(value);
+                }
+                "error" => found.error = Some(value),
+                "meta" if dialect == Dialect::Embeddings => meta = Some(value),
+                "status" => found.status = value,
+                _ => {}
+            }
+            Ok(())
+        })
+        .map_err(|_| not_json(text))?;
+        found.usage = found.usage.or_else(|| usage::of_cohere(meta?));
+        Ok(found)
+    }
+
+    /// Whether the members say that the request has failed.
+    fn tell_failure(&self, dialect: Dialect) -> bool {
+        let has_failed = self.status == "\"failed\"";
+        let error = self.error.filter(|_| !self.has_items || has_failed);
+        error.and_then(|error| Node::parse(error).ok()).is_some_and(|error| is_error(&error))
+            || (has_failed && dialect == Dialect::Responses)
+    }
+
+    /// Whether the words of the answer are judged. A response that is made in the background has its output yet to come.
+    fn have_words(&self, dialect: Dialect) -> bool {
+        match dialect {
+            Dialect::Embeddings | Dialect::Images | Dialect::Audio => false,
+            Dialect::Responses => !matches!(self.status, "\"queued\"" | "\"in_progress\""),
+            _ => true,
         }
-        Ok(())
-    })
-    .map_err(|_| not_json(text))?;
-    let usage = usage.or_else(|| usage::of_cohere(meta?));
-    let error = error.filter(|_| !has_answer || failed).and_then(|error| Node::parse(error).ok());
-    if error.as_ref().is_some_and(is_error) || (failed && dialect == Dialect::Responses) {
+    }
+}
+
+/// Reads the members of an answer. Fails where they, or the words of the answer, say that it is none.
+fn read<'t>(dialect: Dialect, body: &'t [u8], rules: &Rules) -> Result<AnswerMembers<'t>, Fault> {
+    let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
+    let members = AnswerMembers::read(dialect, text)?;
+    if members.tell_failure(dialect) {
         // Some sites put the type or the message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
     }
-    let is_under_way = is_under_way && dialect == Dialect::Responses;
-    let judged = !is_under_way && !matches!(dialect, Dialect::Embeddings | Dialect::Images | Dialect::Audio);
     let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;
-    if judged
-        && (by_words || rules.fails_empty(false, usage))
+    if members.have_words(dialect)
+        && (by_words || rules.fails_empty(false, members.usage))
         && text.len() <= MAX_JUDGED
         && let Ok(answer) = Node::parse(text)
     {
         if by_words && let Some(word) = keyword(dialect, &answer, &rules.keywords) {
             return Err(Fault::Keyword(word.to_owned()));
         }
-        if rules.fails_empty(has_output(dialect, &answer), usage) {
+        if rules.fails_empty(has_output(dialect, &answer), members.usage) {
             return Err(Fault::Empty);
         }
     }
-    Ok((usage, holds_answer))
+    Ok(members)
 }
 
 /// Whether an answer of the dialect stands in a member of this name.

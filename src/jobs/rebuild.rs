@@ -20,7 +20,7 @@ use crate::jobs::Jobs;
 use crate::routing::rebuild::{
     AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, UnitRef, plan,
 };
-use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Strategy};
+use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Snapshot, Strategy};
 use crate::settings::Settings;
 use crate::store::availability::HasModels;
 use crate::store::versions;
@@ -78,7 +78,7 @@ async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCoun
     let mut attempt = 1;
     if scope.everything {
         // Most runs find nothing to change, and edits of routes need not wait for that.
-        let rows = Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?;
+        let rows = Rows::read(&jobs.core).await?;
         let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         if plan.changes_nothing() {
             jobs.core.publish().await?;
@@ -90,7 +90,7 @@ async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCoun
     let counts = loop {
         let seen = routing_in_force(&jobs.core).await?;
         let rows = if scope.everything {
-            Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?
+            Rows::read(&jobs.core).await?
         } else {
             Rows::of(&jobs.core, scope).await?
         };
@@ -171,7 +171,7 @@ pub async fn forget_discovered(jobs: &Arc<Jobs>) -> store::Result<Forgotten> {
 
 async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
     let _turn = core.route_edits.lock().await;
-    let rows = Rows::read(&core, Models::read(&core.store).await?).await?;
+    let rows = Rows::read(&core).await?;
     let plan = rows.with_inventory(&core.settings.load(), |inventory| {
         plan(&Inventory { account_models: &[], typed_models: &[], token_models: &[], ..*inventory })
     });
@@ -184,7 +184,7 @@ async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
 pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>> {
     let core = core.clone();
     run_off_workers(async move {
-        let rows = Rows::read(&core, Models::read(&core.store).await?).await?;
+        let rows = Rows::read(&core).await?;
         Ok(rows.with_inventory(&core.settings.load(), |inventory| {
             let offers = routing::rebuild::offers(inventory).into_iter();
             offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
@@ -197,11 +197,7 @@ pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>
 struct Rows {
     accounts: Vec<AccountRow>,
     tokens: Vec<tokens::TokenRow>,
-    /// The available models of accounts; `token_models` has those of tokens.
-    account_models: Vec<(AccountId, Arc<str>)>,
-    /// The models of accounts that an operator typed.
-    typed_models: Vec<(AccountId, Arc<str>)>,
-    token_models: Vec<(TokenId, Arc<str>)>,
+    models: OfferedModels,
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
     channels: Vec<ChannelRow>,
@@ -217,10 +213,13 @@ struct Rows {
 #[derive(Default)]
 struct NameInterner(HashSet<Arc<str>>);
 
-/// The available models of all accounts and tokens.
-struct Models {
+/// The available models of accounts and tokens.
+#[derive(Default)]
+struct OfferedModels {
+    /// The names of all models that were read, and of those that are not available now.
     names: NameInterner,
     of_accounts: Vec<(AccountId, Arc<str>)>,
+    /// The models of accounts that an operator typed.
     typed: Vec<(AccountId, Arc<str>)>,
     of_tokens: Vec<(TokenId, Arc<str>)>,
 }
@@ -285,37 +284,51 @@ impl NameInterner {
     }
 }
 
-// === impl Models ===
+// === impl OfferedModels ===
 
-impl Models {
-    async fn read(store: &Store) -> store::Result<Self> {
-        let pace = Pace::default();
+impl OfferedModels {
+    /// Reads the models of all accounts.
+    async fn read(store: &Store, pace: &Pace) -> store::Result<Self> {
         let mut names = NameInterner::default();
         let mut typed = Vec::new();
-        let of_accounts = names.of_owners(store, &pace, &mut typed).await?;
-        let of_tokens = names.of_owners(store, &pace, &mut Vec::new()).await?;
+        let of_accounts = names.of_owners(store, pace, &mut typed).await?;
+        let of_tokens = names.of_owners(store, pace, &mut Vec::new()).await?;
         Ok(Self { names, of_accounts, typed, of_tokens })
+    }
+
+    /// Reads the models of some accounts.
+    async fn of(store: &Store, ids: &[AccountId]) -> store::Result<Self> {
+        let mut models = Self::default();
+        for id in ids {
+            for row in availability::of_account(store, *id).await? {
+                let name = models.names.intern(&row.model_name);
+                models.typed.extend((row.available && row.is_manual).then(|| (*id, name.clone())));
+                models.of_accounts.extend(row.available.then_some((*id, name)));
+            }
+            for row in availability::of_tokens_of(store, *id).await? {
+                let name = models.names.intern(&row.model_name);
+                models.of_tokens.extend(row.available.then_some((row.token_id, name)));
+            }
+        }
+        Ok(models)
     }
 }
 
 // === impl Rows ===
 
 impl Rows {
-    async fn read(core: &Core, models: Models) -> store::Result<Self> {
+    async fn read(core: &Core) -> store::Result<Self> {
         let store = &core.store;
-        let keys = core.keys.load();
         let pace = Pace::default();
-        let Models { mut names, of_accounts: account_models, typed: typed_models, of_tokens: token_models } =
-            models;
-        let channels = names.of_channels(store, &pace).await?;
+        let mut models = OfferedModels::read(store, &pace).await?;
+        let keys = core.keys.load();
+        let channels = models.names.of_channels(store, &pace).await?;
         let (sites, units) = (sites::list(store).await?, units(store).await?);
         Ok(Self {
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             accounts: accounts::pick(store, |row| Some(account(&row, &sites, &units))).await?,
             tokens: tokens::list(store).await?,
-            account_models,
-            typed_models,
-            token_models,
+            models,
             disabled_models: availability::disabled_models(store).await?,
             routes: all_routes(store, &pace).await?,
             channels,
@@ -332,52 +345,17 @@ impl Rows {
         let snapshot = core.snapshot.load_full();
         let keys = core.keys.load();
         let units = units(store).await?;
-        // A unit offers what any of its members does.
-        let concerned: HashSet<UnitId> =
-            scope.accounts.iter().filter_map(|id| units.get(id)).map(|unit| unit.id).collect();
-        let mates = units.iter().filter(|(_, unit)| concerned.contains(&unit.id)).map(|(id, _)| *id);
-        let ids: BTreeSet<AccountId> = scope.accounts.iter().copied().chain(mates).collect();
+        let mut ids = with_mates(&scope.accounts, &units);
+        let (accounts, sites) = accounts_and_sites(store, &ids).await?;
+        ids.extend(accounts.keys());
         let ids: Vec<AccountId> = ids.into_iter().collect();
-        let mut accounts = by_id(accounts::some(store, &ids).await?);
-        let site_ids: BTreeSet<SiteId> = accounts.values().map(|account| account.site_id).collect();
-        let (mut sites, mut disabled_models) = (Vec::new(), Vec::new());
-        for id in site_ids {
-            let Some(site) = sites::get(store, id).await? else { continue };
-            // Discoveries at this site switch models off for every account of the site.
-            if site.post_refresh_probe_enabled {
-                accounts.append(&mut by_id(accounts::of_site(store, id).await?));
-            }
-            disabled_models.extend(availability::disabled_models_of(store, id).await?);
-            sites.push(site);
+        let mut disabled_models = Vec::new();
+        for site in &sites {
+            disabled_models.extend(availability::disabled_models_of(store, site.id).await?);
         }
-        let mut ids: Vec<AccountId> = accounts.keys().chain(&ids).copied().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let (mut account_models, mut typed_models, mut token_models) = (Vec::new(), Vec::new(), Vec::new());
-        let mut names = NameInterner::default();
-        // Models that are not available now count, too: their routes may go.
-        let mut known: HashSet<Arc<str>> = HashSet::new();
-        for id in &ids {
-            for row in availability::of_account(store, *id).await? {
-                let name = names.intern(&row.model_name);
-                known.insert(name.clone());
-                typed_models.extend((row.available && row.is_manual).then(|| (*id, name.clone())));
-                account_models.extend(row.available.then_some((*id, name)));
-            }
-            for row in availability::of_tokens_of(store, *id).await? {
-                let name = names.intern(&row.model_name);
-                known.insert(name.clone());
-                token_models.extend(row.available.then_some((row.token_id, name)));
-            }
-        }
+        let models = OfferedModels::of(store, &ids).await?;
         let channels = routes::planned_of_accounts(store, &ids).await?;
-        let mut route_ids = scope.routes.clone();
-        route_ids.extend(channels.iter().map(|channel| channel.route_id));
-        for model in &known {
-            route_ids.extend(snapshot.exact_routes(model.trim()).map(|route| route.id));
-        }
-        let is_exact = |id: &RouteId| snapshot.route(*id).is_none_or(|route| route.is_exact());
-        let exact: Vec<RouteId> = route_ids.into_iter().filter(is_exact).collect();
+        let exact = exact_routes(scope, &snapshot, &channels, &models.names);
         let is_elsewhere = |id: &&RouteId| {
             let mut channels = snapshot.route(**id).into_iter().flat_map(|route| &route.channels);
             channels.any(|channel| ids.binary_search(&channel.account.id).is_err())
@@ -388,9 +366,7 @@ impl Rows {
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             tokens: tokens::of_accounts(store, &ids).await?,
             accounts: accounts.values().map(|row| account(row, &sites, &units)).collect(),
-            account_models,
-            typed_models,
-            token_models,
+            models,
             disabled_models,
             routes: routes::some(store, &exact).await?,
             channels,
@@ -402,8 +378,8 @@ impl Rows {
         fn named<I: Id>(models: &[(I, Arc<str>)]) -> Vec<(I, &str)> {
             models.iter().map(|(id, name)| (*id, &**name)).collect()
         }
-        let (account_models, typed_models) = (named(&self.account_models), named(&self.typed_models));
-        let token_models = named(&self.token_models);
+        let (account_models, typed_models) = (named(&self.models.of_accounts), named(&self.models.typed));
+        let token_models = named(&self.models.of_tokens);
         let disabled_models = self.disabled_models.iter();
         let disabled_models: Vec<_> =
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
@@ -509,6 +485,48 @@ pub fn serves_by(row: &accounts::AccountRow) -> ServesBy {
         row.access_token.is_some(),
         row.api_token.is_some(),
     )
+}
+
+/// Returns these accounts with the other members of their units, since a unit offers what any of its members does.
+fn with_mates(ids: &BTreeSet<AccountId>, units: &HashMap<AccountId, UnitRef>) -> BTreeSet<AccountId> {
+    let concerned: HashSet<UnitId> = ids.iter().filter_map(|id| units.get(id)).map(|unit| unit.id).collect();
+    let mates = units.iter().filter(|(_, unit)| concerned.contains(&unit.id)).map(|(id, _)| *id);
+    ids.iter().copied().chain(mates).collect()
+}
+
+/// Reads accounts and their sites, and all accounts of a site whose discoveries switch models off for every account.
+async fn accounts_and_sites(
+    store: &Store,
+    ids: &BTreeSet<AccountId>,
+) -> store::Result<(BTreeMap<AccountId, accounts::AccountRow>, Vec<sites::SiteRow>)> {
+    let ids: Vec<AccountId> = ids.iter().copied().collect();
+    let mut accounts = by_id(accounts::some(store, &ids).await?);
+    let site_ids: BTreeSet<SiteId> = accounts.values().map(|account| account.site_id).collect();
+    let mut sites = Vec::with_capacity(site_ids.len());
+    for id in site_ids {
+        let Some(site) = sites::get(store, id).await? else { continue };
+        if site.post_refresh_probe_enabled {
+            accounts.append(&mut by_id(accounts::of_site(store, id).await?));
+        }
+        sites.push(site);
+    }
+    Ok((accounts, sites))
+}
+
+/// Returns the exact routes of a scope: its own, those of the channels, and those of the models by these names. Models
+/// that are not available now count too: their routes may go.
+fn exact_routes(
+    scope: &Scope,
+    snapshot: &Snapshot,
+    channels: &[ChannelRow],
+    names: &NameInterner,
+) -> Vec<RouteId> {
+    let mut ids = scope.routes.clone();
+    ids.extend(channels.iter().map(|channel| channel.route_id));
+    for name in &names.0 {
+        ids.extend(snapshot.exact_routes(name.trim()).map(|route| route.id));
+    }
+    ids.into_iter().filter(|id| snapshot.route(*id).is_none_or(|route| route.is_exact())).collect()
 }
 
 fn by_id(rows: Vec<accounts::AccountRow>) -> BTreeMap<AccountId, accounts::AccountRow> {

@@ -101,22 +101,75 @@ pub enum HealthState {
     Disabled,
 }
 
+/// The part of the service that found an account's health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HealthSource {
+    Auth,
+    Balance,
+    Checkin,
+    ModelDiscovery,
+    PostRefreshProbe,
+    System,
+    TokenCreate,
+    TokenDelete,
+    TokenGroups,
+    TokenSync,
+    /// The account has not been checked yet.
+    None,
+    /// A word of another gateway, from an imported document.
+    Other(String),
+}
+
 /// An account's health when last checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     pub state: HealthState,
     /// The reason; cut to 500 characters when stored.
     pub reason: String,
-    /// The part of the service that found it: auth, model-discovery, checkin, …
-    pub source: String,
+    pub source: HealthSource,
     pub checked_at: Option<Millis>,
 }
 
 impl Health {
     /// Builds a health finding with the current time.
-    pub fn now(state: HealthState, reason: &str, source: &str) -> Self {
-        let (reason, source) = (reason.to_owned(), source.to_owned());
-        Self { state, reason, source, checked_at: Some(now_ms()) }
+    pub fn now(state: HealthState, reason: &str, source: HealthSource) -> Self {
+        Self { state, reason: reason.to_owned(), source, checked_at: Some(now_ms()) }
+    }
+}
+
+impl HealthSource {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Auth => "auth",
+            Self::Balance => "balance",
+            Self::Checkin => "checkin",
+            Self::ModelDiscovery => "model-discovery",
+            Self::PostRefreshProbe => "post-refresh-probe",
+            Self::System => "system",
+            Self::TokenCreate => "token-create",
+            Self::TokenDelete => "token-delete",
+            Self::TokenGroups => "token-groups",
+            Self::TokenSync => "token-sync",
+            Self::None => "none",
+            Self::Other(word) => word,
+        }
+    }
+
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "auth" => Self::Auth,
+            "balance" => Self::Balance,
+            "checkin" => Self::Checkin,
+            "model-discovery" => Self::ModelDiscovery,
+            "post-refresh-probe" => Self::PostRefreshProbe,
+            "system" => Self::System,
+            "token-create" => Self::TokenCreate,
+            "token-delete" => Self::TokenDelete,
+            "token-groups" => Self::TokenGroups,
+            "token-sync" => Self::TokenSync,
+            "none" => Self::None,
+            word => Self::Other(word.to_owned()),
+        }
     }
 }
 

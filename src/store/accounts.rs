@@ -1,6 +1,8 @@
 //! Accounts: credentials on a site. Secrets are opened when read and sealed when written.
 
-pub use super::account_state::{AccountStatus, CredentialMode, FormerStatus, Health, HealthState};
+pub use super::account_state::{
+    AccountStatus, CredentialMode, FormerStatus, Health, HealthSource, HealthState,
+};
 use super::sql::{Changes, Fields, Statement, Value};
 use super::touches::TouchedKind;
 use super::{Error, Result, Secret, Store, route_units};
@@ -508,7 +510,7 @@ pub(super) fn read(store: &Store, row: &mut Fields<'_>) -> Result<AccountRow> {
             state.map(|state| Health {
                 state: HealthState::parse(&state),
                 reason: reason.unwrap_or_default(),
-                source: source.unwrap_or_default(),
+                source: HealthSource::parse(source.as_deref().unwrap_or_default()),
                 checked_at,
             })
         },

@@ -14,7 +14,7 @@ use crate::platform::Platform;
 use crate::routing::LiveTable;
 use crate::routing::limit_windows::{LimitWindow, WindowSource};
 use crate::store::Secret;
-use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, HealthState};
+use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, HealthSource, HealthState};
 use crate::store::sites::{SiteRow, SiteStatus};
 use crate::time::{Millis, iso};
 
@@ -211,8 +211,13 @@ impl From<LimitWindow> for LimitWindowView {
 // === impl HealthView ===
 
 impl<'a> HealthView<'a> {
-    fn new(state: HealthState, reason: &'a str, source: &'a str, checked_at: Option<Millis>) -> Self {
-        Self { state, reason, source, checked_at: checked_at.map(iso) }
+    fn new(
+        state: HealthState,
+        reason: &'a str,
+        source: &'a HealthSource,
+        checked_at: Option<Millis>,
+    ) -> Self {
+        Self { state, reason, source: source.as_str(), checked_at: checked_at.map(iso) }
     }
 
     fn of(record: &'a Health) -> Self {
@@ -242,36 +247,36 @@ fn is_set(secret: Option<&Secret>) -> bool {
 fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> HealthView<'_> {
     let health = HealthView::new;
     if account.status == AccountStatus::Disabled {
-        return health(HealthState::Disabled, "account disabled", "system", None);
+        return health(HealthState::Disabled, "account disabled", &HealthSource::System, None);
     }
     if !site_active {
-        return health(HealthState::Disabled, "site disabled", "system", None);
+        return health(HealthState::Disabled, "site disabled", &HealthSource::System, None);
     }
     if account.status == AccountStatus::Expired {
-        let refusal = account.health.as_ref().filter(|record| record.source == "auth");
+        let refusal = account.health.as_ref().filter(|record| record.source == HealthSource::Auth);
         let (reason, at) = refusal
             .map_or(("credential expired", None), |record| (record.reason.as_str(), record.checked_at));
-        return health(HealthState::Unhealthy, reason, "auth", at);
+        return health(HealthState::Unhealthy, reason, &HealthSource::Auth, at);
     }
     if account.status == AccountStatus::Unhealthy {
         let record = account.health.as_ref().filter(|record| record.state == HealthState::Unhealthy);
         return record.map_or_else(
-            || health(HealthState::Unhealthy, "account unhealthy", "system", None),
+            || health(HealthState::Unhealthy, "account unhealthy", &HealthSource::System, None),
             HealthView::of,
         );
     }
     let proxy_only = capabilities(account).proxy_only;
     let recorded = account.health.as_ref().filter(|record| {
-        let says_nothing = (record.source == "auth" && record.state == HealthState::Unhealthy)
+        let says_nothing = (record.source == HealthSource::Auth && record.state == HealthState::Unhealthy)
             || (record.state == HealthState::Unknown && has_models);
         !(proxy_only && says_nothing)
     });
     match recorded {
         Some(record) => HealthView::of(record),
         None if proxy_only && has_models => {
-            health(HealthState::Healthy, "models discovered", "model-discovery", None)
+            health(HealthState::Healthy, "models discovered", &HealthSource::ModelDiscovery, None)
         }
-        None => health(HealthState::Unknown, "not checked yet", "none", None),
+        None => health(HealthState::Unknown, "not checked yet", &HealthSource::None, None),
     }
 }
 
@@ -395,7 +400,12 @@ mod tests {
         use AccountStatus::{Active, Disabled, Expired};
         use HealthState::{Healthy, Unhealthy, Unknown};
         let record = |state, source: &str| {
-            Some(Health { state, reason: "r".into(), source: source.into(), checked_at: Some(0) })
+            Some(Health {
+                state,
+                reason: "r".into(),
+                source: HealthSource::parse(source),
+                checked_at: Some(0),
+            })
         };
         let with = |status, health| AccountRow { status, health, ..sample() };
         for (row, site_active, has_models, state, source) in [

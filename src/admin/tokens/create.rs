@@ -27,7 +27,7 @@ use crate::jobs::sessions::session::Session;
 use crate::jobs::tokens::set::TokenSet;
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::SyncOutcome;
-use crate::store::accounts::AccountRow;
+use crate::store::accounts::{AccountRow, HealthSource};
 use crate::store::sites::SiteStatus;
 use crate::store::tokens::{self, TokenRow};
 use crate::upstream::platforms::{NewSiteKey, SiteErrorKind};
@@ -80,7 +80,7 @@ async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput
         if error.kind == SiteErrorKind::Unsupported {
             return Err(AdminError::bad_request(error.message));
         }
-        note_failure(&jobs.core, &site, &session.account, "token-create", &error).await?;
+        note_failure(&jobs.core, &site, &session.account, HealthSource::TokenCreate, &error).await?;
         return Err(bad_gateway(error));
     }
     let synced = sync::sync(&jobs, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;

@@ -35,7 +35,7 @@ use crate::jobs::sessions::session::Session;
 use crate::jobs::tokens::set::TokenSet;
 use crate::jobs::tokens::sync::owns_tokens;
 use crate::store::Store;
-use crate::store::accounts::{self, AccountRow};
+use crate::store::accounts::{self, AccountRow, HealthSource};
 use crate::store::availability;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::tokens::{self, TokenRow};
@@ -318,7 +318,7 @@ async fn remove_at_site(jobs: &Arc<Jobs>, account: &AccountRow, token: &TokenRow
         deleted = session.site_client().delete_key(&jobs.core.client, key.expose()).await;
     }
     if let Err(error) = &deleted {
-        note_failure(&jobs.core, &site, &session.account, "token-delete", error).await?;
+        note_failure(&jobs.core, &site, &session.account, HealthSource::TokenDelete, error).await?;
     }
     deleted.map_err(bad_gateway)
 }

@@ -26,7 +26,7 @@ use crate::jobs::sessions::session::Session;
 use crate::jobs::tasks::{self, Done};
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::{Summary, SyncOutcome, SyncStatus};
-use crate::store::accounts::AccountRow;
+use crate::store::accounts::{AccountRow, HealthSource};
 
 /// The response to the sync of one account.
 #[derive(Serialize)]
@@ -112,7 +112,7 @@ pub async fn groups(admin: Arc<Admin>, request: Request) -> Result<Response> {
         groups = session.site_client().groups(&admin.core.client).await;
     }
     if let Err(error) = &groups {
-        note_failure(&admin.core, &site, &session.account, "token-groups", error).await?;
+        note_failure(&admin.core, &site, &session.account, HealthSource::TokenGroups, error).await?;
     }
     let mut seen = HashSet::new();
     let groups = groups.map_err(bad_gateway)?.into_iter().map(|group| group.trim().to_owned());

@@ -11,7 +11,7 @@ use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
 use crate::jobs::balances::balance::{BalanceReading, Failure};
 use crate::store;
-use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthSource, HealthState};
 use crate::store::sites::{self, SiteStatus};
 
 /// The time limit for the check of one account.
@@ -94,7 +94,7 @@ async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<Acco
             accounts::set_health(
                 &jobs.core.store,
                 account.id,
-                &Health::now(HealthState::Unhealthy, &message, "balance"),
+                &Health::now(HealthState::Unhealthy, &message, HealthSource::Balance),
             )
             .await?;
             message

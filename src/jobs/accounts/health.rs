@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::error_words::sites;
 use crate::notify::Notice;
-use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthSource, HealthState};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::SiteRow;
 use crate::store::{self, Statement};
@@ -29,7 +29,7 @@ pub async fn note_failure(
     core: &Core,
     site: &SiteRow,
     account: &AccountRow,
-    source: &str,
+    source: HealthSource,
     error: &SiteError,
 ) -> store::Result<()> {
     let message = advised(&error.message);
@@ -58,7 +58,10 @@ pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: 
     let notice = Notice::from(&event).about(format!("token-expired:{}", account.id));
     let batch = vec![
         accounts::expire_statement(account),
-        accounts::health_statement(account.id, &Health::now(HealthState::Unhealthy, message, "auth")),
+        accounts::health_statement(
+            account.id,
+            &Health::now(HealthState::Unhealthy, message, HealthSource::Auth),
+        ),
         event.insert(now_ms()),
     ];
     match core.store.batch(batch).await {
@@ -75,12 +78,12 @@ pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: 
 /// Builds the statements to store after a successful call for `source`: the account becomes healthy, and active again
 /// if it was expired or unhealthy. A degraded health from another source stays: a balance says nothing about a missing
 /// check-in.
-pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> Vec<Statement> {
+pub fn success_statements(account: &AccountRow, source: HealthSource, reason: &str) -> Vec<Statement> {
     let mut batch = Vec::new();
     if matches!(account.status, AccountStatus::Expired | AccountStatus::Unhealthy) {
         batch.push(accounts::revive_statement(account.id));
     }
-    if !lacks_another(account, source) {
+    if !lacks_another(account, &source) {
         batch
             .push(accounts::health_statement(account.id, &Health::now(HealthState::Healthy, reason, source)));
     }
@@ -88,9 +91,9 @@ pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> V
 }
 
 /// Whether the account is degraded by something that a success for `source` says nothing about.
-pub fn lacks_another(account: &AccountRow, source: &str) -> bool {
+pub fn lacks_another(account: &AccountRow, source: &HealthSource) -> bool {
     let known = account.health.as_ref();
-    known.is_some_and(|known| known.state == HealthState::Degraded && known.source != source)
+    known.is_some_and(|known| known.state == HealthState::Degraded && known.source != *source)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::jobs::sessions::session::Session;
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::store;
-use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, HealthSource};
 use crate::store::balances::{self, NewBalance};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::{Millis, iso, local_day, local_day_start, now_ms};
@@ -110,7 +110,7 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading, 
                 site.name,
                 error.message
             );
-            note_failure(&jobs.core, &site, &account, "balance", &error).await?;
+            note_failure(&jobs.core, &site, &account, HealthSource::Balance, &error).await?;
             Err(Failure::Site(error))
         }
     }
@@ -158,7 +158,7 @@ async fn read(
 async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Result<Option<Usd>> {
     let now = now_ms();
     let account = &session.account;
-    let mut along = success_statements(account, "balance", "balance read");
+    let mut along = success_statements(account, HealthSource::Balance, "balance read");
     // A user number that was found out and that the site has confirmed is stored, so that it is looked for only once.
     if let (None, Some(id)) = (account.platform_user_id, session.site_client().known_user_id()) {
         let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };

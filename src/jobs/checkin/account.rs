@@ -16,7 +16,9 @@ use crate::notify::Notice;
 use crate::platform::Platform;
 use crate::store;
 use crate::store::Store;
-use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health, HealthState};
+use crate::store::accounts::{
+    self, AccountPatch, AccountRow, AccountStatus, Health, HealthSource, HealthState,
+};
 use crate::store::checkins::{CheckinStatus, NewCheckin};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -60,7 +62,7 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> stor
         let mut batch = vec![outcome.row(id).insert(now_ms())];
         batch.push(accounts::health_statement(
             id,
-            &Health::now(HealthState::Disabled, &outcome.message, "checkin"),
+            &Health::now(HealthState::Disabled, &outcome.message, HealthSource::Checkin),
         ));
         batch.extend(outcome.event(&site, &account, trigger));
         jobs.core.store.batch(batch).await?;
@@ -149,7 +151,7 @@ impl CheckinRecorder<'_> {
     async fn succeeded(&self, answer: Answer) -> store::Result<CheckinOutcome> {
         let (jobs, account) = (self.jobs, self.account);
         // Active before its balance is read: an expired account has proved that its session works.
-        jobs.core.store.batch(success_statements(account, "checkin", &answer.message)).await?;
+        jobs.core.store.batch(success_statements(account, HealthSource::Checkin, &answer.message)).await?;
         let read = balance::refresh(jobs, account.id).await;
         let gained = match read {
             // The rise since the last reading; a first reading has nothing to compare with.
@@ -188,7 +190,7 @@ impl CheckinRecorder<'_> {
             _ => &error.message,
         };
         let outcome = CheckinOutcome::skipped(message);
-        let health = Health::now(HealthState::Degraded, message, "checkin");
+        let health = Health::now(HealthState::Degraded, message, HealthSource::Checkin);
         let mut batch = vec![
             outcome.row(self.account.id).insert(now_ms()),
             accounts::health_statement(self.account.id, &health),
@@ -205,7 +207,7 @@ impl CheckinRecorder<'_> {
         let mut batch = vec![outcome.row(account.id).insert(now_ms())];
         batch.extend(self.event(&outcome));
         jobs.core.store.batch(batch).await?;
-        note_failure(&jobs.core, site, account, "checkin", error).await?;
+        note_failure(&jobs.core, site, account, HealthSource::Checkin, error).await?;
         let notify = |level, title| {
             jobs.core.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
         };

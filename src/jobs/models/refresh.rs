@@ -37,7 +37,7 @@ use crate::jobs::tokens::sync::SyncOutcome;
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::rebuild::ServesBy;
 use crate::store;
-use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthSource, HealthState};
 use crate::store::availability::{self, ModelRow};
 use crate::store::connections::note_statement;
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -49,8 +49,6 @@ use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
 /// The number of accounts asked at once. A site that hangs leaves a place for others.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 2 };
-/// The source of the health that a discovery finds.
-const SOURCE: &str = "model-discovery";
 /// How often discovery is tried for an account whose credential is changed meanwhile.
 const ATTEMPTS: usize = 3;
 /// The number of stored models that are read in one piece: a fraction of a millisecond's work.
@@ -382,7 +380,7 @@ fn health_of(account: &AccountRow, found: &DiscoveredModels, has_lost: bool) -> 
             "the keys list more than {MAX_TOKEN_MODELS} models in all: keys beyond that serve fewer or none"
         )
     } else {
-        let is_kept = lacks_another(account, SOURCE);
+        let is_kept = lacks_another(account, &HealthSource::ModelDiscovery);
         return (!is_kept).then(|| health(id, HealthState::Healthy, "models discovered"));
     };
     log::warn!("account {id}: {reason}");
@@ -414,7 +412,7 @@ fn is_asked(account: &AccountRow) -> bool {
 }
 
 fn health(id: AccountId, state: HealthState, reason: &str) -> Statement {
-    accounts::health_statement(id, &Health::now(state, reason, SOURCE))
+    accounts::health_statement(id, &Health::now(state, reason, HealthSource::ModelDiscovery))
 }
 
 #[cfg(test)]

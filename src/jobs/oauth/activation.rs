@@ -23,7 +23,7 @@ use crate::jobs::prices;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
 use crate::platform::OAuthProvider;
-use crate::store::accounts::{self, AccountPatch, AccountRow, Health, HealthState};
+use crate::store::accounts::{self, AccountPatch, AccountRow, Health, HealthSource, HealthState};
 use crate::store::availability::{self, ModelRow};
 use crate::store::connections::{self, Notes, Owner};
 use crate::store::sites::{self, SiteRow};
@@ -261,7 +261,7 @@ async fn store_once(
         let dialect = store.database().dialect();
         let models = found.models.models();
         batch.extend(availability::replace_discovered_statements(dialect, id.clone(), &known, models));
-        let health = Health::now(HealthState::Healthy, "models discovered", "model-discovery");
+        let health = Health::now(HealthState::Healthy, "models discovered", HealthSource::ModelDiscovery);
         batch.push(accounts::health_statement(id, &health));
     }
     let outcomes = store.batch(batch).await?;

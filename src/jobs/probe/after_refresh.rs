@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::routing::Credential;
 use crate::store;
 use crate::store::Store;
-use crate::store::accounts::{self, AccountRow, Health, HealthState};
+use crate::store::accounts::{self, AccountRow, Health, HealthSource, HealthState};
 use crate::store::availability::{self, ProbeRecord};
 use crate::store::sites::SiteRow;
 use crate::store::snapshot::site_of_account;
@@ -157,7 +157,7 @@ async fn switch_off(
     accounts::set_health(
         store,
         account.id,
-        &Health::now(HealthState::Unhealthy, &reason, "post-refresh-probe"),
+        &Health::now(HealthState::Unhealthy, &reason, HealthSource::PostRefreshProbe),
     )
     .await
 }

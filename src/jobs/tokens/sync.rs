@@ -16,7 +16,7 @@ use crate::jobs::concurrency::{Concurrency, run_concurrently};
 use crate::jobs::sessions::session::Session;
 use crate::platform::Platform;
 use crate::store;
-use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
+use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode, HealthSource};
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::upstream::platforms::{SiteError, SiteKey};
@@ -113,7 +113,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<SyncO
     let keys = match listed(jobs, &site, &mut account, &before).await {
         Ok(keys) => keys,
         Err(error) => {
-            note_failure(&jobs.core, &site, &account, "token-sync", &error).await?;
+            note_failure(&jobs.core, &site, &account, HealthSource::TokenSync, &error).await?;
             let (reason, message) = (Some("sync_error"), Some(error.message));
             return Ok(Some(SyncOutcome { status: SyncStatus::Failed, reason, message, ..outcome }));
         }

@@ -69,7 +69,7 @@ pub fn shown(row: &CheckinRow) -> Value {
             "platform": row.site_platform,
             "status": row.site_status,
         },
-        "failureReason": Reason::of(row.status, row.message.as_deref().unwrap_or_default()),
+        "failureReason": Reason::of_row(row),
     })
 }
 

@@ -22,6 +22,8 @@ pub struct NewCheckin {
     pub message: String,
     /// In USD, as decimal digits.
     pub reward: Option<String>,
+    /// The code of the reason why it ended so.
+    pub reason: &'static str,
 }
 
 /// A row of the log with details of its account and site.
@@ -32,6 +34,8 @@ pub struct CheckinRow {
     pub status: CheckinStatus,
     pub message: Option<String>,
     pub reward: Option<String>,
+    /// The code of the reason why it ended so; `None` in rows of releases that did not store it.
+    pub reason: Option<String>,
     pub created_at: Millis,
     pub username: Option<String>,
     pub account_status: String,
@@ -67,12 +71,13 @@ impl NewCheckin {
     /// account no longer exists.
     pub fn insert(&self, now: Millis) -> Statement {
         Statement::new(
-            "INSERT INTO checkin_logs (account_id, status, message, reward, created_at) \
-             SELECT id, ?, ?, ?, ? FROM accounts WHERE id = ?",
+            "INSERT INTO checkin_logs (account_id, status, message, reward, reason, created_at) \
+             SELECT id, ?, ?, ?, ?, ? FROM accounts WHERE id = ?",
             vec![
                 self.status.as_str().into(),
                 self.message.as_str().into(),
                 self.reward.as_deref().into(),
+                self.reason.into(),
                 now.into(),
                 self.account_id.into(),
             ],
@@ -111,7 +116,7 @@ async fn select(
 ) -> Result<Vec<CheckinRow>> {
     args.extend([limit.into(), offset.into()]);
     let sql = format!(
-        "SELECT l.id, l.account_id, l.status, l.message, l.reward, l.created_at, a.username, a.status, \
+        "SELECT l.id, l.account_id, l.status, l.message, l.reward, l.reason, l.created_at, a.username, a.status, \
          s.id, s.name, s.url, s.platform, s.status FROM checkin_logs l \
          JOIN accounts a ON a.id = l.account_id JOIN sites s ON s.id = a.site_id {chosen}\
          ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?"
@@ -161,6 +166,7 @@ fn read(row: &mut Fields<'_>) -> Result<CheckinRow> {
         status: CheckinStatus::read(&row.text()?),
         message: row.opt_text()?,
         reward: row.opt_text()?,
+        reason: row.opt_text()?,
         created_at: row.int()?,
         username: row.opt_text()?,
         account_status: row.text()?,

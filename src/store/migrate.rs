@@ -83,6 +83,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(100, "0100_key_quarters"),
     step!(101, "0101_oauth_sessions"),
     step!(102, "0102_extra_channels"),
+    step!(103, "0103_checkin_reason"),
 ];
 
 /// Returns the number of the last step.

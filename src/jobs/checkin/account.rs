@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::runs::CheckinOutcome;
-use super::verdict::{Class, MANUAL, is_challenge};
+use super::verdict::{self, Class, MANUAL, Reason, is_challenge};
 use crate::core::Core;
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
@@ -57,9 +57,10 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> stor
         return Ok(CheckinOutcome::of_nobody());
     };
     if site.status != SiteStatus::Active {
+        let reason = verdict::SITE_DISABLED;
         let outcome =
-            CheckinOutcome { reason: Some("site_disabled"), ..CheckinOutcome::skipped("site is disabled") };
-        let mut batch = vec![outcome.row(id).insert(now_ms())];
+            CheckinOutcome { reason: Some(reason.code), ..CheckinOutcome::skipped("site is disabled") };
+        let mut batch = vec![outcome.row(id, reason).insert(now_ms())];
         batch.push(accounts::health_statement(
             id,
             &Health::now(HealthState::Disabled, &outcome.message, HealthSource::Checkin),
@@ -76,7 +77,7 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> stor
     }
     if Platform::parse(&site.platform).is_none() {
         let outcome = CheckinOutcome::failed(&format!("the platform {} is unknown", site.platform));
-        let mut batch = vec![outcome.row(id).insert(now_ms())];
+        let mut batch = vec![outcome.row(id, verdict::UNKNOWN).insert(now_ms())];
         batch.extend(outcome.event(&site, &account, trigger));
         jobs.core.store.batch(batch).await?;
         return Ok(outcome);
@@ -172,7 +173,8 @@ impl CheckinRecorder<'_> {
             ..CheckinOutcome::default()
         };
         let now = now_ms();
-        let mut batch = vec![outcome.row(account.id).insert(now)];
+        let reason = if answer.already { verdict::CHECKED_IN } else { verdict::SUCCESS };
+        let mut batch = vec![outcome.row(account.id, reason).insert(now)];
         if !answer.already || !is_interval(&jobs.core) {
             let moved = AccountPatch { last_checkin_at: Some(Some(now)), ..AccountPatch::default() };
             batch.push(accounts::update_statement(&jobs.core.store, account.id, moved)?);
@@ -183,16 +185,18 @@ impl CheckinRecorder<'_> {
     }
 
     async fn skipped(&self, error: &SiteError) -> store::Result<CheckinOutcome> {
-        let message = match classify(error) {
-            Class::Manual => MANUAL,
-            // The reason of a log row is found by its words.
-            _ if Class::of(&error.message) != Class::Unsupported => "check-in is not supported by this site",
-            _ => &error.message,
+        let (message, reason) = match classify(error) {
+            Class::Manual => (MANUAL, verdict::TURNSTILE),
+            // The words of a missing page do not say what is missing.
+            _ if Class::of(&error.message) != Class::Unsupported => {
+                ("check-in is not supported by this site", verdict::NOT_SUPPORTED)
+            }
+            _ => (error.message.as_str(), verdict::NOT_SUPPORTED),
         };
         let outcome = CheckinOutcome::skipped(message);
         let health = Health::now(HealthState::Degraded, message, HealthSource::Checkin);
         let mut batch = vec![
-            outcome.row(self.account.id).insert(now_ms()),
+            outcome.row(self.account.id, reason).insert(now_ms()),
             accounts::health_statement(self.account.id, &health),
         ];
         batch.extend(self.event(&outcome));
@@ -204,7 +208,8 @@ impl CheckinRecorder<'_> {
         let Self { jobs, site, account, .. } = self;
         log::warn!("checkin failed for account {} on site \"{}\": {}", account.id, site.name, error.message);
         let outcome = CheckinOutcome::failed(&error.message);
-        let mut batch = vec![outcome.row(account.id).insert(now_ms())];
+        let reason = Reason::by_words(CheckinStatus::Failed, &error.message);
+        let mut batch = vec![outcome.row(account.id, reason).insert(now_ms())];
         batch.extend(self.event(&outcome));
         jobs.core.store.batch(batch).await?;
         note_failure(&jobs.core, site, account, HealthSource::Checkin, error).await?;
@@ -262,12 +267,13 @@ impl CheckinOutcome {
         Self { message: "account not found".to_owned(), ..Self::default() }
     }
 
-    fn row(&self, account_id: AccountId) -> NewCheckin {
+    fn row(&self, account_id: AccountId, reason: Reason) -> NewCheckin {
         NewCheckin {
             account_id,
             status: self.status.unwrap_or(CheckinStatus::Failed),
             message: self.message.clone(),
             reward: self.reward.clone(),
+            reason: reason.code,
         }
     }
 

@@ -1,10 +1,10 @@
-//! Interprets a site's answer to a check-in, and explains the outcome in a log row. Both go by the words of the
-//! message: sites agree on nothing else.
+//! Interprets a site's answer to a check-in, and explains the outcome of one. A site's answer is told by the words of its
+//! message: sites agree on nothing else. A log row has the code of its reason.
 
 use serde::Serialize;
 
 use crate::error_words::check_ins;
-use crate::store::checkins::CheckinStatus;
+use crate::store::checkins::{CheckinRow, CheckinStatus};
 
 /// The message for an operator in place of a site's demand to prove that one is human.
 pub const MANUAL: &str = "manual check-in needed";
@@ -58,8 +58,15 @@ pub fn is_challenge(message: &str) -> bool {
 // === impl Reason ===
 
 impl Reason {
-    /// Returns the first reason that fits the status and message of a log row.
-    pub fn of(status: CheckinStatus, message: &str) -> Self {
+    /// Returns the reason of a log row. Rows of older releases have no code: their words tell it.
+    pub fn of_row(row: &CheckinRow) -> Self {
+        let known = if row.status == CheckinStatus::Success { &OF_SUCCESSES[..] } else { &OF_OTHERS };
+        let stored = known.iter().find(|reason| row.reason.as_deref() == Some(reason.code)).copied();
+        stored.unwrap_or_else(|| Self::by_words(row.status, row.message.as_deref().unwrap_or_default()))
+    }
+
+    /// Returns the first reason that fits the status and message of a check-in.
+    pub fn by_words(status: CheckinStatus, message: &str) -> Self {
         let text = message.to_lowercase();
         let class = Class::of(message);
         if status == CheckinStatus::Success {
@@ -89,21 +96,37 @@ impl Reason {
     }
 }
 
-const SITE_DISABLED: Reason = Reason {
+/// The reasons of successful check-ins.
+const OF_SUCCESSES: [Reason; 2] = [SUCCESS, CHECKED_IN];
+/// The reasons of check-ins that failed or were skipped.
+const OF_OTHERS: [Reason; 10] = [
+    SITE_DISABLED,
+    NOT_SUPPORTED,
+    TURNSTILE,
+    TUNNEL,
+    CHALLENGE,
+    EXPIRED,
+    CHECKED_IN,
+    TIMEOUT,
+    UPSTREAM,
+    UNKNOWN,
+];
+
+pub const SITE_DISABLED: Reason = Reason {
     code: "site_disabled",
     category: "site",
     title: "Site disabled",
     action_hint: "Enable the site to check in there again",
     detail_hint: "The site was not asked",
 };
-const NOT_SUPPORTED: Reason = Reason {
+pub const NOT_SUPPORTED: Reason = Reason {
     code: "checkin_not_supported",
     category: "site",
     title: "No check-in at this site",
     action_hint: "Disable the check-in of this account",
     detail_hint: "The site has no check-in, or its administrator switched it off",
 };
-const TURNSTILE: Reason = Reason {
+pub const TURNSTILE: Reason = Reason {
     code: "manual_turnstile_required",
     category: "verification",
     title: "The site asks for a human",
@@ -132,14 +155,14 @@ const EXPIRED: Reason = Reason {
     detail_hint: "The site refuses the stored credential",
 };
 /// The reason of a success. The codes are a closed list that other programs know, and it has none for a success.
-const SUCCESS: Reason = Reason {
+pub const SUCCESS: Reason = Reason {
     code: UNKNOWN.code,
     category: UNKNOWN.category,
     title: "Checked in",
     action_hint: "Nothing to do",
     detail_hint: "The site accepted the check-in",
 };
-const CHECKED_IN: Reason = Reason {
+pub const CHECKED_IN: Reason = Reason {
     code: "already_checked_in",
     category: "state",
     title: "Already checked in",
@@ -160,7 +183,7 @@ const UPSTREAM: Reason = Reason {
     action_hint: "Try again later",
     detail_hint: "The site answered with an error, or not at all",
 };
-const UNKNOWN: Reason = Reason {
+pub const UNKNOWN: Reason = Reason {
     code: "unknown_error",
     category: "unknown",
     title: "Unknown reason",
@@ -171,6 +194,7 @@ const UNKNOWN: Reason = Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{AccountId, CheckinId, SiteId};
 
     #[test]
     fn messages_are_classified_by_their_words() {
@@ -208,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_why_by_the_first_reason_that_fits() {
+    fn words_say_why_by_the_first_reason_that_fits() {
         for (status, message, code, category) in [
             (CheckinStatus::Skipped, "site is disabled", "site_disabled", "site"),
             (CheckinStatus::Skipped, "Invalid URL (POST /api/user/checkin)", "checkin_not_supported", "site"),
@@ -233,8 +257,37 @@ mod tests {
             (CheckinStatus::Success, "", "unknown_error", "unknown"),
             (CheckinStatus::Success, "the turnstile is open, HTTP 530 is over", "unknown_error", "unknown"),
         ] {
-            let reason = Reason::of(status, message);
+            let reason = Reason::by_words(status, message);
             assert_eq!((reason.code, reason.category), (code, category), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_reason_that_was_stored_with_it() {
+        let row = |status, reason: Option<&str>| CheckinRow {
+            id: CheckinId::new(1),
+            account_id: AccountId::new(1),
+            status,
+            message: Some("HTTP 502: Bad gateway".to_owned()),
+            reward: None,
+            reason: reason.map(str::to_owned),
+            created_at: 0,
+            username: None,
+            account_status: String::new(),
+            site_id: SiteId::new(1),
+            site_name: String::new(),
+            site_url: String::new(),
+            site_platform: String::new(),
+            site_status: String::new(),
+        };
+        for reason in OF_OTHERS {
+            assert_eq!(Reason::of_row(&row(CheckinStatus::Failed, Some(reason.code))), reason);
+        }
+        for reason in OF_SUCCESSES {
+            assert_eq!(Reason::of_row(&row(CheckinStatus::Success, Some(reason.code))), reason);
+        }
+        for unknown in [None, Some("of_a_newer_release")] {
+            assert_eq!(Reason::of_row(&row(CheckinStatus::Failed, unknown)), UPSTREAM);
         }
     }
 }

@@ -36,7 +36,7 @@
 //! | [`output_limit`] | the limit that a refusal names | the body with that limit |
 //! | `text_files` | a file in base64 | its text, if it is text |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the basis of the other modules |
-//! | `media_types` | the name of a file | its media type |
+//! | [`media_types`] | the name of a file | its media type |
 //! | `json_schema`, `members`, `waiting_calls` | | the basis of the other modules |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
@@ -69,7 +69,7 @@ pub mod judge;
 pub mod literal;
 pub mod logprobs;
 mod marked_turns;
-mod media_types;
+pub mod media_types;
 mod members;
 pub mod messages;
 pub mod names;

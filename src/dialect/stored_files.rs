@@ -19,6 +19,7 @@ use memchr::memmem;
 use super::Dialect;
 use super::json::Marks;
 use super::literal::Text;
+use super::media_types;
 use super::text_files;
 use super::tree::Node;
 use super::writer::Writer;
@@ -337,18 +338,11 @@ impl NamedFile<'_> {
     }
 }
 
-/// Returns the name of an audio format in OpenAI's dialects.
+/// Returns OpenAI's name of the audio format of a file, by its type, else by its name.
 fn audio_format(mime_type: &str, filename: &str) -> String {
-    let known = match mime_type.strip_prefix("audio/").unwrap_or_default() {
-        "mpeg" | "mp3" => "mp3",
-        "wav" | "x-wav" | "wave" => "wav",
-        "mp4" | "m4a" | "x-m4a" => "m4a",
-        "ogg" => "ogg",
-        "webm" => "webm",
-        _ => "",
-    };
+    let known = mime_type.strip_prefix("audio/").and_then(media_types::audio_format);
     let by_name = || filename.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    if known.is_empty() { by_name().unwrap_or_else(|| "mp3".to_owned()) } else { known.to_owned() }
+    known.map(str::to_owned).or_else(by_name).unwrap_or_else(|| "mp3".to_owned())
 }
 
 #[cfg(test)]

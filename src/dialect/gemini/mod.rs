@@ -39,7 +39,6 @@ mod tests;
 
 pub use images::{image_as_text, images_to_text};
 pub use native::{with_model, with_own_thinking, with_placeholders, without_foreign_thinking};
-pub use parts_read::audio_format;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;

@@ -3,6 +3,7 @@
 use super::member;
 use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Text, with_letters};
+use crate::dialect::media_types;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
@@ -89,7 +90,10 @@ fn inline<'a>(inline: &Node<'a>) -> Option<Part<'a>> {
     let mime = member::get(inline, "mimeType").and_then(Node::text).unwrap_or_default();
     let kind = mime.decode().to_ascii_lowercase();
     if let Some(format) = kind.strip_prefix("audio/") {
-        return Some(Part::Audio { data, format: Text::of(audio_format(format)) });
+        return Some(Part::Audio {
+            data,
+            format: Text::of(media_types::audio_format(format).unwrap_or(format)),
+        });
     }
     let source = Source::inline(mime, data);
     if kind.starts_with("image/") {
@@ -111,16 +115,6 @@ fn standard(data: Text<'_>) -> Text<'_> {
     let mut standard = data.literal().replace('-', "+").replace('_', "/");
     standard.extend(std::iter::repeat_n('=', missing));
     Text::of(&standard)
-}
-
-/// Returns the name of an audio format in the chat dialect, by the subtype of its media type.
-pub fn audio_format(subtype: &str) -> &str {
-    match subtype {
-        "mpeg" | "mpga" => "mp3",
-        "mp4" | "x-m4a" => "m4a",
-        "x-wav" | "wave" | "vnd.wave" => "wav",
-        other => other,
-    }
 }
 
 /// Addresses of files that only Google can read: its stored files, and videos of YouTube, which need no media type.

@@ -4,9 +4,9 @@ use crate::dialect::cache_marks;
 use crate::dialect::canonical::{
     Call, CallKind, ConversionError, File, Image, Part, Source, Thinking, ToolResult,
 };
-use crate::dialect::gemini::audio_format;
 use crate::dialect::literal::Text;
 use crate::dialect::marked_turns;
+use crate::dialect::media_types;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
@@ -203,7 +203,8 @@ fn read_document<'a>(
 fn as_audio<'a>(source: &Source<'a>) -> Option<Part<'a>> {
     let Source::Inline { mime, data } = source else { return None };
     let mime = mime.decode().to_ascii_lowercase();
-    let format = Text::of(audio_format(mime.strip_prefix("audio/")?));
+    let subtype = mime.strip_prefix("audio/")?;
+    let format = Text::of(media_types::audio_format(subtype).unwrap_or(subtype));
     Some(Part::Audio { data: data.clone(), format })
 }
 

@@ -1,29 +1,16 @@
 //! The media types that are accepted, and the type by file name where the client names none.
 
+use crate::dialect::media_types;
 use crate::dialect::text_files::{is_text_name, is_text_type};
 
-/// Media types with their file name extensions.
-const TYPES: [(&str, &[&str]); 20] = [
-    ("application/pdf", &["pdf"]),
-    ("application/json", &["json"]),
-    ("application/jsonl", &["jsonl"]),
-    ("application/x-ndjson", &["ndjson"]),
-    ("text/plain", &["txt"]),
-    ("text/markdown", &["md", "markdown"]),
-    ("image/png", &["png"]),
-    ("image/jpeg", &["jpg", "jpeg"]),
-    ("image/gif", &["gif"]),
-    ("image/webp", &["webp"]),
-    ("image/svg+xml", &["svg"]),
-    ("image/avif", &["avif"]),
-    ("image/bmp", &["bmp"]),
-    ("audio/wav", &["wav"]),
-    ("audio/mpeg", &["mp3"]),
-    ("audio/mp4", &["m4a"]),
-    ("audio/ogg", &["ogg"]),
-    ("audio/aac", &["aac"]),
-    ("audio/flac", &["flac"]),
-    ("audio/webm", &["weba"]),
+/// The documents that are stored, besides images and sounds.
+const STORED: [&str; 6] = [
+    "application/pdf",
+    "application/json",
+    "application/jsonl",
+    "application/x-ndjson",
+    "text/plain",
+    "text/markdown",
 ];
 
 /// Returns the type under which a file is stored: the one that its part names, or if that says nothing the one of its
@@ -33,14 +20,17 @@ pub(super) fn stored_type(said: Option<&str>, filename: &str) -> Option<String> 
     if said.is_empty() || said == "application/octet-stream" {
         return by_extension(filename).map(str::to_owned);
     }
-    let is_named = |name: &str| TYPES.iter().any(|(known, _)| *known == name);
+    is_stored(&said).then_some(said)
+}
+
+fn is_stored(mime_type: &str) -> bool {
     let is_of = |kind: &str| {
-        said.strip_prefix(kind).is_some_and(|rest| {
+        mime_type.strip_prefix(kind).is_some_and(|rest| {
             !rest.is_empty()
                 && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
         })
     };
-    (is_named(&said) || is_of("image/") || is_of("audio/")).then_some(said)
+    STORED.contains(&mime_type) || is_of("image/") || is_of("audio/")
 }
 
 /// Documents that are accepted inside a body beside text, since the dialects' own upstreams read them.
@@ -74,9 +64,7 @@ fn is_document_name(filename: &str) -> bool {
 }
 
 fn by_extension(filename: &str) -> Option<&'static str> {
-    let (_, extension) = filename.rsplit_once('.')?;
-    let extension = extension.to_ascii_lowercase();
-    TYPES.iter().find(|(_, endings)| endings.contains(&extension.as_str())).map(|(name, _)| *name)
+    media_types::of_name(filename).filter(|mime_type| is_stored(mime_type))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! | `own_usage` | usage that the gateway asks for, and hides from a client that did not ask |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `parts`, `input_end`, `snapshots`, `inline` | a streamed answer, and the peculiarities of upstreams |
-//! | `stream_write` | a streamed answer, written for a client |
+//! | `stream_write`, `chunk` | a streamed answer, written for a client |
 //! | `replay`, `unknown_members` | an answer that changes between complete and streamed, but not its dialect |
 //! | `content`, `calls`, `thinking`, `stop`, `usage` | the pieces that requests and answers consist of |
 //!
@@ -17,6 +17,7 @@
 //! `reasoning_signature`, which is ours.
 
 mod calls;
+mod chunk;
 mod content;
 mod inline;
 mod input_end;
@@ -43,6 +44,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+pub(super) use chunk::{ChunkHead, chunk_tail};
 pub use native::{may_have_foreign_members, with_placeholders, without_foreign_members, without_in_messages};
 pub use own_usage::{UsageEvents, leaves_usage_open, with_usage};
 pub use replay::replay;
@@ -53,7 +55,6 @@ pub use request_write::write_request;
 pub(super) use stop::read as read_finish_reason;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
-pub(super) use stream_write::{chunk_head, chunk_tail, conclude};
 pub use tools_read::offers_functions;
 pub use unknown_members::UnknownMembers;
 pub(super) use usage::write as put_usage;

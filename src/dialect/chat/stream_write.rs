@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use super::chunk::{ChunkHead, chunk_tail};
 use super::reply_write::{call_id, id, put_citations, put_logprobs};
 use super::turns_write::put_gemini_signature;
-use super::{stop, thinking, usage};
+use super::{stop, thinking};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
@@ -26,11 +27,7 @@ use crate::dialect::writer::{Writer, append_object};
 pub struct StreamWriter {
     /// The index of the answer that this writer writes.
     choice: u64,
-    id: Text<'static>,
-    model: Text<'static>,
-    created: Option<u64>,
-    /// The beginning of every chunk; empty until the first has been written.
-    head: String,
+    head: ChunkHead,
     usage_chunk: bool,
     legacy_calls: bool,
     usage: Option<Usage>,
@@ -79,14 +76,7 @@ impl StreamWriter {
             return;
         }
         match event {
-            Event::Start { id, model, created } => {
-                self.id = id.clone().into_owned();
-                self.model = model.clone().into_owned();
-                self.created = *created;
-            }
-            // All chunks have the same head.
-            Event::Model(model) if self.head.is_empty() => self.model = model.clone().into_owned(),
-            Event::Model(_) => {}
+            Event::Start { .. } | Event::Model(_) => self.head.read(event),
             // This dialect has no place for a search.
             Event::PartStart { part: PartKind::Search { .. }, .. } | Event::SearchOutcome { .. } => {}
             Event::PartStart { key, part } => {
@@ -118,7 +108,7 @@ impl StreamWriter {
 
     /// Writes the first chunk, which names the role.
     fn begin(&mut self, context: &ReplyContext, out: &mut String) {
-        if !self.head.is_empty() {
+        if self.head.is_built() {
             return;
         }
         self.put_head(context);
@@ -129,11 +119,11 @@ impl StreamWriter {
     }
 
     fn put_head(&mut self, context: &ReplyContext) {
-        self.head = chunk_head(|o| {
-            o.field("id", id(&self.id, context));
+        self.head.build(|o, head| {
+            o.field("id", id(&head.id, context));
             o.field("object", "chat.completion.chunk");
-            o.field("created", self.created.unwrap_or(context.now));
-            o.field("model", &self.model);
+            o.field("created", head.created.unwrap_or(context.now));
+            o.field("model", &head.model);
         });
     }
 
@@ -256,7 +246,7 @@ impl StreamWriter {
 
     /// Appends the end of the stream, after the last of several answers.
     pub fn conclude(&self, out: &mut String) {
-        conclude(&self.head, self.usage.filter(|_| self.usage_chunk), out);
+        self.head.conclude(self.usage.filter(|_| self.usage_chunk), out);
     }
 
     /// Writes all signatures so far as one tag. Usually all thinking comes first, so there is one tag. A later tag
@@ -320,38 +310,13 @@ impl StreamWriter {
 
     /// Writes a chunk with one choice; `inside` writes the members after the index.
     fn chunk(&self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
-        out.push_str(&self.head);
+        out.push_str(self.head.as_str());
         append_object(out, |o| {
             o.field("index", self.choice);
             inside(o);
         });
         out.push_str(chunk_tail(self.usage_chunk));
     }
-}
-
-/// Builds the beginning of every chunk of a stream from these members, up to the choices.
-pub(in crate::dialect) fn chunk_head(members: impl FnOnce(&mut Writer)) -> String {
-    let mut json = Writer::new();
-    json.object(members);
-    let members = json.as_str().strip_suffix('}').unwrap_or_default();
-    format!("data: {members},\"choices\":[")
-}
-
-/// Returns the end of a chunk, after its choices. A client that asked for usage gets the member in every chunk, and
-/// its value in the last.
-pub(in crate::dialect) fn chunk_tail(tells_usage: bool) -> &'static str {
-    if tells_usage { "],\"usage\":null}\n\n" } else { "]}\n\n" }
-}
-
-/// Ends a stream whose chunks have this head; usage has a chunk of its own.
-pub(in crate::dialect) fn conclude(head: &str, usage: Option<Usage>, out: &mut String) {
-    if let Some(usage) = usage {
-        let mut json = Writer::new();
-        json.object(|o| usage::write(o, &usage));
-        let members = json.as_str().strip_prefix('{').unwrap_or_default();
-        [head, "],", members, "\n\n"].iter().for_each(|piece| out.push_str(piece));
-    }
-    out.push_str("data: [DONE]\n\n");
 }
 
 /// Returns the member names of a call of that kind and of its input.

@@ -5,22 +5,19 @@ use std::collections::HashSet;
 use super::logprobs;
 use super::reply_write::{put_head, reason};
 use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
+use crate::dialect::chat::{ChunkHead, chunk_tail};
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs::Token;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
-use crate::dialect::{Dialect, chat, errors};
+use crate::dialect::{Dialect, errors};
 
 /// Writes a streamed answer.
 #[derive(Debug, Default)]
 pub struct StreamWriter {
     /// The index of the answer that this writer writes.
     choice: u64,
-    id: Text<'static>,
-    model: Text<'static>,
-    created: Option<u64>,
-    /// The beginning of every chunk; empty until the first has been written.
-    head: String,
+    head: ChunkHead,
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
     /// The open parts whose text belongs to the answer.
@@ -44,14 +41,7 @@ impl StreamWriter {
             return;
         }
         match event {
-            Event::Start { id, model, created } => {
-                self.id = id.clone().into_owned();
-                self.model = model.clone().into_owned();
-                self.created = *created;
-            }
-            // All chunks have the same head.
-            Event::Model(model) if self.head.is_empty() => self.model = model.clone().into_owned(),
-            Event::Model(_) => {}
+            Event::Start { .. } | Event::Model(_) => self.head.read(event),
             Event::PartStart { key, part: PartKind::Text | PartKind::Refusal } => {
                 self.begin(context, out);
                 self.said.insert(*key);
@@ -91,11 +81,11 @@ impl StreamWriter {
 
     /// Appends the end of the stream, after the last of several answers.
     pub fn conclude(&self, context: &ReplyContext, out: &mut String) {
-        chat::conclude(&self.head, self.usage.filter(|_| context.usage_chunk), out);
+        self.head.conclude(self.usage.filter(|_| context.usage_chunk), out);
     }
 
     fn begin(&mut self, context: &ReplyContext, out: &mut String) {
-        if !self.head.is_empty() {
+        if self.head.is_built() {
             return;
         }
         self.put_head(context);
@@ -105,7 +95,7 @@ impl StreamWriter {
     }
 
     fn put_head(&mut self, context: &ReplyContext) {
-        self.head = chat::chunk_head(|o| put_head(o, (&self.id, &self.model, self.created), context));
+        self.head.build(|o, head| put_head(o, (&head.id, &head.model, head.created), context));
     }
 
     fn chunk(
@@ -124,7 +114,7 @@ impl StreamWriter {
             o.field("finish_reason", reason);
         });
         self.offset += tokens.iter().map(|token| token.text.char_count()).sum::<u64>();
-        let tail = chat::chunk_tail(context.usage_chunk);
+        let tail = chunk_tail(context.usage_chunk);
         [self.head.as_str(), choice.as_str(), tail].iter().for_each(|piece| out.push_str(piece));
     }
 }

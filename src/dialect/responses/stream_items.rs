@@ -30,8 +30,8 @@ pub(super) struct Item {
     pub citations_seen: BTreeMap<u64, usize>,
     /// The parts whose log probabilities have been read.
     pub with_logprobs: BTreeSet<u64>,
-    /// Whether reasoning is read from its raw text or from its summary: whichever came first.
-    pub raw: Option<bool>,
+    /// The thinking that is read: whichever came first.
+    pub thinking: Option<ThinkingKind>,
     /// The input of a call whose name is not known yet.
     pub held: Text<'static>,
 }
@@ -44,6 +44,13 @@ pub(super) enum ItemKind {
     Search,
     /// Another tool that ran at the upstream.
     Other,
+}
+
+/// The forms in which reasoning comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ThinkingKind {
+    Raw,
+    Summary,
 }
 
 impl ItemKind {
@@ -73,7 +80,7 @@ impl Item {
             seen: BTreeSet::new(),
             citations_seen: BTreeMap::new(),
             with_logprobs: BTreeSet::new(),
-            raw: None,
+            thinking: None,
             held: Text::EMPTY,
         }
     }

@@ -12,7 +12,7 @@
 
 use super::calls::{self, input};
 use super::reply_read;
-use super::stream_items::{self, ItemKind, Items};
+use super::stream_items::{self, ItemKind, Items, ThinkingKind};
 use super::{reasoning, searches};
 use crate::dialect::canonical::{CallKind, Event, MAX_OPEN_PARTS, PartKind, too_many_parts};
 use crate::dialect::citation::Citation;
@@ -35,8 +35,27 @@ pub struct StreamReader {
 }
 
 type Each<'e> = &'e mut dyn FnMut(Event<'_>);
-/// A text and its log probabilities.
-type TextWithLogprobs<'n, 'a> = (Text<'a>, &'n [Node<'a>]);
+
+/// The place of a part: its item, and its index in it.
+#[derive(Clone, Copy)]
+struct PartPlace {
+    item: usize,
+    part: u64,
+}
+
+#[derive(Clone, Copy)]
+enum TextKind {
+    Text,
+    Refusal,
+}
+
+/// A text, or a piece of one.
+struct TextPart<'n, 'a> {
+    kind: TextKind,
+    text: Text<'a>,
+    /// Its log probabilities.
+    tokens: &'n [Node<'a>],
+}
 
 impl StreamReader {
     /// Reads the next event.
@@ -60,19 +79,23 @@ impl StreamReader {
         match kind {
             "created" | "in_progress" | "queued" => self.start(json, each),
             "output_item.added" => self.item_added(json, each),
-            "output_text.delta" => self.text_delta(json, false, "delta", each),
+            "output_text.delta" => self.text_delta(json, TextKind::Text, "delta", each),
             "output_text.annotation.added" => self.annotation_added(json, each),
-            "refusal.delta" => self.text_delta(json, true, "delta", each),
-            "output_text.done" => self.text_done(json, false, "text", each),
-            "refusal.done" => self.text_done(json, true, "refusal", each),
+            "refusal.delta" => self.text_delta(json, TextKind::Refusal, "delta", each),
+            "output_text.done" => self.text_done(json, TextKind::Text, "text", each),
+            "refusal.done" => self.text_done(json, TextKind::Refusal, "refusal", each),
             "content_part.done" => self.part_done(json, each),
-            "reasoning_summary_text.delta" => self.thinking_delta(json, false, text("delta"), each),
-            "reasoning_summary_text.done" => self.thinking_done(json, false, text("text"), each),
-            "reasoning_text.delta" => self.thinking_delta(json, true, text("delta"), each),
-            "reasoning_text.done" => self.thinking_done(json, true, text("text"), each),
+            "reasoning_summary_text.delta" => {
+                self.thinking_delta(json, ThinkingKind::Summary, text("delta"), each)
+            }
+            "reasoning_summary_text.done" => {
+                self.thinking_done(json, ThinkingKind::Summary, text("text"), each)
+            }
+            "reasoning_text.delta" => self.thinking_delta(json, ThinkingKind::Raw, text("delta"), each),
+            "reasoning_text.done" => self.thinking_done(json, ThinkingKind::Raw, text("text"), each),
             "reasoning_summary_part.done" => {
                 let part = json.path(&["part", "text"]).and_then(Node::text).unwrap_or_default();
-                self.thinking_done(json, false, part, each);
+                self.thinking_done(json, ThinkingKind::Summary, part, each);
             }
             "function_call_arguments.delta" => self.arguments_delta(json, CallKind::Function, each),
             "custom_tool_call_input.delta" => self.arguments_delta(json, CallKind::Custom, each),
@@ -124,7 +147,7 @@ impl StreamReader {
             self.item_done(at, item, each);
         }
         if self.items.is_empty() && response.text_at("output_text").is_some() {
-            self.text_delta(response, false, "output_text", each);
+            self.text_delta(response, TextKind::Text, "output_text", each);
         }
         self.finish(response, each);
     }
@@ -185,82 +208,86 @@ impl StreamReader {
         }
     }
 
-    fn text_delta(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
+    fn text_delta(&mut self, event: &Node<'_>, kind: TextKind, member: &str, each: Each<'_>) {
+        let place = self.text_place(event);
         let text = event.text_at(member).unwrap_or_default();
-        let tokens = event.items_at("logprobs");
-        self.text_piece(at, event.u64_at("content_index").unwrap_or(0), refused, (text, tokens), each);
+        self.text_piece(place, TextPart { kind, text, tokens: event.items_at("logprobs") }, each);
     }
 
-    fn text_piece(
-        &mut self,
-        at: usize,
-        part: u64,
-        refused: bool,
-        (text, tokens): TextWithLogprobs<'_, '_>,
-        each: Each<'_>,
-    ) {
-        if text.is_empty() || self.items[at].done {
+    /// Returns the place of the text that an event is about.
+    fn text_place(&mut self, event: &Node<'_>) -> PartPlace {
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
+        PartPlace { item: at, part: event.u64_at("content_index").unwrap_or(0) }
+    }
+
+    fn text_piece(&mut self, place: PartPlace, piece: TextPart<'_, '_>, each: Each<'_>) {
+        let PartPlace { item: at, part } = place;
+        if piece.text.is_empty() || self.items[at].done {
             return;
         }
         if self.items[at].at != part {
             self.close_part(at, each);
         }
-        let kind = if refused { PartKind::Refusal } else { PartKind::Text };
+        let kind = match piece.kind {
+            TextKind::Text => PartKind::Text,
+            TextKind::Refusal => PartKind::Refusal,
+        };
         let key = self.open_part(at, kind, each);
         self.items[at].note_delta(part);
-        self.part_logprobs(at, part, tokens, each);
-        each(Event::Delta { key, text });
+        self.part_logprobs(place, piece.tokens, each);
+        each(Event::Delta { key, text: piece.text });
     }
 
     /// Emits the log probabilities of the open part.
-    fn part_logprobs(&mut self, at: usize, part: u64, tokens: &[Node<'_>], each: Each<'_>) {
+    fn part_logprobs(
+        &mut self,
+        PartPlace { item: at, part }: PartPlace,
+        tokens: &[Node<'_>],
+        each: Each<'_>,
+    ) {
         let item = &mut self.items[at];
         let Some(key) = item.key.filter(|_| item.at == part && !tokens.is_empty()) else { return };
         item.with_logprobs.insert(part);
         each(Event::Logprobs { key, tokens: logprobs::read(tokens) });
     }
 
-    fn text_done(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
-        let part = event.u64_at("content_index").unwrap_or(0);
+    fn text_done(&mut self, event: &Node<'_>, kind: TextKind, member: &str, each: Each<'_>) {
+        let place = self.text_place(event);
         let text = event.text_at(member).unwrap_or_default();
-        self.text_rest(at, part, refused, (text, event.items_at("logprobs")), each);
+        self.text_rest(place, TextPart { kind, text, tokens: event.items_at("logprobs") }, each);
     }
 
-    fn text_rest(
-        &mut self,
-        at: usize,
-        part: u64,
-        refused: bool,
-        (text, tokens): TextWithLogprobs<'_, '_>,
-        each: Each<'_>,
-    ) {
-        if !self.items[at].seen.contains(&part) {
-            self.text_piece(at, part, refused, (text, tokens), each);
-        } else if !self.items[at].with_logprobs.contains(&part) {
-            self.part_logprobs(at, part, tokens, each);
+    /// Reads a complete text, or its log probabilities, where no delta gave them.
+    fn text_rest(&mut self, place: PartPlace, whole: TextPart<'_, '_>, each: Each<'_>) {
+        let item = &self.items[place.item];
+        if !item.seen.contains(&place.part) {
+            self.text_piece(place, whole, each);
+        } else if !item.with_logprobs.contains(&place.part) {
+            self.part_logprobs(place, whole.tokens, each);
         }
     }
 
     fn part_done(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(part) = event.get("part") else { return };
         if part.str_at("type") == "reasoning_text" {
-            return self.thinking_done(event, true, part.text_at("text").unwrap_or_default(), each);
+            let text = part.text_at("text").unwrap_or_default();
+            return self.thinking_done(event, ThinkingKind::Raw, text, each);
         }
-        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
-        self.part_rest(at, event.u64_at("content_index").unwrap_or(0), part, each);
+        let place = self.text_place(event);
+        self.part_rest(place, part, each);
     }
 
     /// Reads what no delta gave of a part that is complete.
-    fn part_rest(&mut self, at: usize, part: u64, block: &Node<'_>, each: Each<'_>) {
-        let refusal = block.text_at("refusal");
-        let refused = refusal.is_some();
-        let text = refusal.or_else(|| block.text_at("text")).unwrap_or_default();
-        self.text_rest(at, part, refused, (text, block.items_at("logprobs")), each);
+    fn part_rest(&mut self, place: PartPlace, block: &Node<'_>, each: Each<'_>) {
+        let PartPlace { item: at, part } = place;
+        let (kind, text) = match block.text_at("refusal") {
+            Some(refusal) => (TextKind::Refusal, refusal),
+            None => (TextKind::Text, block.text_at("text").unwrap_or_default()),
+        };
+        self.text_rest(place, TextPart { kind, text, tokens: block.items_at("logprobs") }, each);
         let seen = self.items[at].citations_seen.get(&part).copied().unwrap_or(0);
         for annotation in block.items_at("annotations").iter().skip(seen) {
-            self.part_citation(at, part, annotation, each);
+            self.part_citation(place, annotation, each);
         }
         if self.items[at].at == part {
             self.close_part(at, each);
@@ -269,13 +296,18 @@ impl StreamReader {
 
     fn annotation_added(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(annotation) = event.get("annotation") else { return };
-        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
-        self.part_citation(at, event.u64_at("content_index").unwrap_or(0), annotation, each);
+        let place = self.text_place(event);
+        self.part_citation(place, annotation, each);
     }
 
     /// Emits a citation of the open part. One that came before the part had any text is skipped here and read when
     /// the part is complete.
-    fn part_citation(&mut self, at: usize, part: u64, annotation: &Node<'_>, each: Each<'_>) {
+    fn part_citation(
+        &mut self,
+        PartPlace { item: at, part }: PartPlace,
+        annotation: &Node<'_>,
+        each: Each<'_>,
+    ) {
         let item = &mut self.items[at];
         let Some(key) = item.key.filter(|_| item.at == part) else { return };
         *item.citations_seen.entry(part).or_default() += 1;
@@ -284,30 +316,45 @@ impl StreamReader {
         }
     }
 
-    fn thinking_delta(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, ItemKind::Reasoning);
-        self.thinking_piece(at, reasoning_part(event, raw), raw, text, each);
+    fn thinking_delta(&mut self, event: &Node<'_>, kind: ThinkingKind, text: Text<'_>, each: Each<'_>) {
+        let place = self.thinking_place(event, kind);
+        self.thinking_piece(place, kind, text, each);
     }
 
-    fn thinking_piece(&mut self, at: usize, part: u64, raw: bool, text: Text<'_>, each: Each<'_>) {
+    /// Returns the place of the thinking that an event is about.
+    fn thinking_place(&mut self, event: &Node<'_>, kind: ThinkingKind) -> PartPlace {
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Reasoning);
+        let index = match kind {
+            ThinkingKind::Raw => "content_index",
+            ThinkingKind::Summary => "summary_index",
+        };
+        PartPlace { item: at, part: event.u64_at(index).unwrap_or(0) }
+    }
+
+    fn thinking_piece(&mut self, place: PartPlace, kind: ThinkingKind, text: Text<'_>, each: Each<'_>) {
+        let PartPlace { item: at, part } = place;
         let item = &mut self.items[at];
-        if text.is_empty() || item.done || *item.raw.get_or_insert(raw) != raw {
+        if text.is_empty() || item.done || *item.thinking.get_or_insert(kind) != kind {
             return;
         }
         let goes_on = item.key.is_some() && item.at != part;
         let key = self.open_part(at, PartKind::Thinking, each);
         self.items[at].note_delta(part);
-        if goes_on && !raw {
+        if goes_on && kind == ThinkingKind::Summary {
             each(Event::Delta { key, text: Text::plain(reasoning::BETWEEN_PARTS) });
         }
         each(Event::Delta { key, text });
     }
 
-    fn thinking_done(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, ItemKind::Reasoning);
-        let part = reasoning_part(event, raw);
-        if !self.items[at].seen.contains(&part) {
-            self.thinking_piece(at, part, raw, text, each);
+    fn thinking_done(&mut self, event: &Node<'_>, kind: ThinkingKind, text: Text<'_>, each: Each<'_>) {
+        let place = self.thinking_place(event, kind);
+        self.thinking_rest(place, kind, text, each);
+    }
+
+    /// Reads complete thinking where no delta gave it.
+    fn thinking_rest(&mut self, place: PartPlace, kind: ThinkingKind, text: Text<'_>, each: Each<'_>) {
+        if !self.items[place.item].seen.contains(&place.part) {
+            self.thinking_piece(place, kind, text, each);
         }
     }
 
@@ -368,10 +415,11 @@ impl StreamReader {
             ItemKind::Message => {
                 let content = item.get("content");
                 if let Some(text) = content.and_then(Node::text) {
-                    self.text_rest(at, 0, false, (text, &[]), each);
+                    let whole = TextPart { kind: TextKind::Text, text, tokens: &[] };
+                    self.text_rest(PartPlace { item: at, part: 0 }, whole, each);
                 }
-                for (part, block) in content.map_or(&[][..], Node::items).iter().enumerate() {
-                    self.part_rest(at, part as u64, block, each);
+                for (part, block) in (0..).zip(content.map_or(&[][..], Node::items)) {
+                    self.part_rest(PartPlace { item: at, part }, block, each);
                 }
             }
             ItemKind::Reasoning => self.reasoning_done(at, item, each),
@@ -400,17 +448,10 @@ impl StreamReader {
 
     /// Reads the parts of a reasoning item that have not been read yet, and its signature.
     fn reasoning_done(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
-        for (raw, list) in [(false, "summary"), (true, "content")] {
-            for (part, block) in item.items_at(list).iter().enumerate() {
-                if !self.items[at].seen.contains(&(part as u64)) {
-                    self.thinking_piece(
-                        at,
-                        part as u64,
-                        raw,
-                        block.text_at("text").unwrap_or_default(),
-                        each,
-                    );
-                }
+        for (kind, list) in [(ThinkingKind::Summary, "summary"), (ThinkingKind::Raw, "content")] {
+            for (part, block) in (0..).zip(item.items_at(list)) {
+                let text = block.text_at("text").unwrap_or_default();
+                self.thinking_rest(PartPlace { item: at, part }, kind, text, each);
             }
         }
         let signatures = reasoning::read(item).into_iter().filter_map(|thinking| thinking.signature);
@@ -419,10 +460,6 @@ impl StreamReader {
             each(Event::Signature { key, signature });
         }
     }
-}
-
-fn reasoning_part(event: &Node<'_>, raw: bool) -> u64 {
-    event.u64_at(if raw { "content_index" } else { "summary_index" }).unwrap_or(0)
 }
 
 /// Finds the error of an event: in its response, in a member of its own, or the event itself.

@@ -19,8 +19,7 @@ pub fn answer_id(dialect: Dialect, answer: &[u8]) -> Option<String> {
     };
     let text = String::from_utf8_lossy(&object[..object.len().min(BEGINNING)]);
     let mut id = None;
-    // The object is cut off and so invalid; the members before the cut are read all the same.
-    let _ = json::members(&text, |member| {
+    json::members_before_cut(&text, |member| {
         if id.is_none() && member.key == "id" {
             id = json::string(member.value);
         }

@@ -49,6 +49,12 @@ pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Ob
     })
 }
 
+/// Calls `each` for the members of the object in `text` up to where it stops being JSON, as in the beginning of a text
+/// that was cut off. There are none where it is no object.
+pub fn members_before_cut<'a>(text: &'a str, each: impl FnMut(Member<'a>)) {
+    let _ = members(text, each);
+}
+
 /// Walks over an object like [`members`], for readers that look into values: `each` gets the key, stands before its
 /// value and must walk over that, with [`Scan::value`] or [`Scan::object`] and the depth it is handed.
 pub(super) fn walk<'a>(

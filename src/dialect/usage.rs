@@ -121,8 +121,7 @@ pub fn of_head(dialect: Dialect, head: &[u8]) -> Option<Usage> {
         Err(cut) => std::str::from_utf8(&head[..cut.valid_up_to()]).unwrap_or_default(),
     };
     let mut found = None;
-    // Where the text is cut off, the members before are known.
-    let _ = json::members(whole, |member| {
+    json::members_before_cut(whole, |member| {
         if member.key == member_of(dialect) {
             found = of_text(dialect, member.value);
         }

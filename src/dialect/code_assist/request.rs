@@ -74,8 +74,7 @@ pub fn seal_count(model: &str, request: &str) -> String {
             others.push(member.key.into_owned());
         }
     };
-    // Anything but an object has no members to leave out.
-    let _ = json::members(whole, collect);
+    json::members_before_cut(whole, collect);
     let others: Vec<&str> = others.iter().map(String::as_str).collect();
     let name = serde_json::Value::from(format!("models/{model}")).to_string();
     format!(r#"{{"request":{}}}"#, edit(whole, &[("model", &name)], &others))

@@ -129,7 +129,7 @@ pub fn may_have_item_ids(body: &[u8]) -> bool {
 fn bare_item(item: &str, found: &mut Vec<BareItem>) {
     let (mut ids, mut kinds) = (Vec::new(), Vec::new());
     let (mut has_content, mut has_reasoning) = (false, false);
-    let _ = json::members(item, |Member { key, value, .. }| match key.as_ref() {
+    json::members_before_cut(item, |Member { key, value, .. }| match key.as_ref() {
         "id" => ids.extend(json::string(value)),
         "type" => kinds.extend(json::string(value)),
         "status" => {}

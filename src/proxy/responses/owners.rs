@@ -109,12 +109,11 @@ pub(in crate::proxy) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &
 /// Returns the ids that a request goes on from, each with the name of its member, as often as it is given.
 fn history(body: &str) -> Vec<(&'static str, String)> {
     let mut ids = Vec::new();
-    // A body that is no object has no members.
-    let _ = json::members(body, |member| match member.key.as_ref() {
+    json::members_before_cut(body, |member| match member.key.as_ref() {
         PREVIOUS => ids.extend(json::string(member.value).map(|id| (PREVIOUS, id))),
         CONVERSATION => {
             ids.extend(json::string(member.value).map(|id| (CONVERSATION, id)));
-            let _ = json::members(member.value, |inner| {
+            json::members_before_cut(member.value, |inner| {
                 if inner.key == "id" {
                     ids.extend(json::string(inner.value).map(|id| (CONVERSATION, id)));
                 }

@@ -50,6 +50,7 @@
 //! credential_names  tells by the name of a header or member whether it holds a credential
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, pongs
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
+//! byte_order_mark  the mark that may stand before UTF-8 text
 //! subslice     the place of a slice in the text that it was cut from
 //! one_line     makes texts of unknown origin fit for one line
 //! networks     lists of addresses and networks: allow-lists, trusted proxies
@@ -64,6 +65,7 @@ pub(crate) mod admin;
 pub mod app;
 pub(crate) mod background;
 pub(crate) mod backup;
+pub(crate) mod byte_order_mark;
 pub mod cli;
 pub(crate) mod codings;
 pub mod config;

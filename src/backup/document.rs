@@ -23,6 +23,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{canonical, scratch};
+use crate::byte_order_mark;
 use crate::hex;
 use crate::idle_thread::yield_thread;
 
@@ -36,7 +37,6 @@ const CONTAINERS: &[&str] = &["data", "accounts", "preferences", "apiCredentialP
 /// The maximum nesting depth of split objects.
 const MAX_DEPTH: usize = 4;
 /// The bytes with which some programs begin UTF-8 text.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The number of bytes read from a file at a time.
 const RUN: usize = 64 << 10;
 
@@ -88,8 +88,8 @@ impl Document {
         let mut parts =
             Parts { out: BufWriter::new(&mut file), written: 0, meter, members: 0, failure: None };
         let mut text = BufReader::with_capacity(RUN, metered);
-        if text.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
-            text.consume(BYTE_ORDER_MARK.len());
+        if text.fill_buf()?.starts_with(byte_order_mark::BYTES) {
+            text.consume(byte_order_mark::BYTES.len());
         }
         let mut json = serde_json::Deserializer::from_reader(text);
         let read = NextPart { parts: &mut parts, depth: Some(0) }.deserialize(&mut json);

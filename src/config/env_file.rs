@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-const BOM: &[u8] = b"\xef\xbb\xbf";
+use crate::byte_order_mark;
 
 /// Reads the file's names and values, and warnings about lines that are not understood; both are empty if there is no
 /// file.
@@ -43,7 +43,7 @@ fn decode(bytes: &[u8]) -> Result<&str, String> {
     if is_wide {
         return Err("is UTF-16 or not text: save it as UTF-8".to_owned());
     }
-    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+    let bytes = byte_order_mark::strip(bytes);
     // Everything would be one line, and all but the first name a part of its value.
     if bytes.contains(&b'\r') && !bytes.contains(&b'\n') {
         return Err("has line ends of carriage returns alone: save it with line feeds".to_owned());

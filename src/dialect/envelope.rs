@@ -13,6 +13,7 @@ use super::{
     json::{self, Marks, Member, SyntaxError},
     tree::Node,
 };
+use crate::byte_order_mark;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -390,7 +391,7 @@ fn hint(value: &str) -> Option<String> {
 fn syntax(text: &str, error: SyntaxError) -> EnvelopeError {
     EnvelopeError::body(if text.trim_ascii().is_empty() {
         "The request body is empty; it must be a JSON object".to_owned()
-    } else if text.starts_with('\u{feff}') {
+    } else if text.starts_with(byte_order_mark::CHAR) {
         "The request body must be a JSON object without a byte order mark".to_owned()
     } else {
         format!("The request body must be a JSON object: {} at byte {}", error.what, error.at)

@@ -100,7 +100,8 @@ pub struct Marks {
 }
 
 const OWN_MARKS: [&str; 7] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy", "ws_sy", "srvtoolu_sy"];
-const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
+/// The beginnings of the ids of stored files: of ours, and of the gateway that others come from.
+pub(super) const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
 const OUTPUT_MARKS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
 /// The first three bytes of all marks; each has its own place in [`MARK_STARTS`].
 const STARTS: [&[u8; 3]; 13] =

@@ -15,6 +15,7 @@
 //! equals the wanted one stays as it is written, escapes included.
 
 use super::{Dialect, json};
+use crate::byte_order_mark;
 
 /// The longest string that is read as a model's name, in bytes; a longer one passes unchanged.
 const LONGEST_NAME: usize = 1024;
@@ -48,7 +49,6 @@ enum LineState {
 }
 
 const DATA: &[u8] = b"data:";
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Renamer {
     /// Creates a renamer for an answer in `dialect`, which is to name `model`; `None` where the dialect's answers name
@@ -121,9 +121,9 @@ impl Line {
     /// Reads more of a line.
     fn take(&mut self, walk: &mut Walk, mut line: &[u8], out: &mut Vec<u8>) {
         if std::mem::take(&mut self.fresh)
-            && let Some(after) = line.strip_prefix(BYTE_ORDER_MARK)
+            && let Some(after) = line.strip_prefix(byte_order_mark::BYTES)
         {
-            out.extend_from_slice(BYTE_ORDER_MARK);
+            out.extend_from_slice(byte_order_mark::BYTES);
             line = after;
         }
         while let (LineState::Begins(known), Some((first, after))) = (self.state, line.split_first()) {

@@ -11,6 +11,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::byte_order_mark;
+
 /// A comment that only shows that the stream goes on. Readers of events skip it.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
@@ -204,7 +206,7 @@ impl Scanner {
 
     fn field<'c>(&mut self, mut line: &'c [u8]) -> Field<'c> {
         if std::mem::take(&mut self.fresh) {
-            line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+            line = byte_order_mark::strip(line);
         }
         let value = |rest: &'c [u8]| rest.strip_prefix(b" ").unwrap_or(rest);
         if let Some(rest) = line.strip_prefix(b"data:") {

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use memchr::memmem;
 
 use super::Dialect;
-use super::json::Marks;
+use super::json::{FILE_MARKS, Marks};
 use super::literal::Text;
 use super::media_types;
 use super::text_files;
@@ -26,8 +26,6 @@ use super::writer::Writer;
 
 pub use inline::{UnacceptedType, with_media_blocks};
 
-/// The beginnings of our ids: of those we give, and of those of the gateway that others come from.
-const PREFIXES: [&str; 2] = ["file-sy-", "file-metapi-"];
 /// The members of a block that are replaced with its source; all others are kept.
 const REPLACED: [&str; 9] =
     ["type", "file", "file_id", "file_data", "file_url", "filename", "mime_type", "image_url", "source"];
@@ -102,7 +100,7 @@ impl<'b> Places<'b> {
     fn of(body: &'b str) -> Self {
         let is_ours = |at: &usize| {
             let rest = body.as_bytes().get(at + 1..).unwrap_or_default();
-            PREFIXES.iter().any(|prefix| rest.starts_with(prefix.as_bytes()))
+            FILE_MARKS.iter().any(|prefix| rest.starts_with(prefix.as_bytes()))
         };
         let ids = memmem::find_iter(body.as_bytes(), b"\"file-").filter(is_ours).collect();
         Self { body, ids }
@@ -149,7 +147,7 @@ fn reference<'n, 'a>(node: &'n Node<'a>) -> Option<Reference<'n, 'a>> {
     let source = || node.get("source").filter(|source| source.str_at("type") == "file");
     let holder = nested().or_else(source).unwrap_or(node);
     let id = holder.get("file_id").and_then(Node::str)?;
-    let is_ours = PREFIXES.iter().any(|prefix| id.starts_with(prefix));
+    let is_ours = FILE_MARKS.iter().any(|prefix| id.starts_with(prefix));
     let is_idle = ["file_data", "file_url", "image_url"].iter().any(|other| holder.get(other).is_some());
     is_ours.then(|| Reference { id: id.into_owned(), holder, is_idle })
 }

@@ -9,6 +9,7 @@
 
 use super::sse::{self, Scanner};
 use super::tree::Node;
+use crate::byte_order_mark;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -160,7 +161,7 @@ pub(super) fn is_error(value: &Node<'_>) -> bool {
 pub fn read(status: u16, body: &[u8]) -> UpstreamError {
     let body = &body[..body.len().min(MAX_BODY)];
     let text = String::from_utf8_lossy(body);
-    let text = unframed(text.trim_start_matches('\u{feff}'));
+    let text = unframed(text.trim_start_matches(byte_order_mark::CHAR));
     if let Some(error) = Node::parse(&text).ok().and_then(|value| UpstreamError::of(&value)) {
         return error;
     }
@@ -236,7 +237,7 @@ const TAGS: [&str; 12] = [
 
 /// Whether a body is an HTML page.
 pub(super) fn looks_like_html(text: &str) -> bool {
-    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let start = text.trim_start_matches(byte_order_mark::CHAR).trim_start();
     let start = start.get(..start.len().min(15)).unwrap_or_default().to_ascii_lowercase();
     TAGS.iter().any(|tag| start.starts_with(tag))
 }

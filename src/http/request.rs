@@ -16,6 +16,7 @@ use super::body::{self, RequestBody};
 use super::body_error::BodyError;
 use super::timer::ReusableTimer;
 use super::upgrade::Upgrade;
+use crate::byte_order_mark;
 use crate::ids::{ChannelId, Id};
 use crate::limits::HeldMemory;
 use crate::request_id::RequestId;
@@ -27,9 +28,6 @@ const LONG: usize = 1024 * 1024;
 const MAX_TREE: usize = 2 * 1024 * 1024;
 /// The most names and values of a longer body. Its tree takes about a hundred bytes for each, besides the texts.
 const MAX_VALUES: usize = 200_000;
-
-/// The byte order mark, which some editors and shells put before a text.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
 pub struct Request(Box<Parts>);
@@ -124,7 +122,11 @@ impl Request {
         if !bytes.is_empty() {
             self.expect_json()?;
         }
-        Ok(if bytes.starts_with(BYTE_ORDER_MARK) { bytes.slice(BYTE_ORDER_MARK.len()..) } else { bytes })
+        Ok(if bytes.starts_with(byte_order_mark::BYTES) {
+            bytes.slice(byte_order_mark::BYTES.len()..)
+        } else {
+            bytes
+        })
     }
 
     /// Refuses a body whose headers do not say that it is JSON.

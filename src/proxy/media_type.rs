@@ -1,7 +1,7 @@
 //! The kind of an answer's body: by its content type, and by its first bytes where an upstream names the wrong type.
 
-/// The UTF-8 byte order mark. Readers of events skip it, readers of JSON do not accept it.
-pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+use crate::byte_order_mark;
+
 /// The beginnings of events.
 const EVENT_FIELDS: [&[u8]; 5] = [b"data:", b"event:", b":", b"id:", b"retry:"];
 
@@ -34,9 +34,10 @@ pub(super) fn looks_like_events(first: &[u8]) -> bool {
 
 /// Whether a body may be events or anything else, as far as it has come. An empty one has not begun.
 pub(super) fn is_undecided(begun: &[u8]) -> bool {
-    let text = begun.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begun).trim_ascii_start();
+    let text = byte_order_mark::strip(begun).trim_ascii_start();
     let is_begun = |whole: &[u8]| whole.len() > text.len() && whole.starts_with(text);
-    !begun.is_empty() && (is_begun(BYTE_ORDER_MARK) || EVENT_FIELDS.iter().any(|field| is_begun(field)))
+    !begun.is_empty()
+        && (is_begun(byte_order_mark::BYTES) || EVENT_FIELDS.iter().any(|field| is_begun(field)))
 }
 
 /// Whether a body begins like JSON: some upstreams answer in one piece under a stream's type. No event begins like this.

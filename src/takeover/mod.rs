@@ -44,6 +44,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::byte_order_mark;
 use sqlite::{Copy, ForeignDatabase};
 
 pub use old_password::open as open_password;
@@ -109,7 +110,7 @@ fn text_of(file: File) -> Result<Vec<u8>, Error> {
 pub fn from_text(text: &[u8], context: &Context) -> Result<TakenOver, Error> {
     let text = std::str::from_utf8(text)
         .map_err(|_| Error("it is neither text nor an SQLite database".to_owned()))?
-        .trim_start_matches('\u{feff}');
+        .trim_start_matches(byte_order_mark::CHAR);
     let document = if text.trim_start().starts_with(['{', '[']) {
         serde_json::from_str(text).map_err(|error| Error(format!("it is not valid JSON: {error}")))?
     } else {

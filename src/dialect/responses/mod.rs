@@ -63,8 +63,8 @@ pub use instructions::{as_message, with_gathered_instructions};
 pub use native::{without_own_ids, without_reasoning};
 pub use own_ids::answer_of;
 pub use references::{
-    BareItem, ItemReferredTo, bare_items, item_ids, items_referred_to, may_have_item_ids, refers_to_items,
-    with_items,
+    BareItem, ItemReferredTo, PREVIOUS, bare_items, item_ids, items_referred_to, may_have_item_ids,
+    refers_to_items, with_items,
 };
 pub use repair::{AddedItem, Repair};
 pub use replay::replay;

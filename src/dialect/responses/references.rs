@@ -15,6 +15,9 @@ use crate::dialect::canonical::ConversionError;
 use crate::dialect::json::{self, Member};
 use crate::dialect::tree::Node;
 
+/// The member that names the response from which a request goes on.
+pub const PREVIOUS: &str = "previous_response_id";
+
 /// Returns whether the input refers to items by their ids.
 pub fn refers_to_items(body: &Node<'_>) -> bool {
     body.items_at("input").iter().any(is_reference)

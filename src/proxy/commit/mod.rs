@@ -21,6 +21,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::header::{self, HeaderValue};
 use tokio::time::Instant;
 
+use crate::byte_order_mark;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter, StreamGatherer};
 use crate::dialect::judge::{self, Fault};
@@ -39,9 +40,7 @@ use super::call::Call;
 use super::client_answer::ClientAnswer;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
-use super::media_type::{
-    BYTE_ORDER_MARK, is_event_stream, is_json, is_undecided, looks_like_events, looks_like_json,
-};
+use super::media_type::{is_event_stream, is_json, is_undecided, looks_like_events, looks_like_json};
 use super::operation::Operation;
 use super::relay::long_reply::LongReply;
 use super::relay::unread::UnreadBytes;
@@ -94,7 +93,8 @@ pub(super) async fn commit(
             Err(failure) => return Err(uncommittable(attempt, failure)),
         };
     }
-    let unmarked = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&first);
+    // Readers of events skip the mark; readers of JSON do not accept it.
+    let unmarked = byte_order_mark::strip(&first);
     let named_stream = accepted.head.headers.get(&header::CONTENT_TYPE).is_some_and(is_event_stream)
         && !looks_like_json(unmarked);
     let streams = named_stream || looks_like_events(unmarked);

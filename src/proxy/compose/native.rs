@@ -8,12 +8,13 @@ use crate::dialect::canonical::ConversionError;
 use crate::dialect::data_urls::with_data_urls;
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::{Thread, splice_model};
+use crate::dialect::responses::PREVIOUS;
 use crate::dialect::signature::PREFIX_IN_BYTES;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, gemini, json, messages, responses};
 
 use super::outgoing::{
-    Destination, NOT_COMPACTED, PREVIOUS, PreparedBody, always_streams, keeps_threads, platform_edit, quoted,
+    Destination, NOT_COMPACTED, PreparedBody, always_streams, keeps_threads, platform_edit, quoted,
     streams_only, text, tiered, whole,
 };
 use crate::proxy::call::Call;

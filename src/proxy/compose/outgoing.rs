@@ -19,8 +19,6 @@ use crate::proxy::headers::RefusedBetas;
 
 /// Members that are removed from a compaction and from a count of responses.
 pub(super) const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
-/// The member that names the answer a responses request goes on from.
-pub(super) const PREVIOUS: &str = "previous_response_id";
 
 /// A body in an upstream's dialect.
 pub(in crate::proxy) struct PreparedBody {

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use crate::dialect::canonical::{ConversionError, Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::{Thread, splice_model};
+use crate::dialect::responses::PREVIOUS;
 use crate::dialect::{Dialect, convert, embeddings, json, parts, payload_rules};
 use crate::time::now_ms;
 
 use super::outgoing::{
-    Destination, NOT_COMPACTED, PREVIOUS, PreparedBody, always_streams, edit_of, edited, keeps_threads,
-    platform_edit, quoted, streams_only, text, tiered, whole,
+    Destination, NOT_COMPACTED, PreparedBody, always_streams, edit_of, edited, keeps_threads, platform_edit,
+    quoted, streams_only, text, tiered, whole,
 };
 use super::{cache_key, native};
 use crate::proxy::call::Call;

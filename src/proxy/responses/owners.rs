@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::dialect::responses::{BareItem, bare_items, may_have_item_ids};
+use crate::dialect::responses::{BareItem, PREVIOUS, bare_items, may_have_item_ids};
 use crate::dialect::{Dialect, json};
 use crate::http::Response;
 use crate::ids::{AccountId, KeyId};
@@ -29,7 +29,6 @@ use crate::proxy::call::Call;
 use crate::proxy::operation::Operation;
 use crate::proxy::reply::ErrorShape;
 
-const PREVIOUS: &str = "previous_response_id";
 const CONVERSATION: &str = "conversation";
 const ITEM: &str = "item_reference";
 

@@ -7,14 +7,12 @@
 use bytes::Bytes;
 
 use crate::dialect::edit::edit;
-use crate::dialect::responses::{TurnOutput, merge_turn, whole_turn};
+use crate::dialect::responses::{PREVIOUS, TurnOutput, merge_turn, whole_turn};
 use crate::dialect::tree::Node;
 use crate::limits::FREE_BODY;
 
 use super::frame::Frame;
 use super::refusal::FrameRefusal;
-
-const PREVIOUS: &str = "previous_response_id";
 
 /// The last turn of a socket.
 pub(super) struct History {

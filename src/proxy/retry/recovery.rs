@@ -26,6 +26,7 @@ use hyper::HeaderMap;
 
 use crate::dialect::canonical::{Effort, Target, Vendor};
 use crate::dialect::edit::{edit, only};
+use crate::dialect::responses::PREVIOUS;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, output_limit, responses};
 use crate::error_words::requests;
@@ -77,7 +78,6 @@ const STRICT: [&str; 6] = ["model", "input", "stream", "tools", "tool_choice", "
 /// Members that only the responses dialect has: a body with one of them is in that dialect on purpose.
 const OF_RESPONSES: [&str; 6] =
     ["conversation", "include", "previous_response_id", "reasoning", "text", "truncation"];
-const PREVIOUS: &str = "previous_response_id";
 /// The client's headers that go to relays of Codex even when all others are left out, beside `x-codex-*`.
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
+use crate::byte_order_mark;
 use crate::error_words::sites;
 use crate::idle_thread::run_on_idle_thread;
 use crate::one_line::short_line;
@@ -211,7 +212,7 @@ pub(super) fn title(page: &[u8]) -> Option<String> {
 /// Whether a body is a web page, whatever its type says.
 pub(super) fn is_page(body: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&body[..body.len().min(4096)]).to_ascii_lowercase();
-    let start = head.trim_start_matches('\u{feff}').trim_start();
+    let start = head.trim_start_matches(byte_order_mark::CHAR).trim_start();
     start.starts_with('<')
         && ["<!doctype html", "<html", "<head", "<title", "<body", "<script"]
             .iter()

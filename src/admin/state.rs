@@ -67,6 +67,33 @@ impl Admin {
         })
     }
 
+    /// Forgets what was learnt and cached, for a factory reset. A new field does not compile until it is decided here.
+    pub fn forget_everything(&self) {
+        let Self {
+            guards,
+            stats,
+            decisions,
+            marketplace,
+            playground,
+            // Other parts of the service, which forget for themselves.
+            core: _,
+            jobs: _,
+            proxy: _,
+            router: _,
+            // Belongs to the snapshot that was published when it was made.
+            accounts_list: _,
+            // Work under way.
+            account_logins: _,
+            copying: _,
+            live_readers: _,
+        } = self;
+        guards.clear();
+        stats.clear();
+        decisions.clear();
+        marketplace.clear();
+        playground.clear();
+    }
+
     /// Returns the cached explanations of routes, without those from before the last rebuild that changed routes.
     pub fn decisions(&self) -> &DecisionCache {
         self.decisions.follow(self.jobs.route_changes());

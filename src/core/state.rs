@@ -1,5 +1,6 @@
 //! The state that all faces share.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -123,6 +124,57 @@ impl Core {
     /// Returns the number of factory resets. Code that waits between reading and storing compares it.
     pub fn resets(&self) -> u64 {
         self.resets.load(Ordering::SeqCst)
+    }
+
+    /// Forgets what was learnt, for a factory reset. A new field does not compile until it is decided here.
+    pub async fn forget_everything(&self) {
+        let Self {
+            live,
+            rates,
+            notifier,
+            // Of the process and its configuration.
+            config: _,
+            client: _,
+            instance: _,
+            presence: _,
+            background: _,
+            metrics: _,
+            started: _,
+            resets: _,
+            routing_stopped: _,
+            restart: _,
+            stopping: _,
+            cutting: _,
+            auth_failures: _,
+            // Read from the database, which a reset reads again.
+            settings: _,
+            settings_changed: _,
+            snapshot: _,
+            keys: _,
+            store: _,
+            bootstrap: _,
+            database: _,
+            rests: _,
+            instances: _,
+            publishes: _,
+            publishing: _,
+            // Held by work under way, which gives them back.
+            route_edits: _,
+            token_edits: _,
+            settings_edits: _,
+            imports: _,
+            key_edits: _,
+            body_memory: _,
+            leases: _,
+            uploads: _,
+            // Found by ids of rows, which are not used again, or by addresses and sessions at sites.
+            affinity: _,
+            site_memory: _,
+        } = self;
+        live.retain_prices(&HashSet::new());
+        live.retain_limits(&HashSet::new());
+        rates.clear();
+        notifier.reset_cooldowns().await;
     }
 
     /// Counts a factory reset, before anything is deleted.

@@ -68,6 +68,31 @@ impl Jobs {
         })
     }
 
+    /// Forgets what was learnt, for a factory reset. A new field does not compile until it is decided here.
+    pub fn forget_everything(&self) {
+        let Self {
+            logins,
+            core: _,
+            // Found by ids of rows, which are not used again.
+            prices: _,
+            renewals: _,
+            failed_renewals: _,
+            checkins: _,
+            probes: _,
+            // Runs and their locks; a reset stops all tasks first.
+            tasks: _,
+            model_refresh: _,
+            backups: _,
+            announcements: _,
+            usage_lookup: _,
+            health_saver: _,
+            update_checks: _,
+            // Only compared with itself.
+            route_changes: _,
+        } = self;
+        logins.clear();
+    }
+
     /// Returns the number of rebuilds that have changed routes. A cache of answers about routes compares it.
     pub fn route_changes(&self) -> u64 {
         self.route_changes.load(Ordering::SeqCst)

@@ -66,6 +66,35 @@ impl Proxy {
         })
     }
 
+    /// Forgets what was learnt, for a factory reset. A new field does not compile until it is decided here.
+    pub fn forget_everything(&self) {
+        let Self {
+            dialect_memory,
+            cache_keys,
+            member_refusals,
+            sockets,
+            stored_responses,
+            call_signatures,
+            // Other parts of the service.
+            core: _,
+            jobs: _,
+            router: _,
+            // Found by ids of rows, which are not used again.
+            response_owners: _,
+            background_responses: _,
+            // Held by requests under way, which give them back.
+            conversions: _,
+            bookings: _,
+            session_leases: _,
+        } = self;
+        dialect_memory.clear();
+        cache_keys.clear();
+        member_refusals.clear();
+        sockets.clear();
+        stored_responses.clear();
+        call_signatures.clear();
+    }
+
     /// Applies changes of the operator's session limit to sessions that already wait, until the service stops.
     pub fn follow_session_limit(self: &Arc<Self>) {
         let (proxy, mut changed) = (self.clone(), self.core.settings_changed.subscribe());

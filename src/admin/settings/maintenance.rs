@@ -1,6 +1,5 @@
 //! Maintenance: clearing the discovered models, the usage, or everything; replacing the keys that protect stored data.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,22 +182,10 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     drop(routing_stop);
     admin.core.publish().await?;
     let is_elsewhere = returned?;
-    admin.proxy.dialect_memory.clear();
-    admin.proxy.cache_keys.clear();
-    admin.proxy.member_refusals.clear();
-    admin.proxy.sockets.clear();
-    admin.proxy.stored_responses.clear();
-    admin.proxy.call_signatures.clear();
-    admin.jobs.logins.clear();
-    admin.core.rates.clear();
-    admin.guards.clear();
-    admin.stats.clear();
-    admin.decisions().clear();
-    admin.marketplace.clear();
-    admin.playground.clear();
-    admin.core.live.retain_prices(&HashSet::new());
-    admin.core.live.retain_limits(&HashSet::new());
-    admin.core.notifier.reset_cooldowns().await;
+    admin.proxy.forget_everything();
+    admin.jobs.forget_everything();
+    admin.forget_everything();
+    admin.core.forget_everything().await;
     log::warn!(
         "factory reset done: AUTH_TOKEN has its built-in value again, which is accepted from this machine \
          only; change it with POST /api/settings/auth/change"

@@ -55,8 +55,12 @@ impl Reading {
         Self::of(Meaning::Plain, true)
     }
 
-    fn end(last: bool, output: bool) -> Self {
-        Self::of(Meaning::End { last }, output)
+    fn end(output: bool) -> Self {
+        Self::of(Meaning::End { last: false }, output)
+    }
+
+    fn last(output: bool) -> Self {
+        Self::of(Meaning::End { last: true }, output)
     }
 
     fn failure(error: &Node<'_>) -> Self {
@@ -150,7 +154,7 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
     let json = match event.data() {
         Data::Json(json) => json,
         Data::Done if matches!(dialect, Dialect::Chat | Dialect::Completions) => {
-            return Reading::end(true, false);
+            return Reading::last(false);
         }
         // Some sites end every stream with `[DONE]`. It ends no response, and a message only after a stop reason.
         Data::Done => return Reading::preamble(),
@@ -229,14 +233,14 @@ fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
     let mut reading = match dialect {
         _ if event.is_named_error() => failure(),
         Dialect::Responses if named("response.failed") => failure(),
-        Dialect::Responses if RESPONSE_ENDS.into_iter().any(named) => Reading::end(true, true),
-        Dialect::Images if named("image_generation.completed") => Reading::end(true, true),
-        Dialect::Audio if AUDIO_ENDS.into_iter().any(named) => Reading::end(true, true),
+        Dialect::Responses if RESPONSE_ENDS.into_iter().any(named) => Reading::last(true),
+        Dialect::Images if named("image_generation.completed") => Reading::last(true),
+        Dialect::Audio if AUDIO_ENDS.into_iter().any(named) => Reading::last(true),
         // Whole answers in one event, and images, have the finish reason after them.
         Dialect::Chat | Dialect::Completions if is_filled(&SEARCH_TERMS.finish_reason, data) => {
-            Reading::end(false, true)
+            Reading::end(true)
         }
-        Dialect::Gemini if is_filled(&SEARCH_TERMS.gemini_reason, data) => Reading::end(false, true),
+        Dialect::Gemini if is_filled(&SEARCH_TERMS.gemini_reason, data) => Reading::end(true),
         _ => Reading::output(),
     };
     reading.usage = usage::of_tail(dialect, data);
@@ -256,7 +260,7 @@ fn read_chat(event: &Node<'_>) -> Reading {
         has_more_than(delta, "role") || has_content(choice, "text")
     });
     if choices.iter().any(|choice| has_content(choice, "finish_reason")) {
-        return Reading::end(false, output);
+        return Reading::end(output);
     }
     Reading::of(Meaning::Plain, output)
 }
@@ -275,7 +279,7 @@ pub(super) fn error_of_choice(choice: &Node<'_>) -> UpstreamError {
 fn read_messages(kind: &str, event: &Node<'_>) -> Reading {
     match kind {
         "message_start" | "ping" | "content_block_stop" | "message_delta" => Reading::preamble(),
-        "message_stop" => Reading::end(true, false),
+        "message_stop" => Reading::last(false),
         "content_block_start" => {
             let block = event.get("content_block");
             match block.map(|block| block.str_at("type")).as_deref() {
@@ -306,7 +310,7 @@ fn read_responses(kind: &str, event: &Node<'_>) -> Reading {
             Some(response) if response.str_at("status") == "failed" => Reading::failure(response),
             _ => {
                 let items = response.map_or(&[][..], |response| response.items_at("output"));
-                Reading::end(true, items.iter().any(is_answer_item))
+                Reading::last(items.iter().any(is_answer_item))
             }
         },
         _ if states_error(event) || kind.is_empty() && is_bare_error(event) => Reading::failure(event),
@@ -320,7 +324,7 @@ fn read_gemini(event: &Node<'_>) -> Reading {
     }
     if event.path(&["promptFeedback", "blockReason"]).is_some() {
         // This is the whole answer: the question was refused.
-        return Reading::end(false, true);
+        return Reading::end(true);
     }
     let candidates = event.items_at("candidates");
     let output =
@@ -329,7 +333,7 @@ fn read_gemini(event: &Node<'_>) -> Reading {
         ["finishReason", "finish_reason"].iter().any(|key| has_content(candidate, key))
     };
     if candidates.iter().any(ends) {
-        return Reading::end(false, output);
+        return Reading::end(output);
     }
     Reading::of(Meaning::Plain, output)
 }
@@ -338,7 +342,7 @@ fn read_image(kind: &str, event: &Node<'_>) -> Reading {
     if states_error(event) {
         return Reading::failure(event);
     }
-    if kind.ends_with(".completed") { Reading::end(true, true) } else { Reading::output() }
+    if kind.ends_with(".completed") { Reading::last(true) } else { Reading::output() }
 }
 
 /// The last events of a response that has not failed. Codex's backend and relays of its sockets write the third.
@@ -350,7 +354,7 @@ fn read_audio(kind: &str, event: &Node<'_>) -> Reading {
     if states_error(event) {
         return Reading::failure(event);
     }
-    if AUDIO_ENDS.contains(&kind) { Reading::end(true, true) } else { Reading::output() }
+    if AUDIO_ENDS.contains(&kind) { Reading::last(true) } else { Reading::output() }
 }
 
 fn states_error(holder: &Node<'_>) -> bool {

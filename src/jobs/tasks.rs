@@ -189,10 +189,10 @@ impl Tasks {
         if let Some(key) = &spec.dedupe_key
             && let Some(entry) = unended(&tasks, key)
         {
-            return Started::of(&entry.task, true);
+            return Started::reused(&entry.task);
         }
         let task = Task::pending(spec);
-        let started = Started::of(&task, false);
+        let started = Started::anew(&task);
         let (id, kind, title) = (task.id.clone(), task.kind, task.title.clone());
         let (stop, stopped) = oneshot::channel();
         let (at_work, gone) = oneshot::channel::<()>();
@@ -224,7 +224,7 @@ impl Tasks {
     /// Returns the task with this dedupe key that has not ended.
     pub fn running(&self, dedupe_key: &str) -> Option<Started> {
         let tasks = lock(&self.inner.tasks);
-        unended(&tasks, dedupe_key).map(|entry| Started::of(&entry.task, true))
+        unended(&tasks, dedupe_key).map(|entry| Started::reused(&entry.task))
     }
 
     /// Stops and forgets every task. Their ends are not reported, and once this returns they change nothing more.
@@ -391,8 +391,12 @@ impl Task {
 }
 
 impl Started {
-    fn of(task: &Task, reused: bool) -> Self {
-        Self { id: task.id.clone(), reused, status: task.status, message: task.message.clone() }
+    fn anew(task: &Task) -> Self {
+        Self { id: task.id.clone(), reused: false, status: task.status, message: task.message.clone() }
+    }
+
+    fn reused(task: &Task) -> Self {
+        Self { reused: true, ..Self::anew(task) }
     }
 }
 

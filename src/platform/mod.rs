@@ -36,7 +36,7 @@ use std::fmt;
 pub use oauth::OAuthProvider;
 pub use profile::{
     Abilities, Address, BodyEdit, CodeAssist, LoginHeaders, Management, ModelList, NewApiFork, OwnPages,
-    PageAnswer, PriceList, Profile,
+    PageAnswer, PriceList, Profile, Title,
 };
 pub use relay::names_claude;
 

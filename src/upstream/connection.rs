@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ErrorKind, SendError};
-use super::http1::{AnswerHead, Framing, parse_answer, write_request};
+use super::http1::{AnswerHead, Framing, parse_answer, parse_answer_to_head, write_request};
 use super::outgoing::RequestWriter;
 use super::repeat::{ExchangeProgress, ReplyKind, SentPart};
 use super::request::{Request, RequestBody};
@@ -129,8 +129,13 @@ impl UpstreamConnection {
             return Poll::Ready(Err(failure));
         }
         loop {
-            let parsed =
-                if self.input.is_empty() { Ok(None) } else { parse_answer(&self.input, self.has_no_body) };
+            let parsed = if self.input.is_empty() {
+                Ok(None)
+            } else if self.has_no_body {
+                parse_answer_to_head(&self.input)
+            } else {
+                parse_answer(&self.input)
+            };
             match parsed {
                 Ok(Some((head, length))) => {
                     self.input.advance(length);

@@ -221,7 +221,7 @@ async fn shake_hands(
     let mut input = BytesMut::with_capacity(websocket::BUFFER);
     let mut interim = 0;
     loop {
-        match parse_answer(&input, false).map_err(|_| None)? {
+        match parse_answer(&input).map_err(|_| None)? {
             Some((head, length)) => {
                 let _head = input.split_to(length);
                 if head.status == StatusCode::SWITCHING_PROTOCOLS {
@@ -272,7 +272,7 @@ fn head(status: u16, content_type: &str, told: &[(String, String)]) -> Result<An
     let unusable = |why: String| {
         SendError::new(ErrorKind::Protocol, why).after(ExchangeProgress::whole(ReplyKind::Answer))
     };
-    match parse_answer(text.as_bytes(), false) {
+    match parse_answer(text.as_bytes()) {
         Ok(Some((head, _))) => Ok(head),
         Ok(None) => Err(unusable("the upstream's WebSocket answered without headers".to_owned())),
         Err(error) => {

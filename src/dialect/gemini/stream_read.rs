@@ -22,8 +22,8 @@ pub struct StreamReader {
     id: Text<'static>,
     candidate: Option<u64>,
     next_key: u32,
-    /// The open part, and whether it is thinking.
-    open: Option<(u32, bool)>,
+    /// The open part.
+    open: Option<(u32, OpenPart)>,
     calls: usize,
     /// The whole text so far.
     said: Text<'static>,
@@ -34,6 +34,13 @@ pub struct StreamReader {
     /// The latest grounding metadata, as JSON.
     grounding: Option<String>,
     stop: Option<Stop<'static>>,
+}
+
+/// The kind of the open part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpenPart {
+    Text,
+    Thinking,
 }
 
 impl StreamReader {
@@ -107,7 +114,7 @@ impl StreamReader {
         for part in candidate.path(&["content", "parts"]).map_or(&[][..], Node::items) {
             if let Some(Read::Part(part)) = parts_read::read(part) {
                 if matches!(part, Part::Text(_)) && !tokens.is_empty() {
-                    let key = self.open_part(false, each);
+                    let key = self.open_part(OpenPart::Text, each);
                     each(Event::Logprobs { key, tokens: std::mem::take(&mut tokens) });
                 }
                 self.read_part(part, each);
@@ -129,13 +136,13 @@ impl StreamReader {
     fn read_part(&mut self, part: Part<'_>, each: &mut dyn FnMut(Event<'_>)) {
         match part {
             Part::Text(text) => {
-                let key = self.open_part(false, each);
+                let key = self.open_part(OpenPart::Text, each);
                 self.said.push(&text);
                 self.chars += text.char_count();
                 each(Event::Delta { key, text });
             }
             Part::Thinking(thinking) => {
-                let key = self.open_part(true, each);
+                let key = self.open_part(OpenPart::Thinking, each);
                 if !thinking.text.is_empty() {
                     each(Event::Delta { key, text: thinking.text });
                 }
@@ -167,23 +174,27 @@ impl StreamReader {
     }
 
     /// Returns the key of the open part of that kind; opens one if there is none.
-    fn open_part(&mut self, is_thought: bool, each: &mut dyn FnMut(Event<'_>)) -> u32 {
+    fn open_part(&mut self, part: OpenPart, each: &mut dyn FnMut(Event<'_>)) -> u32 {
         if let Some((key, open)) = self.open
-            && open == is_thought
+            && open == part
         {
             return key;
         }
         self.close_part(each);
         let key = self.take_key();
-        self.open = Some((key, is_thought));
+        self.open = Some((key, part));
         self.before = self.chars;
-        each(Event::PartStart { key, part: if is_thought { PartKind::Thinking } else { PartKind::Text } });
+        let part = match part {
+            OpenPart::Text => PartKind::Text,
+            OpenPart::Thinking => PartKind::Thinking,
+        };
+        each(Event::PartStart { key, part });
         key
     }
 
     /// Emits the citations of the open text; earlier texts are closed already.
     fn cite(&self, each: &mut dyn FnMut(Event<'_>)) {
-        let Some((key, false)) = self.open else { return };
+        let Some((key, OpenPart::Text)) = self.open else { return };
         let metadata = self.grounding.as_deref().and_then(|metadata| Node::parse(metadata).ok());
         let Some(metadata) = metadata else { return };
         let said = CitedText::of(&self.said);

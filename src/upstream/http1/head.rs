@@ -43,8 +43,16 @@ impl fmt::Display for HeadError {
 }
 
 /// Parses the head that `input` begins with, and returns it with its length in bytes; `None` while it is incomplete.
-/// The answer to a HEAD request `has_no_body`, whatever its head says.
-pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHead, usize)>, HeadError> {
+pub fn parse_answer(input: &[u8]) -> Result<Option<(AnswerHead, usize)>, HeadError> {
+    parse(input, false)
+}
+
+/// Parses the head of the answer to a HEAD request, which has no body, whatever its head says.
+pub fn parse_answer_to_head(input: &[u8]) -> Result<Option<(AnswerHead, usize)>, HeadError> {
+    parse(input, true)
+}
+
+fn parse(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHead, usize)>, HeadError> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut answer = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default()
@@ -198,7 +206,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Option<(AnswerHead, usize)>, HeadError> {
-        parse_answer(text.as_bytes(), false)
+        parse_answer(text.as_bytes())
     }
 
     fn head(text: &str) -> AnswerHead {
@@ -246,7 +254,7 @@ mod tests {
         ] {
             assert_eq!(framing(text), wanted, "{text}");
         }
-        let to_head = parse_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n", true);
+        let to_head = parse_answer_to_head(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n");
         assert!(to_head.expect("a head").expect("a whole head").0.framing.is_ended());
     }
 

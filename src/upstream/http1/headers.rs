@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_name_is_found_in_any_case_and_values_stay_as_they_came() {
         let text = "HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nCONTENT-TYPE: Text/Plain\r\nset-cookie: b\r\nX-None:\r\n\r\n";
-        let (head, _) = parse_answer(text.as_bytes(), false).expect("a head").expect("a whole head");
+        let (head, _) = parse_answer(text.as_bytes()).expect("a head").expect("a whole head");
         let mut headers = head.headers;
         assert_eq!(headers.get(&CONTENT_TYPE), Some(b"Text/Plain".as_slice()));
         assert_eq!(headers.value(&CONTENT_TYPE), Some(HeaderValue::from_static("Text/Plain")));
@@ -131,8 +131,7 @@ mod tests {
 
     #[test]
     fn a_head_may_have_no_headers() {
-        let (head, _) =
-            parse_answer(b"HTTP/1.1 200 OK\r\n\r\n", false).expect("a head").expect("a whole head");
+        let (head, _) = parse_answer(b"HTTP/1.1 200 OK\r\n\r\n").expect("a head").expect("a whole head");
         assert_eq!(head.headers.iter().count(), 0);
         assert!(head.headers.to_map().is_empty());
     }

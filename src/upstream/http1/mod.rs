@@ -9,5 +9,5 @@ mod head;
 mod headers;
 
 pub use framing::{Framing, FramingError, FramingStep};
-pub use head::{AnswerHead, HeadError, parse_answer, write_request};
+pub use head::{AnswerHead, HeadError, parse_answer, parse_answer_to_head, write_request};
 pub use headers::AnswerHeaders;

@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::reply;
-use crate::platform::{Address, OwnPages, PageAnswer, Platform};
+use crate::platform::{Address, OwnPages, PageAnswer, Platform, Title};
 use crate::routing::BaseUrl;
 use crate::upstream::{Client, FetchLimits};
 
@@ -46,16 +46,16 @@ pub async fn detect(client: &Client, base: &BaseUrl) -> Option<Platform> {
         by_own_pages(client, &base, deadline),
     );
     let title = title.ok().flatten();
-    let titled = |is_proof| title.as_ref().and_then(|title| by_title(title, is_proof));
+    let titled = |counts: fn(&Title) -> bool| title.as_ref().and_then(|title| by_title(title, counts));
     let status = status.ok().flatten();
     let (strong, weak) = proven;
-    titled(true)
+    titled(|own| own.is_proof)
         .or(strong)
         .or_else(|| status.as_ref().and_then(by_status))
         .or(weak)
         // The oldest of the family tells only that all is well.
         .or_else(|| status.is_some().then_some(Platform::OneApi))
-        .or_else(|| titled(false))
+        .or_else(|| titled(|own| !own.is_proof))
 }
 
 /// Returns the path endings of all platforms, the longest first.
@@ -66,13 +66,11 @@ fn all_data_paths() -> Vec<&'static str> {
     paths
 }
 
-/// Returns the first platform that a page's title names, among those that a title proves (`is_proof`) or among the
-/// others.
-fn by_title(title: &str, is_proof: bool) -> Option<Platform> {
+/// Returns the first platform that a page's title names, among those whose titles count.
+fn by_title(title: &str, counts: impl Fn(&Title) -> bool) -> Option<Platform> {
     Platform::ALL.into_iter().find(|platform| {
         platform.profile().title.as_ref().is_some_and(|own| {
-            own.is_proof == is_proof
-                && Regex::new(&format!("(?i){}", own.pattern)).is_ok_and(|name| name.is_match(title))
+            counts(own) && Regex::new(&format!("(?i){}", own.pattern)).is_ok_and(|name| name.is_match(title))
         })
     })
 }
@@ -213,7 +211,8 @@ mod tests {
             ("Renew apiary", None),
             ("Sign in", None),
         ] {
-            assert_eq!(by_title(title, true).or_else(|| by_title(title, false)), platform, "{title}");
+            let found = by_title(title, |own| own.is_proof).or_else(|| by_title(title, |own| !own.is_proof));
+            assert_eq!(found, platform, "{title}");
         }
     }
 

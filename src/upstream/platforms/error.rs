@@ -63,7 +63,12 @@ impl SiteError {
     }
 
     /// Builds the error for an answer with a failure's status, or one that reports a failure itself.
-    pub(super) fn answered(status: StatusCode, body: &[u8], has_user_id: bool) -> Self {
+    pub(super) fn answered(status: StatusCode, body: &[u8]) -> Self {
+        Self::answered_to(status, body, false)
+    }
+
+    /// Builds such an error for a call that may have named the user.
+    pub(super) fn answered_to(status: StatusCode, body: &[u8], has_user_id: bool) -> Self {
         let is_page = reply::is_page(body);
         let told = if status.is_success() && !is_page {
             reply::error_message(body)
@@ -92,7 +97,7 @@ impl SiteError {
     /// Builds the error for a success whose body is not what was asked for.
     pub(super) fn malformed(status: StatusCode, body: &[u8], wanted: &str) -> Self {
         if reply::is_page(body) {
-            let answered = Self::answered(status, body, false);
+            let answered = Self::answered(status, body);
             let page = reply::page_summary(status, body).unwrap_or_default();
             return Self { message: format!("a web page instead of {wanted}: {page}"), ..answered };
         }

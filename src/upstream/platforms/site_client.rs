@@ -229,7 +229,7 @@ impl SiteClient {
             return Err(SiteError::redirected_to_login(status));
         }
         let refused = || {
-            let error = SiteError::answered(status, body, user_id.is_some());
+            let error = SiteError::answered_to(status, body, user_id.is_some());
             SiteError { message: self.conceal(error.message), ..error }
         };
         if !status.is_success() {
@@ -253,7 +253,7 @@ impl SiteClient {
         if answer.status() == 200 {
             return Ok(answer.into_body());
         }
-        let error = SiteError::answered(answer.status(), answer.body(), self.user_id.is_some());
+        let error = SiteError::answered_to(answer.status(), answer.body(), self.user_id.is_some());
         Err(SiteError { message: self.conceal(error.message), ..error })
     }
 

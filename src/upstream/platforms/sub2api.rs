@@ -33,7 +33,7 @@ fn unwrap(site_client: &SiteClient, mut answer: Value) -> Result<Value, SiteErro
     if answer.get("code").is_none() {
         return Err(SiteError::lacks(&answer, "code"));
     }
-    let error = SiteError::answered(hyper::http::StatusCode::OK, answer.to_string().as_bytes(), false);
+    let error = SiteError::answered(hyper::http::StatusCode::OK, answer.to_string().as_bytes());
     Err(SiteError { message: site_client.conceal(error.message), ..error })
 }
 

@@ -28,7 +28,7 @@ pub(in crate::upstream::platforms) async fn login(
     let answer = site_client.exchange(client, call, &AuthScheme::None, None).await?;
     let (status, body) = (answer.status(), answer.body());
     let refused = || {
-        let error = SiteError::answered(status, body, false);
+        let error = SiteError::answered(status, body);
         let message = site_client.conceal(error.message);
         let message = if password.len() < 4 { message } else { message.replace(password, "…") };
         SiteError { message, ..error }

@@ -1,7 +1,7 @@
 //! Changes that an operator makes to routes and channels. Each change is one transaction; rebuilds use
 //! [`routes::apply`](super::routes::apply).
 
-use super::routes::{NewChannel, insert_channel};
+use super::routes::{NewChannel, RouteMode, insert_channel};
 use super::sql::{Changes, MAX_PLACEHOLDERS, Statement, Value, placeholders, values};
 use super::touches::TouchedKind;
 use super::{Result, Store};
@@ -46,7 +46,7 @@ pub struct ChannelPatch {
 pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -> Result<RouteId> {
     let now = now_ms();
     let born = [
-        ("route_mode", draft.mode().into()),
+        ("route_mode", draft.mode().as_str().into()),
         ("created_at", now.into()),
         ("updated_at", now.into()),
         ("is_manual", true.into()),
@@ -176,7 +176,7 @@ impl RouteDraft {
         ]
     }
 
-    fn mode(&self) -> &'static str {
-        if self.sources.is_some() { "explicit_group" } else { "pattern" }
+    fn mode(&self) -> RouteMode {
+        if self.sources.is_some() { RouteMode::ExplicitGroup } else { RouteMode::Pattern }
     }
 }

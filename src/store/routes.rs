@@ -11,6 +11,15 @@ use crate::routing::rebuild::{self, Credential, NewRoute, Plan};
 use crate::routing::{ChannelTotals, Strategy};
 use crate::time::{Millis, now_ms};
 
+/// The kind of a stored route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteMode {
+    /// It owns channels, for the models that its pattern names.
+    Pattern,
+    /// It uses the channels of other routes.
+    ExplicitGroup,
+}
+
 /// A stored route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteRow {
@@ -18,8 +27,7 @@ pub struct RouteRow {
     pub model_pattern: String,
     pub display_name: Option<String>,
     pub display_icon: Option<String>,
-    /// `pattern` or `explicit_group`.
-    pub route_mode: String,
+    pub route_mode: RouteMode,
     /// JSON text of an object: requested model or pattern to upstream model.
     pub model_mapping: Option<String>,
     pub routing_strategy: Strategy,
@@ -97,10 +105,24 @@ const STATEMENTS_AT_ONCE: usize = 2000;
 /// that.
 const REMOVED_AT_ONCE: usize = 100;
 
+impl RouteMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pattern => "pattern",
+            Self::ExplicitGroup => "explicit_group",
+        }
+    }
+
+    /// Parses a mode; any other word means a pattern.
+    pub fn parse(text: &str) -> Self {
+        if text.trim() == Self::ExplicitGroup.as_str() { Self::ExplicitGroup } else { Self::Pattern }
+    }
+}
+
 impl RouteRow {
     /// Whether the route uses the channels of other routes instead of its own.
     pub fn is_group(&self) -> bool {
-        self.route_mode == "explicit_group"
+        self.route_mode == RouteMode::ExplicitGroup
     }
 }
 
@@ -452,7 +474,7 @@ fn read(row: &mut Fields<'_>) -> Result<RouteRow> {
         model_pattern: row.text()?,
         display_name: row.opt_text()?,
         display_icon: row.opt_text()?,
-        route_mode: row.text()?,
+        route_mode: RouteMode::parse(row.str()?),
         model_mapping: row.opt_text()?,
         routing_strategy: Strategy::parse(row.opt_str()?.unwrap_or_default()),
         enabled: row.bool()?,

@@ -23,8 +23,7 @@ pub struct TokenRow {
     /// The value; for a `masked_pending` token only the mask that its site shows.
     pub token: Option<Secret>,
     pub token_group: Option<String>,
-    /// `ready` or `masked_pending`.
-    pub value_status: String,
+    pub value_status: ValueStatus,
     /// `manual`, `sync` or `legacy`.
     pub source: String,
     pub enabled: bool,
@@ -33,10 +32,32 @@ pub struct TokenRow {
     pub updated_at: Millis,
 }
 
-/// The `value_status` of a token whose complete value is stored.
+/// Whether the value of a token is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueStatus {
+    /// The complete value is stored.
+    Ready,
+    /// The site shows only a mask.
+    MaskedPending,
+}
+
 pub const READY: &str = "ready";
-/// The `value_status` of a token of which its site shows only a mask.
 pub const MASKED_PENDING: &str = "masked_pending";
+
+// === impl ValueStatus ===
+
+impl ValueStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => READY,
+            Self::MaskedPending => MASKED_PENDING,
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        if text == READY { Self::Ready } else { Self::MaskedPending }
+    }
+}
 
 // === impl TokenRow ===
 
@@ -48,13 +69,13 @@ impl TokenRow {
 
     /// Whether the complete value is known.
     pub fn is_ready(&self) -> bool {
-        self.value_status == READY && self.token.is_some()
+        self.value_status == ValueStatus::Ready && self.token.is_some()
     }
 
     /// Sets the value. A mask is kept, but the token is disabled and no longer the default.
     pub fn set_value(&mut self, value: &str) {
         let masked = is_mask(value);
-        self.value_status = if masked { MASKED_PENDING } else { READY }.to_owned();
+        self.value_status = if masked { ValueStatus::MaskedPending } else { ValueStatus::Ready };
         self.token = Some(Secret::from(value));
         if masked {
             self.enabled = false;
@@ -201,7 +222,7 @@ fn columns(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<[(&'s
 /// Returns the value when it is completely known. A mask may stand for any number of keys, so it is not a value
 /// that only one row may have.
 fn known(row: &TokenRow) -> Option<&Secret> {
-    row.token.as_ref().filter(|_| row.value_status == READY)
+    row.token.as_ref().filter(|_| row.value_status == ValueStatus::Ready)
 }
 
 fn read(store: &Store, row: &mut Fields<'_>) -> Result<TokenRow> {
@@ -211,7 +232,7 @@ fn read(store: &Store, row: &mut Fields<'_>) -> Result<TokenRow> {
         name: row.text()?,
         token: store.sealer().open_column(TABLE, "token_enc", row.opt_str()?),
         token_group: row.opt_text()?,
-        value_status: row.text()?,
+        value_status: ValueStatus::parse(row.str()?),
         source: row.text()?,
         enabled: row.bool()?,
         is_default: row.bool()?,

@@ -267,13 +267,14 @@ mod tests {
     use crate::admin::logs::proxy_logs::*;
     use crate::ids::LogId;
     use crate::money::Usd;
+    use crate::store::proxy_logs::LogStatus;
 
     fn row() -> LogItem {
         LogItem {
             id: LogId::new(1),
             created_at: 1_777_622_400_123,
             downstream_api_key_id: Some(KeyId::new(4)),
-            status: "success".to_owned(),
+            status: LogStatus::Success,
             http_status: Some(200),
             estimated_cost: Usd::new(0.123_456_78),
             downstream_key_tags: Some(r#"["a","b"]"#.to_owned()),

@@ -10,7 +10,7 @@ use crate::admin::input::{Fields, Invalid, Patch};
 use crate::ids::RouteId;
 use crate::routing::{ModelPattern, Strategy};
 use crate::store::route_edits::RouteDraft;
-use crate::store::routes::RouteRow;
+use crate::store::routes::{RouteMode, RouteRow};
 
 /// Maximum length of a pattern, in characters, so that a list can still show it.
 const MAX_PATTERN_CHARS: usize = 500;
@@ -18,7 +18,7 @@ const MAX_PATTERN_CHARS: usize = 500;
 /// The fields of a route that were sent.
 #[derive(Debug, Default)]
 pub struct RouteInput {
-    group: Option<bool>,
+    mode: Option<RouteMode>,
     pattern: Option<String>,
     display_name: Patch<String>,
     display_icon: Patch<String>,
@@ -33,7 +33,7 @@ pub struct RouteInput {
 impl RouteInput {
     pub fn read(fields: &Fields) -> Result<Self, Invalid> {
         Ok(Self {
-            group: fields.text("routeMode")?.map(|mode| mode.trim() == "explicit_group"),
+            mode: fields.text("routeMode")?.map(RouteMode::parse),
             pattern: fields.text("modelPattern")?.map(|text| text.trim().to_owned()),
             display_name: blank_clears(fields.nullable_text("displayName")?),
             display_icon: blank_clears(fields.nullable_text("displayIcon")?),
@@ -49,14 +49,15 @@ impl RouteInput {
 
     /// Builds a new route.
     pub fn create(mut self) -> Result<RouteDraft> {
-        if self.group == Some(true) {
+        let is_group = self.mode == Some(RouteMode::ExplicitGroup);
+        if is_group {
             self.sources.get_or_insert_default();
         }
         let blank = RouteDraft {
             model_pattern: String::new(),
             display_name: None,
             display_icon: None,
-            sources: (self.group == Some(true)).then(Vec::new),
+            sources: is_group.then(Vec::new),
             model_mapping: None,
             routing_strategy: Strategy::default(),
             enabled: true,
@@ -66,7 +67,7 @@ impl RouteInput {
 
     /// Applies the fields that were sent to a stored route.
     pub fn change(self, row: &RouteRow) -> Result<RouteDraft> {
-        if self.group.is_some_and(|group| group != row.is_group()) {
+        if self.mode.is_some_and(|mode| mode != row.route_mode) {
             return Err(AdminError::bad_request(
                 "Invalid routeMode. A pattern route cannot become an explicit group, nor the reverse.",
             ));
@@ -165,7 +166,7 @@ mod tests {
             model_pattern: "team".into(),
             display_name: Some("team".into()),
             display_icon: None,
-            route_mode: "explicit_group".into(),
+            route_mode: RouteMode::ExplicitGroup,
             model_mapping: None,
             routing_strategy: Strategy::RoundRobin,
             enabled: true,

@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use crate::ids::{AccountId, TokenId};
 use crate::key_mask::{KeyMask, is_mask};
 use crate::store::accounts::AccountRow;
-use crate::store::tokens::{self, MASKED_PENDING, TokenRow};
+use crate::store::tokens::{self, TokenRow, ValueStatus};
 use crate::store::{self, Secret, Store};
 use crate::upstream::platforms::bare_key;
 
@@ -109,7 +109,7 @@ impl TokenSet {
             name: name.to_owned(),
             token: None,
             token_group: group,
-            value_status: MASKED_PENDING.to_owned(),
+            value_status: ValueStatus::MaskedPending,
             source: source.as_str().to_owned(),
             enabled: true,
             is_default: false,
@@ -297,7 +297,7 @@ impl TokenSet {
     ) -> Option<usize> {
         let free = (0..self.rows.len()).filter(|&at| {
             let row = &self.rows[at];
-            marks[at] == MatchState::Free && row.value_status == MASKED_PENDING && same_place(row)
+            marks[at] == MatchState::Free && row.value_status == ValueStatus::MaskedPending && same_place(row)
         });
         free.min_by_key(|&at| self.rows[at].token.as_ref().map(Secret::expose) != Some(key))
     }

@@ -10,7 +10,7 @@ fn row(id: i64, name: &str, value: &str, group: Option<&str>) -> TokenRow {
         name: name.to_owned(),
         token: None,
         token_group: group.map(str::to_owned),
-        value_status: MASKED_PENDING.to_owned(),
+        value_status: ValueStatus::MaskedPending,
         source: "manual".to_owned(),
         enabled: true,
         is_default: false,

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::ids::{AccountId, ChannelId, KeyId, RouteId, SiteId};
 use crate::money::Usd;
 use crate::platform::Platform;
@@ -13,7 +15,8 @@ use crate::store::sql::Arg;
 use crate::time::Millis;
 
 /// How an attempt ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogStatus {
     Success,
     #[default]
@@ -27,6 +30,15 @@ impl LogStatus {
             Self::Success => "success",
             Self::Failed => "failed",
             Self::Retried => "retried",
+        }
+    }
+
+    /// Reads a stored status; a word that is none was no success.
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "success" => Self::Success,
+            "retried" => Self::Retried,
+            _ => Self::Failed,
         }
     }
 

@@ -158,7 +158,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
                         name: format!("token {c}"),
                         token: None,
                         token_group: None,
-                        value_status: String::new(),
+                        value_status: tokens::ValueStatus::MaskedPending,
                         source: "manual".into(),
                         enabled: true,
                         is_default: after.is_empty(),

@@ -39,7 +39,7 @@ fn token(value: &str) -> TokenRow {
         name: value.into(),
         token: Some(Secret::new(value)),
         token_group: None,
-        value_status: tokens::READY.into(),
+        value_status: tokens::ValueStatus::Ready,
         source: "manual".into(),
         enabled: true,
         is_default: value.ends_with('0'),
@@ -261,7 +261,7 @@ async fn a_new_index_key_makes_every_hash_anew() {
     let dir = Dir::new();
     let store = dir.open();
     filled(&store).await;
-    let masked = TokenRow { value_status: tokens::MASKED_PENDING.into(), ..token("sk-***") };
+    let masked = TokenRow { value_status: tokens::ValueStatus::MaskedPending, ..token("sk-***") };
     let before = tokens::of_account(&store, AccountId::new(1)).await.unwrap();
     let after = [&before[..], &[masked]].concat();
     tokens::save(&store, AccountId::new(1), &before, &after).await.unwrap();

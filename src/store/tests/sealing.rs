@@ -127,7 +127,7 @@ async fn a_lost_secret_empties_what_cannot_be_opened_and_says_so() {
     let row = accounts::get(&store, id).await.unwrap().unwrap();
     assert_eq!((row.access_token, row.api_token, row.login_password), (None, None, None));
     assert_eq!(row.health.unwrap().state, accounts::HealthState::Unhealthy);
-    assert_eq!(tokens::list(&store).await.unwrap()[0].value_status, "masked_pending");
+    assert_eq!(tokens::list(&store).await.unwrap()[0].value_status, tokens::ValueStatus::MaskedPending);
     assert_eq!(settings::all(&store).await.unwrap().into_keys().collect::<Vec<_>>(), ["checkin_cron"]);
     let enabled = store.query("SELECT enabled FROM downstream_api_keys", vec![]).await.unwrap();
     assert_eq!(enabled[0].fields().bool(), Ok(false));

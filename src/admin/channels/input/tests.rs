@@ -8,8 +8,8 @@ use crate::ids::{AccountId, ChannelId, RouteId, TokenId};
 use crate::routing::Strategy;
 use crate::store::accounts::CredentialMode;
 use crate::store::names::Names;
-use crate::store::routes::ChannelStats;
-use crate::store::tokens::TokenRow;
+use crate::store::routes::{ChannelStats, RouteMode};
+use crate::store::tokens::{TokenRow, ValueStatus};
 
 static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
     "Tested",
@@ -71,7 +71,7 @@ fn route(pattern: &str) -> RouteRow {
         model_pattern: pattern.into(),
         display_name: None,
         display_icon: None,
-        route_mode: "pattern".into(),
+        route_mode: RouteMode::Pattern,
         model_mapping: None,
         routing_strategy: Strategy::Weighted,
         enabled: true,
@@ -89,7 +89,7 @@ fn token(id: i64, account: i64, enabled: bool, is_default: bool) -> TokenRow {
         name: "token".into(),
         token: Some("sk-token".into()),
         token_group: None,
-        value_status: "ready".into(),
+        value_status: ValueStatus::Ready,
         source: "manual".into(),
         enabled,
         is_default,

@@ -21,7 +21,7 @@ use crate::idle_thread::wait_for_idle_thread;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::staging::tables::TABLES;
 use crate::store::staging::{Action, Counts, Fate, Policy, Staging};
-use crate::store::{self, Hashing, Secret, Statement, keys, settings};
+use crate::store::{self, Hashing, Secret, Statement, Store, keys, settings};
 use crate::time::{Millis, now_ms};
 
 /// The maximum number of rows that a report lists one by one.
@@ -41,8 +41,8 @@ pub async fn import(
     let resets = core.resets();
     let import = Import { core: core.clone(), options, runtime, resets };
     let ended = tokio::task::spawn_blocking(move || import.run(&document)).await;
-    let (report, is_written) = ended.map_err(|error| store::Error::Database(error.to_string()))??;
-    if is_written {
+    let report = ended.map_err(|error| store::Error::Database(error.to_string()))??;
+    if !report.dry_run {
         core.reload_settings().await?;
         core.publish_keys().await?;
         core.publish().await?;
@@ -58,22 +58,32 @@ struct Import {
     resets: u64,
 }
 
-/// The settings to import.
-#[derive(Default)]
-struct Preferences {
-    taken: Vec<SettingOutcome>,
+/// One attempt at an import; it fails if stored rows change between the comparison and the transaction.
+struct Attempt<'a> {
+    import: &'a Import,
+    document: &'a Document,
+    found: &'a SectionPaths,
+    policy: Policy,
+    /// Keeps the index key unchanged until the hashes made with it are stored.
+    hashing: Hashing<'a>,
+}
+
+/// The content of a document on its way into the store.
+struct Staged {
+    rows: Staging,
+    settings: Vec<SettingOutcome>,
+    report: Report,
 }
 
 impl Import {
-    /// Runs the import; returns the report, and whether anything was written.
-    fn run(&self, document: &Document) -> Result<(Report, bool), ImportError> {
+    fn run(&self, document: &Document) -> Result<Report, ImportError> {
         // Locked here, because this thread continues even when nobody waits for it any more.
         let _turn = self.runtime.block_on(self.core.imports.lock());
         self.options.progress.begin(Stage::Checking, 0);
         let found = wait_for_idle_thread(|| sections::find(document))??.map_err(ImportError::Refused)?;
         let mut attempt = 1;
         loop {
-            match self.attempt(document, &found) {
+            match self.attempt(document, &found).run() {
                 Err(ImportError::Store(store::Error::Conflict(what) | store::Error::Dangling(what)))
                     if attempt < ATTEMPTS =>
                 {
@@ -85,123 +95,9 @@ impl Import {
         }
     }
 
-    fn attempt(&self, document: &Document, found: &SectionPaths) -> Result<(Report, bool), ImportError> {
-        // Keeps the index key unchanged until the hashes made with it are stored.
+    fn attempt<'a>(&'a self, document: &'a Document, found: &'a SectionPaths) -> Attempt<'a> {
         let hashing = self.runtime.block_on(self.core.store.sealer().hashing());
-        let policy = self.policy(document);
-        if self.options.dry_run {
-            let report = wait_for_idle_thread(|| self.look(document, found, policy, &hashing))??;
-            return Ok((report, false));
-        }
-        let (mut staging, mut report) = wait_for_idle_thread(|| self.staged(document, found, &hashing))??;
-        // Requests wait for these locks, so that what follows is not left to an idle thread.
-        let _tokens = self.runtime.block_on(self.core.token_edits.lock());
-        let _routes = self.runtime.block_on(self.core.route_edits.lock());
-        let _settings = self.runtime.block_on(self.core.settings_edits.lock());
-        let preferences = self.compare(document, found, policy, &mut staging, &mut report)?;
-        self.write(found, policy, &mut staging, &preferences, &report)?;
-        Ok((report, true))
-    }
-
-    /// Makes the report of a dry run. It writes nothing, and so it needs no lock.
-    fn look(
-        &self,
-        document: &Document,
-        found: &SectionPaths,
-        policy: Policy,
-        hashing: &Hashing<'_>,
-    ) -> Result<Report, ImportError> {
-        let (mut staging, mut report) = self.staged(document, found, hashing)?;
-        let preferences = self.compare(document, found, policy, &mut staging, &mut report)?;
-        self.tell_rows(&staging, &preferences, &mut report)?;
-        Ok(report)
-    }
-
-    /// Stages the rows of the document, and refuses those that cannot be imported whatever is stored.
-    fn staged(
-        &self,
-        document: &Document,
-        found: &SectionPaths,
-        hashing: &Hashing<'_>,
-    ) -> Result<(Staging, Report), ImportError> {
-        let mut report = Report {
-            dry_run: self.options.dry_run,
-            sections: Sections {
-                accounts: found.accounts.is_some(),
-                preferences: found.preferences.is_some(),
-            },
-            ..Report::default()
-        };
-        let mut staging = Staging::create(&self.core.store, &self.core.config.data_dir)?;
-        let mut unknown = UnknownMembers::of(document, found);
-        if let Some(place) = found.accounts {
-            let rows = TABLES.iter().map(|table| document.count(&[place, &[table.array]].concat()));
-            self.options.progress.begin(Stage::Staging, rows.sum());
-            self.stage(document, place, hashing, &mut staging, &mut report.warnings, &mut unknown)?;
-        }
-        report.warnings.extend(unknown.warnings());
-        staging.check_references()?;
-        report.warnings.extend(nested_groups(&mut staging)?);
-        staging.disable_masked_tokens()?;
-        report.warnings.extend(further_defaults(&mut staging)?);
-        // A dry run tells what happens to each row.
-        if !self.options.dry_run {
-            self.judge_refused(&staging, &mut report.warnings)?;
-        }
-        Ok((staging, report))
-    }
-
-    /// Compares the staged rows and the settings of the document with the stored ones.
-    fn compare(
-        &self,
-        document: &Document,
-        found: &SectionPaths,
-        policy: Policy,
-        staging: &mut Staging,
-        report: &mut Report,
-    ) -> Result<Preferences, ImportError> {
-        if self.core.resets() != self.resets {
-            return Err(ImportError::Refused("A factory reset took place during the import".to_owned()));
-        }
-        if found.accounts.is_some() {
-            self.options.progress.begin(Stage::Comparing, 0);
-            plan::match_all(&self.core.store, staging, policy)?;
-            plan::renumber_policies(staging, &mut report.warnings)?;
-            report.counts = staging.counts(policy)?;
-            if self.options.leaves_out {
-                for counts in report.counts.values_mut() {
-                    counts.skipped += std::mem::take(&mut counts.refused);
-                }
-            }
-        }
-        match found.preferences {
-            Some(place) => self.weigh(document, place, report),
-            None => Ok(Preferences::default()),
-        }
-    }
-
-    /// Writes the compared rows and settings in one transaction.
-    fn write(
-        &self,
-        found: &SectionPaths,
-        policy: Policy,
-        staging: &mut Staging,
-        preferences: &Preferences,
-        report: &Report,
-    ) -> Result<(), ImportError> {
-        let (store, now) = (&self.core.store, now_ms());
-        self.options.progress.begin(Stage::Writing, 0);
-        let mut more = self.settings_to_put(preferences, now)?;
-        more.push(event(report).insert(now));
-        if found.accounts.is_some() {
-            // Writes waiting log rows before the rows they refer to are deleted.
-            self.runtime.block_on(store.flush());
-            let first = self.runtime.block_on(keys::forget_gone_routes(store))?;
-            self.runtime.block_on(staging.apply(store, policy, now, first, more))?;
-        } else {
-            self.runtime.block_on(store.batch(more))?;
-        }
-        Ok(())
+        Attempt { import: self, document, found, policy: self.policy(document), hashing }
     }
 
     fn policy(&self, document: &Document) -> Policy {
@@ -212,53 +108,80 @@ impl Import {
             is_own: document.value(&[INSTALLATION]).is_some_and(|named| named == installation),
         }
     }
+}
 
-    /// Refuses the document because of its refused rows, or lists them as left out.
-    fn judge_refused(&self, staging: &Staging, warnings: &mut Vec<String>) -> Result<(), ImportError> {
-        let (count, rows) = staging.refused(MAX_LISTED)?;
-        let told = |fate: &Fate| match fate.id {
-            Some(id) => format!("{} {id} ({}): {}", fate.array, fate.label, fate.reason),
-            None => format!("{} ({}): {}", fate.array, fate.label, fate.reason),
-        };
-        let Some(first) = rows.first() else { return Ok(()) };
-        if self.options.leaves_out {
-            warnings.extend(
-                rows.iter().map(|fate| format!("{}; the row is left out", told(fate).trim_end_matches('.'))),
-            );
-            let more = count.saturating_sub(rows.len() as u64);
-            warnings.extend((more > 0).then(|| format!("{more} more row(s) are left out")));
-            return Ok(());
+impl Attempt<'_> {
+    fn run(self) -> Result<Report, ImportError> {
+        if self.import.options.dry_run {
+            return wait_for_idle_thread(|| self.look())?;
         }
-        let more = match count - 1 {
-            0 => String::new(),
-            more => format!(" ({more} more row(s) are refused)"),
+        let mut staged = wait_for_idle_thread(|| self.stage())??;
+        // Requests wait for these locks, so that what follows is not left to an idle thread.
+        let _edits = self.import.runtime.block_on(self.import.core.lock_all_edits());
+        self.compare(&mut staged)?;
+        self.write(&mut staged)?;
+        Ok(staged.report)
+    }
+
+    /// Makes the report of a dry run. It writes nothing, and so it needs no lock.
+    fn look(&self) -> Result<Report, ImportError> {
+        let mut staged = self.stage()?;
+        self.compare(&mut staged)?;
+        self.report_rows(&mut staged)?;
+        Ok(staged.report)
+    }
+
+    /// Stages the rows of the document, and refuses those that cannot be imported whatever is stored.
+    fn stage(&self) -> Result<Staged, ImportError> {
+        let Import { core, options, .. } = self.import;
+        let sections = Sections {
+            accounts: self.found.accounts.is_some(),
+            preferences: self.found.preferences.is_some(),
         };
-        Err(ImportError::Refused(format!("{}{more}", told(first))))
+        let report = Report { dry_run: options.dry_run, sections, ..Report::default() };
+        let rows = Staging::create(&core.store, &core.config.data_dir)?;
+        let mut staged = Staged { rows, settings: Vec::new(), report };
+        let mut unknown = UnknownMembers::of(self.document, self.found);
+        if let Some(place) = self.found.accounts {
+            let rows = TABLES.iter().map(|table| self.document.count(&[place, &[table.array]].concat()));
+            options.progress.begin(Stage::Staging, rows.sum());
+            self.stage_rows(place, &mut staged, &mut unknown)?;
+        }
+        let Staged { rows, report, .. } = &mut staged;
+        report.warnings.extend(unknown.warnings());
+        rows.check_references()?;
+        report.warnings.extend(nested_groups(rows)?);
+        rows.disable_masked_tokens()?;
+        report.warnings.extend(further_defaults(rows)?);
+        // A dry run tells what happens to each row.
+        if !options.dry_run {
+            self.judge_refused(&mut staged)?;
+        }
+        Ok(staged)
     }
 
     /// Stages every row of the accounts section.
-    fn stage(
+    fn stage_rows(
         &self,
-        document: &Document,
         place: &[&str],
-        hashing: &Hashing<'_>,
-        staging: &mut Staging,
-        warnings: &mut Vec<String>,
+        staged: &mut Staged,
         unknown: &mut UnknownMembers,
     ) -> Result<(), ImportError> {
-        let secrets = self.core.config.secrets_of_imports();
+        let Import { core, options, .. } = self.import;
+        let secrets = core.config.secrets_of_imports();
         let reader = RowReader {
-            store: &self.core.store,
+            store: &core.store,
             former_secrets: &secrets,
             now: now_ms(),
-            leaves_out: self.options.leaves_out,
+            leaves_out: options.leaves_out,
         };
+        let Staged { rows, report: Report { warnings, .. }, .. } = staged;
         for (index, table) in TABLES.iter().enumerate() {
             let path = [place, &[table.array]].concat();
-            if document.is_array(&path) {
-                staging.give(index);
+            if self.document.is_array(&path) {
+                rows.give(index);
             }
-            for (line, row) in (1..).zip(document.rows(&path)) {
+            for (line, row) in (1..).zip(self.document.rows(&path)) {
                 let (row, mut left_out) = (row?, Vec::new());
                 unknown.add_row(table, &row);
                 match reader.read(table, line, row, &mut left_out) {
@@ -266,28 +189,75 @@ impl Import {
                         // One row may have many doubts.
                         let room = doubts::MAX_DOUBTS.saturating_sub(warnings.len());
                         warnings.extend(doubts::of(table, &row, left_out).take(room));
-                        staging.add(hashing, index, row)?;
+                        rows.add(&self.hashing, index, row)?;
                     }
-                    Err(refused) => staging.refuse(index, refused.id, &refused.label, &refused.reason)?,
+                    Err(refused) => rows.refuse(index, refused.id, &refused.label, &refused.reason)?,
                 }
-                self.options.progress.add(1);
+                options.progress.add(1);
             }
         }
         Ok(())
     }
 
+    /// Refuses the document because of its refused rows, or lists them as left out.
+    fn judge_refused(&self, staged: &mut Staged) -> Result<(), ImportError> {
+        let (count, rows) = staged.rows.refused(MAX_LISTED)?;
+        let described = |fate: &Fate| match fate.id {
+            Some(id) => format!("{} {id} ({}): {}", fate.array, fate.label, fate.reason),
+            None => format!("{} ({}): {}", fate.array, fate.label, fate.reason),
+        };
+        let Some(first) = rows.first() else { return Ok(()) };
+        if self.import.options.leaves_out {
+            let warnings = rows
+                .iter()
+                .map(|fate| format!("{}; the row is left out", described(fate).trim_end_matches('.')));
+            staged.report.warnings.extend(warnings);
+            let more = count.saturating_sub(rows.len() as u64);
+            staged.report.warnings.extend((more > 0).then(|| format!("{more} more row(s) are left out")));
+            return Ok(());
+        }
+        let more = match count - 1 {
+            0 => String::new(),
+            more => format!(" ({more} more row(s) are refused)"),
+        };
+        Err(ImportError::Refused(format!("{}{more}", described(first))))
+    }
+
+    /// Compares the staged rows and the settings of the document with the stored ones.
+    fn compare(&self, staged: &mut Staged) -> Result<(), ImportError> {
+        let Import { core, options, resets, .. } = self.import;
+        if core.resets() != *resets {
+            return Err(ImportError::Refused("A factory reset took place during the import".to_owned()));
+        }
+        if self.found.accounts.is_some() {
+            options.progress.begin(Stage::Comparing, 0);
+            plan::match_all(&core.store, &mut staged.rows, self.policy)?;
+            plan::renumber_policies(&mut staged.rows, &mut staged.report.warnings)?;
+            staged.report.counts = staged.rows.counts(self.policy)?;
+            if options.leaves_out {
+                for counts in staged.report.counts.values_mut() {
+                    counts.skipped += std::mem::take(&mut counts.refused);
+                }
+            }
+        }
+        if let Some(place) = self.found.preferences {
+            staged.settings = self.compare_settings(place, &mut staged.report)?;
+        }
+        Ok(())
+    }
+
     /// Decides what happens to each setting of the document.
-    fn weigh(
+    fn compare_settings(
         &self,
-        document: &Document,
         place: &[&str],
         report: &mut Report,
-    ) -> Result<Preferences, ImportError> {
-        let saved: HashMap<String, Secret> = self.runtime.block_on(settings::all(&self.core.store))?;
-        let current = self.core.settings.load_full();
+    ) -> Result<Vec<SettingOutcome>, ImportError> {
+        let Import { core, options, runtime, .. } = self.import;
+        let saved: HashMap<String, Secret> = runtime.block_on(settings::all(&core.store))?;
+        let current = core.settings.load_full();
         let mut taken: Vec<SettingOutcome> = Vec::new();
-        for (index, row) in document.rows(&[place, &["settings"]].concat()).enumerate() {
-            let Some(one) = preferences::take(&row?, &saved, &current, &self.options) else { continue };
+        for (index, row) in self.document.rows(&[place, &["settings"]].concat()).enumerate() {
+            let Some(one) = preferences::take(&row?, &saved, &current, options) else { continue };
             if one.value.is_none() {
                 let name = if one.key.is_empty() {
                     format!("settings[{index}]")
@@ -316,45 +286,59 @@ impl Import {
             }
         }
         report.counts.insert("settings", counts);
-        Ok(Preferences { taken })
+        Ok(taken)
     }
 
-    fn settings_to_put(&self, preferences: &Preferences, now: Millis) -> Result<Vec<Statement>, ImportError> {
-        let puts = preferences.taken.iter().filter_map(|one| Some((&one.key, one.value.as_ref()?)));
-        let puts =
-            puts.map(|(key, value)| settings::put_statement(&self.core.store, key, &value.to_string(), now));
-        Ok(puts.collect::<store::Result<_>>()?)
+    /// Writes the compared rows and settings in one transaction.
+    fn write(&self, staged: &mut Staged) -> Result<(), ImportError> {
+        let Import { core, options, runtime, .. } = self.import;
+        let (store, now) = (&core.store, now_ms());
+        options.progress.begin(Stage::Writing, 0);
+        let mut more = puts(store, &staged.settings, now)?;
+        more.push(event(&staged.report).insert(now));
+        if self.found.accounts.is_some() {
+            // Writes waiting log rows before the rows they refer to are deleted.
+            runtime.block_on(store.flush());
+            let first = runtime.block_on(keys::forget_gone_routes(store))?;
+            runtime.block_on(staged.rows.apply(store, self.policy, now, first, more))?;
+        } else {
+            runtime.block_on(store.batch(more))?;
+        }
+        Ok(())
     }
 
-    fn tell_rows(
-        &self,
-        staging: &Staging,
-        preferences: &Preferences,
-        report: &mut Report,
-    ) -> Result<(), ImportError> {
-        let fates = staging.fates(MAX_REPORTED)?.into_iter().map(|fate| RowReport {
+    /// Reports what happens to each row and setting.
+    fn report_rows(&self, staged: &mut Staged) -> Result<(), ImportError> {
+        let fates = staged.rows.fates(MAX_REPORTED)?.into_iter().map(|fate| RowReport {
             section: fate.array,
             id: fate.id,
             label: fate.label,
             action: match fate.action {
-                Action::Refused if self.options.leaves_out => Action::Skipped,
+                Action::Refused if self.import.options.leaves_out => Action::Skipped,
                 action => action,
             },
             reason: fate.reason,
         });
-        let settings = preferences.taken.iter().map(|one| RowReport {
+        let settings = staged.settings.iter().map(|one| RowReport {
             section: "settings",
             id: None,
             label: one.key.clone(),
             action: one.action,
             reason: one.reason.clone(),
         });
+        let report = &mut staged.report;
         report.rows = fates.chain(settings).take(MAX_REPORTED).collect();
         let total = report.total();
         let all = total.created + total.updated + total.skipped + total.refused;
         report.rows_omitted = all.saturating_sub(report.rows.len() as u64);
         Ok(())
     }
+}
+
+/// Builds the statements that store the settings to import.
+fn puts(store: &Store, taken: &[SettingOutcome], now: Millis) -> store::Result<Vec<Statement>> {
+    let puts = taken.iter().filter_map(|one| Some((&one.key, one.value.as_ref()?)));
+    puts.map(|(key, value)| settings::put_statement(store, key, &value.to_string(), now)).collect()
 }
 
 /// Leaves out sources of groups that are groups themselves, and returns the warnings about them.
@@ -413,8 +397,7 @@ mod tests {
         let document =
             json!({"version": "2.1", "timestamp": 1, "accounts": rows, "preferences": preferences});
         let document = Document::read(document.to_string().as_bytes(), &folder).unwrap();
-        let _changes =
-            tokio::join!(core.token_edits.lock(), core.route_edits.lock(), core.settings_edits.lock());
+        let _edits = core.lock_all_edits().await;
         let options = ImportOptions { dry_run: true, ..ImportOptions::default() };
         let looked = timeout(Duration::from_secs(60), import(&core, document, options)).await;
         assert_eq!(looked.expect("it does not wait").expect("a report").total().created, 2);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Mutex, Notify, watch};
+use tokio::sync::{Mutex, MutexGuard, Notify, watch};
 
 use super::presence::Presence;
 use crate::background::Background;
@@ -180,6 +180,11 @@ impl Core {
     /// Counts a factory reset, before anything is deleted.
     pub fn begin_reset(&self) {
         self.resets.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Keeps tokens, routes and settings unchanged until the guards are dropped.
+    pub async fn lock_all_edits(&self) -> [MutexGuard<'_, ()>; 3] {
+        [self.token_edits.lock().await, self.route_edits.lock().await, self.settings_edits.lock().await]
     }
 
     /// Routes no request until the guard is dropped and a snapshot is published.

@@ -12,7 +12,7 @@ use super::{canonical, document, preferences, rows};
 use crate::core::Core;
 use crate::hex;
 use crate::idle_thread::{run_on_idle_thread, yield_thread};
-use crate::store::staging::tables::{Kind, TABLES, Table};
+use crate::store::staging::tables::{Kind, StoredRows, TABLES, Table};
 use crate::store::{ReadView, Row, Store, rekey, settings};
 use crate::time::now_ms;
 
@@ -83,13 +83,9 @@ fn write_rows(
 ) -> Result<(), ImportError> {
     let columns: Vec<&str> =
         table.columns.iter().filter(|column| rows::is_written(column)).map(|column| column.sql).collect();
-    // The columns by which pages are ordered: the last row of a page shows where the next one begins.
-    let (source, condition, order) = match table.name {
-        "manual_models" => ("model_availability", "is_manual = TRUE AND ", "account_id, model_name"),
-        "site_disabled_models" => (table.name, "", "site_id, model_name"),
-        "route_group_sources" => (table.name, "", "group_route_id, source_route_id"),
-        name => (name, "", "id"),
-    };
+    let StoredRows { table: source, condition } = table.stored_rows();
+    // The last row of a page shows where the next one begins.
+    let order = table.key().join(", ");
     let selected = if table.has_id { format!("id, {}", columns.join(", ")) } else { columns.join(", ") };
     let mut last: Option<(i64, Option<Value>)> = None;
     let mut written: u64 = 0;
@@ -105,8 +101,9 @@ fn write_rows(
                 (format!("({order}) > (?, ?)"), vec![(*id).into(), second])
             }
         };
-        let sql =
-            format!("SELECT {selected} FROM {source} WHERE {condition}{after} ORDER BY {order} LIMIT {PAGE}");
+        let sql = format!(
+            "SELECT {selected} FROM {source} WHERE {condition} AND {after} ORDER BY {order} LIMIT {PAGE}"
+        );
         let page = moment.query(&sql, args)?;
         for row in &page {
             yield_thread();
@@ -114,8 +111,7 @@ fn write_rows(
             let Some(mut row) = rows::write(&core.store, table, row)? else { continue };
             out.write_all(if written == 0 { b"" } else { b"," })?;
             written += 1;
-            if table.name == "route_group_sources" {
-                // These rows have no id here, but other programs that use this format expect one.
+            if table.is_numbered_in_exports {
                 row["id"] = written.into();
             }
             canonical::write(&mut row, out)?;

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::report::ImportError;
 use super::rows;
-use crate::store::staging::tables::{Column, Kind, TABLES, Table};
+use crate::store::staging::tables::{Column, Kind, StoredRows, TABLES, Table};
 use crate::store::staging::{LocalRow, Policy, Staging};
 use crate::store::{ReadView, Row, Store, Value, placeholders};
 
@@ -48,11 +48,8 @@ fn page(
         table.columns.iter().filter(|column| told_apart_by.contains(&column.sql)).collect();
     let names: String = compared.iter().map(|column| format!(", {}", column.sql)).collect();
     let scope = table.scope.unwrap_or("0");
-    let key: &[&str] = if table.has_id { &["id"] } else { table.unique };
-    let (source, condition) = match table.name {
-        "manual_models" => ("model_availability", "is_manual = TRUE AND "),
-        name => (name, ""),
-    };
+    let key = table.key();
+    let StoredRows { table: source, condition } = table.stored_rows();
     let beyond = if after.is_empty() {
         "1 = 1".to_owned()
     } else {
@@ -60,7 +57,7 @@ fn page(
     };
     let key_columns = key.join(", ");
     let sql = format!(
-        "SELECT {key_columns}, {scope}{names} FROM {source} WHERE {condition}{beyond} ORDER BY {key_columns} LIMIT {PAGE}"
+        "SELECT {key_columns}, {scope}{names} FROM {source} WHERE {condition} AND {beyond} ORDER BY {key_columns} LIMIT {PAGE}"
     );
     let read = |(number, row): (i64, &Row)| -> Result<(LocalRow, Vec<Value>), crate::store::Error> {
         let mut fields = row.fields();

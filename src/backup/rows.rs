@@ -167,15 +167,15 @@ impl RowReader<'_> {
     }
 }
 
-/// Whether a row can do without a value that cannot be read. Keys of clients cannot: they might have no limit then.
-/// Nor may a row be enabled, or lose a credential or a reference, because it cannot be read.
+/// Whether a row can do without a value that cannot be read. No row may be enabled, or lose a credential or a
+/// reference, because it cannot be read.
 fn is_dispensable(table: &Table, column: &Column) -> bool {
     let is_plain = matches!(column.kind, Kind::Int | Kind::Bool | Kind::Real | Kind::Json | Kind::Time);
     is_plain
         && column.missing != Missing::Refused
         && column.refers.is_none()
         && column.json != "enabled"
-        && table.name != "downstream_api_keys"
+        && !table.is_strict
 }
 
 /// Returns the columns that [`who`] reads.
@@ -266,7 +266,7 @@ pub fn write(store: &Store, table: &Table, row: &Row) -> Result<Option<Json>> {
         };
         members.insert(column.json.to_owned(), value);
     }
-    if table.name == "accounts" {
+    if table.has_extra_config {
         accounts::nest(&mut members);
     }
     Ok(Some(Json::Object(members)))

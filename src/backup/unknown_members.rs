@@ -72,7 +72,7 @@ impl UnknownMembers {
         }
         let is_known = |name: &str| {
             let is_column = table.columns.iter().any(|column| column.json == name);
-            is_column || name == "id" || (table.name == "accounts" && name == "extraConfig")
+            is_column || name == "id" || (table.has_extra_config && name == "extraConfig")
         };
         for name in row.as_object().into_iter().flatten().map(|(name, _)| name) {
             if !is_known(name) {

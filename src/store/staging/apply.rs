@@ -4,7 +4,7 @@ use super::super::Store;
 use super::super::error::Result;
 use super::super::sql::{Outcome, SqlDialect, Statement};
 use super::matching::{Conflict, updated};
-use super::tables::{Column, TABLES, Table};
+use super::tables::{Column, StoredRows, TABLES, Table};
 use super::{Policy, Staging};
 use crate::time::Millis;
 
@@ -144,20 +144,12 @@ impl Spelling {
 
     /// Builds the statement that deletes rows that the document does not have.
     fn delete(self, table: &Table) -> String {
-        let (name, staged) = (table.name, self.staged(table.name));
-        match name {
-            "manual_models" => format!(
-                "DELETE FROM model_availability WHERE is_manual = TRUE AND NOT EXISTS (SELECT 1 FROM {staged} s WHERE {})",
-                same(table, "model_availability")
-            ),
-            _ if !table.has_id => format!(
-                "DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE {})",
-                same(table, name)
-            ),
-            _ => format!(
-                "DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE s.local_id = {name}.id)"
-            ),
-        }
+        let staged = self.staged(table.name);
+        let StoredRows { table: stored, condition } = table.stored_rows();
+        let same = if table.has_id { format!("s.local_id = {stored}.id") } else { same(table, stored) };
+        format!(
+            "DELETE FROM {stored} WHERE {condition} AND NOT EXISTS (SELECT 1 FROM {staged} s WHERE {same})"
+        )
     }
 
     /// Builds the statement that clears a column's references to deleted rows.
@@ -204,9 +196,9 @@ impl Spelling {
             return None;
         }
         let name = table.name;
-        if name == "accounts" {
+        if table.has_credential_version {
             // A token renewal under way must not overwrite what was imported.
-            set.push(("credential_version", "accounts.credential_version + 1".to_owned()));
+            set.push(("credential_version", format!("{name}.credential_version + 1")));
         }
         Some(self.update(name, &set, &format!("s.local_id = {name}.id AND s.action = 'updated'")))
     }

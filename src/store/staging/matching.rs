@@ -159,39 +159,67 @@ impl Staging {
     pub fn match_table(&mut self, index: usize, last: i64, policy: Policy) -> Result<()> {
         self.settle()?;
         let table = &TABLES[index];
-        let name = table.name;
+        self.identify(table)?;
+        self.pair(index)?;
+        if table.pairs_by_origin {
+            self.pair_by_origin(index)?;
+        }
+        self.mark_matched(table, policy)?;
+        if table.joins_equal_secrets {
+            self.mark_doubles(table)?;
+        }
+        self.number_new(index, last, policy)?;
+        if table.joins_equal_secrets {
+            self.number_doubles(table)?;
+        }
+        self.resolve(table.name)
+    }
+
+    /// Gives each row its scope and the text that identifies it there.
+    fn identify(&mut self, table: &Table) -> Result<()> {
         let scope = table.scope.unwrap_or("0");
         let who = table.who.map_or("who".to_owned(), |columns| {
             let texts: Vec<String> = columns.iter().map(|column| format!("COALESCE({column}, '')")).collect();
             texts.join(" || '/' || ")
         });
-        self.connection.execute_batch(&format!("UPDATE {name} SET scope = {scope}, who = {who};"))?;
-        self.pair(index)?;
-        if name == "sites" {
-            self.pair_sites_by_origin(index)?;
-        }
+        Ok(self
+            .connection
+            .execute_batch(&format!("UPDATE {} SET scope = {scope}, who = {who};", table.name))?)
+    }
+
+    /// Gives rows that are paired with a stored one its id.
+    fn mark_matched(&mut self, table: &Table, policy: Policy) -> Result<()> {
         let (action, reason) = match policy.conflict {
             _ if !table.is_exported() => (Action::Skipped, "exists already"),
             Conflict::Skip => (Action::Skipped, "exists already"),
             Conflict::Overwrite => (Action::Updated, "exists already"),
             Conflict::Fill => (Action::Updated, "exists already; only its empty fields are filled"),
         };
-        self.connection.execute_batch(&format!(
-            "UPDATE {name} SET action = '{}', reason = '{reason}', final_id = local_id WHERE local_id IS NOT NULL;",
+        Ok(self.connection.execute_batch(&format!(
+            "UPDATE {} SET action = '{}', reason = '{reason}', final_id = local_id WHERE local_id IS NOT NULL;",
+            table.name,
             action.as_str()
-        ))?;
-        if name == "account_tokens" {
-            // Two tokens with the same value are one token; references to the second are redirected to the
-            // first.
-            self.connection.execute_batch(
-                "UPDATE account_tokens SET action = 'skipped', reason = 'another token of the account has the same value',
-                   local_id = NULL, final_id = first
-                 FROM (SELECT line AS l, first_value(file_id) OVER same AS first, row_number() OVER same AS n
-                   FROM account_tokens WHERE token_hash IS NOT NULL
-                   WINDOW same AS (PARTITION BY account_id, token_hash ORDER BY line))
-                 WHERE line = l AND n > 1;",
-            )?;
-        }
+        ))?)
+    }
+
+    /// Marks all but the first of the tokens of an account that have the same value: they are one token.
+    fn mark_doubles(&mut self, table: &Table) -> Result<()> {
+        Ok(self.connection.execute_batch(&format!(
+            "UPDATE {name} SET action = 'skipped', reason = 'another token of the account has the same value',
+               local_id = NULL, final_id = first
+             FROM (SELECT line AS l, first_value(file_id) OVER same AS first, row_number() OVER same AS n
+               FROM {name} WHERE token_hash IS NOT NULL
+               WINDOW same AS (PARTITION BY account_id, token_hash ORDER BY line))
+             WHERE line = l AND n > 1;",
+            name = table.name
+        ))?)
+    }
+
+    /// Gives the rows that match no stored one their ids: that of the document if it is free, or else a new one above
+    /// `last`.
+    fn number_new(&mut self, index: usize, last: i64, policy: Policy) -> Result<()> {
+        let table = &TABLES[index];
+        let name = table.name;
         self.connection.execute_batch(&format!(
             "UPDATE {name} SET action = 'created' WHERE action IS NULL;
              UPDATE {name} SET final_id = file_id WHERE action = 'created' AND {} AND NOT EXISTS
@@ -208,18 +236,19 @@ impl Staging {
             |row| row.get(0),
         )?;
         let after = last.max(if table.shows_id { highest } else { 0 });
-        self.connection.execute_batch(&format!(
+        Ok(self.connection.execute_batch(&format!(
             "UPDATE {name} SET final_id = {after} + n FROM (SELECT line AS l, row_number() OVER (ORDER BY line) AS n
                FROM {name} WHERE final_id IS NULL) WHERE line = l;"
-        ))?;
-        if name == "account_tokens" {
-            self.connection.execute_batch(
-                "UPDATE account_tokens SET final_id = (SELECT o.final_id FROM account_tokens o
-                   WHERE o.file_id = account_tokens.final_id)
-                 WHERE action = 'skipped' AND local_id IS NULL;",
-            )?;
-        }
-        self.resolve(name)
+        ))?)
+    }
+
+    /// Gives the rows of [`Self::mark_doubles`] the id of the first one, so that references to them are redirected to it.
+    fn number_doubles(&mut self, table: &Table) -> Result<()> {
+        Ok(self.connection.execute_batch(&format!(
+            "UPDATE {name} SET final_id = (SELECT o.final_id FROM {name} o WHERE o.file_id = {name}.final_id)
+             WHERE action = 'skipped' AND local_id IS NULL;",
+            name = table.name
+        ))?)
     }
 
     /// Pairs equal rows: first those that also have the same id, then the rest in order.
@@ -246,27 +275,24 @@ impl Staging {
     /// Pairs a site whose address has a path with one whose address is the origin alone: they are the same site. Two
     /// paths of one origin may be two upstreams behind a gateway, whose keys must not be mixed. Sites are identified by
     /// `platform url`; the origin is the part up to the URL's path.
-    fn pair_sites_by_origin(&mut self, index: usize) -> Result<()> {
-        let origin = |who: &str| {
-            // The part after `://`, up to the next slash.
-            let rest = format!("substr({who}, instr({who}, '://') + 3)");
-            format!(
-                "CASE WHEN instr({rest}, '/') = 0 THEN {who} ELSE \
-                 substr({who}, 1, instr({who}, '://') + 1 + instr({rest}, '/')) END"
-            )
-        };
+    fn pair_by_origin(&mut self, index: usize) -> Result<()> {
+        // The part after `://`, of which the origin ends at the next slash.
+        let rest = "substr(who, instr(who, '://') + 3)";
+        let origin = format!(
+            "CASE WHEN instr({rest}, '/') = 0 THEN who ELSE \
+             substr(who, 1, instr(who, '://') + 1 + instr({rest}, '/')) END"
+        );
+        let name = TABLES[index].name;
         self.connection.execute_batch(&format!(
-            "UPDATE sites SET local_id = pairs.id FROM (
+            "UPDATE {name} SET local_id = pairs.id FROM (
                SELECT s.line AS line, l.id AS id FROM
                  (SELECT line, who, origin, row_number() OVER (PARTITION BY origin ORDER BY line) AS n
-                    FROM (SELECT line, who, {} AS origin FROM sites WHERE local_id IS NULL)) s
+                    FROM (SELECT line, who, {origin} AS origin FROM {name} WHERE local_id IS NULL)) s
                  JOIN (SELECT id, who, origin, row_number() OVER (PARTITION BY origin ORDER BY id) AS n
-                    FROM (SELECT id, who, {} AS origin FROM local WHERE tbl = {index} AND taken = 0)) l
+                    FROM (SELECT id, who, {origin} AS origin FROM local WHERE tbl = {index} AND taken = 0)) l
                  ON l.origin = s.origin AND l.n = s.n AND (l.who = l.origin OR s.who = s.origin)) pairs
-             WHERE sites.line = pairs.line;
+             WHERE {name}.line = pairs.line;
              {}",
-            origin("who"),
-            origin("who"),
             take(index)
         ))?;
         Ok(())

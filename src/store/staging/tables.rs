@@ -70,7 +70,28 @@ pub struct Table {
     pub who: Option<&'static [&'static str]>,
     /// Columns whose combined values are unique.
     pub unique: &'static [&'static str],
+    /// The rows of the database that are those of the table; `None` for all rows of the table of its name.
+    pub stored: Option<StoredRows>,
+    /// Whether a row whose address has a path also matches a row with the address of its origin alone.
+    pub pairs_by_origin: bool,
+    /// Whether rows of one scope with the same secret become one row.
+    pub joins_equal_secrets: bool,
+    /// Whether jobs write credentials of stored rows only if `credential_version` is still the one they have read.
+    pub has_credential_version: bool,
+    /// Whether documents have credentials and details of a row in its member `extraConfig`.
+    pub has_extra_config: bool,
+    /// Whether documents number the rows, which have no id here: other programs that use this format expect one.
+    pub is_numbered_in_exports: bool,
+    /// Whether a value that cannot be read always refuses its row. Otherwise a key of a client might have no limit.
+    pub is_strict: bool,
     pub columns: &'static [Column],
+}
+
+/// The rows of a stored table that meet an SQL condition.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredRows {
+    pub table: &'static str,
+    pub condition: &'static str,
 }
 
 impl Kind {
@@ -117,6 +138,16 @@ impl Table {
         self.columns.iter().any(|column| column.is_exported)
     }
 
+    /// Returns the rows of the database that are those of this table.
+    pub fn stored_rows(&self) -> StoredRows {
+        self.stored.unwrap_or(StoredRows { table: self.name, condition: "1 = 1" })
+    }
+
+    /// Returns the columns that identify a stored row, by which pages of rows are ordered.
+    pub fn key(&self) -> &'static [&'static str] {
+        if self.has_id { &["id"] } else { self.unique }
+    }
+
     /// Returns the index of a table in [`TABLES`].
     pub fn index(name: &str) -> Option<usize> {
         TABLES.iter().position(|table| table.name == name)
@@ -130,12 +161,32 @@ const OFF: Missing = Missing::Bool(false);
 const ON: Missing = Missing::Bool(true);
 const ZERO: Missing = Missing::Int(0);
 
+/// What most tables have in common.
+const ORDINARY: Table = Table {
+    name: "",
+    array: "",
+    required: false,
+    has_id: true,
+    shows_id: true,
+    label: "name",
+    scope: None,
+    who: None,
+    unique: &[],
+    stored: None,
+    pairs_by_origin: false,
+    joins_equal_secrets: false,
+    has_credential_version: false,
+    has_extra_config: false,
+    is_numbered_in_exports: false,
+    is_strict: false,
+    columns: &[],
+};
+
 /// Every table of a backup; tables that others refer to come first.
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
     Table {
-        name: "sites", array: "sites", required: true, has_id: true, shows_id: true, label: "name",
-        scope: None, who: None, unique: &["platform", "url"],
+        name: "sites", array: "sites", required: true, unique: &["platform", "url"], pairs_by_origin: true,
         columns: &[
             column("name", "name", Text, Refused),
             column("url", "url", Url, Refused),
@@ -157,10 +208,11 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "site_api_endpoints", array: "siteApiEndpoints", required: false, has_id: true, shows_id: true,
-        label: "url", scope: Some("site_id"), who: Some(&["url"]), unique: &["site_id", "url"],
+        name: "site_api_endpoints", array: "siteApiEndpoints", label: "url", scope: Some("site_id"),
+        who: Some(&["url"]), unique: &["site_id", "url"],
         columns: &[
             column("site_id", "siteId", Int, Refused).of("sites"),
             column("url", "url", Url, Refused),
@@ -173,18 +225,20 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "site_disabled_models", array: "siteDisabledModels", required: false, has_id: false, shows_id: false,
-        label: "modelName", scope: Some("site_id"), who: Some(&["model_name"]), unique: &["site_id", "model_name"],
+        name: "site_disabled_models", array: "siteDisabledModels", has_id: false, shows_id: false, label: "modelName",
+        scope: Some("site_id"), who: Some(&["model_name"]), unique: &["site_id", "model_name"],
         columns: &[
             column("site_id", "siteId", Int, Refused).of("sites"),
             column("model_name", "modelName", Key, Refused),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "accounts", array: "accounts", required: true, has_id: true, shows_id: true, label: "username",
-        scope: Some("site_id"), who: None, unique: &[],
+        name: "accounts", array: "accounts", required: true, label: "username", scope: Some("site_id"),
+        has_credential_version: true, has_extra_config: true,
         columns: &[
             column("site_id", "siteId", Int, Refused).of("sites"),
             column("username", "username", Text, Null),
@@ -227,10 +281,11 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "account_tokens", array: "accountTokens", required: true, has_id: true, shows_id: true, label: "name",
-        scope: Some("account_id"), who: None, unique: &[],
+        name: "account_tokens", array: "accountTokens", required: true, scope: Some("account_id"),
+        joins_equal_secrets: true,
         columns: &[
             column("account_id", "accountId", Int, Refused).of("accounts"),
             column("name", "name", Text, Missing::Text("")),
@@ -244,18 +299,20 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "manual_models", array: "manualModels", required: false, has_id: false, shows_id: false,
-        label: "modelName", scope: Some("account_id"), who: Some(&["model_name"]), unique: &["account_id", "model_name"],
+        name: "manual_models", array: "manualModels", has_id: false, shows_id: false, label: "modelName",
+        scope: Some("account_id"), who: Some(&["model_name"]), unique: &["account_id", "model_name"],
+        stored: Some(StoredRows { table: "model_availability", condition: "is_manual = TRUE" }),
         columns: &[
             column("account_id", "accountId", Int, Refused).of("accounts"),
             column("model_name", "modelName", Key, Refused),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "oauth_route_units", array: "oauthRouteUnits", required: false, has_id: true, shows_id: true,
-        label: "name", scope: Some("site_id"), who: Some(&["provider", "name"]), unique: &[],
+        name: "oauth_route_units", array: "oauthRouteUnits", scope: Some("site_id"), who: Some(&["provider", "name"]),
         columns: &[
             column("site_id", "siteId", Int, Refused).of("sites"),
             column("provider", "provider", Key, Refused),
@@ -265,10 +322,11 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "oauth_route_unit_members", array: "oauthRouteUnitMembers", required: false, has_id: true, shows_id: true,
-        label: "accountId", scope: Some("unit_id"), who: Some(&["account_id"]), unique: &["account_id"],
+        name: "oauth_route_unit_members", array: "oauthRouteUnitMembers", label: "accountId", scope: Some("unit_id"),
+        who: Some(&["account_id"]), unique: &["account_id"],
         columns: &[
             column("unit_id", "unitId", Int, Refused).of("oauth_route_units"),
             column("account_id", "accountId", Int, Refused).of("accounts"),
@@ -276,10 +334,11 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "token_routes", array: "tokenRoutes", required: true, has_id: true, shows_id: true, label: "modelPattern",
-        scope: None, who: Some(&["route_mode", "model_pattern"]), unique: &[],
+        name: "token_routes", array: "tokenRoutes", required: true, label: "modelPattern",
+        who: Some(&["route_mode", "model_pattern"]),
         columns: &[
             column("model_pattern", "modelPattern", Text, Refused),
             column("display_name", "displayName", Text, Null),
@@ -292,21 +351,22 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "route_group_sources", array: "routeGroupSources", required: false, has_id: false, shows_id: false,
+        name: "route_group_sources", array: "routeGroupSources", has_id: false, shows_id: false,
         label: "groupRouteId", scope: Some("group_route_id"), who: Some(&["source_route_id"]),
-        unique: &["group_route_id", "source_route_id"],
+        unique: &["group_route_id", "source_route_id"], is_numbered_in_exports: true,
         columns: &[
             column("group_route_id", "groupRouteId", Int, Refused).of("token_routes"),
             column("source_route_id", "sourceRouteId", Int, Refused).of("token_routes"),
             column("position", "position", Int, ZERO),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "route_channels", array: "routeChannels", required: true, has_id: true, shows_id: true, label: "sourceModel",
-        scope: Some("route_id"), who: Some(&["account_id", "token_id", "source_model"]),
-        unique: &[],
+        name: "route_channels", array: "routeChannels", required: true, label: "sourceModel", scope: Some("route_id"),
+        who: Some(&["account_id", "token_id", "source_model"]),
         columns: &[
             column("route_id", "routeId", Int, Refused).of("token_routes"),
             column("account_id", "accountId", Int, Refused).of("accounts"),
@@ -321,10 +381,11 @@ pub const TABLES: &[Table] = &[
             column("created_at", "createdAt", Time, Now).kept(),
             column("updated_at", "updatedAt", Time, Now),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "downstream_api_keys", array: "downstreamApiKeys", required: false, has_id: true, shows_id: false, label: "name",
-        scope: None, who: None, unique: &["key_hash"],
+        name: "downstream_api_keys", array: "downstreamApiKeys", shows_id: false, unique: &["key_hash"],
+        is_strict: true,
         columns: &[
             column("name", "name", Text, Refused),
             column("key_enc", "key", Secret, Refused),
@@ -350,9 +411,10 @@ pub const TABLES: &[Table] = &[
             column("allowed_ips", "allowedIps", Json, Null),
             column("budgets", "budgets", Json, Null),
         ],
+        ..ORDINARY
     },
     Table {
-        name: "usage_day", array: "usageDays", required: false, has_id: false, shows_id: false, label: "localDay",
+        name: "usage_day", array: "usageDays", has_id: false, shows_id: false, label: "localDay",
         scope: Some("site_id"), who: Some(&["local_day", "model"]), unique: &["local_day", "site_id", "model"],
         columns: &[
             column("local_day", "localDay", Key, Refused).taken_along(),
@@ -367,5 +429,6 @@ pub const TABLES: &[Table] = &[
             column("latency_ms", "latencyMs", Int, ZERO).taken_along(),
             column("latency_n", "latencyCount", Int, ZERO).taken_along(),
         ],
+        ..ORDINARY
     },
 ];

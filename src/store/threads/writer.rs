@@ -14,6 +14,7 @@
 //! waits for a failing database: a flush ends with the attempt, so that an operator still sees what is committed.
 
 use std::collections::VecDeque;
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,6 +90,52 @@ struct Unwritten {
     flushes: Vec<oneshot::Sender<()>>,
     again_at: Instant,
     pause: Duration,
+}
+
+/// The progress of writing a failing group piece by piece.
+struct Salvage {
+    /// Whether the database itself may be failing, because it did not refuse the group.
+    may_be_failing: bool,
+    refusals: usize,
+    is_any_written: bool,
+    gives_up: bool,
+}
+
+/// The pieces of a failing group that are not written.
+struct NotWritten<T> {
+    kept: Vec<T>,
+    refused: Vec<(T, Error)>,
+}
+
+impl Salvage {
+    fn new(why: &Error) -> Self {
+        Self { may_be_failing: !is_refusal(why), refusals: 0, is_any_written: false, gives_up: false }
+    }
+
+    /// Writes each of these pieces, until the database fails.
+    fn write_each<T>(
+        &mut self,
+        pieces: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&T) -> Result<()>,
+    ) -> NotWritten<T> {
+        let mut not_written = NotWritten { kept: Vec::new(), refused: Vec::new() };
+        for piece in pieces {
+            match (!self.gives_up).then(|| write(&piece)) {
+                Some(Ok(())) => self.is_any_written = true,
+                Some(Err(error)) if is_about_the_data(&error) => {
+                    not_written.refused.push((piece, error));
+                    self.refusals += 1;
+                    let is_hopeless = !self.is_any_written && self.refusals >= MOST_REFUSALS;
+                    self.gives_up = self.may_be_failing && is_hopeless;
+                }
+                Some(Err(_)) | None => {
+                    not_written.kept.push(piece);
+                    self.gives_up = true;
+                }
+            }
+        }
+        not_written
+    }
 }
 
 /// The state of the writer thread.
@@ -307,71 +354,50 @@ impl Writer {
     /// Writes the part of a failing group that the database accepts: its statements and its rows one by one. What is
     /// refused while others are accepted is dropped; if nothing is accepted, the database itself fails, and everything is
     /// kept.
-    fn salvage(&mut self, group: Unwritten, why: &Error) {
+    fn salvage(&mut self, mut group: Unwritten, why: &Error) {
         let late = self.recorder.late(&group.rows, now_ms());
         let mut write = |rows: &[ProxyLogRow], statements: &[Statement]| {
             self.groups += 1;
             self.connection.write(self.groups, rows, statements, false)
         };
-        let (mut kept, mut refused) =
-            (Unwritten { rows: Vec::new(), statements: Vec::new(), ..group }, Vec::new());
-        let (mut refused_rows, mut is_any_written, mut gives_up) = (Vec::new(), false, false);
-        let is_failing = |refusals: usize, is_any_written: bool| {
-            !is_any_written && !is_refusal(why) && refusals >= MOST_REFUSALS
-        };
-        for statement in group.statements.into_iter().chain(late) {
-            match (!gives_up).then(|| write(&[], std::slice::from_ref(&statement))) {
-                Some(Ok(())) => is_any_written = true,
-                Some(Err(error)) if is_about_the_data(&error) => {
-                    refused.push((statement, error));
-                    gives_up = is_failing(refused.len(), is_any_written);
-                }
-                Some(Err(_)) | None => {
-                    kept.statements.push(statement);
-                    gives_up = true;
-                }
-            }
-        }
-        for row in group.rows {
-            match (!gives_up).then(|| write(std::slice::from_ref(&row), &[])) {
-                Some(Ok(())) => is_any_written = true,
-                Some(Err(error)) if is_about_the_data(&error) => {
-                    refused_rows.push(row);
-                    gives_up = is_failing(refused.len() + refused_rows.len(), is_any_written);
-                }
-                Some(Err(_)) | None => {
-                    kept.rows.push(row);
-                    gives_up = true;
-                }
-            }
-        }
+        let mut salvage = Salvage::new(why);
+        let statements = std::mem::take(&mut group.statements).into_iter().chain(late);
+        let statements = salvage.write_each(statements, |statement| write(&[], slice::from_ref(statement)));
+        let rows = std::mem::take(&mut group.rows);
+        let rows = salvage.write_each(rows, |row| write(slice::from_ref(row), &[]));
+        (group.statements, group.rows) = (statements.kept, rows.kept);
         let mut dropped = 0;
-        if is_any_written || is_refusal(why) {
-            for (statement, error) in refused {
+        if salvage.is_any_written || is_refusal(why) {
+            for (statement, error) in statements.refused {
                 log::error!("a change is lost, because the database refuses it: {error}: {}", statement.sql);
             }
-            dropped = refused_rows.len();
+            dropped = rows.refused.len();
         } else {
-            kept.statements.extend(refused.into_iter().map(|(statement, _)| statement));
-            kept.rows.append(&mut refused_rows);
+            group.statements.extend(statements.refused.into_iter().map(|(statement, _)| statement));
+            group.rows.extend(rows.refused.into_iter().map(|(row, _)| row));
         }
+        self.keep(group, dropped, why);
+    }
+
+    /// Keeps what is left of a failing group for another attempt.
+    fn keep(&mut self, group: Unwritten, dropped: usize, why: &Error) {
         let mut state = self.queue.state();
-        state.with_writer = kept.rows.len();
+        state.with_writer = group.rows.len();
         state.dropped += dropped as u64;
         state.flushes.clear();
         drop(state);
         if dropped > 0 {
             log::error!("dropping {dropped} log rows that the database refuses: {why}");
         }
-        if kept.rows.is_empty() && kept.statements.is_empty() {
-            for waiting in kept.flushes {
+        if group.rows.is_empty() && group.statements.is_empty() {
+            for waiting in group.flushes {
                 let _ = waiting.send(());
             }
         } else {
-            log::error!("writing {} log rows failed, trying again: {why}", kept.rows.len());
+            log::error!("writing {} log rows failed, trying again: {why}", group.rows.len());
             self.groups += 1;
-            let again_at = Instant::now() + kept.pause;
-            self.unwritten = Some(Unwritten { number: self.groups, flushes: Vec::new(), again_at, ..kept });
+            let again_at = Instant::now() + group.pause;
+            self.unwritten = Some(Unwritten { number: self.groups, flushes: Vec::new(), again_at, ..group });
         }
     }
 

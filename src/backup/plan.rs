@@ -1,6 +1,7 @@
 //! Compares staged rows with the stored ones, and renumbers the ids inside key policies.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use serde_json::Value as Json;
 
@@ -8,7 +9,7 @@ use super::report::ImportError;
 use super::rows;
 use crate::store::staging::tables::{Column, Kind, StoredRows, TABLES, Table};
 use crate::store::staging::{LocalRow, Policy, Staging};
-use crate::store::{ReadView, Row, Store, Value, placeholders};
+use crate::store::{self, Fields, ReadView, Row, Store, Value, placeholders};
 
 /// The number of rows read at once.
 const PAGE: i64 = 1000;
@@ -59,78 +60,104 @@ fn page(
     let sql = format!(
         "SELECT {key_columns}, {scope}{names} FROM {source} WHERE {condition} AND {beyond} ORDER BY {key_columns} LIMIT {PAGE}"
     );
-    let read = |(number, row): (i64, &Row)| -> Result<(LocalRow, Vec<Value>), crate::store::Error> {
-        let mut fields = row.fields();
-        let key: Vec<Value> = key.iter().map(|_| fields.value().cloned()).collect::<Result<_, _>>()?;
-        let id = match (table.has_id, key.first()) {
-            (true, Some(Value::Int(id))) => *id,
-            _ => number,
-        };
-        let scope = fields.int()?;
-        let mut texts: BTreeMap<&str, String> = BTreeMap::new();
-        for column in &compared {
-            let text = match column.kind {
-                Kind::Secret => fields
-                    .opt_str()?
-                    .filter(|stored| !stored.is_empty())
-                    .and_then(|stored| store.sealer().open(table.name, column.sql, stored).ok())
-                    .map(|secret| secret.expose().to_owned()),
-                Kind::Int | Kind::Time => fields.opt_int()?.map(|value| value.to_string()),
-                Kind::Bool => fields.opt_bool()?.filter(|value| *value).map(|_| "1".to_owned()),
-                Kind::Real => fields.opt_real()?.map(|value| value.to_string()),
-                Kind::Text | Kind::Key | Kind::Url | Kind::Json | Kind::Hash => fields.opt_text()?,
-            };
-            if let Some(text) = text {
-                texts.insert(column.sql, text);
-            }
-        }
-        let text = |column: &str| texts.get(column).map(String::as_str);
-        let who = match table.who {
-            Some(columns) => {
-                let texts: Vec<&str> =
-                    columns.iter().map(|column| text(column).unwrap_or_default()).collect();
-                texts.join("/")
-            }
-            None => rows::who(store, table, text).unwrap_or_default(),
-        };
-        Ok((LocalRow { id, scope, who }, key))
-    };
     let page = moment.query(&sql, after.to_vec())?;
-    Ok((last + 1..).zip(&page).map(read).collect::<Result<_, _>>()?)
+    let rows = (last + 1..).zip(&page).map(|(number, row)| local_row(store, table, &compared, number, row));
+    Ok(rows.collect::<store::Result<_>>()?)
 }
 
-const POLICY: &[&str] = &[
-    "label",
-    "allowed_route_ids",
-    "site_weight_multipliers",
-    "excluded_site_ids",
-    "excluded_credential_refs",
+/// Reads a stored row as far as it is compared, and its key. A row without an id has this number.
+fn local_row(
+    store: &Store,
+    table: &Table,
+    compared: &[&Column],
+    number: i64,
+    row: &Row,
+) -> store::Result<(LocalRow, Vec<Value>)> {
+    let mut fields = row.fields();
+    let key = table.key().iter().map(|_| fields.value().cloned()).collect::<store::Result<Vec<_>>>()?;
+    let id = match (table.has_id, key.first()) {
+        (true, Some(Value::Int(id))) => *id,
+        _ => number,
+    };
+    let scope = fields.int()?;
+    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+    for column in compared {
+        if let Some(text) = compared_text(store, table, column, &mut fields)? {
+            texts.insert(column.sql, text);
+        }
+    }
+    let text = |column: &str| texts.get(column).map(String::as_str);
+    let who = match table.who {
+        Some(columns) => {
+            let texts: Vec<&str> = columns.iter().map(|column| text(column).unwrap_or_default()).collect();
+            texts.join("/")
+        }
+        None => rows::who(store, table, text).unwrap_or_default(),
+    };
+    Ok((LocalRow { id, scope, who }, key))
+}
+
+/// Reads a value as the text that is compared; secrets are opened.
+fn compared_text(
+    store: &Store,
+    table: &Table,
+    column: &Column,
+    fields: &mut Fields<'_>,
+) -> store::Result<Option<String>> {
+    Ok(match column.kind {
+        Kind::Secret => fields
+            .opt_str()?
+            .filter(|stored| !stored.is_empty())
+            .and_then(|stored| store.sealer().open(table.name, column.sql, stored).ok())
+            .map(|secret| secret.expose().to_owned()),
+        Kind::Int | Kind::Time => fields.opt_int()?.map(|value| value.to_string()),
+        Kind::Bool => fields.opt_bool()?.filter(|value| *value).map(|_| "1".to_owned()),
+        Kind::Real => fields.opt_real()?.map(|value| value.to_string()),
+        Kind::Text | Kind::Key | Kind::Url | Kind::Json | Kind::Hash => fields.opt_text()?,
+    })
+}
+
+/// Renumbers the ids in one column of a key's policy.
+type Renumber = fn(&mut FinalIds<'_>, Json) -> store::Result<Json>;
+
+/// The columns of a key's policy that contain ids.
+const POLICIES: [(&str, Renumber); 4] = [
+    ("allowed_route_ids", |ids, policy| ids.list("token_routes", policy)),
+    ("site_weight_multipliers", |ids, policy| ids.weights(policy)),
+    ("excluded_site_ids", |ids, policy| {
+        let mut list = ids.list("sites", policy)?;
+        if let Json::Array(list) = &mut list {
+            list.sort_by_key(Json::as_i64);
+        }
+        Ok(list)
+    }),
+    ("excluded_credential_refs", |ids, policy| ids.credentials(policy)),
 ];
 
 /// Rewrites the ids inside key policies to the rows' final ids. An id that is not in the document is removed
 /// from its list: here it may belong to another row.
 pub fn renumber_policies(staging: &mut Staging, warnings: &mut Vec<String>) -> Result<(), ImportError> {
     let Some(keys) = Table::index("downstream_api_keys") else { return Ok(()) };
+    let columns: Vec<&str> = iter::once("label").chain(POLICIES.map(|(column, _)| column)).collect();
     let mut after = 0;
     loop {
-        let page = staging.texts(keys, after, POLICY, 500)?;
+        let page = staging.texts(keys, after, &columns, 500)?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = *last;
         for (line, texts) in page {
-            let label = texts[0].clone().unwrap_or_default();
-            for (column, text) in POLICY.iter().zip(&texts).skip(1) {
-                let Some(policy) = text.as_deref().and_then(|text| serde_json::from_str::<Json>(text).ok())
-                else {
+            let mut texts = texts.into_iter();
+            let label = texts.next().flatten().unwrap_or_default();
+            for ((column, renumber), text) in POLICIES.into_iter().zip(texts) {
+                let Some(policy) = text.and_then(|text| serde_json::from_str::<Json>(&text).ok()) else {
                     continue;
                 };
-                let mut lost = 0;
-                let renumbered = renumbered(staging, column, policy.clone(), &mut lost)?;
-                if lost > 0 {
-                    let what = format!(
-                        "the key {label}: {lost} id(s) in {column} refer to no row of the document and are \
-                         left out"
-                    );
-                    warnings.push(what);
+                let mut ids = FinalIds { staging, lost: 0 };
+                let renumbered = renumber(&mut ids, policy.clone())?;
+                if ids.lost > 0 {
+                    warnings.push(format!(
+                        "the key {label}: {} id(s) in {column} refer to no row of the document and are left out",
+                        ids.lost
+                    ));
                 }
                 if renumbered != policy {
                     staging.set_text(keys, line, column, &renumbered.to_string())?;
@@ -140,61 +167,67 @@ pub fn renumber_policies(staging: &mut Staging, warnings: &mut Vec<String>) -> R
     }
 }
 
-fn renumbered(staging: &Staging, column: &str, policy: Json, lost: &mut usize) -> Result<Json, ImportError> {
-    let of = |table: &str, number: &Json| -> Result<Option<i64>, ImportError> {
-        let number = number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64);
-        let (Some(table), Some(number)) = (Table::index(table), number) else { return Ok(None) };
-        Ok(staging.final_id(table, number)?)
-    };
-    let mut kept = |found: Option<Json>| {
-        *lost += usize::from(found.is_none());
-        found
-    };
-    match (column, policy) {
-        ("allowed_route_ids", Json::Array(ids)) => {
-            let mut list = Vec::new();
-            for id in &ids {
-                list.extend(kept(of("token_routes", id)?.map(Json::from)));
-            }
-            Ok(Json::Array(list))
+/// The ids that the rows of a document get here.
+struct FinalIds<'s> {
+    staging: &'s Staging,
+    /// The number of ids that were left out.
+    lost: usize,
+}
+
+impl FinalIds<'_> {
+    /// Returns the final id for one of the document; `None` if the document has no such row.
+    fn of(&self, table: &str, id: &Json) -> store::Result<Option<Json>> {
+        let id = id.as_f64().filter(|id| id.fract() == 0.0).map(|id| id as i64);
+        let (Some(table), Some(id)) = (Table::index(table), id) else { return Ok(None) };
+        Ok(self.staging.final_id(table, id)?.map(Json::from))
+    }
+
+    /// Counts an entry that is left out.
+    fn kept<T>(&mut self, entry: Option<T>) -> Option<T> {
+        self.lost += usize::from(entry.is_none());
+        entry
+    }
+
+    fn list(&mut self, table: &str, policy: Json) -> store::Result<Json> {
+        let Json::Array(ids) = policy else { return Ok(policy) };
+        let mut list = Vec::new();
+        for id in &ids {
+            let id = self.of(table, id)?;
+            list.extend(self.kept(id));
         }
-        ("excluded_site_ids", Json::Array(ids)) => {
-            let mut list = Vec::new();
-            for id in &ids {
-                list.extend(kept(of("sites", id)?.map(Json::from)));
+        Ok(Json::Array(list))
+    }
+
+    fn weights(&mut self, policy: Json) -> store::Result<Json> {
+        let Json::Object(weights) = policy else { return Ok(policy) };
+        let mut map = serde_json::Map::new();
+        for (site, weight) in weights {
+            let site = site.trim().parse::<i64>().map_or(Json::Null, Json::from);
+            let site = self.of("sites", &site)?;
+            if let Some(site) = self.kept(site) {
+                map.insert(site.to_string(), weight);
             }
-            list.sort_by_key(Json::as_i64);
-            Ok(Json::Array(list))
         }
-        ("site_weight_multipliers", Json::Object(weights)) => {
-            let mut map = serde_json::Map::new();
-            for (id, weight) in weights {
-                let id = id.trim().parse::<i64>().map_or(Json::Null, Json::from);
-                if let Some(id) = kept(of("sites", &id)?.map(Json::from)) {
-                    map.insert(id.to_string(), weight);
-                }
-            }
-            Ok(Json::Object(map))
+        Ok(Json::Object(map))
+    }
+
+    fn credentials(&mut self, policy: Json) -> store::Result<Json> {
+        let Json::Array(references) = policy else { return Ok(policy) };
+        let mut list = Vec::new();
+        for reference in references {
+            let reference = self.credential(reference)?;
+            list.extend(self.kept(reference));
         }
-        ("excluded_credential_refs", Json::Array(refs)) => {
-            let mut list = Vec::new();
-            for mut reference in refs {
-                let mut is_whole = true;
-                for (member, table) in
-                    [("siteId", "sites"), ("accountId", "accounts"), ("tokenId", "account_tokens")]
-                {
-                    let Some(id) = reference.get(member).filter(|id| !id.is_null()).cloned() else {
-                        continue;
-                    };
-                    match of(table, &id)? {
-                        Some(id) => reference[member] = id.into(),
-                        None => is_whole = false,
-                    }
-                }
-                list.extend(kept(is_whole.then_some(reference)));
-            }
-            Ok(Json::Array(list))
+        Ok(Json::Array(list))
+    }
+
+    fn credential(&self, mut reference: Json) -> store::Result<Option<Json>> {
+        for (member, table) in [("siteId", "sites"), ("accountId", "accounts"), ("tokenId", "account_tokens")]
+        {
+            let Some(id) = reference.get(member).filter(|id| !id.is_null()).cloned() else { continue };
+            let Some(id) = self.of(table, &id)? else { return Ok(None) };
+            reference[member] = id;
         }
-        (_, policy) => Ok(policy),
+        Ok(Some(reference))
     }
 }

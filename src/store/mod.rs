@@ -112,7 +112,7 @@ pub(crate) use journal::Touched;
 pub use options::StoreOptions;
 pub use read_view::ReadView;
 pub use seal::{Hashing, Purpose, Sealer, rekey};
-pub use sql::{Outcome, Row, Statement, Value, placeholders};
+pub use sql::{Fields, Outcome, Row, Statement, Value, placeholders};
 pub use telemetry::Telemetry;
 
 pub use crate::routing::Secret;

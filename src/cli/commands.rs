@@ -1,20 +1,21 @@
 //! Runs the five transfer commands.
 
+use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::failure::{CANNOT_CREATE, CONFIGURATION, DATA, Failure, NO_INPUT, USAGE};
 use super::import;
-use super::interruption::{self, OnInterruption, on_interruption, remove_on_interruption};
+use super::interruption::{self, OnInterruption, on_interruption};
 use super::passphrase::PassphraseFrom;
 use super::print;
 use super::progress::Progress;
-use super::transfer::{Import, Transfer};
-use super::unfinished;
+use super::transfer::{Import, Migration, Transfer};
+use super::unfinished::{self, PartialFile};
 use crate::backup::sealed::Sealing;
 use crate::backup::{self, BackupScope, Document, ImportError, ImportOptions};
 use crate::config::{Config, DatabaseKind, DatabaseTls};
@@ -46,7 +47,7 @@ pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
             export(config, what, to.as_deref(), passphrase, &progress).await
         }
         Transfer::Backup { to } => back_up(&config, &to, &progress),
-        Transfer::Migrate { to, ssl, keeps } => migrate(config, to, ssl, keeps, &progress).await,
+        Transfer::Migrate(task) => migrate(config, task, &progress).await,
         Transfer::Restore { from, passphrase } => restore_file(config, &from, &passphrase, &progress).await,
     }
 }
@@ -84,67 +85,82 @@ async fn export(
     passphrase: Option<String>,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    let Some(to) = to else {
-        if io::stdout().is_terminal() {
-            let message = match passphrase {
-                None => {
-                    "a backup holds all credentials in clear and is not written to a terminal: use -o FILE, \
-                     or redirect the output"
-                }
-                Some(_) => {
-                    "a sealed backup is not text and is not written to a terminal: use -o FILE, or redirect \
-                     the output"
-                }
-            };
-            return Err(Failure::new(USAGE, message));
-        }
-        let core = start_on_data(config).await?;
-        let written = progress.during("Exporting", write(&core, what, io::stdout(), passphrase)).await;
-        core.stop().await;
-        return written.map(drop).map_err(|error| Failure::new(CANNOT_CREATE, error.to_string()));
-    };
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::new(CANNOT_CREATE, format!("{}: {error}", to.display()));
-    // The target of a link is replaced, not the link. What is no file (`/dev/stdout`, a pipe) is written to.
-    let resolved = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
-    let is_stream = fs::metadata(&resolved).is_ok_and(|found| !found.is_file() && !found.is_dir());
-    if is_stream {
-        let out = OpenOptions::new().write(true).open(&resolved).map_err(|error| failed(&error))?;
-        let core = start_on_data(config).await?;
-        let written = progress.during("Exporting", write(&core, what, out, passphrase)).await;
-        core.stop().await;
-        return written.map(drop).map_err(|error| failed(&error));
-    }
-    let core = start_on_data(config).await?;
-    unfinished::remove_parts_of(&resolved);
-    let partial = unfinished::part_of(&resolved);
     let is_sealed = passphrase.is_some();
-    let interruption = remove_on_interruption(partial.clone());
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
-    let _lock = unfinished::lock(&partial);
-    let written = match file {
-        Err(error) => Err(failed(&error)),
-        Ok(file) => {
-            let written = progress.during("Exporting", write(&core, what, file, passphrase)).await;
-            let written = written.map_err(|error| failed(&error)).and_then(|file| {
-                file.sync_all().and_then(|()| fs::rename(&partial, &resolved)).map_err(|error| failed(&error))
-            });
-            if written.is_err() {
-                let _ = fs::remove_file(&partial);
-            }
-            written
+    let output = Output::open(to, is_sealed)?;
+    let is_file = matches!(output, Output::File(_));
+    let core = start_on_data(config).await?;
+    let exported = match output {
+        Output::Stream(out) => {
+            let written = progress.during("Exporting", write(&core, what, out, passphrase)).await;
+            written.map(drop).map_err(Into::into)
         }
+        Output::File(target) => export_file(&core, what, &target, passphrase, progress).await,
     };
-    drop(interruption);
     core.stop().await;
-    written?;
-    let advice = if is_sealed {
-        "It can be opened only with its passphrase."
-    } else {
-        "It holds all credentials in clear: keep it as safe as the credentials themselves."
-    };
-    progress.step(&format!("Written to {}. {advice}", to.display()));
+    exported.map_err(|error| not_written(to, &*error))?;
+    if let Some(to) = to.filter(|_| is_file) {
+        let advice = if is_sealed {
+            "It can be opened only with its passphrase."
+        } else {
+            "It holds all credentials in clear: keep it as safe as the credentials themselves."
+        };
+        progress.step(&format!("Written to {}. {advice}", to.display()));
+    }
     Ok(())
+}
+
+/// The target of an export.
+enum Output {
+    /// Standard output, a pipe or a device.
+    Stream(Box<dyn Write + Send>),
+    File(PathBuf),
+}
+
+impl Output {
+    fn open(to: Option<&Path>, is_sealed: bool) -> Result<Self, Failure> {
+        let Some(path) = to else {
+            refuse_terminal(is_sealed)?;
+            return Ok(Self::Stream(Box::new(io::stdout())));
+        };
+        // The target of a link is replaced, not the link. What is no file (`/dev/stdout`, a pipe) is written to.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let is_stream = fs::metadata(&target).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if !is_stream {
+            return Ok(Self::File(target));
+        }
+        let stream = OpenOptions::new().write(true).open(&target).map_err(|error| not_written(to, &error))?;
+        Ok(Self::Stream(Box::new(stream)))
+    }
+}
+
+fn refuse_terminal(is_sealed: bool) -> Result<(), Failure> {
+    if !io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let why =
+        if is_sealed { "a sealed backup is not text" } else { "a backup holds all credentials in clear" };
+    let message = format!("{why} and is not written to a terminal: use -o FILE, or redirect the output");
+    Err(Failure::new(USAGE, message))
+}
+
+fn not_written(to: Option<&Path>, error: &dyn Error) -> Failure {
+    let place = to.map(|to| format!("{}: ", to.display())).unwrap_or_default();
+    Failure::new(CANNOT_CREATE, format!("{place}{error}"))
+}
+
+/// Exports into a file, which is complete when it has its name.
+async fn export_file(
+    core: &Arc<Core>,
+    what: BackupScope,
+    target: &Path,
+    passphrase: Option<String>,
+    progress: &Progress,
+) -> Result<(), Box<dyn Error>> {
+    let mut partial = PartialFile::of(target);
+    let out = partial.create()?;
+    let file = progress.during("Exporting", write(core, what, out, passphrase)).await?;
+    file.sync_all()?;
+    Ok(partial.finish()?)
 }
 
 /// Writes a backup, sealed if there is a passphrase, and returns the flushed writer.
@@ -162,20 +178,15 @@ async fn write<W: Write + Send + 'static>(
     Ok(out)
 }
 
-async fn migrate(
-    config: Config,
-    mut to: String,
-    ssl: bool,
-    keeps: bool,
-    progress: &Progress,
-) -> Result<(), Failure> {
+async fn migrate(config: Config, task: Migration, progress: &Progress) -> Result<(), Failure> {
+    let mut to = task.to;
     if to == "-" {
         to.clear();
         let read = io::stdin().take(MAX_ADDRESS).read_to_string(&mut to);
         read.map_err(|error| Failure::new(NO_INPUT, format!("standard input: {error}")))?;
     }
     let url = to.trim().to_owned();
-    let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
+    let tls = DatabaseTls { is_required: task.ssl, ..config.database.tls.clone() };
     let kind = DatabaseKind::of_address(&url).ok_or_else(|| {
         let message = "--to must begin with postgres://, mysql:// or sqlite://, or be the path of a file";
         Failure::new(USAGE, message)
@@ -191,7 +202,7 @@ async fn migrate(
         return Err(Failure::new(1, error.to_string()));
     }
     let (store, shown) = (core.store.clone(), place.masked());
-    let work = tokio::task::spawn_blocking(move || relocate::copy(&store, &place, !keeps, &|_| {}));
+    let work = tokio::task::spawn_blocking(move || relocate::copy(&store, &place, !task.keeps, &|_| {}));
     let copied = progress.during(&format!("Copying into {shown}"), work).await;
     core.stop().await;
     let copied = copied.map_err(|error| Failure::new(1, error.to_string()))?;
@@ -217,17 +228,12 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     let options = inspect::in_use(store_options(config)).map_err(|error| refused(&error))?;
     let database = copies::file_of(&options).map_err(|error| refused(&error))?;
     progress.step(&format!("Copying {}", database.display()));
-    unfinished::remove_parts_of(&to);
-    let partial = unfinished::part_of(&to);
-    let _interruption = remove_on_interruption(partial.clone());
-    let counts = copies::save(&options, &partial).map_err(|error| Failure {
+    let partial = PartialFile::of(&to);
+    let counts = copies::save(&options, partial.path()).map_err(|error| Failure {
         code: if error.exit_code() == 1 { CANNOT_CREATE } else { error.exit_code() },
         ..refused(&error)
     })?;
-    fs::rename(&partial, &to).map_err(|error| {
-        let _ = fs::remove_file(&partial);
-        Failure::new(CANNOT_CREATE, format!("{}: {error}", to.display()))
-    })?;
+    partial.finish().map_err(|error| not_written(Some(&to), &error))?;
     print(&format!("{}\n\n{}", to.display(), table(&counts)))
 }
 

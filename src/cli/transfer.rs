@@ -33,13 +33,7 @@ pub enum Transfer {
         from: PathBuf,
         passphrase: PassphraseFrom,
     },
-    Migrate {
-        to: String,
-        /// Whether the connection to the other database must be encrypted.
-        ssl: bool,
-        /// Whether data in the other database are kept, and then nothing is copied.
-        keeps: bool,
-    },
+    Migrate(Migration),
     /// The text that `--help` of a command prints.
     Help(&'static str),
 }
@@ -52,6 +46,16 @@ pub struct Import {
     /// Whether stored rows that the file does not have are deleted.
     pub replaces: bool,
     pub conflict: Conflict,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Migration {
+    /// The address of the other database.
+    pub to: String,
+    /// Whether the connection to it must be encrypted.
+    pub ssl: bool,
+    /// Whether data in it are kept, and then nothing is copied.
+    pub keeps: bool,
 }
 
 const IMPORT_HELP: &str = "\
@@ -263,8 +267,7 @@ struct Options {
     what: Option<BackupScope>,
     output: Option<PathBuf>,
     to: Option<String>,
-    ssl: bool,
-    keeps: bool,
+    migration: Migration,
 }
 
 impl Options {
@@ -273,8 +276,8 @@ impl Options {
         let flag = match (command, name) {
             (TransferKind::Import, "--dry-run") => &mut self.import.dry_run,
             (TransferKind::Export, "--seal") => &mut self.seals,
-            (TransferKind::Migrate, "--ssl") => &mut self.ssl,
-            (TransferKind::Migrate, "--keep") => &mut self.keeps,
+            (TransferKind::Migrate, "--ssl") => &mut self.migration.ssl,
+            (TransferKind::Migrate, "--keep") => &mut self.migration.keeps,
             _ => return false,
         };
         *flag = true;
@@ -324,7 +327,7 @@ impl Options {
                 seal: self.seals.then_some(self.passphrase),
             },
             TransferKind::Migrate => {
-                Transfer::Migrate { to: self.to.ok_or("--to is missing")?, ssl: self.ssl, keeps: self.keeps }
+                Transfer::Migrate(Migration { to: self.to.ok_or("--to is missing")?, ..self.migration })
             }
             TransferKind::Import => {
                 Transfer::Import(Import { file: path?, passphrase: self.passphrase, ..self.import })

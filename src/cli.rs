@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::config::Config;
 
 pub use commands::run as transfer;
-pub use failure::Failure;
+pub use failure::{CONFIGURATION, Failure, USAGE};
 pub use transfer::Transfer;
 use transfer::TransferKind;
 

@@ -10,6 +10,7 @@
 //! doctor       switchyard doctor: finds what is wrong with an installation
 //! cli, demo    switchyard [serve] | desktop | health | doctor | demo | deploy-helper | import | export | backup | restore |
 //!              migrate
+//! lifecycle    the running service: sockets, signals, the stop in reverse order
 //! greeting     the log lines of a start: addresses, unsafe settings, the next step
 //! app          the parts, built in order and stopped in reverse
 //! service      one request through the layers, in order
@@ -82,15 +83,16 @@ pub(crate) mod error_words;
 pub(crate) mod fast_map;
 pub(crate) mod fence;
 pub(crate) mod flight;
-pub mod greeting;
+pub(crate) mod greeting;
 pub(crate) mod hex;
 pub mod http;
 pub(crate) mod id_map;
 pub mod idle_thread;
 pub(crate) mod ids;
-pub mod jobs;
+pub(crate) mod jobs;
 pub(crate) mod key_mask;
 pub(crate) mod keys;
+pub mod lifecycle;
 pub(crate) mod limits;
 pub mod logging;
 pub(crate) mod make_room;
@@ -101,7 +103,7 @@ pub(crate) mod name_map;
 pub(crate) mod networks;
 pub(crate) mod notify;
 pub(crate) mod one_line;
-pub mod open_files;
+pub(crate) mod open_files;
 pub(crate) mod platform;
 pub(crate) mod proxy;
 pub(crate) mod request_id;

@@ -9,7 +9,7 @@ use super::amend::{Claim, RowName};
 use super::owner::Owner;
 use super::sql::{Fields, Statement};
 use super::{Error, Result, Store, prune};
-use crate::ids::{AccountId, BatchId, ChannelId, KeyId, TokenId};
+use crate::ids::{AccountId, BatchId, ChannelId, TokenId};
 use crate::request_id::RequestId;
 use crate::time::Millis;
 
@@ -193,10 +193,7 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
 
 fn read(row: &mut Fields<'_>) -> Result<BatchRow> {
     let (id, public_id) = (row.id()?, row.text()?);
-    let (owner_kind, owner_id) = (row.text()?, row.text()?);
-    let key_id = (Owner::kind_of(&owner_kind) == "managed_key")
-        .then(|| owner_id.parse().ok().map(KeyId::new))
-        .flatten();
+    let key_id = Owner::read(row)?.key_id();
     let (api, upstream_id, site_id) = (row.text()?, row.text()?, row.id()?);
     let (account_id, token_id, channel_id) = (row.id()?, row.opt_id()?, row.id()?);
     let (model_requested, model) = (row.text()?, row.text()?);

@@ -18,11 +18,7 @@ pub const MAX_ID: usize = 191;
 /// Returns the owners of responses with this id, each once.
 pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
     let sql = "SELECT DISTINCT owner_type, owner_id FROM proxy_response_ids WHERE response_id = ?";
-    store
-        .rows(sql, vec![response_id.into()], |row| {
-            Ok(Owner { kind: Owner::kind_of(&row.text()?), id: row.text()? })
-        })
-        .await
+    store.rows(sql, vec![response_id.into()], Owner::read).await
 }
 
 /// One owner of a response or an item, and the place of it.
@@ -44,7 +40,7 @@ pub async fn owned(store: &Store, ids: &[&str]) -> Result<Vec<OwnedId>> {
     let read = |row: &mut Fields<'_>| {
         Ok(OwnedId {
             id: row.text()?,
-            owner: Owner { kind: Owner::kind_of(&row.text()?), id: row.text()? },
+            owner: Owner::read(row)?,
             place: ResponsePlace {
                 account_id: row.id()?,
                 token_id: row.opt_id()?,

@@ -1,6 +1,7 @@
 //! Queries of the dashboard and the statistics: sums over the usage tables, which outlive the log, and over the
 //! log where single requests matter.
 
+use super::account_state::AccountStatus;
 use super::cached::CachedTokens;
 use super::log_sums::{OF_ROWS, Parts};
 use super::sql::Statement;
@@ -58,7 +59,7 @@ pub async fn active_accounts(store: &Store) -> Result<Vec<ActiveAccount>> {
                 id: row.id()?,
                 site_id: row.id()?,
                 balance: row.usd()?,
-                is_active: row.str()? == "active",
+                is_active: AccountStatus::parse(row.str()?) == Some(AccountStatus::Active),
                 extra: row.opt_text()?,
             })
         })

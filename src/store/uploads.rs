@@ -54,7 +54,7 @@ impl Uploads {
     pub fn begin(self: &Arc<Self>, owner: Owner, id: String, stored: u64, most: Option<u64>) -> Upload {
         let mut under_way = lock(&self.0);
         under_way.ids.insert(id.clone());
-        let held = under_way.by_owner.entry(owner.clone()).or_default();
+        let held = under_way.by_owner.entry(owner).or_default();
         held.uploads += 1;
         let quota = most.map(|most| Quota { most, stored, finished: held.finished });
         drop(under_way);

@@ -226,7 +226,7 @@ impl UploadAllowance {
                 (u64::try_from(stored).unwrap_or(0), Some(quota))
             }
         };
-        let upload = core.uploads.begin(owner.clone(), new_id()?, stored, most);
+        let upload = core.uploads.begin(*owner, new_id()?, stored, most);
         Ok(Self { limit: rules.upload_limit, upload: Arc::new(upload) })
     }
 

@@ -96,36 +96,13 @@ impl Service {
             let mut response = match routed {
                 Routed::Refused(response) => response,
                 Routed::To { path, answer, is_change } => {
-                    let answered = if is_change {
-                        // Boxed, because it is rare and would enlarge every future.
-                        let work = Box::pin(answer);
-                        Box::pin(self.core.background.run_to_completion("an admin change", work)).await
-                    } else {
-                        background::catch_panic(answer).await.map_err(Incomplete::Panicked)
-                    };
-                    answered.unwrap_or_else(|incomplete| {
-                        let (status, message) = match incomplete {
-                            Incomplete::Panicked(panic) => {
-                                log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
-                                (StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
-                            }
-                            Incomplete::Stopping => (
-                                StatusCode::SERVICE_UNAVAILABLE,
-                                "The service is stopping: check whether the change was made, and send it again",
-                            ),
-                        };
-                        refuse(&HeaderMap::new(), path, id, status, message)
-                    })
+                    let answered = self.run(answer, is_change).await;
+                    answered.unwrap_or_else(|incomplete| refuse_incomplete(incomplete, &method, path, id))
                 }
             };
             self.core.metrics.answered(surface, response.status().as_u16());
             if method == Method::HEAD {
-                // A response to HEAD keeps the headers but has no body.
-                let length = http_body::Body::size_hint(response.body()).exact();
-                *response.body_mut() = ResponseBody::empty();
-                if let Some(length) = length {
-                    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
-                }
+                remove_body(&mut response);
             }
             if closes {
                 // The server says so itself; beside it a stream's `keep-alive` would contradict.
@@ -134,6 +111,17 @@ impl Service {
             response.headers_mut().insert(X_REQUEST_ID, id.header_value());
             self.cors.stamp(&origin, is_admin, &mut response);
             response
+        }
+    }
+
+    /// Runs a handler; a change is completed even if its client hangs up.
+    async fn run(&self, answer: Answer, is_change: bool) -> Result<Response, Incomplete> {
+        if is_change {
+            // Boxed, because it is rare and would enlarge every future.
+            let work = Box::pin(answer);
+            Box::pin(self.core.background.run_to_completion("an admin change", work)).await
+        } else {
+            background::catch_panic(answer).await.map_err(Incomplete::Panicked)
         }
     }
 
@@ -342,6 +330,30 @@ enum Routed {
         /// Whether it is completed even if its client hangs up: a committed change must take effect.
         is_change: bool,
     },
+}
+
+/// Returns the response for a handler that did not end.
+fn refuse_incomplete(incomplete: Incomplete, method: &Method, path: &str, id: RequestId) -> Response {
+    let (status, message) = match incomplete {
+        Incomplete::Panicked(panic) => {
+            log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
+            (StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
+        }
+        Incomplete::Stopping => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The service is stopping: check whether the change was made, and send it again",
+        ),
+    };
+    refuse(&HeaderMap::new(), path, id, status, message)
+}
+
+/// Makes a response one to HEAD, which keeps the headers but has no body.
+fn remove_body(response: &mut Response) {
+    let length = http_body::Body::size_hint(response.body()).exact();
+    *response.body_mut() = ResponseBody::empty();
+    if let Some(length) = length {
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    }
 }
 
 /// Builds a refusal before any handler: in the error shape of the surface for the proxy's paths, else in that of the

@@ -50,16 +50,16 @@ pub(super) fn status(target: &Target) -> Result<Helper, String> {
     let status = helm_json(target, &["status"])?;
     let values = values(target, &[]);
     let pods = kubectl_pods(target)?;
-    let (repository, tag, digest) = image(values.as_ref());
+    let image = Image::of(values.as_ref());
     let state = status["info"]["status"].as_str().unwrap_or_default();
     Ok(Helper {
         ok: true,
         release_name: Some(target.release.clone()),
         namespace: Some(target.namespace.clone()),
         revision: text_of(&status["version"]),
-        image_repository: repository,
-        image_tag: tag,
-        image_digest: running_digest(&pods).or(digest),
+        image_repository: image.repository,
+        image_tag: image.tag,
+        image_digest: running_digest(&pods).or(image.digest),
         healthy: state == "deployed" || state == "failed" && all_ready(&pods),
         error: None,
         history: history(target)?,
@@ -156,15 +156,15 @@ fn history(target: &Target) -> Result<Vec<Revision>, String> {
         let revision = text_of(&row["revision"])?;
         let text = |name: &str| row[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let values = values(target, &["--revision", &revision]);
-        let (image_repository, image_tag, image_digest) = image(values.as_ref());
+        let image = Image::of(values.as_ref());
         Some(Revision {
             updated_at: versions::time(&row["updated"]),
             status: text("status"),
             description: text("description"),
             revision,
-            image_repository,
-            image_tag,
-            image_digest,
+            image_repository: image.repository,
+            image_tag: image.tag,
+            image_digest: image.digest,
         })
     });
     Ok(revisions.collect())
@@ -213,10 +213,22 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the repository, tag and digest that a chart's values name.
-fn image(values: Option<&Value>) -> (Option<String>, Option<String>, Option<String>) {
-    let text = |name: &str| text_of(&values?["image"][name]).filter(|text| !text.is_empty());
-    (text("repository"), text("tag"), text("digest").and_then(|digest| versions::digest(&digest)))
+/// The image that a chart's values name.
+struct Image {
+    repository: Option<String>,
+    tag: Option<String>,
+    digest: Option<String>,
+}
+
+impl Image {
+    fn of(values: Option<&Value>) -> Self {
+        let text = |name: &str| text_of(&values?["image"][name]).filter(|text| !text.is_empty());
+        Self {
+            repository: text("repository"),
+            tag: text("tag"),
+            digest: text("digest").and_then(|digest| versions::digest(&digest)),
+        }
+    }
 }
 
 fn containers(pods: &Value) -> impl Iterator<Item = &Value> {

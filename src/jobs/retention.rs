@@ -31,16 +31,21 @@ pub async fn prune_proxy_logs(store: &Store, cleanup: &LogCleanup, now: Millis) 
     }
 }
 
-/// Does the scheduled log cleanup. Returns how many rows of the request log and of the program's own were deleted;
-/// `None` where no schedule is saved.
-pub async fn clean(store: &Store, cleanup: &LogCleanup, now: Millis) -> store::Result<Option<(u64, u64)>> {
+/// The numbers of rows that a scheduled log cleanup deleted.
+pub struct Cleaned {
+    pub log_rows: u64,
+    pub events: u64,
+}
+
+/// Does the scheduled log cleanup; returns `None` where no schedule is saved.
+pub async fn clean(store: &Store, cleanup: &LogCleanup, now: Millis) -> store::Result<Option<Cleaned>> {
     let LogCleanup::Scheduled { usage, program, days, .. } = cleanup else { return Ok(None) };
-    let of_usage = if *usage { prune(store, *days, now).await? } else { 0 };
-    let of_program = match cutoff(*days, now) {
+    let log_rows = if *usage { prune(store, *days, now).await? } else { 0 };
+    let events = match cutoff(*days, now) {
         Some(cutoff) if *program => events::prune(store, cutoff).await?,
         _ => 0,
     };
-    Ok(Some((of_usage, of_program)))
+    Ok(Some(Cleaned { log_rows, events }))
 }
 
 /// Deletes debug traces older than this many hours, and the oldest when all take too much room.

@@ -214,7 +214,7 @@ fn plan_of_cleanup(jobs: &Jobs) -> Plan {
 async fn clean_logs(jobs: Arc<Jobs>) -> Pass {
     let settings = jobs.core.settings.load_full();
     let cleaned = retention::clean(&jobs.core.store, &settings.log_cleanup, now_ms()).await?;
-    Ok(cleaned.map(|(usage, program)| format!("{usage} log row(s), {program} event(s) deleted")))
+    Ok(cleaned.map(|cleaned| format!("{} log row(s), {} event(s) deleted", cleaned.log_rows, cleaned.events)))
 }
 
 async fn rebuild_routes(jobs: Arc<Jobs>) -> Pass {

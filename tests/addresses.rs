@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Caller, Gateway, Reply, Upstream, eventually, seconds_ahead, wire};
 
-const CHAT: &str = "/v1/chat/completions";
 /// These tests are about trying one address after the other, not one dialect after the other.
 const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 

@@ -3,11 +3,9 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{self, Answer, Gateway, Pair, Reply, Request, Upstream, eventually};
 
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const MODEL: &str = Pair::MODEL;
 
 /// A surface, headers, a body.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::RESPONSES;
 use crate::support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
 
-const RESPONSES: &str = "/v1/responses";
 const ONE: &str = "/v1/responses/resp_up1";
 const MODEL: &str = "model-kept";
 const KEY: &str = "sk-team-background-0123456789";

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{EXPORT, IMPORT};
 use crate::support::{Answer, Gateway, Home, Reply, Request, Setup, Upstream, WebDav, eventually, run};
 
 const WEBDAV: &str = "/api/settings/backup/webdav";
@@ -372,8 +373,6 @@ fn a_backup_is_sealed_with_the_passphrase() {
     assert!(!String::from_utf8_lossy(&bytes).contains("siteApiEndpoints"));
 }
 
-const EXPORT: &str = "/api/settings/backup/export";
-const IMPORT: &str = "/api/settings/backup/import";
 const PASSPHRASE: &str = "x-backup-passphrase";
 
 fn sent(gateway: &Gateway, sealed: &[u8], passphrase: Option<&str>) -> Answer {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::FILES;
 use crate::support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually};
 
 const ASKED: &str = "model-asked-for";
 /// The upstream's name of the model.
 const THERE: &str = "vendor/model-2026";
-const FILES: &str = "/v1/files";
 const BATCHES: &str = "/v1/batches";
 const ENDPOINT: &str = "/v1/chat/completions";
 const UP: &str = "/v1/batches/batch_up1";

@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
-
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 
 /// Asserts that nothing counts against the channel, and that the next request goes there first.
 #[track_caller]

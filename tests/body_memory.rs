@@ -7,13 +7,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{
     Answer, CONTINUED, Caller, Gate, Gateway, PING, Reply, Request, SOON, Socket, TEXT, Upstream, eventually,
     wire,
 };
 
 const MODEL: &str = "model-m";
-const CHAT: &str = "/v1/chat/completions";
 /// The whole memory in these tests, in bytes; one key may have three quarters of it.
 const MEMORY: usize = 1 << 20;
 

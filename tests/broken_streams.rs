@@ -3,9 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, COMPLETIONS, MESSAGES, RESPONSES};
 use crate::support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
-
-const CHAT: &str = "/v1/chat/completions";
 
 #[test]
 fn a_stream_that_breaks_after_content_ends_with_an_error_of_its_dialect() {
@@ -126,7 +125,6 @@ fn an_event_that_breaks_in_the_middle_is_kept_from_the_client() {
 
 #[test]
 fn half_an_event_behind_the_finish_is_kept_from_the_client() {
-    const COMPLETIONS: &str = "/v1/completions";
     let half = "data: {\"id\":\"c1\",\"usa".to_owned();
     let (chat, completions) = (wire::chat_events(Pair::MODEL), wire::completion_events(Pair::MODEL));
     let is_finish = |event: &String| event.contains("\"finish_reason\":\"");
@@ -149,7 +147,6 @@ fn half_an_event_behind_the_finish_is_kept_from_the_client() {
 
 #[test]
 fn nothing_behind_the_end_reaches_the_client_however_the_bytes_are_cut() {
-    const MESSAGES: &str = "/v1/messages";
     for (path, events) in
         [(CHAT, wire::chat_events(Pair::MODEL)), (MESSAGES, wire::message_events(Pair::MODEL))]
     {
@@ -176,8 +173,6 @@ fn a_break_behind_the_end_event_takes_nothing_from_a_gathered_answer() {
 
 #[test]
 fn a_gathered_stream_that_ends_without_its_last_event_is_asked_for_elsewhere() {
-    const MESSAGES: &str = "/v1/messages";
-    const RESPONSES: &str = "/v1/responses";
     let (chat, messages) = (wire::chat_events(Pair::MODEL), wire::message_events(Pair::MODEL));
     let responses = wire::response_events(Pair::MODEL);
     let said = json!([{"role": "user", "content": "x"}]);

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Billed, Gateway, PromptCache, Reply, Upstream, eventually, sessions, wire};
 
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const GEMINI: &str = ":generateContent";
 
 /// An upstream of one dialect, and a model that it offers.

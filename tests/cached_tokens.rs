@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES};
 use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-cached";
-const CHAT: &str = "/v1/chat/completions";
-const MESSAGES: &str = "/v1/messages";
 
 /// Builds usage of 1,000 input tokens, 750 of which came from the upstream's cache, as each dialect counts them.
 fn chat_usage() -> Value {

@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Pair, Reply, Upstream};
-
-const CHAT: &str = "/v1/chat/completions";
 
 fn route_id(gateway: &Gateway, pattern: &str) -> Value {
     let routes = gateway.routes();

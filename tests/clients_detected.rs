@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "model-client";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const UUID: &str = "0190c0de-1234-4abc-8def-0123456789ab";
 
 /// A surface, headers, a body, the log's description of the client, and the beginning of the log message.

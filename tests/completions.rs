@@ -3,13 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, COMPLETIONS, MESSAGES, RESPONSES};
 use crate::support::{Answer, Gateway, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "model-legacy";
-const COMPLETIONS: &str = "/v1/completions";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 4] = [COMPLETIONS, CHAT, RESPONSES, MESSAGES];
 
 /// Starts an upstream that offers only this path.

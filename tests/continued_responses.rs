@@ -3,11 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, RESPONSES};
 use crate::support::{self, Caller, Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-goes-on";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
 
 /// Starts a gateway in front of an upstream that speaks only chat.
 fn started() -> (Gateway, Upstream) {

@@ -3,12 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 pub(super) const MODEL: &str = "model-narrow";
-pub(super) const CHAT: &str = "/v1/chat/completions";
-pub(super) const RESPONSES: &str = "/v1/responses";
-pub(super) const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 
 /// Starts a gateway in front of an upstream that offers only one of the dialects.

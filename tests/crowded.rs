@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-narrow";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 const GEMINI: &str = "/v1beta/models/model-narrow:generateContent";
 

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{
     Caller, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Setup, Upstream, eventually, wire,
 };
 
 const PATH: &str = "/api/stats/proxy-debug/traces";
-const CHAT: &str = "/v1/chat/completions";
 const SITE_SECRET: &str = "secret-of-a-site-header";
 
 fn one_site() -> (Gateway, Upstream) {

@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Pair, Reply, Upstream, eventually};
-
-const CHAT: &str = "/v1/chat/completions";
 
 #[track_caller]
 fn decision(gateway: &Gateway, model: &str) -> Value {

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::conversion::{CHAT, MESSAGES, MODEL, RESPONSES, body, narrow};
+use crate::conversion::{MODEL, body, narrow};
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Reply, Request, wire};
 
 #[test]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
 
-const CHAT: &str = "/v1/chat/completions";
 const COOLDOWN: i64 = 600;
 /// These tests are about trying one channel after the other, not one dialect after the other.
 const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");

@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Caller, Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "model-files";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 
 fn upload(client: &Caller, filename: &str, content: &[u8]) -> String {

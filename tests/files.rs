@@ -5,9 +5,8 @@ use std::io::Write;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
+use crate::support::paths::FILES;
 use crate::support::{Answer, Caller, Gateway, Home, Request, Setup, eventually};
-
-const FILES: &str = "/v1/files";
 
 /// Builds a form with a file and a purpose.
 fn form(filename: &str, content_type: Option<&str>, purpose: Option<&str>, content: &[u8]) -> Request {

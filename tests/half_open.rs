@@ -6,9 +6,9 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{self, Gate, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead};
 
-const CHAT: &str = "/v1/chat/completions";
 /// These tests are about trying one channel after the other, not one dialect after the other.
 const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 const SHORT: (&str, &str) = ("CHANNEL_FAILURE_COOLDOWN_SEC", "1");

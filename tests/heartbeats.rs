@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES};
 use crate::support::{
     Caller, Gate, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Stream, Upstream, eventually, wire,
 };
 
 const MODEL: &str = "model-silent";
-const CHAT: &str = "/v1/chat/completions";
-const MESSAGES: &str = "/v1/messages";
 const GEMINI: &str = "/v1beta/models/model-silent:streamGenerateContent";
 
 const COMMENT: &str = ": keep-alive\n\n";

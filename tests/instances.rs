@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{
     self, Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup, Upstream,
 };
@@ -239,7 +240,6 @@ fn who_is_started_in_place_of_a_killed_one_frees_its_leases_and_takes_it_off_the
     drop(gateway);
 }
 
-const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-shared-by-all-0123456789";
 
 /// Creates a site whose channel for [`MODEL`] every instance has, and a key with these limits.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::RESPONSES;
 use crate::support::{Caller, Gateway, Reply, Request, Upstream, split_events, wire};
 
-const RESPONSES: &str = "/v1/responses";
 const MODEL: &str = "model-kept";
 const COUNT: &str = "/v1/responses/input_tokens";
 

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Answer, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
 
 const MODEL: &str = "model-budgets";
 const OTHER: &str = "other-model";
-const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-team-budgets-0123456789";
 
 fn world() -> (Gateway, Upstream) {

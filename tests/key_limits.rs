@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Answer, Caller, Gate, Gateway, Reply, Setup, Upstream, eventually, wire};
 
 const MODEL: &str = "model-limits";
-const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-team-limits-0123456789";
 
 fn world_with(setup: Setup) -> (Gateway, Upstream) {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Reply, Setup, Upstream, wire};
 
 const MODEL: &str = "model-usage";
-const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-team-usage-0123456789";
 const SUBSCRIPTION: &str = "/v1/dashboard/billing/subscription";
 const USAGE: &str = "/v1/dashboard/billing/usage";

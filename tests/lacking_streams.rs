@@ -3,10 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{MESSAGES, RESPONSES};
 use crate::support::{Pair, Reply, Request, wire};
-
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 
 /// Returns the events that a client of this surface gets when its upstream, of the same dialect, sends these.
 fn streamed(path: &str, events: &[String]) -> (Vec<Value>, String) {

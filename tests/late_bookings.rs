@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Caller, Gate, Gateway, Reply, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
-const CHAT: &str = "/v1/chat/completions";
 
 /// A gateway in front of a site whose price list waits for a gate: a call costs 0.05 USD, and 0.2 until that is known.
 struct World {

@@ -4,11 +4,10 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, RESPONSES};
 use crate::support::{Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
 
 const MODEL: &str = "model-windows";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
 
 fn now_s() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs()

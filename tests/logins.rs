@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES};
 use crate::support::{
     ACCESS_TOKEN, Gateway, Login, Pair, ReceivedRequest, Reply, Request, Setup, Upstream, seconds_ahead, wire,
 };
 
 const MODEL: &str = "model-login";
 const CODEX: &str = "/responses";
-const MESSAGES: &str = "/v1/messages";
-const CHAT: &str = "/v1/chat/completions";
 
 /// Returns one question in each dialect: path and body.
 fn questions(stream: bool) -> Vec<(String, Value)> {

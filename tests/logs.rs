@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{
     self, Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, seconds_ahead, wire,
 };
-
-const CHAT: &str = "/v1/chat/completions";
 
 /// Starts two sites: three successes on `alpha`, one failure on `beta` (the client's own mistake).
 fn filled() -> (Gateway, [Upstream; 2]) {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::FACTORY_RESET;
 use crate::support::{
     ADMIN_TOKEN, Gate, Gateway, Home, PROXY_TOKEN, Reply, Request, Setup, Upstream, eventually, wire,
 };
 
 const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
-const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
 const BUILT_IN_TOKEN: &str = "change-me-admin-token";
 /// Sent to a client that announced `Expect: 100-continue` when its body is waited for.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

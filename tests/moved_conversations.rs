@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Reply};
-
-const CHAT: &str = "/v1/chat/completions";
 
 /// Builds the second turn of a conversation whose first answer thought and called a tool.
 fn second_turn(model: &str) -> Value {

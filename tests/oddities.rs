@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, COMPLETIONS};
 use crate::support::{Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-odd";
-const CHAT: &str = "/v1/chat/completions";
 
 fn through() -> (Gateway, Upstream) {
     Gateway::serving(&[MODEL])
@@ -106,7 +106,6 @@ fn a_stream_is_one_whatever_its_upstream_calls_it() {
 
 #[test]
 fn a_completion_in_the_wrong_form_is_brought_into_the_right_one() {
-    const COMPLETIONS: &str = "/v1/completions";
     let (gateway, upstream) = through();
     let ask = |streamed: bool| {
         let body = json!({"model": MODEL, "prompt": "x", "stream": streamed});

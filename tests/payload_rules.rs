@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, RESPONSES};
 use crate::support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "gpt-ruled";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
 
 fn before(platform: &str) -> (Gateway, Upstream) {
     Gateway::serving_as(platform, &[MODEL])

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Reply, Request, Upstream, eventually};
 
-const CHAT: &str = "/v1/chat/completions";
 const MODEL: &str = "test-model";
 
 fn chat(more: Value) -> Value {

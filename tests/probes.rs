@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{self, Gate, Gateway, Program, Reply, Request, Site, Upstream, eventually, wire};
-
-const CHAT: &str = "/v1/chat/completions";
 
 #[track_caller]
 fn probe(gateway: &Gateway, account: &Value) -> Value {

@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "model-cached";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const GEMINI: &str = "/v1beta/models/model-cached:generateContent";
 const PATHS: [&str; 4] = [CHAT, RESPONSES, MESSAGES, GEMINI];
 

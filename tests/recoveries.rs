@@ -3,13 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, COMPACT, MESSAGES, RESPONSES};
 use crate::support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-recovered";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
-const COMPACT: &str = "/v1/responses/compact";
 
 fn started(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let (gateway, upstream) = (Gateway::with(variables), Upstream::start(&[MODEL]));

@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Gateway, ReceivedRequest, Reply, Upstream, wire};
 
 const MODEL: &str = "model-choosy";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const USE_RESPONSES: &str = "Function tools with reasoning_effort are not supported for model-choosy in \
                              /v1/chat/completions. Please use /v1/responses instead.";
 

@@ -2,15 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, COMPLETIONS, MESSAGES, RESPONSES};
 use crate::support::{Gateway, Reply, Request, Upstream, eventually, wire};
 
 const MODEL: &str = "model-asked-for";
 /// The upstream's name of the model.
 const THERE: &str = "vendor/model-2026-05";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
-const COMPLETIONS: &str = "/v1/completions";
 const EMBEDDINGS: &str = "/v1/embeddings";
 const SETTINGS: &str = "/api/settings/runtime";
 

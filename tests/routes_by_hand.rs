@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Upstream};
-
-const CHAT: &str = "/v1/chat/completions";
 
 #[track_caller]
 fn create(gateway: &Gateway, route: &Value) -> Value {

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::FACTORY_RESET;
 use crate::support::{
     Answer, Caller, Connection, Database, Gateway, Home, Program, Proxy, Site, Upstream, eventually,
 };
 
 const ROTATE: &str = "/api/settings/maintenance/rotate-seal-key";
 const REPLACE_INDEX: &str = "/api/settings/maintenance/replace-index-key";
-const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
 
 const BY_KEY: &str = "model-by-key";
 const BY_SESSION: &str = "model-by-session";

@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Pair, Reply};
-
-const CHAT: &str = "/v1/chat/completions";
 
 /// Returns the logged reason of each attempt, oldest first.
 fn reasons(gateway: &Gateway, rows: usize) -> Vec<String> {

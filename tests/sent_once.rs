@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, VIDEOS};
 use crate::support::{Answer, Gateway, Pair, ReceivedRequest, Reply, Request, Upstream, eventually, wire};
 
-const CHAT: &str = "/v1/chat/completions";
 const GENERATIONS: &str = "/v1/images/generations";
 const EDITS: &str = "/v1/images/edits";
-const VIDEOS: &str = "/v1/videos";
 
 fn text_of(path: &str, more: Value) -> Request {
     let mut body = more;

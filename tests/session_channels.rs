@@ -5,9 +5,9 @@ use std::thread::scope;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::RESPONSES;
 use crate::support::{Answer, Gate, Gateway, Home, Reply, Request, Setup, Upstream, eventually};
 
-const RESPONSES: &str = "/v1/responses";
 const MODEL: &str = "model-session";
 
 fn answer() -> Reply {

@@ -5,11 +5,11 @@ use std::thread::{Scope, ScopedJoinHandle, scope};
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{
     Answer, Caller, Gate, Gateway, Pair, Reply, Request, Stream, Upstream, eventually, wire,
 };
 
-const CHAT: &str = "/v1/chat/completions";
 const MODEL: &str = "model-slot";
 
 /// Requests without a slot are refused at once.

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::COMPACT;
 use crate::support::{self, Gateway, Pair, Reply, Request, Upstream};
 
 const MODEL: &str = "model-small";
 const COUNT: &str = "/v1/messages/count_tokens";
-const COMPACT: &str = "/v1/responses/compact";
 
 fn through(platform: &str) -> (Gateway, Upstream) {
     Gateway::serving_as(platform, &[MODEL])

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{
     self, Caller, Gate, Gateway, Reply, Request, Upstream, eventually, eventually_within, wire,
 };
 
 const MODEL: &str = "model-stream";
-const CHAT: &str = "/v1/chat/completions";
 
 fn streaming() -> (Gateway, Upstream) {
     streaming_with(&[])

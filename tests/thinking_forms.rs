@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES};
 use crate::support::{Gateway, Reply};
-
-const MESSAGES: &str = "/v1/messages";
-const CHAT: &str = "/v1/chat/completions";
 
 fn refusal(message: &str) -> Reply {
     Reply::json(400, &json!({"type":"error","error":{"type":"invalid_request_error","message":message}}))

@@ -3,12 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{self, Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-body";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 
 fn on(platform: &str) -> (Gateway, Upstream) {
     Gateway::serving_as(platform, &[MODEL])

@@ -3,12 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{Gateway, Reply, Upstream};
 
 const MODEL: &str = "model-strict";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 
 fn generate(model: &str) -> String {
     format!("/v1beta/models/{model}:generateContent")

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::support::paths::VIDEOS;
 use crate::support::{
     self, Answer, Caller, Gateway, Pair, ReceivedRequest, Reply, Request, Setup, Upstream, eventually,
 };
 
 const MODEL: &str = "sora-2";
-const VIDEOS: &str = "/v1/videos";
 const KIND: &str = "multipart/form-data; boundary=\"b 1\"";
 /// A video as this test's upstream writes it, including its blanks.
 const BEGUN: &str = "{ \"id\" : \"video_up/1\",\"object\":\"video\", \"model\":\"sora-2\",\n \"status\":\"queued\",\"progress\":0, \

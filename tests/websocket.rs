@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::RESPONSES;
 use crate::support::{
     self, BINARY, CLOSE, CONTINUED, Caller, Gateway, Incoming, PING, PROXY_TOKEN, Reply, Request, Socket,
     TEXT, Upstream, eventually, eventually_within, head, wire,
 };
 
 const MODEL: &str = "model-socket";
-const RESPONSES: &str = "/v1/responses";
 /// The longest message of a client, in bytes.
 const LONGEST: usize = 20 << 20;
 

@@ -9,10 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{EXPORT, IMPORT};
 use crate::support::{Answer, Gateway, Request, Upstream, eventually};
-
-const EXPORT: &str = "/api/settings/backup/export";
-const IMPORT: &str = "/api/settings/backup/import";
 
 fn export(gateway: &Gateway) -> Value {
     gateway.admin().get(EXPORT).expect(200)

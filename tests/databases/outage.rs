@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::support::paths::CHAT;
 use crate::support::{self, Home, Partition, Request, Setup, Upstream};
 
 const MODEL: &str = "model-outage";
-const CHAT: &str = "/v1/chat/completions";
 /// The longest wait; reconnecting takes some seconds at most.
 const BACK: Duration = Duration::from_secs(60);
 

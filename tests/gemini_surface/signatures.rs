@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{CALL, MODEL, STREAM, answer, body};
+use crate::support::paths::CHAT;
 use crate::support::{Gateway, Reply, Upstream, wire};
 
 #[test]
@@ -30,7 +31,6 @@ fn calls_of_another_provider_get_a_placeholder_once_their_signature_is_missed() 
 
 #[test]
 fn clients_of_other_dialects_get_the_placeholder_too_once_a_signature_is_missed() {
-    const CHAT: &str = "/v1/chat/completions";
     let call = json!({"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}});
     let chat = json!({"model": MODEL, "messages": [
         {"role": "user", "content": "Which way?"},

@@ -7,10 +7,10 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{self, Caller, Database, Gateway, Home, Reply, Setup, Upstream, wire};
 
 const MODEL: &str = "model-shared";
-const CHAT: &str = "/v1/chat/completions";
 const MANY: usize = 200;
 /// The cost of a request, in cents.
 const CENTS: i64 = 10;

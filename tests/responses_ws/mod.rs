@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{
     Caller, Gate, Gateway, Pair, Reply, Request, Setup, Socket, Upstream, eventually, wire,
 };
 
 const MODEL: &str = "model-socket";
-const CHAT: &str = "/v1/chat/completions";
-const RESPONSES: &str = "/v1/responses";
-const MESSAGES: &str = "/v1/messages";
 const KEY: &str = "sk-team-ws-0123456789";
 
 /// Starts a gateway in front of an upstream that offers only one of the dialects.

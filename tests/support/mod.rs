@@ -21,6 +21,7 @@
 //! | `logins.rs` | [`Provider`]: a provider with a browser login, and its upstream |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps the mails it received |
 //! | `webdav.rs` | [`WebDav`]: a stub WebDAV server with files in collections |
+//! | `paths.rs` | the paths that many tests call |
 //! | `description.rs` | checks every answer of the admin API against `docs/openapi.json` |
 //! | `certificates.rs` | the tests' own certificate authority, and a certificate for `localhost` |
 //! | `secured.rs` | [`secured`]: the server's end of TLS with that certificate |
@@ -43,6 +44,7 @@ mod logins;
 mod mail;
 mod operator;
 mod partition;
+pub mod paths;
 mod proxy;
 mod relay;
 mod reply;

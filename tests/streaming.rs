@@ -33,19 +33,13 @@ fn an_event_reaches_the_client_before_the_next_one_is_sent() {
         ("/v1/messages", json!({"max_tokens": 9, "messages": messages}), wire::message_events(MODEL), 3),
         ("/v1/completions", json!({"prompt": "x"}), wire::completion_events(MODEL), 0),
     ] {
-        let gates: Vec<Gate> = events.iter().map(|_| Gate::new()).collect();
-        let mut reply = Reply::events(&events);
-        for (index, gate) in gates.iter().enumerate().skip(first_content + 1).rev() {
-            reply = reply.waits_for(index, gate);
-        }
+        let (reply, gates) = Reply::gated(&events, first_content + 1);
         upstream.answer(path, reply);
         let mut body = body;
         (body["model"], body["stream"]) = (json!(MODEL), json!(true));
         let mut stream = gateway.client().stream(Request::post(path).json(&body));
-        for (index, event) in events.iter().enumerate() {
-            if index > first_content {
-                gates[index].open();
-            }
+        for (gate, event) in gates.iter().zip(&events) {
+            gate.open();
             let got = stream.next_event().expect("no break").expect("not the end");
             assert_eq!(&got, event, "{path}");
         }
@@ -179,7 +173,7 @@ fn a_long_stream_passes_without_being_kept() {
 
 #[test]
 fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
-    const READERS: u64 = 8;
+    const READERS: usize = 8;
     let (gateway, upstream) = streaming();
     gateway.client().chat_streamed(MODEL);
     let (reply, length) = long_stream(64);
@@ -187,21 +181,10 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
     let before = gateway.resident_kib();
     let streams: Vec<_> =
         (0..READERS).map(|_| gateway.client().stream(Caller::chat_ask(MODEL, true))).collect();
-    let sent = || -> Vec<u64> {
-        upstream.asked_for(CHAT).iter().skip(1).map(support::ReceivedRequest::sent).collect()
-    };
-    // The kernel's buffers are not ours; the upstream stops when they are full.
-    let mut last = (sent(), Instant::now());
-    eventually_within(Duration::from_secs(30), "the upstream has to wait", || {
-        let now = sent();
-        if now != last.0 {
-            last = (now, Instant::now());
-        }
-        (last.1.elapsed() > Duration::from_millis(500)).then_some(())
-    });
-    assert!(sent().iter().all(|&sent| sent < length), "{:?} of {length}", sent());
+    let sent = upstream.wait_until_stalled(CHAT, READERS);
+    assert!(sent.iter().all(|&sent| sent < length), "{sent:?} of {length}");
     let grown = gateway.resident_kib().saturating_sub(before);
-    assert!(grown < READERS << 10, "{grown} KiB for {READERS} readers: more than 1 MiB each");
+    assert!(grown < (READERS as u64) << 10, "{grown} KiB for {READERS} readers: more than 1 MiB each");
 
     // Other clients are served meanwhile, and a reader that resumes gets everything.
     gateway.client().get("/v1/models").expect(200);

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::paths::RESPONSES;
 use crate::support::{
-    self, BINARY, CLOSE, CONTINUED, Caller, Gateway, Incoming, PING, PROXY_TOKEN, Reply, Request, Socket,
-    TEXT, Upstream, eventually, eventually_within, head, wire,
+    BINARY, CLOSE, CONTINUED, Caller, Gateway, Incoming, PING, PROXY_TOKEN, Reply, Request, Socket, TEXT,
+    Upstream, eventually, head, wire,
 };
 
 const MODEL: &str = "model-socket";
@@ -270,7 +270,7 @@ fn a_socket_keeps_its_place_among_the_connections() {
 
 #[test]
 fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
-    const READERS: u64 = 8;
+    const READERS: usize = 8;
     let (gateway, upstream) = serving(&[]);
     let mut events = wire::response_events(MODEL);
     let delta = |text: &str| {
@@ -284,19 +284,10 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
     let before = gateway.resident_kib();
     let mut sockets: Vec<Socket> = (0..READERS).map(|_| gateway.client().socket()).collect();
     sockets.iter_mut().for_each(|socket| socket.send_text(&frame()));
-    let sent =
-        || -> Vec<u64> { upstream.asked_for(RESPONSES).iter().map(support::ReceivedRequest::sent).collect() };
-    let mut last = (sent(), std::time::Instant::now());
-    eventually_within(Duration::from_secs(30), "the upstream has to wait", || {
-        let now = sent();
-        if now != last.0 {
-            last = (now, std::time::Instant::now());
-        }
-        (last.0.len() as u64 == READERS && last.1.elapsed() > Duration::from_millis(500)).then_some(())
-    });
-    assert!(sent().iter().all(|&sent| sent < length), "{:?} of {length}", sent());
+    let sent = upstream.wait_until_stalled(RESPONSES, READERS);
+    assert!(sent.iter().all(|&sent| sent < length), "{sent:?} of {length}");
     let grown = gateway.resident_kib().saturating_sub(before);
-    assert!(grown < READERS << 10, "{grown} KiB for {READERS} readers: more than 1 MiB each");
+    assert!(grown < (READERS as u64) << 10, "{grown} KiB for {READERS} readers: more than 1 MiB each");
     let events = sockets[0].turn();
     let deltas = events.iter().filter(|event| event["type"] == "response.output_text.delta");
     assert_eq!(deltas.count(), count + 3, "a reader that wakes up gets everything");

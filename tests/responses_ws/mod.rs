@@ -121,19 +121,13 @@ fn a_turn_is_told_event_by_event_on_every_upstream() {
 fn an_event_reaches_the_client_before_the_next_one_is_sent() {
     let (gateway, upstream) = narrow(RESPONSES);
     let events = wire::response_events(MODEL);
-    const FIRST_CONTENT: usize = 4;
-    let gates: Vec<Gate> = events.iter().map(|_| Gate::new()).collect();
-    let mut reply = Reply::events(&events);
-    for (index, gate) in gates.iter().enumerate().skip(FIRST_CONTENT + 1).rev() {
-        reply = reply.waits_for(index, gate);
-    }
+    // The events up to the first content may be held back.
+    let (reply, gates) = Reply::gated(&events, 5);
     upstream.answer(RESPONSES, reply);
     let mut socket = gateway.client().socket();
     socket.create(&first());
-    for (index, event) in events.iter().enumerate() {
-        if index > FIRST_CONTENT {
-            gates[index].open();
-        }
+    for (gate, event) in gates.iter().zip(&events) {
+        gate.open();
         let data = event.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
         assert_eq!(socket.event(), serde_json::from_str::<Value>(data).expect("JSON"));
     }

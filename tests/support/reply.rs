@@ -85,6 +85,14 @@ impl Reply {
         Self::pieces("text/event-stream", events)
     }
 
+    /// Builds a stream of these events, in which the events from `from` on each wait for the gate of the same index.
+    pub fn gated(events: &[String], from: usize) -> (Self, Vec<Gate>) {
+        let gates: Vec<Gate> = events.iter().map(|_| Gate::new()).collect();
+        let waiting = gates.iter().enumerate().skip(from).rev();
+        let reply = waiting.fold(Self::events(events), |reply, (index, gate)| reply.waits_for(index, gate));
+        (reply, gates)
+    }
+
     /// Builds a body of these chunks.
     pub fn pieces<P: AsRef<[u8]>>(content_type: &str, pieces: impl IntoIterator<Item = P>) -> Self {
         let steps = pieces.into_iter().map(|piece| Step::Piece(piece.as_ref().into()));

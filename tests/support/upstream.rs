@@ -162,6 +162,22 @@ impl Upstream {
         asked.filter(|asked| asked.path() == path).collect()
     }
 
+    /// Waits until nothing more is sent for the latest `count` requests to `path`, because the buffers of the kernel are
+    /// full. Returns how many bytes of each answer were sent.
+    #[track_caller]
+    pub fn wait_until_stalled(&self, path: &str, count: usize) -> Vec<u64> {
+        let (mut last, mut since) = (Vec::new(), Instant::now());
+        eventually("the upstream has to wait", || {
+            let sent: Vec<u64> =
+                self.asked_for(path).iter().rev().take(count).map(ReceivedRequest::sent).collect();
+            if sent != last {
+                (last, since) = (sent, Instant::now());
+            }
+            let is_stalled = last.len() == count && since.elapsed() > Duration::from_millis(500);
+            is_stalled.then(|| last.clone())
+        })
+    }
+
     /// Waits for a request to `path`; returns the latest one.
     #[track_caller]
     pub fn last(&self, path: &str) -> ReceivedRequest {

@@ -200,8 +200,7 @@ fn a_code_in_a_good_answer_means_the_same_in_an_object_and_in_a_stream() {
             let reply =
                 if streamed { Reply::events(vec![wire::data(&error)]) } else { Reply::json(200, &error) };
             let upstream = Upstream::with_one_path(Pair::MODEL, path);
-            let gateway = Gateway::start();
-            gateway.add("site", &upstream);
+            let gateway = Gateway::start().in_front_of("openai", &upstream);
             upstream.answer_once(path, reply);
             let ask = json!({"model": Pair::MODEL, "stream": streamed, "max_tokens": 9, "input": "x",
                 "messages": [{"role": "user", "content": "x"}]});
@@ -222,8 +221,7 @@ fn a_mistake_of_the_clients_that_a_stream_tells_of_reaches_it_as_one() {
         Reply::events(vec![wire::named(&json!({"type": "response.failed", "response": response}))])
     };
     let upstream = Upstream::with_one_path(Pair::MODEL, RESPONSES);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let gateway = Gateway::start().in_front_of("openai", &upstream);
     let mistake = "context_length_exceeded";
     for (path, code, status) in
         [(RESPONSES, mistake, 400), (CHAT, mistake, 400), (RESPONSES, "server_error", 502)]

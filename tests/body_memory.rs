@@ -20,8 +20,8 @@ const MEMORY: usize = 1 << 20;
 fn gateway(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
     let memory = MEMORY.to_string();
-    let gateway = Gateway::with(&[&[("REQUEST_BODY_MEMORY_BYTES", memory.as_str())], variables].concat());
-    gateway.add("site", &upstream);
+    let gateway = Gateway::with(&[&[("REQUEST_BODY_MEMORY_BYTES", memory.as_str())], variables].concat())
+        .in_front_of("openai", &upstream);
     (gateway, upstream)
 }
 
@@ -263,8 +263,8 @@ fn the_conversation_of_an_idle_socket_gives_way_to_a_body() {
 fn an_answer_that_finds_no_room_is_told_and_not_kept_for_the_next_turn() {
     let upstream = Upstream::with_one_path(MODEL, CHAT);
     let memory = MEMORY.to_string();
-    let gateway = Gateway::with(&[("REQUEST_BODY_MEMORY_BYTES", memory.as_str())]);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway =
+        Gateway::with(&[("REQUEST_BODY_MEMORY_BYTES", memory.as_str())]).in_front_of("new-api", &upstream);
     let greedy = key(&gateway, "greedy");
     for (is_taken, status) in [(false, 200), (true, 400)] {
         let _held = is_taken.then(|| begun(&gateway, &greedy, 2 * MEMORY));
@@ -312,8 +312,8 @@ fn an_upload_waits_for_room_before_its_file_is_taken_in() {
 #[test]
 fn what_a_small_request_goes_on_from_counts_with_it() {
     let upstream = Upstream::with_one_path(MODEL, CHAT);
-    let gateway = Gateway::with(&[("REQUEST_BODY_MEMORY_BYTES", &MEMORY.to_string())]);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(&[("REQUEST_BODY_MEMORY_BYTES", &MEMORY.to_string())])
+        .in_front_of("new-api", &upstream);
     let client = gateway.client();
     let said = json!({"model": MODEL, "input": "x".repeat(MEMORY / 3)});
     let first = client.post("/v1/responses", &said).expect(200);
@@ -332,8 +332,7 @@ fn what_a_small_request_goes_on_from_counts_with_it() {
 fn too_many_conversions_at_once_are_refused_in_the_words_of_the_dialect() {
     let upstream = Upstream::with_one_path(MODEL, CHAT);
     let memory = [("CONVERSION_MEMORY_BYTES", "1048576"), ("REQUEST_BODY_MEMORY_BYTES", "1073741824")];
-    let gateway = Gateway::with(&memory);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(&memory).in_front_of("new-api", &upstream);
     let parts = vec![json!({"type": "text", "text": "x".repeat(60)}); 18_000];
     let body = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": parts}]});
     let request = Request::post("/v1/messages").json(&body);

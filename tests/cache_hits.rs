@@ -103,8 +103,7 @@ fn lead(from: &str, session: &[Value], side: Side) -> Led {
             reply(path, model, *billed.last().expect("one"))
         })
     });
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+    let gateway = Gateway::start().in_front_of(platform, &upstream);
     gateway.wait_for_channels(model, 1);
     for body in session {
         let mut body = body.clone();

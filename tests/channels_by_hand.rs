@@ -281,8 +281,8 @@ fn a_deleted_channel_serves_no_more() {
 #[test]
 fn clearing_the_cooldown_of_a_group_reaches_its_enabled_sources_only() {
     let upstream = Upstream::start(&["c-one", "c-two"]);
-    let gateway = Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
-    gateway.add("site", &upstream);
+    let gateway =
+        Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]).in_front_of("openai", &upstream);
     let (one, two) = (route_id(&gateway, "c-one"), route_id(&gateway, "c-two"));
     let group = json!({"routeMode": "explicit_group", "displayName": "g", "sourceRouteIds": [one, two]});
     let group = gateway.admin().post("/api/routes", &group).expect(200)["id"].clone();

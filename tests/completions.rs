@@ -21,8 +21,7 @@ fn upstream(offered: &str, refusal: &Reply) -> Upstream {
 /// Starts a gateway in front of an upstream that offers only this path.
 fn narrow(offered: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
     (gateway, upstream)
 }
 
@@ -103,8 +102,7 @@ fn platforms_that_are_known_to_have_none_are_not_asked_for_them() {
         upstream.answer("/v1beta/openai/chat/completions", Reply::json(200, &wire::chat(MODEL)));
         let models = json!({"models": [{"name": format!("models/{MODEL}")}]});
         upstream.answer("/v1beta/models", Reply::json(200, &models));
-        let gateway = Gateway::start();
-        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        let gateway = Gateway::start().in_front_of(platform, &upstream);
         assert_eq!(ask(&gateway, json!({})).expect(200)["choices"][0]["text"], wire::TEXT, "{platform}");
         assert_eq!(
             [upstream.asked_for(COMPLETIONS).len(), upstream.asked_for(path).len()],
@@ -168,8 +166,7 @@ fn a_model_for_chats_is_asked_as_one() {
     let upstream = Upstream::start(&[MODEL]);
     let message = "This is a chat model and not supported in the v1/completions endpoint. Did you mean to use v1/chat/completions?";
     upstream.answer(COMPLETIONS, Reply::error(404, message));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let gateway = Gateway::start().in_front_of("openai", &upstream);
     for _ in 0..2 {
         assert_eq!(ask(&gateway, json!({})).expect(200)["choices"][0]["text"], wire::TEXT);
     }
@@ -188,8 +185,8 @@ fn a_refusal_of_everything_reaches_the_client_as_it_came() {
 #[test]
 fn a_site_may_be_kept_to_one_dialect() {
     let upstream = upstream(CHAT, &Reply::error(404, "Not found"));
-    let gateway = Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway =
+        Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]).in_front_of("new-api", &upstream);
     ask(&gateway, json!({})).expect(404);
     assert!(upstream.asked_for(CHAT).is_empty());
 }

@@ -12,8 +12,7 @@ const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 /// Starts a gateway in front of an upstream that offers only one of the dialects.
 pub(super) fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
-    let gateway = Gateway::with(variables);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(variables).in_front_of("new-api", &upstream);
     (gateway, upstream)
 }
 
@@ -213,8 +212,7 @@ fn a_thread_that_lies_elsewhere_is_asked_for_in_full() {
         [("new-api", CHAT, false), ("new-api", MESSAGES, false), ("claude", MESSAGES, true)]
     {
         let upstream = Upstream::with_one_path(MODEL, offered);
-        let gateway = Gateway::start();
-        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        let gateway = Gateway::start().in_front_of(platform, &upstream);
         gateway.wait_for_channels(MODEL, 1);
         let mut first = body(MESSAGES, false);
         first["thread"] = json!({"type": "create"});
@@ -446,8 +444,7 @@ fn a_call_that_gemini_signed_comes_back_with_its_proof() {
     let models =
         json!([{"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]}]);
     upstream.answer("/v1beta/models", Reply::json(200, &json!({"models": models})));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::start().in_front_of("gemini", &upstream);
     // In the format of Google's OpenAI endpoint ("Thought signatures", OpenAI compatibility).
     let call = |id: &str| {
         json!({"index": 0, "id": id, "type": "function", "function": {"name": "add", "arguments": "{}"},

@@ -12,8 +12,7 @@ const GEMINI: &str = "/v1beta/models/model-narrow:generateContent";
 /// Starts a gateway in front of an upstream that offers only one of the dialects.
 fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
-    let gateway = Gateway::with(variables);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(variables).in_front_of("new-api", &upstream);
     (gateway, upstream)
 }
 

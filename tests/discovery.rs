@@ -255,8 +255,7 @@ fn a_site_that_lists_models_without_end_is_used_with_the_first_five_thousand() {
 fn models_whose_names_are_too_long_are_skipped_and_logged() {
     let (fits, long, longer) = ("模型".repeat(60), "y".repeat(192), "x".repeat(300));
     let upstream = Upstream::start(&["m", &fits, &long, &longer]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let gateway = Gateway::start().in_front_of("openai", &upstream);
     assert_eq!(gateway.models(), ["m", fits.as_str()]);
     gateway.wait_for_output("2 model(s) are skipped because their names have more than 191 characters");
 }

@@ -34,8 +34,7 @@ fn naming(path: &str, id: &str, streamed: bool) -> Value {
 /// Starts a gateway in front of an upstream that offers only one of the dialects.
 fn narrow(offered: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
     (gateway, upstream)
 }
 

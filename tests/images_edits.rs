@@ -28,9 +28,7 @@ fn form(model: Option<&str>, more: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn started(models: &[&str]) -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(models));
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
-    (gateway, upstream)
+    Gateway::serving_as("new-api", models)
 }
 
 fn send(gateway: &Gateway, body: Vec<u8>) -> support::Answer {

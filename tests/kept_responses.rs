@@ -25,8 +25,7 @@ fn other_key(gateway: &Gateway) -> Caller {
 #[test]
 fn a_response_in_the_background_is_asked_for_at_the_account_that_makes_it() {
     let upstream = Upstream::start(&[MODEL]);
-    let mut gateway = Gateway::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]);
-    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let mut gateway = Gateway::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]).in_front_of("openai", &upstream);
     upstream.answer(RESPONSES, Reply::json(200, &queued()));
     let ask = json!({"model": MODEL, "input": "Which way?", "background": true});
     assert_eq!(gateway.client().post(RESPONSES, &ask).expect(200), queued());
@@ -98,8 +97,7 @@ fn a_stream_is_taken_up_where_it_was_left() {
 #[test]
 fn what_we_keep_ourselves_is_told_from_memory() {
     let upstream = Upstream::with_one_path(MODEL, "/v1/chat/completions");
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
     let client = gateway.client();
     let other = other_key(&gateway);
     for streamed in [false, true] {

@@ -16,8 +16,7 @@ fn world() -> (Gateway, Upstream) {
 /// Starts a gateway whose days begin at midnight in this time zone.
 fn world_in(zone: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL, OTHER]);
-    let gateway = Setup::default().with("TZ", zone).start();
-    gateway.add("site", &upstream);
+    let gateway = Setup::default().with("TZ", zone).start().in_front_of("openai", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     gateway.wait_for_channels(OTHER, 1);
     (gateway, upstream)

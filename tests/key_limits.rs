@@ -10,8 +10,7 @@ const KEY: &str = "sk-team-limits-0123456789";
 
 fn world_with(setup: Setup) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = setup.start();
-    gateway.add("site", &upstream);
+    let gateway = setup.start().in_front_of("openai", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     (gateway, upstream)
 }

@@ -13,8 +13,7 @@ const USAGE: &str = "/v1/dashboard/billing/usage";
 /// Starts a gateway whose upstream answers with 100,000 tokens, which cost 0.2 dollars.
 fn world() -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Setup::default().with("TZ", "UTC").start();
-    gateway.add("site", &upstream);
+    let gateway = Setup::default().with("TZ", "UTC").start().in_front_of("openai", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     let mut reply = wire::chat(MODEL);
     reply["usage"] = json!({"prompt_tokens": 80_000, "completion_tokens": 20_000, "total_tokens": 100_000,

@@ -129,8 +129,7 @@ fn a_login_of_claude_serves_every_dialect() {
 #[test]
 fn a_key_of_anthropic_is_no_login() {
     let upstream = Upstream::with_one_path(MODEL, MESSAGES);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "claude"}), &upstream);
+    let gateway = Gateway::start().in_front_of("claude", &upstream);
     gateway.client().chat(MODEL).expect(200);
     let asked = upstream.last(MESSAGES);
     assert_eq!(asked.header("x-api-key"), Some("sk-upstream-key"));

@@ -19,8 +19,7 @@ fn through() -> (Gateway, Upstream) {
 fn a_model_may_have_any_name() {
     let names = ["vendor/family/model:free", "modèle-été", "模型", "a b", "x{y}%25", "\"quoted\\"];
     let upstream = Upstream::start(&names);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let gateway = Gateway::start().in_front_of("openai", &upstream);
     let mut listed = gateway.models();
     listed.sort();
     let mut wanted = names.map(str::to_owned);
@@ -63,8 +62,7 @@ fn a_header_that_is_no_text_is_no_trouble() {
 #[test]
 fn a_key_in_the_query_is_in_no_log() {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::with(&[("LOG_LEVEL", "trace")]);
-    gateway.add("site", &upstream);
+    let gateway = Gateway::with(&[("LOG_LEVEL", "trace")]).in_front_of("openai", &upstream);
     let ask = Request::post(&format!("{CHAT}?key={PROXY_TOKEN}"));
     let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]});
     gateway.anyone().send(ask.json(&body)).expect(200);

@@ -179,8 +179,7 @@ fn what_a_model_never_takes_is_left_out_of_the_next_request_at_once() {
 #[test]
 fn an_effort_that_an_upstream_does_not_know_is_left_out_of_a_converted_request() {
     let upstream = Upstream::with_one_path(MODEL, MESSAGES);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "claude"}), &upstream);
+    let gateway = Gateway::start().in_front_of("claude", &upstream);
     upstream.answer_once(MESSAGES, refusal("output_config: Extra inputs are not permitted"));
     let body = json!({"model": MODEL, "max_tokens": 4000, "reasoning_effort": "low",
         "messages": [{"role": "user", "content": "Which way?"}]});
@@ -194,8 +193,7 @@ fn an_effort_that_an_upstream_does_not_know_is_left_out_of_a_converted_request()
 #[test]
 fn a_limit_is_sent_under_its_other_name_where_an_upstream_wants_that() {
     let upstream = Upstream::with_one_path(MODEL, CHAT);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
     let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
     upstream.answer_once(CHAT, refusal(message));
     let body =

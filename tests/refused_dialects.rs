@@ -20,8 +20,7 @@ fn choosy(
         let is_refused = asked.path() == CHAT && refuses(&asked.json());
         is_refused.then(|| Reply::error(status, message))
     });
-    let gateway = Gateway::with(variables);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(variables).in_front_of("new-api", &upstream);
     (gateway, upstream)
 }
 

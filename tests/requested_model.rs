@@ -43,8 +43,7 @@ fn events(path: &str, model: &str) -> Vec<String> {
 /// Starts a gateway that echoes the requested name, in front of an upstream with its own name for the model.
 fn started() -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::with(&[("ECHO_REQUESTED_MODEL", "true")]);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(&[("ECHO_REQUESTED_MODEL", "true")]).in_front_of("new-api", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     (gateway, upstream)
 }
@@ -126,8 +125,7 @@ fn geminis_surface_has_its_own_word_for_it() {
     };
     upstream.answer(call, Reply::json(200, &said(THERE)));
     upstream.answer(stream, Reply::events([wire::data(&said(THERE)), wire::data(&said(THERE))]));
-    let gateway = Gateway::with(&[("ECHO_REQUESTED_MODEL", "true")]);
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::with(&[("ECHO_REQUESTED_MODEL", "true")]).in_front_of("gemini", &upstream);
     let ask = json!({"contents": [{"role": "user", "parts": [{"text": "Which way?"}]}]});
     assert_eq!(gateway.client().post(call, &ask).expect(200), said(MODEL));
     let events = gateway.client().post(&format!("{stream}?alt=sse"), &ask).text();

@@ -15,8 +15,7 @@ const MODEL: &str = "model-scarce";
 fn clients_that_take_every_place_leave_the_upstreams_theirs() {
     let begun = Instant::now();
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Setup::default().limited("ulimit -n 64").start();
-    gateway.add("site", &upstream);
+    let gateway = Setup::default().limited("ulimit -n 64").start().in_front_of("openai", &upstream);
     let caller = gateway.client();
     let mut client = caller.connect();
     let health = caller.bytes(Request::new("GET", "/api/desktop/health"));

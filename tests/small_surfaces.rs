@@ -172,8 +172,7 @@ fn a_search_goes_to_who_offers_one() {
     let upstream = Upstream::start(&["__search", "model-search"]);
     let found = json!({"data": [{"title": "Signals", "url": "https://a.example/"}]});
     upstream.answer(SEARCH, Reply::json(200, &found));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
     gateway.wait_for_channels("__search", 1);
     let client = gateway.client();
     assert_eq!(client.post(SEARCH, &json!({"query": "which way"})).expect(200), found);
@@ -235,8 +234,7 @@ fn what_names_no_model_is_moderated_by_the_usual_one() {
     let upstream = Upstream::start(&[USUAL, "text-moderation"]);
     let verdict = json!({"id": "modr-1", "model": USUAL, "results": [{"flagged": false}]});
     upstream.answer("/v1/moderations", Reply::json(200, &verdict));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let gateway = Gateway::start().in_front_of("openai", &upstream);
     gateway.wait_for_channels(USUAL, 1);
     for (given, asked) in [
         (json!({"input": "x"}), json!({"input": "x", "model": USUAL})),
@@ -267,8 +265,7 @@ fn what_names_no_model_is_moderated_by_the_usual_one() {
 fn codex_asks_below_its_own_base_url() {
     let upstream = Upstream::start(&[MODEL, "__search"]);
     upstream.answer("/v1/search", Reply::json(200, &json!({"data": []})));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
     gateway.wait_for_channels("__search", 1);
     let client = gateway.client();
     let ask = json!({"model": MODEL, "input": "x"});

@@ -17,8 +17,7 @@ fn streaming() -> (Gateway, Upstream) {
 
 fn streaming_with(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::with(variables);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(variables).in_front_of("new-api", &upstream);
     (gateway, upstream)
 }
 
@@ -61,8 +60,7 @@ fn a_long_preamble_is_not_held_back_for_ever_where_nothing_else_tells_of_it() {
 #[test]
 fn a_finished_answer_does_not_wait_for_ever_for_its_usage() {
     let upstream = Upstream::with_one_path(MODEL, CHAT);
-    let gateway = Gateway::with(&[]);
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::with(&[]).in_front_of("new-api", &upstream);
     // Two words, the finish, and heartbeats instead of `[DONE]`.
     let events = wire::chat_events(MODEL).into_iter().filter(|event| !event.contains("[DONE]"));
     let heartbeats = std::iter::repeat_n(": still here\n\n".to_owned(), 60);

@@ -27,8 +27,7 @@ fn narrow(model: &str, offered: &str) -> (Gateway, Upstream) {
         let answer = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}]});
         upstream.answer(&generate(model), Reply::json(200, &answer));
     }
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+    let gateway = Gateway::start().in_front_of(platform, &upstream);
     (gateway, upstream)
 }
 

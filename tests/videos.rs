@@ -491,8 +491,8 @@ fn a_hundred_clients_get_a_hundred_names() {
 #[test]
 fn the_requested_name_is_told_where_an_operator_wants_it() {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Setup::default().with("ECHO_REQUESTED_MODEL", "true").start();
-    gateway.add("site", &upstream);
+    let gateway =
+        Setup::default().with("ECHO_REQUESTED_MODEL", "true").start().in_front_of("openai", &upstream);
     let mapping = json!({"my-video": MODEL}).to_string();
     let route = json!({"modelPattern": "re:^(my-video|sora-2)$", "modelMapping": mapping});
     gateway.admin().post("/api/routes", &route).expect(200);

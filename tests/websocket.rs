@@ -16,8 +16,7 @@ const LONGEST: usize = 20 << 20;
 
 fn serving(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::with(variables);
-    gateway.add("site", &upstream);
+    let gateway = Gateway::with(variables).in_front_of("openai", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     (gateway, upstream)
 }

@@ -76,8 +76,7 @@ fn what_is_saved_holds_at_once_over_the_environment_and_under_a_sites_own_header
 #[test]
 fn other_platforms_are_told_what_the_client_says() {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::with(&[(AGENT, "operator/1"), (FEATURES, "one")]);
-    gateway.add("site", &upstream);
+    let gateway = Gateway::with(&[(AGENT, "operator/1"), (FEATURES, "one")]).in_front_of("openai", &upstream);
     let ask: Request = Caller::chat_ask(MODEL, false).header("user-agent", "client/1");
     gateway.client().send(ask).expect(200);
     let asked = upstream.last("/v1/chat/completions");

@@ -63,8 +63,7 @@ fn a_client_that_sends_a_body_over_the_limit_to_its_end_reads_the_answer() {
 #[test]
 fn a_body_just_under_the_limit_passes() {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
-    gateway.add("site", &upstream);
+    let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]).in_front_of("openai", &upstream);
     let body = json!({"model": MODEL,
         "messages": [{"role": "user", "content": "a".repeat((1 << 20) - 200)}]});
     gateway.client().post("/v1/chat/completions", &body).expect(200);

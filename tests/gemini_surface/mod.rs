@@ -33,8 +33,7 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
     );
     upstream.answer(CALL, Reply::json(200, &answer("North.")));
     upstream.answer(STREAM, Reply::events([wire::data(&answer("North."))]));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::start().in_front_of("gemini", &upstream);
 
     let reply = gateway.anyone().send(Request::post(&format!("{CALL}?key={PROXY_TOKEN}")).json(&body()));
     assert_eq!(reply.expect(200), answer("North."));
@@ -75,8 +74,7 @@ fn a_call_that_came_to_nothing_ends_the_answer_in_chat_and_fails_it_in_messages_
     let upstream = Upstream::of_google(&[MODEL]);
     let none = json!({"error": {"message": "none"}});
     upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &none));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::start().in_front_of("gemini", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     for text in ["North", ""] {
         let content = json!({"role": "model", "parts": [{"text": text}]});
@@ -224,8 +222,7 @@ fn the_operators_rules_of_what_is_no_answer_hold_for_geminis_own() {
         upstream.answer(CALL, Reply::json(200, &reply));
         gateway.client().post(CALL, &body()).expect(status);
     }
-    let gateway = Gateway::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]);
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]).in_front_of("gemini", &upstream);
     upstream.answer(CALL, Reply::json(200, &parts(json!([{"text": " "}]))));
     gateway.client().post(CALL, &body()).expect(502);
 }
@@ -306,8 +303,7 @@ fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
     let count = format!("/v1beta/models/{MODEL}:countTokens");
     // As in Google's API reference, models.countTokens.
     upstream.answer(&count, Reply::json(200, &json!({"totalTokens": 10})));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::start().in_front_of("gemini", &upstream);
     let counted = gateway.client().post(&count, &body());
     assert_eq!(counted.expect(200), json!({"totalTokens": 10}));
     assert_eq!(counted.header("x-switchyard-estimated"), None);
@@ -338,8 +334,7 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
     upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &json!({"error": "Not found"})));
     upstream.answer(CALL, Reply::json(200, &answer("North.")));
     upstream.answer(STREAM, Reply::events([wire::data(&answer("North."))]));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::start().in_front_of("gemini", &upstream);
 
     let messages = json!([{"role": "user", "content": "Which way?"}]);
     for (path, mut body) in [
@@ -398,8 +393,7 @@ fn chat_alone() -> (Gateway, Upstream) {
     for path in ["/v1/responses", "/v1/messages"] {
         upstream.answer(path, Reply::error(404, "Not found"));
     }
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = Gateway::start().in_front_of("new-api", &upstream);
     (gateway, upstream)
 }
 
@@ -506,8 +500,7 @@ fn a_gemini_upstream_gets_contents_or_nothing() {
     let upstream = Upstream::of_google(&[MODEL]);
     upstream.answer("/v1beta/openai/chat/completions", Reply::error(404, "Not found"));
     upstream.answer(CALL, Reply::json(200, &answer("North.")));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::start().in_front_of("gemini", &upstream);
     let chat = |text: &str| json!({"messages": [{"role": "developer", "content": text}]});
     let messages =
         |text: &str| json!({"max_tokens": 9, "system": text, "messages": [{"role": "user", "content": ""}]});
@@ -535,8 +528,8 @@ fn a_models_name_in_a_path_stays_a_name() {
     upstream.serve(|asked| {
         asked.target.contains(":generateContent").then(|| Reply::json(200, &answer("North.")))
     });
-    let gateway = Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway =
+        Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]).in_front_of("gemini", &upstream);
     let routes = gateway.routes();
     let route = routes.iter().find(|route| route["modelPattern"] == MODEL).expect("a route");
     let route = format!("/api/routes/{}", route["id"]);

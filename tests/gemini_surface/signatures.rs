@@ -15,8 +15,7 @@ fn calls_of_another_provider_get_a_placeholder_once_their_signature_is_missed() 
         CALL,
         Reply::json(400, &json!({"error": {"code": 400, "message": missed, "status": "INVALID_ARGUMENT"}})),
     );
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let gateway = Gateway::start().in_front_of("gemini", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     let mut body = body();
     let contents = body["contents"].as_array_mut().expect("a list");

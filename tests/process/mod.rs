@@ -231,8 +231,7 @@ fn the_wait_for_requests_in_flight_is_bounded() {
 #[test]
 fn what_a_stop_cuts_off_is_logged_as_such_and_not_as_the_clients_doing() {
     let upstream = Upstream::start(&[MODEL]);
-    let mut gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]);
-    gateway.add("site", &upstream);
+    let mut gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]).in_front_of("openai", &upstream);
     upstream.answer("/v1/chat/completions", Reply::events(wire::chat_events(MODEL)).stalls_after(3));
     let mut stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
     stream.next_event().expect("an event").expect("not the end");
@@ -257,8 +256,7 @@ fn what_a_stop_cuts_off_is_logged_as_such_and_not_as_the_clients_doing() {
 /// Starts a gateway with a request whose upstream never answers; the client keeps waiting on a thread.
 fn with_a_stalled_request(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::with(variables);
-    gateway.add("site", &upstream);
+    let gateway = Gateway::with(variables).in_front_of("openai", &upstream);
     upstream.answer("/v1/chat/completions", Reply::stall());
     let client = gateway.client();
     std::thread::spawn(move || client.try_send(Caller::chat_ask(MODEL, false)));
@@ -414,8 +412,7 @@ fn a_secret_that_has_sealed_nothing_may_be_another_one() {
 #[test]
 fn a_first_secret_takes_the_place_of_the_token_that_stood_in_for_it() {
     let upstream = Upstream::start(&[MODEL]);
-    let mut gateway = Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "").start();
-    gateway.add("site", &upstream);
+    let mut gateway = Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "").start().in_front_of("openai", &upstream);
     let home = gateway.home().clone();
     gateway.kill();
     let mut gateway = Setup::default().start_in(home.clone());

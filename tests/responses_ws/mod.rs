@@ -18,8 +18,7 @@ const KEY: &str = "sk-team-ws-0123456789";
 /// Starts a gateway in front of an upstream that offers only one of the dialects.
 fn narrow_with(offered: &str, setup: Setup) -> (Gateway, Upstream) {
     let upstream = Upstream::with_one_path(MODEL, offered);
-    let gateway = setup.start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let gateway = setup.start().in_front_of("new-api", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     (gateway, upstream)
 }

@@ -96,9 +96,15 @@ impl Gateway {
     #[track_caller]
     pub fn serving_as(platform: &str, models: &[&str]) -> (Self, Upstream) {
         let stub = if platform == "gemini" { Upstream::of_google } else { Upstream::start };
-        let (gateway, upstream) = (Self::start(), stub(models));
-        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
-        (gateway, upstream)
+        let upstream = stub(models);
+        (Self::start().in_front_of(platform, &upstream), upstream)
+    }
+
+    /// Adds a site of this platform for a stub, with an account, and routes its models.
+    #[track_caller]
+    pub fn in_front_of(self, platform: &str, upstream: &Upstream) -> Self {
+        self.add_as(&json!({"name": "site", "platform": platform}), upstream);
+        self
     }
 
     /// Adds a downstream key; returns a client that uses it.

@@ -122,7 +122,7 @@ fn another_channel_gets_the_same_form() {
 }
 
 #[test]
-fn what_is_no_form_is_refused() {
+fn an_edit_without_a_form_and_a_model_is_refused() {
     let (gateway, upstream) = started(&[MODEL]);
     for body in [Vec::new(), b"--b 1--\r\n".to_vec(), b"{}".to_vec(), form(Some(" "), &[])] {
         let error = send(&gateway, body).expect(400);

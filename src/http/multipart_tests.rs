@@ -106,7 +106,7 @@ fn names_of_files_are_read_as_clients_write_them() {
 }
 
 #[test]
-fn what_is_no_form_is_refused() {
+fn a_malformed_form_is_refused() {
     for (content_type, body, text) in [
         ("application/json", "", "send multipart/form-data"),
         ("multipart/mixed; boundary=XbX", "", "send multipart/form-data"),

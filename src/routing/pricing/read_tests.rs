@@ -108,7 +108,7 @@ fn a_hubs_prices_keep_their_height() {
 }
 
 #[test]
-fn garbage_is_refused_with_a_reason() {
+fn an_unreadable_price_list_is_refused_with_a_reason() {
     let other_form = "the answer is not a JSON object of a known form";
     let no_list = "the answer has no price list";
     for (body, reason) in [

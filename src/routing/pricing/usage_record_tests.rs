@@ -115,7 +115,7 @@ fn only_sites_with_a_log_of_their_own_are_asked() {
 }
 
 #[test]
-fn garbage_is_refused_with_a_reason() {
+fn an_unreadable_request_log_is_refused_with_a_reason() {
     for (body, reason) in [
         ("<html>", "the log is not valid JSON"),
         ("{}", "the answer has no request log"),

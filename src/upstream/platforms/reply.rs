@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_with_a_reason() {
+    fn an_unreadable_model_list_is_refused_with_a_reason() {
         for (body, reason) in [
             ("<!doctype html><title>Sign in | Relay</title>", "a web page instead of a model list: Sign in"),
             (

@@ -65,7 +65,7 @@ pub(super) struct Choice {
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) site: Lease,
-    pub(super) _session: Lease,
+    pub(super) _session: Option<Lease>,
     pub(super) trial: Option<Trial>,
 }
 

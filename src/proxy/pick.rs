@@ -13,7 +13,7 @@ use crate::proxy::Proxy;
 use crate::routing::{
     Channel, ReservePick, Selection, SelectionQuery, SelectionReason, Trial, select, select_bound,
 };
-use crate::time::now_ms;
+use crate::time::{Millis, now_ms};
 
 use super::attempt::{Choice, Slots};
 use super::call::Call;
@@ -30,7 +30,7 @@ pub(super) enum Picked {
     /// A channel whose session slots are all taken, and none got free in time.
     Busy(Choice),
     /// No channel, with the time at which the first cooling channel recovers, if cooling is the only obstacle.
-    Nothing(Option<i64>),
+    Nothing(Option<Millis>),
     /// Every eligible site is full, and so is the queue, or it did not move in time.
     Saturated,
 }
@@ -41,128 +41,234 @@ pub(super) enum Picked {
 pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[ChannelOrMember]) -> Picked {
     let bound =
         call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&proxy.core));
-    let mut began = None;
-    match pick_free(proxy, call, tried, bound, &mut began).await {
+    let mut search = Search { proxy, call, tried, bound, waits_since: None };
+    match search.pick_free().await {
         Some(picked) => picked,
         // Boxed, because waiting is rare: a call's future is kept in one small allocation.
-        None => Box::pin(pick_in_queue(proxy, call, tried, bound, &mut began)).await,
+        None => Box::pin(search.pick_in_queue()).await,
     }
 }
 
-/// Picks among the channels whose site has a free slot; `None` when only full sites could serve.
-async fn pick_free(
-    proxy: &Arc<Proxy>,
-    call: &Call,
-    tried: &[ChannelOrMember],
+/// The search for the channel of one attempt.
+struct Search<'a> {
+    proxy: &'a Proxy,
+    call: &'a Call,
+    /// The channels of the call's earlier attempts.
+    tried: &'a [ChannelOrMember],
+    /// The channel that is preferred, because it served the conversation last.
     bound: Option<ChannelOrMember>,
-    began: &mut Option<Instant>,
-) -> Option<Picked> {
-    for _ in 0..FREE_SLOT_TRIES {
-        let (chosen, some_are_full) = choose_free(proxy, call, tried, bound);
-        let mut choice = match chosen {
+    /// When the search began to wait for a slot for the call's session.
+    waits_since: Option<Instant>,
+}
+
+/// The channel that a selection gave.
+enum Chosen {
+    Channel(Choice),
+    Nothing {
+        earliest_cooldown: Option<Millis>,
+        /// A resting channel that may be tried by one request at a time.
+        reserve: Option<Choice>,
+    },
+}
+
+/// Another trial runs on a resting channel, or just ran.
+struct TrialTaken;
+
+impl Search<'_> {
+    /// Picks among the channels whose site has a free slot; `None` when only full sites could serve.
+    async fn pick_free(&mut self) -> Option<Picked> {
+        for _ in 0..FREE_SLOT_TRIES {
+            let (chosen, some_are_full) = self.choose_free();
+            let mut choice = match chosen {
+                Chosen::Channel(choice) => choice,
+                // A full site can serve after a wait; resting channels are for when nobody else can.
+                Chosen::Nothing { .. } if some_are_full => return None,
+                Chosen::Nothing { reserve: Some(choice), .. } => choice,
+                Chosen::Nothing { earliest_cooldown, reserve: None } => {
+                    return Some(Picked::Nothing(earliest_cooldown));
+                }
+            };
+            self.take_turn(&choice);
+            let Ok(session) = self.session_lease(&choice.channel).await else {
+                return Some(Picked::Busy(choice));
+            };
+            if session.is_some() {
+                let Some(offered) = self.still_offered(choice) else { continue };
+                choice = offered;
+            }
+            // Without both, another request took the slot or the trial in between: choose again.
+            if let Some(site) = try_lease(&self.proxy.core, &choice.channel)
+                && let Ok(trial) = self.begin_trial(&choice)
+            {
+                return Some(Picked::Channel(choice, Slots { site, _session: session, trial }));
+            }
+        }
+        None
+    }
+
+    /// Waits for a slot of the picked site although it is full. Waits only once: when the channel has become unavailable by
+    /// then, another one is picked that needs no waiting.
+    async fn pick_in_queue(&mut self) -> Picked {
+        let choice = match self.choose(&|_| true) {
             Chosen::Channel(choice) => choice,
-            // A full site can serve after a wait; resting channels are for when nobody else can.
-            Chosen::Nothing { .. } if some_are_full => return None,
             Chosen::Nothing { reserve: Some(choice), .. } => choice,
             Chosen::Nothing { earliest_cooldown, reserve: None } => {
-                return Some(Picked::Nothing(earliest_cooldown));
+                return Picked::Nothing(earliest_cooldown);
             }
         };
-        take_turn(proxy, call, &choice);
-        let mut session = Lease::default();
-        if takes_session_lease(call, &choice.channel) {
-            match session_lease(proxy, &choice.channel, began).await {
-                Ok(lease) => session = lease,
-                Err(_) => return Some(Picked::Busy(choice)),
+        self.take_turn(&choice);
+        let Ok(session) = self.session_lease(&choice.channel).await else { return Picked::Busy(choice) };
+        match self.proxy.core.leases.lease(choice.channel.account.site.id).await {
+            Ok(site) => {
+                if let Some(choice) = self.still_offered(choice)
+                    && let Ok(trial) = self.begin_trial(&choice)
+                {
+                    return Picked::Channel(choice, Slots { site, _session: session, trial });
+                }
             }
-            let Some(offered) = still_offered(proxy, call, tried, choice) else { continue };
-            choice = offered;
-        }
-        // Without both, another request took the slot or the trial in between: choose again.
-        if let Some(site) = try_lease(&proxy.core, &choice.channel)
-            && let Some(trial) = begin_trial(call, &choice)
-        {
-            return Some(Picked::Channel(choice, Slots { site, _session: session, trial }));
-        }
-    }
-    None
-}
-
-/// Waits for a slot of the picked site although it is full. Waits only once: when the channel has become unavailable by
-/// then, another one is picked that needs no waiting.
-async fn pick_in_queue(
-    proxy: &Arc<Proxy>,
-    call: &Call,
-    tried: &[ChannelOrMember],
-    bound: Option<ChannelOrMember>,
-    began: &mut Option<Instant>,
-) -> Picked {
-    let choice = match choose(proxy, call, tried, bound, &|_| true) {
-        Chosen::Channel(choice) => choice,
-        Chosen::Nothing { reserve: Some(choice), .. } => choice,
-        Chosen::Nothing { earliest_cooldown, reserve: None } => return Picked::Nothing(earliest_cooldown),
-    };
-    take_turn(proxy, call, &choice);
-    let mut session = Lease::default();
-    if takes_session_lease(call, &choice.channel) {
-        match session_lease(proxy, &choice.channel, began).await {
-            Ok(lease) => session = lease,
-            Err(_) => return Picked::Busy(choice),
-        }
-    }
-    match proxy.core.leases.lease(choice.channel.account.site.id).await {
-        Ok(site) => {
-            if let Some(choice) = still_offered(proxy, call, tried, choice)
-                && let Some(trial) = begin_trial(call, &choice)
-            {
-                return Picked::Channel(choice, Slots { site, _session: session, trial });
+            Err(refused) => {
+                log::debug!("site {} is full: {refused:?}", choice.channel.account.site.name);
+                return Picked::Saturated;
             }
         }
-        Err(refused) => {
-            log::debug!("site {} is full: {refused:?}", choice.channel.account.site.name);
-            return Picked::Saturated;
-        }
+        drop(session);
+        self.pick_free().await.unwrap_or(Picked::Saturated)
     }
-    drop(session);
-    pick_free(proxy, call, tried, bound, began).await.unwrap_or(Picked::Saturated)
-}
 
-/// Records the selection before the request waits for anything: the requests that come meanwhile go to others.
-fn take_turn(proxy: &Proxy, call: &Call, Choice { channel, reason, .. }: &Choice) {
-    let (core, now) = (&proxy.core, now_ms());
-    if reason.takes_a_turn() {
-        for live in std::iter::once(&channel.live).chain(channel.whole()) {
-            if live.record_selection(now) {
-                core.store.telemetry().dirty_channel(live.clone());
+    /// Records the selection before the request waits for anything: the requests that come meanwhile go to others.
+    fn take_turn(&self, Choice { channel, reason, .. }: &Choice) {
+        let (core, now) = (&self.proxy.core, now_ms());
+        if reason.takes_a_turn() {
+            for live in std::iter::once(&channel.live).chain(channel.whole()) {
+                if live.record_selection(now) {
+                    core.store.telemetry().dirty_channel(live.clone());
+                }
             }
         }
+        core.live.rotations.record(reason, &self.call.envelope.model, channel.account.site.id, now);
     }
-    core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, now);
-}
 
-/// Checks the choice again after a wait, during which its channel may have been deleted or disabled, or have failed
-/// another request.
-fn still_offered(proxy: &Proxy, call: &Call, tried: &[ChannelOrMember], choice: Choice) -> Option<Choice> {
-    let key = choice.channel.key();
-    match choose(proxy, call, tried, None, &|channel| channel.key() == key) {
-        Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
-        // The channel rests, as it did before the wait or since.
-        Chosen::Nothing { reserve, .. } => reserve.filter(|_| choice.reason.is_trial()),
-    }
-}
-
-/// Begins the trial of a resting channel. The outer `None` means that another trial runs there or just ran;
-/// the inner `None` that the channel does not rest.
-fn begin_trial(call: &Call, choice: &Choice) -> Option<Option<Trial>> {
-    let (live, now) = (&choice.channel.live, now_ms());
-    match choice.reason {
-        SelectionReason::Trial => live.begin_trial(now, |live| live.is_due_for_trial(now)).map(Some),
-        SelectionReason::HalfOpen => live.begin_trial(now, |live| live.is_half_open(now)).map(Some),
-        SelectionReason::LastResort => {
-            let pause = call.settings.last_resort?;
-            live.begin_trial(now, |live| live.may_be_last_resort(now, pause)).map(Some)
+    /// Takes a slot of the channel for the call's session; `None` where it needs none: the call belongs to no session, or
+    /// the channel's credential is not one person's login. All waits of a search together take no longer than the setting
+    /// says.
+    async fn session_lease(&mut self, channel: &Channel) -> Result<Option<Lease>, SlotRefused> {
+        if self.call.session.is_none() || !channel.account.session_scoped {
+            return Ok(None);
         }
-        _ => Some(None),
+        // The current rules: the call may have been tried elsewhere for a while.
+        let mut rules = self.proxy.core.settings.load().session_leases;
+        let waited = self.waits_since.get_or_insert_with(Instant::now).elapsed();
+        rules.lease.queue_wait = rules.lease.queue_wait.saturating_sub(waited);
+        // Boxed, because waiting is rare.
+        Box::pin(self.proxy.session_leases.lease(channel.key(), &rules)).await.map(Some)
+    }
+
+    /// Checks the choice again after a wait, during which its channel may have been deleted or disabled, or have failed
+    /// another request.
+    fn still_offered(&self, choice: Choice) -> Option<Choice> {
+        let key = choice.channel.key();
+        let unbound = Search { bound: None, ..*self };
+        match unbound.choose(&|channel| channel.key() == key) {
+            Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
+            // The channel rests, as it did before the wait or since.
+            Chosen::Nothing { reserve, .. } => reserve.filter(|_| choice.reason.is_trial()),
+        }
+    }
+
+    /// Begins the trial of the chosen channel, if it rests.
+    fn begin_trial(&self, Choice { channel, reason, .. }: &Choice) -> Result<Option<Trial>, TrialTaken> {
+        let (live, now) = (&channel.live, now_ms());
+        let trial = match reason {
+            SelectionReason::Trial => live.begin_trial(now, |live| live.is_due_for_trial(now)),
+            SelectionReason::HalfOpen => live.begin_trial(now, |live| live.is_half_open(now)),
+            SelectionReason::LastResort => {
+                let pause = self.call.settings.last_resort.ok_or(TrialTaken)?;
+                live.begin_trial(now, |live| live.may_be_last_resort(now, pause))
+            }
+            _ => return Ok(None),
+        };
+        trial.map(Some).ok_or(TrialTaken)
+    }
+
+    /// Selects among the channels whose site has a free slot; also returns whether any was skipped as full.
+    fn choose_free(&self) -> (Chosen, bool) {
+        let some_are_full = Cell::new(false);
+        let has_free_slot = |channel: &Channel| {
+            let leases = &self.proxy.core.leases;
+            let free = is_unlimited(channel) || leases.has_free_slot(channel.account.site.id);
+            some_are_full.set(some_are_full.get() || !free);
+            free
+        };
+        (self.choose(&has_free_slot), some_are_full.get())
+    }
+
+    /// Selects among the eligible channels that `may_take` accepts; prefers the bound one if it is among them.
+    fn choose(&self, may_take: &dyn Fn(&Channel) -> bool) -> Chosen {
+        let Self { proxy, call, tried, bound, .. } = *self;
+        let snapshot = proxy.core.snapshot.load();
+        let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
+            return Chosen::Nothing { earliest_cooldown: None, reserve: None };
+        };
+        let (dialect, now) = (call.shape.dialect, now_ms());
+        let forced = call.caller.forced_channel;
+        let thread = call.kept_thread(&proxy.core);
+        let knows_the_history = |channel: &Channel| {
+            thread.is_none_or(|only| only == channel.key())
+                && call.kept_at.as_ref().is_none_or(|kept| kept.account == channel.account.id)
+        };
+        // A count is no trial of a resting channel, since it says nothing about how the channel serves.
+        let may_be_asked = |channel: &Channel| {
+            call.operation != Operation::CountTokens || channel.live.resting(now).is_none()
+        };
+        let offers = |channel: &Channel| {
+            forced.is_none_or(|only| only == channel.id)
+                && knows_the_history(channel)
+                && may_be_asked(channel)
+                && is_served(channel.account.site.platform, dialect, call.operation)
+                && may_take(channel)
+        };
+        let query = SelectionQuery {
+            model: &call.envelope.model,
+            policy: call.caller.policy(),
+            tried,
+            now,
+            surface: &offers,
+            load: &|channel| proxy.load_of(channel),
+            max_avoidance: call.settings.cooldown.max_ms,
+            last_resort: call.settings.last_resort,
+            limit_avoid: call.settings.limit_avoid,
+            rotations: Some(&proxy.core.live.rotations),
+        };
+        let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
+        // Completions and embeddings are converted only where no channel has them natively.
+        let is_bridged =
+            preferred.is_none() && (dialect == Dialect::Completions || call.operation.is_embedding());
+        let has_it = |channel: &Channel| {
+            let site = &channel.account.site;
+            let key =
+                DialectMemoryKey { site: site.id, client: dialect, model: &call.model, body: &call.body };
+            offers(channel) && is_native(&proxy.dialect_memory, site.platform, key, now)
+        };
+        let first = SelectionQuery { surface: &has_it, ..query };
+        let native = is_bridged.then(|| select(&matched, &first, &mut random));
+        let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
+        let choice = |channel: &Arc<Channel>, upstream_model: &str, reason| {
+            // Mostly both names are equal: then they share one text.
+            let own = upstream_model == &*call.model;
+            let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
+            Choice { channel: channel.clone(), model, reason }
+        };
+        match preferred.or(native).unwrap_or_else(|| select(&matched, &query, &mut random)) {
+            Selection::Channel { channel, upstream_model, reason } => {
+                Chosen::Channel(choice(channel, upstream_model, reason))
+            }
+            Selection::NoneEligible { earliest_cooldown, reserve } => {
+                let reserve = reserve.map(|ReservePick { channel, upstream_model, reason }| {
+                    choice(channel, upstream_model, reason)
+                });
+                Chosen::Nothing { earliest_cooldown, reserve }
+            }
+        }
     }
 }
 
@@ -176,123 +282,6 @@ fn try_lease(core: &Core, channel: &Channel) -> Option<Lease> {
         Some(Lease::default())
     } else {
         core.leases.try_lease(channel.account.site.id)
-    }
-}
-
-/// Whether this call belongs to a session, and the channel's credential is one person's login.
-fn takes_session_lease(call: &Call, channel: &Channel) -> bool {
-    call.session.is_some() && channel.account.session_scoped
-}
-
-/// Takes a slot of the channel for the call's session. `began` is when the search for a channel began to wait for one: all
-/// its waits together take no longer than the setting says.
-async fn session_lease(
-    proxy: &Proxy,
-    channel: &Channel,
-    began: &mut Option<Instant>,
-) -> Result<Lease, SlotRefused> {
-    // The current rules: the call may have been tried elsewhere for a while.
-    let mut rules = proxy.core.settings.load().session_leases;
-    let waited = began.get_or_insert_with(Instant::now).elapsed();
-    rules.lease.queue_wait = rules.lease.queue_wait.saturating_sub(waited);
-    // Boxed, because waiting is rare.
-    Box::pin(proxy.session_leases.lease(channel.key(), &rules)).await
-}
-
-enum Chosen {
-    Channel(Choice),
-    Nothing {
-        earliest_cooldown: Option<i64>,
-        /// A resting channel that may be tried by one request at a time.
-        reserve: Option<Choice>,
-    },
-}
-
-/// Selects among the channels whose site has a free slot; also returns whether any was skipped as full.
-fn choose_free(
-    proxy: &Proxy,
-    call: &Call,
-    tried: &[ChannelOrMember],
-    bound: Option<ChannelOrMember>,
-) -> (Chosen, bool) {
-    let some_are_full = Cell::new(false);
-    let has_free_slot = |channel: &Channel| {
-        let free = is_unlimited(channel) || proxy.core.leases.has_free_slot(channel.account.site.id);
-        some_are_full.set(some_are_full.get() || !free);
-        free
-    };
-    (choose(proxy, call, tried, bound, &has_free_slot), some_are_full.get())
-}
-
-/// Selects among the eligible channels that `may_take` accepts; prefers the `bound` one if it is among them.
-fn choose(
-    proxy: &Proxy,
-    call: &Call,
-    tried: &[ChannelOrMember],
-    bound: Option<ChannelOrMember>,
-    may_take: &dyn Fn(&Channel) -> bool,
-) -> Chosen {
-    let snapshot = proxy.core.snapshot.load();
-    let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
-        return Chosen::Nothing { earliest_cooldown: None, reserve: None };
-    };
-    let (dialect, now) = (call.shape.dialect, now_ms());
-    let forced = call.caller.forced_channel;
-    let thread = call.kept_thread(&proxy.core);
-    let knows_the_history = |channel: &Channel| {
-        thread.is_none_or(|only| only == channel.key())
-            && call.kept_at.as_ref().is_none_or(|kept| kept.account == channel.account.id)
-    };
-    // A count is no trial of a resting channel, since it says nothing about how the channel serves.
-    let may_be_asked =
-        |channel: &Channel| call.operation != Operation::CountTokens || channel.live.resting(now).is_none();
-    let offers = |channel: &Channel| {
-        forced.is_none_or(|only| only == channel.id)
-            && knows_the_history(channel)
-            && may_be_asked(channel)
-            && is_served(channel.account.site.platform, dialect, call.operation)
-            && may_take(channel)
-    };
-    let query = SelectionQuery {
-        model: &call.envelope.model,
-        policy: call.caller.policy(),
-        tried,
-        now,
-        surface: &offers,
-        load: &|channel| proxy.load_of(channel),
-        max_avoidance: call.settings.cooldown.max_ms,
-        last_resort: call.settings.last_resort,
-        limit_avoid: call.settings.limit_avoid,
-        rotations: Some(&proxy.core.live.rotations),
-    };
-    let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
-    // Completions and embeddings are converted only where no channel has them natively.
-    let is_bridged =
-        preferred.is_none() && (dialect == Dialect::Completions || call.operation.is_embedding());
-    let has_it = |channel: &Channel| {
-        let site = &channel.account.site;
-        let key = DialectMemoryKey { site: site.id, client: dialect, model: &call.model, body: &call.body };
-        offers(channel) && is_native(&proxy.dialect_memory, site.platform, key, now)
-    };
-    let first = SelectionQuery { surface: &has_it, ..query };
-    let native = is_bridged.then(|| select(&matched, &first, &mut random));
-    let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
-    let choice = |channel: &Arc<Channel>, upstream_model: &str, reason| {
-        // Mostly both names are equal: then they share one text.
-        let own = upstream_model == &*call.model;
-        let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
-        Choice { channel: channel.clone(), model, reason }
-    };
-    match preferred.or(native).unwrap_or_else(|| select(&matched, &query, &mut random)) {
-        Selection::Channel { channel, upstream_model, reason } => {
-            Chosen::Channel(choice(channel, upstream_model, reason))
-        }
-        Selection::NoneEligible { earliest_cooldown, reserve } => {
-            let reserve = reserve.map(|ReservePick { channel, upstream_model, reason }| {
-                choice(channel, upstream_model, reason)
-            });
-            Chosen::Nothing { earliest_cooldown, reserve }
-        }
     }
 }
 

@@ -16,13 +16,11 @@ use crate::dialect::usage::Usage;
 use crate::jobs::late_usage::Payer;
 use crate::jobs::{late_prices, usage_lookup};
 use crate::keys::{Charge, Key};
-use crate::limits::Lease;
 use crate::mask::Mask;
-use crate::metrics::GaugeGuard;
-use crate::metrics::series::{AttemptResult, InFlightRequest};
+use crate::metrics::series::AttemptResult;
 use crate::money::Usd;
 use crate::proxy::Proxy;
-use crate::routing::{Channel, Conversation, SelectionReason, Trial};
+use crate::routing::{Channel, Conversation, SelectionReason};
 use crate::settings::Settings;
 use crate::store::amend::RowName;
 use crate::store::background_responses::InBackground;
@@ -43,7 +41,13 @@ use super::session::{self, Session};
 use super::trace::record::Trace;
 use super::trace::redact;
 
+mod booking;
 mod channel_rest;
+mod held;
+
+use booking::{Booking, EstimatedTokens, PartialUsage};
+use held::Held;
+pub(super) use held::Slots;
 
 /// The status logged for a client that hung up; nginx uses the same number.
 const CLIENT_CLOSED: u16 = 499;
@@ -60,32 +64,6 @@ pub(super) struct Choice {
     pub(super) reason: SelectionReason,
 }
 
-/// The slots that an attempt holds while it runs: one at the site, one of the channel for its session, and for a resting
-/// channel its only trial.
-#[derive(Default)]
-pub(super) struct Slots {
-    pub(super) site: Lease,
-    pub(super) _session: Option<Lease>,
-    pub(super) trial: Option<Trial>,
-}
-
-/// Estimated token counts.
-#[derive(Clone, Copy)]
-struct EstimatedTokens {
-    input: u64,
-    output: u64,
-}
-
-impl EstimatedTokens {
-    /// Fills what the upstream has told about a stream's usage: the input if it is missing, the output if less was told.
-    fn beside(self, told: Option<Usage>) -> Usage {
-        let mut usage = told.unwrap_or_default();
-        usage.prompt = usage.prompt.or(Some(self.input));
-        usage.merge(Usage { completion: Some(self.output), ..Usage::default() });
-        usage
-    }
-}
-
 pub(super) struct Attempt {
     proxy: Arc<Proxy>,
     channel: Arc<Channel>,
@@ -96,8 +74,6 @@ pub(super) struct Attempt {
     row: Option<ProxyLogRow>,
     /// The managed key that is charged for the attempt.
     key: Option<Arc<Key>>,
-    /// What the call holds of the key's limits, until the attempt is settled.
-    admission: Admission,
     /// The credential that the client presented.
     presented: Option<HeaderValue>,
     /// The settings at the beginning of the call.
@@ -105,24 +81,14 @@ pub(super) struct Attempt {
     trace: Trace,
     /// The conversation that a success binds to the channel.
     conversation: Option<Conversation>,
-    /// The slots at the channel's site and on the channel; released when the attempt is settled, or dropped with it.
-    slots: Slots,
-    /// The id of an answer that goes on in the background after the attempt: its usage is booked when it ends.
-    goes_on_as: Option<String>,
+    held: Held,
+    booking: Booking,
     /// Whether the upstream stores the answer, so that later requests may refer to its items.
     is_stored: bool,
-    /// Whether the usage becomes known, and is booked, only later.
-    is_booked_later: bool,
     /// Estimated usage of a stream that ends before its usage is told, where its key is charged for it.
     estimated: Option<EstimatedTokens>,
-    /// Whether the outcome says nothing about how the channel serves, and costs nothing: of a call that few upstreams offer, or
-    /// of a conversation without a response.
-    is_extra: bool,
     /// The number of factory resets when the attempt began.
     resets: u64,
-    _in_flight: GaugeGuard,
-    /// Counts the channel's work with this model in the metrics.
-    at_work: InFlightRequest,
 }
 
 impl Attempt {
@@ -159,6 +125,12 @@ impl Attempt {
             session_id: call.client.session.clone(),
             ..ProxyLogRow::new(started_at, LogStatus::Failed)
         };
+        let held = Held {
+            slots,
+            admission: call.admission.clone(),
+            at_work: proxy.core.metrics.series.begin(channel.id, model),
+            _in_flight: proxy.core.metrics.in_flight.enter(),
+        };
         Box::new(Self {
             proxy: proxy.clone(),
             channel: channel.clone(),
@@ -166,31 +138,26 @@ impl Attempt {
             started: Instant::now(),
             row: Some(row),
             key: call.caller.key.clone(),
-            admission: call.admission.clone(),
             presented: call.presented.clone(),
             settings: call.settings.clone(),
             trace: call.trace.clone(),
             conversation: call.session.as_ref().map(Session::conversation),
-            slots,
-            goes_on_as: None,
+            held,
+            booking: if call.operation == Operation::CountTokens { Booking::Never } else { Booking::AtEnd },
             is_stored: false,
-            is_booked_later: false,
             estimated: call.estimated_input.map(|input| EstimatedTokens { input, output: 0 }),
-            is_extra: call.operation == Operation::CountTokens,
             resets: proxy.core.resets(),
-            _in_flight: proxy.core.metrics.in_flight.enter(),
-            at_work: proxy.core.metrics.series.begin(channel.id, model),
         })
     }
 
     /// Replaces what the call holds of the key's limits, where that is shared beyond the call.
     pub(super) fn hold(&mut self, admission: Admission) {
-        self.admission = admission;
+        self.held.admission = admission;
     }
 
     /// Gives the key's slot to other calls while nothing is asked of the upstream.
     pub(super) fn idle(&mut self) {
-        self.admission.leave();
+        self.held.admission.leave();
     }
 
     /// Takes a slot of the key again, which may have been changed since: from now on it pays by its present limits.
@@ -206,7 +173,7 @@ impl Attempt {
             row.downstream_api_key_id = key.as_ref().map(|key| key.id);
         }
         self.key = key;
-        self.admission = admission;
+        self.held.admission = admission;
     }
 
     /// Restarts the measured time of the attempt; `at` is the present time.
@@ -263,8 +230,8 @@ impl Attempt {
             model: row.model_requested.clone(),
         };
         let name = ResponseName::new(row.downstream_api_key_id, answer_id);
-        self.proxy.background_responses.begin(name, at, row.created_at, self.admission.clone());
-        self.goes_on_as = Some(answer_id.to_owned());
+        self.proxy.background_responses.begin(name, at, row.created_at, self.held.admission.clone());
+        self.booking = Booking::WithResponse(answer_id.to_owned());
         Some(InBackground {
             created_at: row.created_at,
             request_id: row.request_id?,
@@ -276,7 +243,7 @@ impl Attempt {
     /// Leaves the usage unbooked when the attempt is settled. Returns the name of the row, under which it is booked later.
     pub(super) fn book_later(&mut self) -> Option<RowName> {
         let row = self.row.as_ref()?;
-        self.is_booked_later = true;
+        self.booking = Booking::Later;
         Some(RowName {
             created_at: row.created_at,
             request_id: row.request_id?,
@@ -296,7 +263,7 @@ impl Attempt {
 
     /// Keeps the site's slot while the upstream streams, for as long as that takes.
     pub(super) fn keep_lease(&mut self) {
-        self.slots.site.keep_alive();
+        self.held.slots.site.keep_alive();
     }
 
     /// Records that the first byte of the answer's body has arrived.
@@ -330,44 +297,39 @@ impl Attempt {
     }
 
     /// Settles the attempt as a success: the client has its answer, or will get it.
-    pub(super) fn succeed(&mut self, usage: Option<Usage>) {
+    pub(super) fn succeed(&mut self, reported: Option<Usage>) {
         let Some(mut row) = self.take_row() else { return };
         let latency = self.elapsed_ms();
         row.status = LogStatus::Success;
         row.http_status = Some(200);
         row.latency_ms = Some(latency);
-        let (goes_on_as, told) = (self.goes_on_as.take(), usage);
-        let usage = usage.filter(|_| goes_on_as.is_none());
+        let usage = reported.filter(|_| !self.booking.is_with_response());
         self.note_usage(&mut row, usage);
-        let is_later = goes_on_as.is_some() || self.is_booked_later;
-        // An extra costs nothing, whatever a call of the model costs.
-        let bill = if is_later || self.is_extra {
-            cost::empty_bill()
-        } else {
-            cost::bill(&self.channel, &row, usage.as_ref())
+        let bill = match self.booking {
+            Booking::AtEnd => cost::bill(&self.channel, &row, usage.as_ref()),
+            Booking::Later | Booking::WithResponse(_) | Booking::Never => cost::empty_bill(),
         };
         row.estimated_cost = bill.cost;
         row.is_priced = bill.is_priced;
         row.billing_details = cost::details(bill.details.as_ref());
         let now = row.created_at.saturating_add(latency);
-        if !self.is_extra {
+        if !self.booking.is_never() {
             self.record_success(&row, bill.cost, now);
         }
         // Only after the channel has recovered: until then only one request at a time may try it.
-        self.slots = Slots::default();
-        self.admission.leave();
+        self.held.release();
         self.charge(row.created_at, usage.as_ref(), bill.cost, now);
         self.measure(&row, usage.as_ref());
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
         }
-        self.log_success(row, usage.as_ref(), bill.is_priced, is_later);
-        self.leave_to_background(goes_on_as, told);
+        self.log_success(row, usage.as_ref(), bill.is_priced);
+        self.leave_to_background(reported);
     }
 
     /// Settles the attempt of a conversation in which nothing was asked.
     pub(super) fn succeed_unused(&mut self) {
-        self.is_extra = true;
+        self.booking = Booking::Never;
         self.succeed(None);
     }
 
@@ -388,17 +350,18 @@ impl Attempt {
         }
     }
 
-    /// Logs the success. Where the site's own log or price list will tell its cost later, it is looked up then, unless the
-    /// usage `is_later` known in any case.
-    fn log_success(&self, row: ProxyLogRow, usage: Option<&Usage>, is_priced: bool, is_later: bool) {
-        let payer = || Some(Payer::new(self.key.clone()?, self.admission.budgets()));
+    /// Logs the success. A cost that is booked now, and that the site's own log or price list will tell later, is looked up
+    /// then.
+    fn log_success(&self, row: ProxyLogRow, usage: Option<&Usage>, is_priced: bool) {
+        let payer = || Some(Payer::new(self.key.clone()?, self.held.admission.budgets()));
         let is_in_log = cost::is_in_log(&self.channel, usage);
         let model = row.model_actual.as_deref().unwrap_or_default();
         let awaits_prices = !is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
-        let settled = if !is_later && !self.is_extra && (is_in_log || awaits_prices) {
-            cost::settled(&self.channel, payer(), &row, usage, is_priced)
-        } else {
-            None
+        let settled = match self.booking {
+            Booking::AtEnd if is_in_log || awaits_prices => {
+                cost::settled(&self.channel, payer(), &row, usage, is_priced)
+            }
+            _ => None,
         };
         self.proxy.core.store.telemetry().log(row);
         match settled {
@@ -408,24 +371,25 @@ impl Attempt {
         }
     }
 
-    fn leave_to_background(&self, answer_id: Option<String>, told: Option<Usage>) {
-        if let Some(id) = answer_id {
+    /// Leaves a response that goes on, with its usage so far, to whoever books it.
+    fn leave_to_background(&mut self, reported: Option<Usage>) {
+        if let Booking::WithResponse(id) = std::mem::take(&mut self.booking) {
             let key_id = self.key.as_ref().map(|key| key.id);
-            background::left(&self.proxy, ResponseName::new(key_id, id), told);
+            background::left(&self.proxy, ResponseName::new(key_id, id), reported);
         }
     }
 
     /// Settles the attempt as failed: there is no answer.
     pub(super) fn fail(&mut self, failure: &Failure) {
-        self.end_failed(failure.status, failure.text.clone(), (None, None), |attempt| {
+        self.end_failed(failure.status, failure.text.clone(), PartialUsage::default(), |attempt| {
             if failure.refuses_credential() && attempt.has_former_credential() {
                 // The credential that is in use now was not refused.
                 return;
             }
-            if failure.is_channel_fault() && !attempt.is_extra {
+            if failure.is_channel_fault() && !attempt.booking.is_never() {
                 attempt.cool(failure);
             }
-            if failure.leaves_the_channel() && !attempt.is_extra {
+            if failure.leaves_the_channel() && !attempt.booking.is_never() {
                 attempt.unbind();
             }
             alerts::refused(&attempt.proxy.core, &attempt.channel, failure);
@@ -437,7 +401,8 @@ impl Attempt {
         self.trace.broke_off(cause);
         let failure = Failure::broken(cause, error);
         let estimated = self.estimated.filter(|estimated| estimated.output > 0);
-        self.end_failed(200, cause.to_owned(), (usage, estimated), |attempt| {
+        let usage = PartialUsage { reported: usage, estimated };
+        self.end_failed(200, cause.to_owned(), usage, |attempt| {
             if failure.is_channel_fault() {
                 attempt.cool(&failure);
                 attempt.unbind();
@@ -466,28 +431,17 @@ impl Attempt {
             (CLIENT_CLOSED, "client_closed")
         };
         let estimated = self.estimated.filter(|estimated| status == CLIENT_CLOSED && estimated.output > 0);
-        self.end_failed(status, text.to_owned(), (usage, estimated), |_| ());
+        self.end_failed(status, text.to_owned(), PartialUsage { reported: usage, estimated }, |_| ());
     }
 
-    fn end_failed(
-        &mut self,
-        status: u16,
-        text: String,
-        (usage, estimated): (Option<Usage>, Option<EstimatedTokens>),
-        book: impl FnOnce(&Self),
-    ) {
+    fn end_failed(&mut self, status: u16, text: String, used: PartialUsage, book: impl FnOnce(&Self)) {
         let Some(mut row) = self.take_row() else { return };
         row.http_status = Some(status);
         row.latency_ms = Some(self.elapsed_ms());
         row.error_message = Some(text);
-        let (goes_on_as, told) = (self.goes_on_as.take(), usage);
-        let usage = usage.filter(|_| goes_on_as.is_none());
-        self.note_usage(&mut row, usage);
-        let charged = match estimated.filter(|_| goes_on_as.is_none()) {
-            Some(estimated) => Some(estimated.beside(usage)),
-            None => usage,
-        };
-        if let Some(charged) = &charged {
+        let booked = if self.booking.is_with_response() { PartialUsage::default() } else { used };
+        self.note_usage(&mut row, booked.reported);
+        if let Some(charged) = &booked.charged() {
             // The upstream charges what it had sent before the break, so the key is charged too. The row costs
             // nothing, like every failure, but shows how much that was.
             let partial = cost::bill(&self.channel, &row, Some(charged));
@@ -497,12 +451,11 @@ impl Attempt {
         }
         book(self);
         // Only after the channel cools, or whoever waits for a slot would go on to it.
-        self.slots = Slots::default();
-        self.admission.leave();
+        self.held.release();
         self.proxy.core.metrics.attempt_failures.add(1);
-        self.measure(&row, usage.as_ref());
+        self.measure(&row, booked.reported.as_ref());
         self.proxy.core.store.telemetry().log(row);
-        self.leave_to_background(goes_on_as, told);
+        self.leave_to_background(used.reported);
     }
 
     /// Binds requests that go on from the answer with this id to this channel: no other channel has stored it.
@@ -550,7 +503,7 @@ impl Attempt {
         let tokens = usage.map_or(0, Usage::all);
         let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
         let charge = Charge { cost, tokens, began, now, ticks: monotonic_ms() };
-        self.proxy.core.charge(key, self.admission.budgets(), &charge);
+        self.proxy.core.charge(key, self.held.admission.budgets(), &charge);
     }
 
     fn note_usage(&self, row: &mut ProxyLogRow, usage: Option<Usage>) {
@@ -569,7 +522,7 @@ impl Attempt {
 
     /// Adds a settled row to the metrics of its channel and model.
     fn measure(&self, row: &ProxyLogRow, usage: Option<&Usage>) {
-        self.at_work.end(&AttemptResult {
+        self.held.at_work.end(&AttemptResult {
             status: row.http_status.unwrap_or(0),
             is_failure: !row.status.is_success(),
             first_byte_ms: row.first_byte_latency_ms.map(i64::unsigned_abs),

@@ -12,7 +12,7 @@ impl Attempt {
     /// Ends the rest of a channel that this request tries, now that the answer has begun: nobody else need wait for the end of
     /// a long one. If it breaks off, the channel rests anew.
     pub(in crate::proxy) fn win_trial(&mut self) {
-        let Some(row) = self.row.as_ref().filter(|_| self.slots.trial.is_some()) else { return };
+        let Some(row) = self.row.as_ref().filter(|_| self.held.slots.trial.is_some()) else { return };
         let (began, now) = (row.created_at, now_ms());
         let was_limited = self.channel.live.is_limited();
         for live in std::iter::once(&self.channel.live).chain(self.channel.whole()) {
@@ -22,7 +22,7 @@ impl Attempt {
             self.end_limits(began, now);
         }
         // Only now: until then only one request at a time may try it.
-        self.slots.trial = None;
+        self.held.slots.trial = None;
     }
 
     /// Cools the channel down for a while; when a quota is used up, also the channels that share its credential. Lowers the

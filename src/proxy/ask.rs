@@ -12,6 +12,7 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ConversionError;
+use crate::proxy::Proxy;
 use crate::routing::{CredentialHeaders, Endpoint};
 use crate::store::proxy_logs::ProxyLogRow;
 use crate::time::now_ms;
@@ -118,6 +119,8 @@ struct AddressRound {
     /// The rewritten request that is sent if the dialect that the upstream named does not serve.
     put_off: Option<PutOff>,
     refusals: Refusals,
+    /// The log row of the dialect that was refused last; written when another dialect is asked.
+    downgraded: Option<Box<ProxyLogRow>>,
 }
 
 /// A rewritten request in a dialect that was left for another.
@@ -128,6 +131,17 @@ struct PutOff {
 }
 
 impl AddressRound {
+    fn new(queue: DialectOrder, operation: Operation) -> Self {
+        Self {
+            queue,
+            operation,
+            recovery: Recovery::default(),
+            put_off: None,
+            refusals: Refusals::default(),
+            downgraded: None,
+        }
+    }
+
     fn next_dialect(&mut self) -> Option<NextRequest> {
         match self.queue.pop_first() {
             Some(dialect) => {
@@ -143,6 +157,19 @@ impl AddressRound {
         let PutOff { dialect, written, recovery } = self.put_off.take()?;
         self.recovery = recovery;
         Some(NextRequest { dialect, written: Some(written) })
+    }
+
+    /// Returns to the dialect that is asked, for another operation than before.
+    fn ask_for(&mut self, operation: Operation, dialect: Dialect) -> Option<NextRequest> {
+        (self.operation, self.recovery) = (operation, Recovery::default());
+        Some(NextRequest { dialect, written: None })
+    }
+
+    /// Logs the dialect that was refused last, now that another is asked.
+    fn log_downgrade(&mut self, proxy: &Proxy) {
+        if let Some(row) = self.downgraded.take() {
+            proxy.core.store.telemetry().log(*row);
+        }
     }
 }
 
@@ -190,24 +217,16 @@ impl Delivery<'_> {
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
         let site = &self.channel.account.site;
-        let mut round = AddressRound {
-            queue: dialects.left,
-            operation: self.call.operation,
-            recovery: Recovery::default(),
-            put_off: None,
-            refusals: Refusals::default(),
-        };
-        // The log row of the dialect that was refused last; written when another dialect is asked.
-        let mut downgraded: Option<Box<ProxyLogRow>> = None;
-        let mut ask = round.next_dialect();
-        while let Some(NextRequest { dialect, written }) = ask {
+        let mut round = AddressRound::new(dialects.left, self.call.operation);
+        let mut request = round.next_dialect();
+        while let Some(NextRequest { dialect, written }) = request {
             let prepared = match written {
                 Some(outgoing) => Some(*outgoing),
                 None => self.prepared(&mut round, dialect).await?,
             };
             let Some(outgoing) = prepared else {
                 round.queue = dialects.remove_unfit(dialect).unwrap_or(round.queue);
-                ask = round.next_dialect();
+                request = round.next_dialect();
                 continue;
             };
             if self.call.settings.single_dialect {
@@ -217,9 +236,7 @@ impl Delivery<'_> {
             let route =
                 UpstreamRoute { path: round.operation.upstream_path(site.platform, dialect), dialect };
             let composed = self.compose(endpoint, values, route, outgoing).map_err(Failure::unfit)?;
-            if let Some(row) = downgraded.take() {
-                self.proxy.core.store.telemetry().log(*row);
-            }
+            round.log_downgrade(self.proxy);
             let failure = match self.send(endpoint, route, composed, attempt).await {
                 Ok(accepted) => {
                     self.learn(round.recovery.refused(), dialect);
@@ -228,36 +245,44 @@ impl Delivery<'_> {
                 Err(failure) => failure,
             };
             // Boxed, because it is rare and large.
-            let next = Box::pin(self.after(&failure, &mut round, dialect, dialects.left.len() > 1)).await;
-            self.call.trace.request_failed(&failure.text, next.goes_on());
-            ask = match next {
+            let step = Box::pin(self.after(&failure, &mut round, dialect, dialects.left.len() > 1)).await;
+            self.call.trace.request_failed(&failure.text, step.goes_on());
+            request = match step {
                 NextStep::Rewritten(outgoing) => Some(NextRequest { dialect, written: Some(outgoing) }),
-                NextStep::StandIn(operation) => {
-                    (round.operation, round.recovery) = (operation, Recovery::default());
-                    Some(NextRequest { dialect, written: None })
-                }
+                NextStep::StandIn(operation) => round.ask_for(operation, dialect),
                 NextStep::OtherDialect(downgrade) => {
-                    downgraded = attempt.downgrade(&failure);
+                    round.downgraded = attempt.downgrade(&failure);
                     self.give_way((dialect, downgrade), failure, &mut round, dialects);
                     round.next_dialect()
                 }
                 NextStep::End { is_dialect_refused: true } if round.put_off.is_some() => {
-                    downgraded = attempt.downgrade(&failure);
+                    round.downgraded = attempt.downgrade(&failure);
                     round.refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
                     round.resume()
                 }
                 NextStep::End { is_dialect_refused } => {
                     dialects.are_all_refused = is_dialect_refused;
-                    if is_dialect_refused && dialect == Dialect::Responses && self.needs_responses() {
-                        round.refusals.cannot_express(ConversionError::unsupported("file_url"));
-                    }
-                    return Err(round.refusals.or_last(failure, is_dialect_refused));
+                    return Err(self.reported(round.refusals, dialect, failure, is_dialect_refused));
                 }
             };
         }
         let name = &site.name;
         let none = || format!("site {name} accepts none of the dialects that this request can be sent in");
         Err(round.refusals.first().unwrap_or_else(|| Failure::local(none())))
+    }
+
+    /// Returns the failure to report when the one of this dialect ends the round.
+    fn reported(
+        &self,
+        mut refusals: Refusals,
+        dialect: Dialect,
+        failure: Failure,
+        is_dialect_refused: bool,
+    ) -> Failure {
+        if is_dialect_refused && dialect == Dialect::Responses && self.needs_responses() {
+            refusals.cannot_express(ConversionError::unsupported("file_url"));
+        }
+        refusals.or_last(failure, is_dialect_refused)
     }
 
     /// Whether no other dialect than responses can express the call.

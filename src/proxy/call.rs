@@ -33,7 +33,7 @@ use super::key::quota::Admission;
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
 use super::responses::id_owners::KeptAt;
-use super::session::Session;
+use super::session::{Session, SessionSource};
 use super::trace::record::Trace;
 
 /// The length from which a body is searched away from the connections that the thread serves, in bytes.
@@ -148,12 +148,18 @@ impl Call {
         }
         let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
         let shape = ErrorShape::new(dialect, head.id).to_client(client.names_version);
-        let path = operation.path(dialect);
         let key_id = head.caller.key_id();
         let settings = proxy.core.settings.load_full();
         let UsageWanted { asks_for_usage, estimated_input } = UsageWanted::of(&head, &envelope, &body);
-        let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
-            .or_else(|| Session::of(&proxy.core, &settings, &client, path, &envelope, key_id, head.session));
+        let source = SessionSource {
+            client: &client,
+            path: operation.path(dialect),
+            envelope: &envelope,
+            body: &body,
+            key_id,
+            socket: head.session,
+        };
+        let session = Session::of(&proxy.core, &settings, &source);
         Ok(Box::new(Self {
             operation,
             shape,

@@ -27,30 +27,36 @@ pub(super) struct Session {
     is_of_answer: bool,
 }
 
+/// The parts of a request that tell its conversation.
+pub(super) struct SessionSource<'r> {
+    pub(super) client: &'r Client,
+    /// The path of the surface.
+    pub(super) path: &'r str,
+    pub(super) envelope: &'r Envelope,
+    pub(super) body: &'r [u8],
+    pub(super) key_id: Option<KeyId>,
+    /// The name of the WebSocket that the request comes over.
+    pub(super) socket: Option<&'r str>,
+}
+
 impl Session {
-    /// Finds the conversation that a request names; `otherwise` is used where it names none.
-    pub(super) fn of(
-        core: &Core,
-        settings: &Settings,
-        client: &Client,
-        path: &str,
-        envelope: &Envelope,
-        key_id: Option<KeyId>,
-        otherwise: Option<&str>,
-    ) -> Option<Self> {
-        let name = name(client, envelope).or(otherwise)?;
+    /// Finds the conversation of a request.
+    pub(super) fn of(core: &Core, settings: &Settings, source: &SessionSource<'_>) -> Option<Self> {
+        Self::going_on(core, source).or_else(|| Self::named(core, settings, source))
+    }
+
+    /// Finds the conversation that a request names.
+    fn named(core: &Core, settings: &Settings, source: &SessionSource<'_>) -> Option<Self> {
+        let SessionSource { client, path, envelope, key_id, .. } = *source;
+        let name = name(client, envelope).or(source.socket)?;
         settings.sticky_ttl?;
         let known_by = KnownBy::session(key_id, client.family, path, &envelope.model, name);
         Some(Self { conversation: core.affinity.conversation(known_by), is_of_answer: false })
     }
 
     /// Finds the conversation of a request that goes on from an answer whose channel is known.
-    pub(super) fn going_on(
-        core: &Core,
-        body: &[u8],
-        envelope: &Envelope,
-        key_id: Option<KeyId>,
-    ) -> Option<Self> {
+    fn going_on(core: &Core, source: &SessionSource<'_>) -> Option<Self> {
+        let SessionSource { envelope, body, key_id, .. } = *source;
         let goes_on = envelope.thread == Thread::Continued;
         if !envelope.has_previous && !goes_on {
             return None;

@@ -91,6 +91,15 @@ impl Body for RequestBody {
     }
 }
 
+/// What is known of a body's length before it is read.
+#[derive(Clone, Copy)]
+struct BodyLength {
+    /// The length that the client claims; `None` where it claims none.
+    claimed: Option<usize>,
+    /// The maximum length.
+    limit: usize,
+}
+
 /// Reads a whole body of at most `limit` bytes into one buffer. A body that came in one piece is passed on without a copy.
 /// If `memory` is given, a body longer than [`FREE_BODY`] reserves memory before it is read on.
 pub async fn collect(
@@ -104,12 +113,14 @@ pub async fn collect(
         return Err(BodyError::TooLarge { limit });
     }
     body.bound(limit);
-    let claimed = claimed.filter(|_| !matches!(body, RequestBody::Coded(_))); // its decoded length is not known
+    // The decoded length of a coded body is not known.
+    let claimed = claimed.filter(|_| !matches!(body, RequestBody::Coded(_)));
+    let length = BodyLength { claimed, limit };
     if claimed.is_some_and(|length| length > FREE_BODY)
         && let Some(memory) = memory.take()
     {
         // Boxed, so that it does not enlarge the future of a short body.
-        return Box::pin(collect_long(body, (claimed, limit), BytesMut::new(), memory)).await;
+        return Box::pin(collect_long(body, length, BytesMut::new(), memory)).await;
     }
     let Some(first) = next_data(body).await? else { return Ok(Bytes::new()) };
     if claimed == Some(first.len()) || body.is_end_stream() {
@@ -119,11 +130,11 @@ pub async fn collect(
     buffer.extend_from_slice(&first);
     drop(first);
     while let Some(data) = next_data(body).await? {
-        append(&mut buffer, &data, (claimed, limit))?;
+        append(&mut buffer, &data, length)?;
         if buffer.len() > FREE_BODY
             && let Some(memory) = memory.take()
         {
-            return Box::pin(collect_long(body, (claimed, limit), buffer, memory)).await;
+            return Box::pin(collect_long(body, length, buffer, memory)).await;
         }
     }
     Ok(buffer.freeze())
@@ -132,17 +143,18 @@ pub async fn collect(
 /// Reads on within the memory reserved for the body, and in the end keeps no more of it than the body's length.
 async fn collect_long(
     body: &mut RequestBody,
-    (claimed, limit): (Option<usize>, usize),
+    length: BodyLength,
     mut buffer: BytesMut,
     memory: &mut HeldMemory,
 ) -> Result<Bytes, BodyError> {
+    let BodyLength { claimed, limit } = length;
     let times = if matches!(body, RequestBody::Coded(_)) { DECODED } else { 1 };
     memory.grow_to(claimed.unwrap_or_else(|| buffer.len().saturating_mul(STEP).min(limit) * times)).await?;
     while let Some(data) = next_data(body).await? {
         if buffer.is_empty() && claimed == Some(data.len()) {
             return Ok(data);
         }
-        append(&mut buffer, &data, (claimed, limit))?;
+        append(&mut buffer, &data, length)?;
         if claimed.is_none() && buffer.len() * times > memory.bytes() {
             memory.grow_to(buffer.len().saturating_mul(STEP).min(limit) * times).await?;
         }
@@ -151,22 +163,19 @@ async fn collect_long(
     Ok(buffer.freeze())
 }
 
-fn append(
-    buffer: &mut BytesMut,
-    data: &[u8],
-    (claimed, limit): (Option<usize>, usize),
-) -> Result<(), BodyError> {
-    let length = buffer.len() + data.len();
-    if length > limit {
+fn append(buffer: &mut BytesMut, data: &[u8], length: BodyLength) -> Result<(), BodyError> {
+    let BodyLength { claimed, limit } = length;
+    let needed = buffer.len() + data.len();
+    if needed > limit {
         return Err(BodyError::TooLarge { limit });
     }
-    if length > buffer.capacity() {
+    if needed > buffer.capacity() {
         // The first allocation is full of real bytes, so now the client's claim is trusted for the rest in one step;
         // doubling would overshoot it.
         let room = if buffer.capacity() == 0 {
-            first_capacity(claimed, length)
+            first_capacity(claimed, needed)
         } else {
-            claimed.unwrap_or(0).max(length)
+            claimed.unwrap_or(0).max(needed)
         };
         buffer.reserve(room - buffer.len());
     }

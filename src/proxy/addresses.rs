@@ -188,7 +188,7 @@ impl<'a> Delivery<'a> {
         if formats.len() > 1 && continues_elsewhere(self.call) {
             dialect_order::prefer(&mut formats, Dialect::Responses);
         }
-        dialect_order::keep_address(&mut formats, site.platform, client, (marks, body));
+        dialect_order::keep_address(&mut formats, site.platform, client, marks, body);
         let avoided = self.proxy.dialect_memory.apply(&mut formats, self.memory_key(), now);
         (formats, avoided)
     }

@@ -25,7 +25,7 @@ use super::compose::outgoing::PreparedBody;
 use super::compose::{Delivery, UpstreamRoute};
 use super::failure::Failure;
 use super::operation::Operation;
-use super::retry::dialect_order::{self, DialectOrder};
+use super::retry::dialect_order::{self, DialectOrder, RefusedDialect};
 use super::retry::downgrade::{Downgrade, downgrade};
 use super::retry::member_refusals::Refused;
 use super::retry::recovery::{Recovery, RefusedCall};
@@ -37,8 +37,8 @@ pub(super) struct Dialects {
     pub(super) left: DialectOrder,
     /// The dialects that were refused before, asked only where no other can express the request.
     pub(super) avoided: DialectOrder,
-    /// The dialects refused for good, each with the one that the upstream named instead.
-    pub(super) refused: Vec<(Dialect, Option<Dialect>)>,
+    /// The dialects refused for good.
+    pub(super) refused: Vec<RefusedDialect>,
     /// Whether the last remaining dialect was refused too.
     pub(super) are_all_refused: bool,
 }
@@ -252,7 +252,7 @@ impl Delivery<'_> {
                 NextStep::StandIn(operation) => round.ask_for(operation, dialect),
                 NextStep::OtherDialect(downgrade) => {
                     round.downgraded = attempt.downgrade(&failure);
-                    self.give_way((dialect, downgrade), failure, &mut round, dialects);
+                    self.give_way(dialect, downgrade, failure, &mut round, dialects);
                     round.next_dialect()
                 }
                 NextStep::End { is_dialect_refused: true } if round.put_off.is_some() => {
@@ -288,8 +288,8 @@ impl Delivery<'_> {
     /// Whether no other dialect than responses can express the call.
     fn needs_responses(&self) -> bool {
         let Self { call, channel, .. } = *self;
-        let request = (call.envelope.marks, &call.body[..]);
-        dialect_order::needs_responses(channel.account.site.platform, call.shape.dialect, request)
+        let platform = channel.account.site.platform;
+        dialect_order::needs_responses(platform, call.shape.dialect, call.envelope.marks, &call.body)
     }
 
     /// Prepares the call's body; `None` if this dialect cannot express it.
@@ -364,7 +364,8 @@ impl Delivery<'_> {
     /// Moves on from a refused dialect; the next one is the one that the upstream named, if it did.
     fn give_way(
         &self,
-        (dialect, downgrade): (Dialect, Downgrade),
+        dialect: Dialect,
+        downgrade: Downgrade,
         failure: Failure,
         round: &mut AddressRound,
         dialects: &mut Dialects,
@@ -377,7 +378,7 @@ impl Delivery<'_> {
         }
         if downgrade.blocks {
             dialects.left.remove(dialect);
-            dialects.refused.push((dialect, downgrade.to));
+            dialects.refused.push(RefusedDialect { dialect, instead: downgrade.to });
             refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
         } else {
             refusals.cause.get_or_insert_with(|| Box::new(failure));

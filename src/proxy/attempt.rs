@@ -36,7 +36,7 @@ use super::operation::Operation;
 use super::responses::background;
 use super::responses::id_owners::StoredAt;
 use super::responses::name::ResponseName;
-use super::responses::owners;
+use super::responses::owners::{self, Requester};
 use super::session::{self, Session};
 use super::trace::record::Trace;
 use super::trace::redact;
@@ -475,8 +475,8 @@ impl Attempt {
     pub(super) fn bind_items<'i>(&self, ids: impl IntoIterator<Item = &'i str>) {
         if let Some(row) = self.row.as_ref().filter(|_| self.is_stored) {
             let requested = row.model_requested.clone().unwrap_or_else(|| self.model.clone());
-            let by = (row.downstream_api_key_id, &requested);
-            owners::bind_items(&self.proxy, by, &self.channel, ids);
+            let requester = Requester { key_id: row.downstream_api_key_id, model: &requested };
+            owners::bind_items(&self.proxy, requester, &self.channel, ids);
         }
     }
 

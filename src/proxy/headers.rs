@@ -22,7 +22,7 @@ const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const X_UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
 const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
@@ -99,26 +99,14 @@ pub fn of_resource(
     out
 }
 
-/// Adds the headers with which the messages API asks for a resource: version and betas as the client names them, and
-/// the credential as a key, as a bearer, or both.
-pub fn as_messages(
-    out: &mut RequestHeaders,
-    client: &HeaderMap,
-    credential: &CredentialHeaders,
-    (key, bearer): (bool, bool),
-) {
+/// Adds the version and the betas with which a client of the messages API asks for a resource.
+pub fn as_messages(out: &mut RequestHeaders, client: &HeaderMap) {
     for name in [&ANTHROPIC_VERSION.0, &ANTHROPIC_BETA] {
         if let Some(value) = client.get(name) {
             out.set(name.clone(), value.clone());
         }
     }
     out.set_default(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
-    if key {
-        out.set(X_API_KEY, credential.key.clone());
-    }
-    if !bearer {
-        out.remove(&header::AUTHORIZATION);
-    }
 }
 
 /// Returns the client's headers that cross and the site's custom headers, without any credential.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::timeout;
@@ -21,15 +21,16 @@ use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::platform::Platform;
 use crate::proxy::Proxy;
-use crate::routing::{Credential, Endpoint, Secret, Site, add_secrets};
+use crate::routing::{Credential, CredentialHeaders, Endpoint, Secret, Site, add_secrets};
 use crate::store::accounts::{self, AccountRow};
 use crate::store::snapshot::{credential, site_of_account};
 use crate::store::{self, Store, sites, tokens};
-use crate::upstream::{self, AnswerHead, RequestBody, RetryScope, UpstreamBody, WorkKind};
+use crate::upstream::{self, AnswerHead, RequestBody, RequestHeaders, RetryScope, UpstreamBody, WorkKind};
 
 use super::call::forwarded_query;
 use super::channel_addresses::ChannelAddresses;
 use super::failure::Failure;
+use super::headers::{self, X_API_KEY};
 use super::media_type::is_page;
 use super::reply::ErrorShape;
 use super::retry::token_renewal;
@@ -124,10 +125,22 @@ impl KeyForm {
         }
     }
 
-    /// Returns the beta under which the vendor takes a login's token.
-    fn beta(self) -> Option<&'static str> {
-        let login_headers = Platform::Claude.profile().login_headers.as_ref()?;
-        login_headers.beta.filter(|_| self == Self::Bearer)
+    /// Presents the credential in this form, to headers that have it as a bearer.
+    fn present(self, credential: &CredentialHeaders, out: &mut RequestHeaders) {
+        match self {
+            Self::Key => {
+                out.set(X_API_KEY, credential.key.clone());
+                out.remove(&AUTHORIZATION);
+            }
+            Self::Bearer => {
+                // The beta under which the vendor takes a login's token.
+                let login_headers = Platform::Claude.profile().login_headers.as_ref();
+                if let Some(beta) = login_headers.and_then(|headers| headers.beta) {
+                    headers::add_betas(out, Some(beta), &[]);
+                }
+            }
+            Self::Both => out.set(X_API_KEY, credential.key.clone()),
+        }
     }
 }
 
@@ -273,13 +286,10 @@ impl ResourceUpstream {
         let query = forwarded_query(query);
         let target = endpoint.base.join(&format!("{path}{query}"));
         let mut outgoing = Box::new(upstream::Request::new(method.clone(), target, RequestBody::empty()));
-        outgoing.headers = super::headers::of_resource(headers, &self.custom_headers, values, accept);
+        outgoing.headers = headers::of_resource(headers, &self.custom_headers, values, accept);
         if *dialect == Dialect::Messages {
-            let (key, bearer) = (self.key_form != KeyForm::Bearer, self.key_form != KeyForm::Key);
-            super::headers::as_messages(&mut outgoing.headers, headers, values, (key, bearer));
-            if let Some(beta) = self.key_form.beta() {
-                super::headers::add_betas(&mut outgoing.headers, Some(beta), &[]);
-            }
+            headers::as_messages(&mut outgoing.headers, headers);
+            self.key_form.present(values, &mut outgoing.headers);
         }
         for name in *forwarded {
             if let Some(value) = headers.get(name) {

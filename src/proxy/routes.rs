@@ -80,8 +80,10 @@ fn generation() -> Vec<Route<Proxy>> {
 /// Builds the routes for responses over a WebSocket, and those that refuse a GET for lack of one.
 fn responses_sockets() -> Vec<Route<Proxy>> {
     let compact = |path| {
-        let what = (Surface::Responses, Dialect::Responses);
-        refusing(Method::GET, path, what, 426, ONLY_FOR_SOCKETS)
+        route(Method::GET, path, Surface::Responses, Some(Dialect::Responses), |_, request, _| {
+            let shape = ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id);
+            std::future::ready(shape.refuse(426, ONLY_FOR_SOCKETS, None, None))
+        })
     };
     vec![
         socket("/v1/responses"),
@@ -265,20 +267,6 @@ fn socket(path: &'static str) -> Route<Proxy> {
             .await
         },
     )
-}
-
-/// Builds a route that refuses every authenticated caller.
-fn refusing(
-    method: Method,
-    path: &'static str,
-    (surface, dialect): (Surface, Dialect),
-    status: u16,
-    message: &'static str,
-) -> Route<Proxy> {
-    route(method, path, surface, Some(dialect), move |_, request, _| {
-        let shape = ErrorShape::of(&request.headers, Some(dialect), request.id);
-        std::future::ready(shape.refuse(status, message, None, None))
-    })
 }
 
 /// Builds a route whose handler is only reached by an authenticated caller.

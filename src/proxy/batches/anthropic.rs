@@ -19,7 +19,7 @@ use crate::proxy::reply::response_of;
 use crate::store;
 use crate::store::batches;
 
-use super::booking::{self, told};
+use super::booking::{self, BatchAction, told};
 use super::creation::NewBatch;
 use super::kept::{BatchRequest, BatchUnavailable, ask, of_path, shape, unknown, unreadable};
 use super::list::{self, Paging};
@@ -57,12 +57,12 @@ pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: 
 
 /// Serves `GET /v1/messages/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
+    response_of(told(&proxy, &request, &caller, API, BatchAction::Read).await)
 }
 
 /// Serves `POST /v1/messages/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
+    response_of(told(&proxy, &request, &caller, API, BatchAction::Cancel).await)
 }
 
 /// Serves `GET /v1/messages/batches/{id}/results`.

@@ -126,17 +126,26 @@ pub(super) async fn refreshed(proxy: &Arc<Proxy>, mut batch: BatchRow) -> BatchR
     batch
 }
 
-/// Answers a read or a cancel of the batch that the path names, with its upstream's object.
+/// What a client asks about a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum BatchAction {
+    Read,
+    Cancel,
+}
+
+/// Answers about the batch that the path names, with its upstream's object.
 pub(super) async fn told(
     proxy: &Arc<Proxy>,
     request: &Request,
     caller: &Caller,
     interface: BatchApi,
-    (method, suffix): (Method, &'static str),
+    action: BatchAction,
 ) -> Result<Response, Response> {
     let mut batch = of_path(proxy, request, caller, interface).await?;
-    let is_read = method == Method::GET;
-    let batch_request = BatchRequest::of(method, &batch, suffix);
+    let batch_request = match action {
+        BatchAction::Read => BatchRequest::of(Method::GET, &batch, ""),
+        BatchAction::Cancel => BatchRequest::of(Method::POST, &batch, "/cancel"),
+    };
     let client = (&request.headers, request.query.raw(), request.timer.clone());
     match refresh(proxy, &mut batch, batch_request, client).await {
         Ok((_, crossing)) => {
@@ -144,7 +153,11 @@ pub(super) async fn told(
             Ok(shown(proxy, &batch, request, crossing))
         }
         // The batch has ended: the last known object is final.
-        Err(refused) if is_read && refused.is_for_good() && api(&batch).has_ended(&batch.object) => {
+        Err(refused)
+            if action == BatchAction::Read
+                && refused.is_for_good()
+                && api(&batch).has_ended(&batch.object) =>
+        {
             Ok(shown(proxy, &batch, request, HeaderMap::new()))
         }
         Err(refused) => Err(refused.answer(proxy, shape(request, api(&batch)))),

@@ -37,7 +37,7 @@ pub(super) async fn page(
     let limit = paging.limit(request, shape).map_err(|refusal| *refusal)?;
     let bound = async |name: Option<&'static str>| match name {
         None => Ok(None),
-        Some(name) => bound(proxy, request, caller, (paging.api, name)).await,
+        Some(name) => bound(proxy, request, caller, paging.api, name).await,
     };
     let (after, before) = (bound(Some(paging.after)).await?, bound(paging.before).await?);
     let asked = Page { api: paging.api.id(), after, before, limit: limit + 1 };
@@ -60,7 +60,8 @@ async fn bound(
     proxy: &Proxy,
     request: &Request,
     caller: &Caller,
-    (api, name): (BatchApi, &'static str),
+    api: BatchApi,
+    name: &'static str,
 ) -> Result<Option<BatchId>, Response> {
     let Some(id) = request.query.get(name) else { return Ok(None) };
     let shape = shape(request, api);

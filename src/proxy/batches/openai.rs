@@ -12,14 +12,14 @@ use crate::proxy::Proxy;
 use crate::proxy::admit::admit_model;
 use crate::proxy::auth::Caller;
 use crate::proxy::call::Head;
-use crate::proxy::files;
+use crate::proxy::files::{self, NamedFile};
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
 use crate::proxy::reply::response_of;
 use crate::proxy::resource_upstream::in_path;
 use crate::store::batches::BatchRow;
 
-use super::booking::{self, told};
+use super::booking::{self, BatchAction, told};
 use super::creation::NewBatch;
 use super::kept::{self, BatchRequest, find, shape, unreadable};
 use super::list::{self, Paging};
@@ -62,8 +62,8 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
     if !ENDPOINTS.contains(&endpoint) {
         return Err(refuse(&format!("endpoint must be one of {}", ENDPOINTS.join(", ")), "endpoint"));
     }
-    let named = ("input_file_id", MAX_INPUT);
-    let file = files::whole(&proxy.core, &caller, (input, "batch"), named, shape).await?;
+    let named = NamedFile { id: input, purpose: "batch", param: "input_file_id", max_size: MAX_INPUT };
+    let file = files::whole(&proxy.core, &caller, named, shape).await?;
     let read = || BatchRequests::of_lines(&file.content, endpoint);
     let requests = proxy.conversions.read_through(file.content.len(), read).await;
     let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
@@ -90,12 +90,12 @@ async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Respo
 
 /// Serves `GET /v1/batches/{id}`.
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
+    response_of(told(&proxy, &request, &caller, API, BatchAction::Read).await)
 }
 
 /// Serves `POST /v1/batches/{id}/cancel`.
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    response_of(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
+    response_of(told(&proxy, &request, &caller, API, BatchAction::Cancel).await)
 }
 
 // === files ===

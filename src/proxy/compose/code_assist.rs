@@ -34,7 +34,8 @@ pub(in crate::proxy) fn obstacle(account: &Account) -> Option<Failure> {
 
 /// Wraps a request to a model of an account in its envelope.
 pub(super) fn enveloped(
-    (api, operation): (&CodeAssist, Operation),
+    api: &CodeAssist,
+    operation: Operation,
     account: &Account,
     model: &str,
     request: [Bytes; 3],

@@ -200,7 +200,7 @@ impl Delivery<'_> {
         let PreparedBody { pieces, stream, betas, refused_betas, content_type, bare, reply_context } =
             outgoing;
         let pieces = match self.code_assist() {
-            Some(api) => code_assist::enveloped((api, self.call.operation), account, self.model, pieces),
+            Some(api) => code_assist::enveloped(api, self.call.operation, account, self.model, pieces),
             None => pieces,
         };
         let own = &self.call.headers;

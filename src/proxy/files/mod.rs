@@ -27,4 +27,4 @@ pub(super) use content::content;
 pub(super) use object::{delete, get, list};
 pub(super) use resolve::resolve;
 pub(super) use upload::upload;
-pub(super) use whole::whole;
+pub(super) use whole::{NamedFile, whole};

@@ -18,23 +18,30 @@ pub(in crate::proxy) struct WholeFile {
     pub(in crate::proxy) memory: HeldMemory,
 }
 
-/// Reads the caller's file with this id and purpose; `param` is the member that names it.
+/// The file that a request names.
+#[derive(Clone, Copy)]
+pub(in crate::proxy) struct NamedFile<'r> {
+    pub(in crate::proxy) id: &'r str,
+    /// The purpose that the file must have been uploaded for.
+    pub(in crate::proxy) purpose: &'r str,
+    /// The member of the request that names the file.
+    pub(in crate::proxy) param: &'static str,
+    /// The maximum size, in bytes.
+    pub(in crate::proxy) max_size: usize,
+}
+
+/// Reads a file of the caller.
 pub(in crate::proxy) async fn whole(
     core: &Core,
     caller: &Caller,
-    (id, purpose): (&str, &str),
-    (param, most): (&'static str, usize),
+    named: NamedFile<'_>,
     shape: ErrorShape,
 ) -> Result<WholeFile, Response> {
-    read(core, caller, (id, purpose), (param, most)).await.map_err(|refusal| refusal.answer(shape))
+    read(core, caller, named).await.map_err(|refusal| refusal.answer(shape))
 }
 
-async fn read(
-    core: &Core,
-    caller: &Caller,
-    (id, purpose): (&str, &str),
-    (param, most): (&'static str, usize),
-) -> Result<WholeFile, FileRefusal> {
+async fn read(core: &Core, caller: &Caller, named: NamedFile<'_>) -> Result<WholeFile, FileRefusal> {
+    let NamedFile { id, purpose, param, max_size } = named;
     let unknown = || FileRefusal { param: Some(param), ..FileRefusal::unknown_file(id) };
     let file = files::find(&core.store, &owner(caller), id).await?.ok_or_else(unknown)?;
     if file.purpose.as_deref() != Some(purpose) {
@@ -42,8 +49,8 @@ async fn read(
         return Err(FileRefusal::bad(param, message));
     }
     let size = usize::try_from(file.byte_size).unwrap_or(usize::MAX);
-    if size > most {
-        return Err(FileRefusal::bad(param, format!("The file is larger than {most} bytes")));
+    if size > max_size {
+        return Err(FileRefusal::bad(param, format!("The file is larger than {max_size} bytes")));
     }
     let mut memory = core.body_memory.body(caller.body_owner());
     memory.grow_to(2 * size).await.map_err(BodyError::from)?;

@@ -91,7 +91,7 @@ async fn look(proxy: &Proxy, name: &ResponseName, at: &StoredAt, began: Millis) 
     let pending = &proxy.background_responses;
     let Ok(_turn) = pending.looks.acquire().await else { return };
     let age = now_ms() - began;
-    match ask(proxy, (Method::GET, ""), &name.id, at, age).await {
+    match ask(proxy, Action::Read, &name.id, at, age).await {
         Ok(Some(outcome)) => settle(proxy, name, outcome).await,
         Err(PollError::ForGood) => settle(proxy, name, Outcome::Untold).await,
         Ok(None) | Err(PollError::ForNow) if age >= LONGEST_WORK => {
@@ -107,10 +107,17 @@ async fn look(proxy: &Proxy, name: &ResponseName, at: &StoredAt, began: Millis) 
     pending.look_at(name, now_ms() + (age / 2).clamp(FIRST_LOOK, LONGEST_PAUSE));
 }
 
+/// What is asked of the upstream of a response.
+#[derive(Clone, Copy)]
+enum Action {
+    Read,
+    Cancel,
+}
+
 /// Asks an answer's upstream for its usage; `None` while it is being made.
 async fn ask(
     proxy: &Proxy,
-    (method, suffix): (Method, &str),
+    action: Action,
     response_id: &str,
     at: &StoredAt,
     age: Millis,
@@ -121,6 +128,10 @@ async fn ask(
             Unreachable::Misconfigured(_) | Unreachable::Store(_) => PollError::ForNow,
         })?;
     let _slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| PollError::ForNow)?;
+    let (method, suffix) = match action {
+        Action::Read => (Method::GET, ""),
+        Action::Cancel => (Method::POST, "/cancel"),
+    };
     let asked = ResourceRequest {
         method,
         dialect: Dialect::Responses,
@@ -157,8 +168,8 @@ async fn read(mut body: UpstreamBody) -> Option<Outcome> {
 
 /// Prepares the deletion of an answer: books its usage, and cancels it if it is still being made.
 pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &ResponseName, at: &StoredAt) {
-    for (method, suffix) in [(Method::GET, ""), (Method::POST, "/cancel")] {
-        if let Ok(Some(outcome)) = ask(proxy, (method, suffix), &name.id, at, 0).await {
+    for action in [Action::Read, Action::Cancel] {
+        if let Ok(Some(outcome)) = ask(proxy, action, &name.id, at, 0).await {
             return settle(proxy, name, outcome).await;
         }
     }

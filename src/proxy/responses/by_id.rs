@@ -57,16 +57,19 @@ use crate::proxy::tail::Tail;
 /// The length up to which an answer is held, in bytes.
 const MAX_HELD: usize = 2 << 20;
 
-/// The part of a response that is asked for, as a path.
-#[derive(Clone, Copy)]
-struct Subresource {
+/// What is asked about a response.
+struct Query {
+    method: Method,
+    /// The path after the id.
     suffix: &'static str,
     label: &'static str,
 }
 
-const WHOLE: Subresource = Subresource { suffix: "", label: "/v1/responses/{id}" };
-const CANCEL: Subresource = Subresource { suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
-const INPUT: Subresource = Subresource { suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
+const READ: Query = Query { method: Method::GET, suffix: "", label: "/v1/responses/{id}" };
+const INPUT: Query =
+    Query { method: Method::GET, suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
+const CANCEL: Query = Query { method: Method::POST, suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
+const DELETE: Query = Query { method: Method::DELETE, suffix: "", label: "/v1/responses/{id}" };
 
 /// Where a response is kept.
 enum ResponseLocation {
@@ -88,9 +91,7 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
             };
             Ok(under_its_name(&proxy, model, told))
         }
-        Ok(ResponseLocation::At(at)) => {
-            told_by_upstream(&proxy, (&request, &caller), at, Method::GET, WHOLE).await
-        }
+        Ok(ResponseLocation::At(at)) => told_by_upstream(&proxy, &request, &caller, at, READ).await,
         Err(refusal) => Err(refusal),
     })
 }
@@ -99,7 +100,7 @@ pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: C
 pub(in crate::proxy) async fn input_items(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     response_of(match find(&proxy, &request, &caller).await {
         Ok(ResponseLocation::Here(turn)) => Ok(input_items::page(&turn, &request, shape(&request))),
-        Ok(ResponseLocation::At(at)) => passed(&proxy, &request, at, Method::GET, INPUT).await,
+        Ok(ResponseLocation::At(at)) => passed(&proxy, &request, at, INPUT).await,
         Err(refusal) => Err(refusal),
     })
 }
@@ -112,9 +113,7 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
                 "This response is complete: only a background response in progress can be cancelled";
             Err(shape(&request).refuse(400, message, None, None))
         }
-        Ok(ResponseLocation::At(at)) => {
-            told_by_upstream(&proxy, (&request, &caller), at, Method::POST, CANCEL).await
-        }
+        Ok(ResponseLocation::At(at)) => told_by_upstream(&proxy, &request, &caller, at, CANCEL).await,
         Err(refusal) => Err(refusal),
     })
 }
@@ -139,7 +138,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     if is_unbooked {
         background_watch::stop(proxy, &name, &at).await;
     }
-    let (upstream, answer, _slot) = ask(proxy, request, at, Method::DELETE, WHOLE).await?;
+    let (upstream, answer, _slot) = ask(proxy, request, at, DELETE).await?;
     let shape = shape(request);
     let mut response = answered(&upstream, &answer, shape);
     let (_, body) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
@@ -187,8 +186,7 @@ async fn ask(
     proxy: &Arc<Proxy>,
     request: &Request,
     at: StoredAt,
-    method: Method,
-    part: Subresource,
+    query: Query,
 ) -> Result<(ResourceUpstream, UpstreamResponse, Lease), Response> {
     let (id, shape) = (request.params.get("id"), shape(request));
     let upstream = ResourceUpstream::of(&proxy.core, at.account, at.token).await;
@@ -201,12 +199,12 @@ async fn ask(
         }
     })?;
     let slot = upstream.slot(&proxy.core, shape).await?;
-    let path = format!("/v1/responses/{}{}", in_path(id), part.suffix);
+    let path = format!("/v1/responses/{}{}", in_path(id), query.suffix);
     let asked = ResourceRequest {
-        method,
+        method: query.method,
         dialect: Dialect::Responses,
         path,
-        label: part.label,
+        label: query.label,
         accept: if request.query.is_on("stream") { "text/event-stream" } else { "application/json" },
         forwarded: &[],
         headers: &request.headers,
@@ -222,10 +220,9 @@ async fn passed(
     proxy: &Arc<Proxy>,
     request: &Request,
     at: StoredAt,
-    method: Method,
-    part: Subresource,
+    query: Query,
 ) -> Result<Response, Response> {
-    let (upstream, answer, mut slot) = ask(proxy, request, at, method, part).await?;
+    let (upstream, answer, mut slot) = ask(proxy, request, at, query).await?;
     let shape = shape(request);
     if let Some(refusal) = answer.page(shape) {
         return Err(refusal);
@@ -240,13 +237,13 @@ async fn passed(
 /// usage that it contains.
 async fn told_by_upstream(
     proxy: &Arc<Proxy>,
-    (request, caller): (&Request, &Caller),
+    request: &Request,
+    caller: &Caller,
     at: StoredAt,
-    method: Method,
-    part: Subresource,
+    query: Query,
 ) -> Result<Response, Response> {
     let model = at.model.clone();
-    let (upstream, mut answer, mut slot) = ask(proxy, request, at.clone(), method, part).await?;
+    let (upstream, mut answer, mut slot) = ask(proxy, request, at.clone(), query).await?;
     let shape = shape(request);
     if let Some(refusal) = answer.page(shape) {
         return Err(refusal);

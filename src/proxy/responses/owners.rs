@@ -35,6 +35,13 @@ const ITEM: &str = "item_reference";
 /// The maximum number of items of one answer that are bound.
 const MAX_BOUND_ITEMS: usize = 256;
 
+/// The key that asked for an answer, and the model that it asked for.
+#[derive(Clone, Copy)]
+pub(in crate::proxy) struct Requester<'r> {
+    pub(in crate::proxy) key_id: Option<KeyId>,
+    pub(in crate::proxy) model: &'r Arc<str>,
+}
+
 /// Binds an answer that its upstream stores to the key that asked for it; for one made in the background also records the
 /// row of its request.
 pub(in crate::proxy) fn bind(
@@ -44,18 +51,19 @@ pub(in crate::proxy) fn bind(
     id: &str,
     in_background: Option<InBackground>,
 ) {
-    bind_id(proxy, (call.key_id, &call.model), channel, id, in_background);
+    let requester = Requester { key_id: call.key_id, model: &call.model };
+    bind_id(proxy, requester, channel, id, in_background);
 }
 
-/// Binds the items of such an answer to the key that asked for it, for the model with this name.
+/// Binds the items of such an answer to the key that asked for it.
 pub(in crate::proxy) fn bind_items<'i>(
     proxy: &Proxy,
-    by: (Option<KeyId>, &Arc<str>),
+    requester: Requester<'_>,
     channel: &Channel,
     ids: impl IntoIterator<Item = &'i str>,
 ) {
     for id in ids.into_iter().take(MAX_BOUND_ITEMS) {
-        bind_id(proxy, by, channel, id, None);
+        bind_id(proxy, requester, channel, id, None);
     }
 }
 
@@ -74,11 +82,12 @@ pub(in crate::proxy) fn bind_items_of<'i>(
 
 fn bind_id(
     proxy: &Proxy,
-    (key_id, model): (Option<KeyId>, &Arc<str>),
+    requester: Requester<'_>,
     channel: &Channel,
     id: &str,
     in_background: Option<InBackground>,
 ) {
+    let Requester { key_id, model } = requester;
     let at = StoredAt { account: channel.account.id, token: channel.token_id, model: Some(model.clone()) };
     proxy.response_owners.give(id, IdOwner::Key(key_id), Some(at));
     if id.len() <= MAX_ID {

@@ -182,9 +182,10 @@ pub(in crate::proxy) fn keep_address(
     formats: &mut DialectOrder,
     platform: Platform,
     client: Dialect,
-    (marks, body): (Marks, &[u8]),
+    marks: Marks,
+    body: &[u8],
 ) {
-    if formats.contains(&Dialect::Responses) && needs_responses(platform, client, (marks, body)) {
+    if formats.contains(&Dialect::Responses) && needs_responses(platform, client, marks, body) {
         formats.keep(|_, dialect| dialect == Dialect::Responses);
     }
 }
@@ -193,7 +194,8 @@ pub(in crate::proxy) fn keep_address(
 pub(in crate::proxy) fn needs_responses(
     platform: Platform,
     client: Dialect,
-    (marks, body): (Marks, &[u8]),
+    marks: Marks,
+    body: &[u8],
 ) -> bool {
     client == Dialect::Responses
         && marks.file_urls
@@ -264,6 +266,14 @@ pub(in crate::proxy) fn is_native(
 pub struct DialectMemory {
     entries: Mutex<HashMap<Key, Entry>>,
     count: AtomicUsize,
+}
+
+/// A dialect that an upstream refused for good.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::proxy) struct RefusedDialect {
+    pub(in crate::proxy) dialect: Dialect,
+    /// The dialect that the upstream named in its place.
+    pub(in crate::proxy) instead: Option<Dialect>,
 }
 
 /// The key of an entry: a site that is asked for a model on behalf of a client of a dialect, with a body of some kind.
@@ -352,13 +362,9 @@ impl DialectMemory {
         });
     }
 
-    /// Records that the dialect was refused, perhaps in favour of another.
-    pub(in crate::proxy) fn refused(
-        &self,
-        key: DialectMemoryKey<'_>,
-        (dialect, instead): (Dialect, Option<Dialect>),
-        now: Millis,
-    ) {
+    /// Records that a dialect was refused, perhaps in favour of another.
+    pub(in crate::proxy) fn refused(&self, key: DialectMemoryKey<'_>, refused: RefusedDialect, now: Millis) {
+        let RefusedDialect { dialect, instead } = refused;
         self.change(key, now, |entry| {
             entry.blocked.retain(|(own, _)| *own != dialect && Some(*own) != instead);
             entry.blocked.push((dialect, now + BLOCKED_MS));

@@ -45,6 +45,10 @@ fn of(client: Dialect, model: &str) -> DialectMemoryKey<'_> {
     DialectMemoryKey { site: SiteId::new(1), client, model, body: b"" }
 }
 
+fn refused(dialect: Dialect) -> RefusedDialect {
+    RefusedDialect { dialect, instead: None }
+}
+
 #[test]
 fn what_is_more_than_an_answer_needs_the_own_dialect_but_for_embeddings() {
     for (platform, client, operation, served) in [
@@ -67,7 +71,7 @@ fn who_has_refused_completions_is_no_native_any_more() {
     let memory = DialectMemory::default();
     let native = |platform, now| is_native(&memory, platform, of(Completions, "M"), now);
     assert!(native(Platform::NewApi, 0) && !native(Platform::Claude, 0) && !native(Platform::Gemini, 0));
-    memory.refused(of(Completions, "m"), (Completions, Some(Chat)), 0);
+    memory.refused(of(Completions, "m"), RefusedDialect { dialect: Completions, instead: Some(Chat) }, 0);
     assert!(!native(Platform::NewApi, 1) && native(Platform::NewApi, BLOCKED_MS));
 }
 
@@ -82,7 +86,7 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
         formats.to_vec()
     };
     assert_eq!(at(0, b""), [Messages, Chat, Responses]);
-    memory.refused(of(Messages, "m"), (Messages, None), 0);
+    memory.refused(of(Messages, "m"), refused(Messages), 0);
     memory.succeeded(of(Messages, "m"), Chat, 0);
     assert_eq!(at(HOUR, b""), [Chat, Responses]);
     assert_eq!(at(HOUR, br#"{"type":"image"}"#), [Messages, Chat, Responses]);
@@ -97,7 +101,7 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     assert_eq!(at(7 * HOUR, b""), [Chat, Messages, Responses]);
     assert_eq!(at(25 * HOUR, b""), [Messages, Chat, Responses]);
     for dialect in [Messages, Chat, Responses] {
-        memory.refused(of(Messages, "m"), (dialect, None), 30 * HOUR);
+        memory.refused(of(Messages, "m"), refused(dialect), 30 * HOUR);
     }
     assert_eq!(at(31 * HOUR, b"").len(), 3, "all refused is none refused");
     memory.clear();
@@ -106,7 +110,7 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
         body: br#"{"type":"image_url","image_url":"x","y":"image_url", "z":"image"}"#,
         ..of(Messages, "m")
     };
-    memory.refused(image, (Messages, None), 31 * HOUR);
+    memory.refused(image, refused(Messages), 31 * HOUR);
     memory.succeeded(image, Chat, 31 * HOUR);
     assert_eq!(at(31 * HOUR, b""), [Messages, Chat, Responses], "nothing is learnt from an attachment");
 }
@@ -129,7 +133,7 @@ fn a_document_by_its_address_stays_with_responses() {
     ] {
         let mut formats = order(platform, client, "m");
         let marks = json::members(body, |_| ()).unwrap().marks;
-        keep_address(&mut formats, platform, client, (marks, body.as_bytes()));
+        keep_address(&mut formats, platform, client, marks, body.as_bytes());
         assert_eq!(*formats, *wanted, "{platform:?} {client:?} {body}");
     }
 }
@@ -162,7 +166,7 @@ fn a_document_goes_where_most_of_it_is_taken() {
 fn the_memory_is_bounded() {
     let memory = DialectMemory::default();
     for number in 0..2 * MAX_ENTRIES {
-        memory.refused(of(Chat, &format!("m{number}")), (Chat, None), number as Millis);
+        memory.refused(of(Chat, &format!("m{number}")), refused(Chat), number as Millis);
     }
     assert_eq!(memory.count.load(Ordering::Relaxed), MAX_ENTRIES);
     let mut formats: DialectOrder = [Chat, Messages].into_iter().collect();

@@ -18,10 +18,15 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct DirtyFlag(AtomicBool);
 
+/// Whether a change raised a flag that was lowered: then the writer is to be told.
+#[must_use = "hand it to `Telemetry`"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewlyDirty(pub bool);
+
 impl DirtyFlag {
-    /// Raises the flag; returns whether it was lowered, so that the writer is to be told.
-    pub fn raise(&self) -> bool {
-        !self.0.swap(true, AcqRel)
+    /// Raises the flag.
+    pub fn raise(&self) -> NewlyDirty {
+        NewlyDirty(!self.0.swap(true, AcqRel))
     }
 
     /// Lowers the flag; returns whether it was raised.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::routing::{Endpoint, pool};
 use crate::store::Store;
+use crate::sync::NewlyDirty;
 use crate::time::{Millis, now_ms};
 
 /// The addresses that have not been tried, and the one in use.
@@ -69,9 +70,7 @@ impl<'a> AddressWalk<'a> {
         }
     }
 
-    fn tell(&self, endpoint: &Endpoint, is_dirty: bool) {
-        if is_dirty {
-            self.store.telemetry().dirty_endpoint(endpoint.live.clone());
-        }
+    fn tell(&self, endpoint: &Endpoint, dirty: NewlyDirty) {
+        self.store.telemetry().dirty_endpoint(&endpoint.live, dirty);
     }
 }

@@ -17,13 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Core {
     /// Adds the cost of a request to its key's usage, in the given budgets.
     pub fn charge(&self, key: &Key, mask: BudgetMask, charge: &Charge) {
-        let is_unwritten = key.charge(mask, charge);
+        let dirty = key.charge(mask, charge);
         let others = self.other_spenders();
         let is_near_limit = key.is_near_limit(others);
         let telemetry = self.store.telemetry();
-        if is_unwritten {
-            telemetry.dirty_key(key.live.clone(), is_near_limit);
-        }
+        telemetry.dirty_key(&key.live, dirty, is_near_limit);
         if is_near_limit && others > 0 {
             telemetry.hurry();
         }

@@ -127,9 +127,7 @@ pub async fn book(core: &Core, booked: BookedRequest<'_>, known: ExactUsage) -> 
     // Where all usage was cleared since, the channel does not count the request any more, but its key does.
     if let Some(channel) = booked.channel.filter(|_| is_logged) {
         for live in std::iter::once(&channel.live).chain(channel.whole()) {
-            if live.record_cost(more_cost) {
-                core.store.telemetry().dirty_channel(live.clone());
-            }
+            core.store.telemetry().dirty_channel(live, live.record_cost(more_cost));
         }
     }
     measure(core, &booked.row.model, booked.channel, [booked.tokens, tokens], more_cost);

@@ -12,7 +12,7 @@ use tokio::sync::Mutex as TurnLock;
 use crate::ids::KeyId;
 use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow, UsageWindow};
 use crate::money::Usd;
-use crate::sync::{DirtyFlag, lock};
+use crate::sync::{DirtyFlag, NewlyDirty, lock};
 use crate::time::Millis;
 
 use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
@@ -136,16 +136,14 @@ impl KeyLive {
         self.unsaved_requests.fetch_add(1, AcqRel);
     }
 
-    /// Records a use of the key; true when the key must be handed to the writer.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_use(&self, now: Millis) -> bool {
+    /// Records a use of the key.
+    pub fn record_use(&self, now: Millis) -> NewlyDirty {
         self.last_used.fetch_max(now, AcqRel);
-        self.raise()
+        self.dirty.raise()
     }
 
-    /// Adds the cost of a request; true when the key must be handed to the writer.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn charge(&self, cost: Usd, now: Millis) -> bool {
+    /// Adds the cost of a request.
+    pub fn charge(&self, cost: Usd, now: Millis) -> NewlyDirty {
         let nano = cost.nano();
         self.used_cost_nano.fetch_add(nano, AcqRel);
         self.unsaved_cost_nano.fetch_add(nano, AcqRel);
@@ -223,10 +221,6 @@ impl KeyLive {
         self.recent_cost_nano.store(0, Release);
         lock(&self.budgets).iter().for_each(|budget| budget.reset());
     }
-
-    fn raise(&self) -> bool {
-        self.dirty.raise()
-    }
 }
 
 #[cfg(test)]
@@ -237,7 +231,7 @@ mod tests {
     fn a_delta_is_handed_over_once() {
         let live = KeyLive::new(KeyId::new(3), 0, Usd::new(1.0), None);
         live.count();
-        assert!(live.charge(Usd::new(0.25), 50) && !live.charge(Usd::new(0.25), 40));
+        assert!(live.charge(Usd::new(0.25), 50).0 && !live.charge(Usd::new(0.25), 40).0);
         let delta = |requests, cost, at| KeyDelta {
             id: KeyId::new(3),
             requests,
@@ -247,7 +241,7 @@ mod tests {
         };
         assert_eq!(live.take_delta(), delta(1, Usd::new(0.5), 50));
         assert_eq!((live.requests.used(), live.used_cost()), (1, Usd::new(1.5)));
-        assert!(live.record_use(60));
+        assert!(live.record_use(60).0);
         assert_eq!(live.take_delta(), delta(0, Usd::new(0.0), 60));
     }
 

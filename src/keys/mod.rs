@@ -24,6 +24,7 @@ use crate::ids::KeyId;
 use crate::money::Usd;
 use crate::networks;
 use crate::routing::Policy;
+use crate::sync::NewlyDirty;
 use crate::time::Millis;
 
 pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, MOST_AHEAD, Reached, Used};
@@ -100,9 +101,8 @@ impl Key {
         Ok(())
     }
 
-    /// Adds the cost of a request that is counted in these budgets; true when the key must be handed to the writer.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn charge(&self, mask: BudgetMask, charge: &Charge) -> bool {
+    /// Adds the cost of a request that is counted in these budgets.
+    pub fn charge(&self, mask: BudgetMask, charge: &Charge) -> NewlyDirty {
         if let Some(limits) = &self.limits {
             limits.charge(&self.live, mask, charge);
         }

@@ -140,9 +140,7 @@ impl Search<'_> {
         let (core, now) = (&self.proxy.core, now_ms());
         if reason.takes_a_turn() {
             for live in std::iter::once(&channel.live).chain(channel.whole()) {
-                if live.record_selection(now) {
-                    core.store.telemetry().dirty_channel(live.clone());
-                }
+                core.store.telemetry().dirty_channel(live, live.record_selection(now));
             }
         }
         core.live.rotations.record(reason, &self.call.envelope.model, channel.account.site.id, now);

@@ -6,6 +6,7 @@ use super::Attempt;
 use crate::proxy::failure::Failure;
 use crate::routing::failure::ChannelRest;
 use crate::routing::{Channel, ChannelLive, FailureWeight, failure};
+use crate::sync::NewlyDirty;
 use crate::time::{Millis, now_ms};
 
 impl Attempt {
@@ -74,10 +75,8 @@ impl Attempt {
         }
     }
 
-    /// Hands a channel to the writer, if it has changed.
-    pub(super) fn save(&self, live: &Arc<ChannelLive>, is_dirty: bool) {
-        if is_dirty {
-            self.proxy.core.store.telemetry().dirty_channel(live.clone());
-        }
+    /// Hands a changed channel to the writer.
+    pub(super) fn save(&self, live: &Arc<ChannelLive>, dirty: NewlyDirty) {
+        self.proxy.core.store.telemetry().dirty_channel(live, dirty);
     }
 }

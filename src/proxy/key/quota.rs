@@ -114,9 +114,7 @@ async fn count(core: &Arc<Core>, key: &Key) -> Result<(), AdmissionRefusal> {
         // Boxed, because it is rare and large.
         Some(max) => Box::pin(take(core, &key.live, max)).await?,
     }
-    if key.live.record_use(now_ms()) {
-        core.store.telemetry().dirty_key(key.live.clone(), false);
-    }
+    core.store.telemetry().dirty_key(&key.live, key.live.record_use(now_ms()), false);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use super::{advance, stamp};
 use crate::ids::{ChannelId, MemberId};
 use crate::money::Usd;
 use crate::routing::failure::SET_BACK;
-use crate::sync::DirtyFlag;
+use crate::sync::{DirtyFlag, NewlyDirty};
 use crate::time::Millis;
 
 /// The owner of a set of counters.
@@ -191,10 +191,8 @@ impl ChannelLive {
     }
 
     /// Counts an answered request and ends the rest, unless that is newer than the request: a long answer that began before
-    /// says nothing of what is refused since. Like every `record_*`, returns true when the caller must hand this channel to
-    /// the writer.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_success(&self, now: Millis, latency_ms: u64, cost: Usd) -> bool {
+    /// says nothing of what is refused since.
+    pub fn record_success(&self, now: Millis, latency_ms: u64, cost: Usd) -> NewlyDirty {
         self.success.add(1);
         self.latency_ms.add(latency_ms);
         self.add_cost(cost);
@@ -204,9 +202,8 @@ impl ChannelLive {
     }
 
     /// Ends the rest, because a request that began at this time is being answered.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn end_rest(&self, began: Millis, now: Millis) -> bool {
-        self.forget_rest(began, now) && self.mark_dirty()
+    pub fn end_rest(&self, began: Millis, now: Millis) -> NewlyDirty {
+        if self.forget_rest(began, now) { self.mark_dirty() } else { NewlyDirty(false) }
     }
 
     /// Forgets the rest, unless it is newer than a request that began at this time. Returns whether it did.
@@ -244,8 +241,7 @@ impl ChannelLive {
     }
 
     /// Corrects the cost of a request that was already counted: it cost more, or less, than was booked.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_cost(&self, more: Usd) -> bool {
+    pub fn record_cost(&self, more: Usd) -> NewlyDirty {
         self.add_cost(more);
         self.mark_dirty()
     }
@@ -262,8 +258,7 @@ impl ChannelLive {
     }
 
     /// Counts a failure and cools the channel until `until`, or longer if it already cools longer.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_failure(&self, now: Millis, until: Millis) -> bool {
+    pub fn record_failure(&self, now: Millis, until: Millis) -> NewlyDirty {
         self.fail.add(1);
         self.consecutive_fail.fetch_add(1, Relaxed);
         if self.last_fail.swap(now, Relaxed) > now + SET_BACK {
@@ -274,23 +269,20 @@ impl ChannelLive {
     }
 
     /// Counts the failure of a member on the whole unit, which does not cool.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_failed_member(&self) -> bool {
+    pub fn record_failed_member(&self) -> NewlyDirty {
         self.fail.add(1);
         self.mark_dirty()
     }
 
     /// Records that the provider announced it would refuse until then.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_limit(&self, until: Millis) -> bool {
+    pub fn record_limit(&self, until: Millis) -> NewlyDirty {
         self.provider_cooldown_until.fetch_max(until, Relaxed);
         self.rest_unsaved.store(true, Relaxed);
         self.mark_dirty()
     }
 
     /// Cools the channel without counting a failure.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_cooldown(&self, now: Millis, until: Millis) -> bool {
+    pub fn record_cooldown(&self, now: Millis, until: Millis) -> NewlyDirty {
         self.cooled_at.store(now, SeqCst);
         self.cooldown_until.fetch_max(until, SeqCst);
         self.rest_unsaved.store(true, Relaxed);
@@ -305,10 +297,9 @@ impl ChannelLive {
 
     /// Ends the provider's refusal, because another channel with the same credential was answered, by a request that began
     /// after it. A channel that failed itself keeps cooling.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn end_limit(&self, began: Millis, now: Millis) -> bool {
+    pub fn end_limit(&self, began: Millis, now: Millis) -> NewlyDirty {
         if self.has_rested_since(began, now) || self.provider_cooldown_until.swap(0, Relaxed) == 0 {
-            return false;
+            return NewlyDirty(false);
         }
         self.rest_unsaved.store(true, Relaxed);
         if self.consecutive_fail.load(Relaxed) == 0 {
@@ -324,8 +315,7 @@ impl ChannelLive {
     }
 
     /// Records that the channel was selected: the next turn is another's.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_selection(&self, now: Millis) -> bool {
+    pub fn record_selection(&self, now: Millis) -> NewlyDirty {
         advance(&self.last_selected, now);
         self.selection_number.store(SELECTIONS.fetch_add(1, Relaxed) + 1, Relaxed);
         self.mark_dirty()
@@ -502,7 +492,7 @@ impl ChannelLive {
         self.selection_number.load(Relaxed)
     }
 
-    fn mark_dirty(&self) -> bool {
+    fn mark_dirty(&self) -> NewlyDirty {
         self.dirty.raise()
     }
 }

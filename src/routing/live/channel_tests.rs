@@ -76,8 +76,8 @@ fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
         let _ = live.record_limit(9_000_000);
         assert!(live.is_limited());
         live.take_delta();
-        assert!(!live.end_limit(999, 2_000), "the request began before the refusal");
-        assert!(live.end_limit(1_000, 2_000) && !live.end_limit(1_000, 2_000));
+        assert!(!live.end_limit(999, 2_000).0, "the request began before the refusal");
+        assert!(live.end_limit(1_000, 2_000).0 && !live.end_limit(1_000, 2_000).0);
     }
     assert_eq!(spread.resting(2_000), None);
     assert_eq!(failed.resting(2_000), Some(Resting::Cooling { until: 601_000 }));
@@ -122,7 +122,7 @@ fn a_cost_that_was_booked_too_high_is_taken_back() {
         ChannelLive::new(ChannelId::new(7), ChannelTotals { cost_nano: 10, ..ChannelTotals::default() });
     let _ = live.record_success(1_000, 100, Usd::from_nano(5));
     live.take_delta();
-    assert!(live.record_cost(Usd::from_nano(-3)));
+    assert!(live.record_cost(Usd::from_nano(-3)).0);
     assert_eq!((live.totals().cost_nano, live.take_delta().cost_nano), (12, -3));
     let _ = live.record_cost(Usd::from_nano(-20));
     assert_eq!(live.totals().cost_nano, 0);
@@ -131,13 +131,13 @@ fn a_cost_that_was_booked_too_high_is_taken_back() {
 #[test]
 fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
     let live = ChannelLive::new(ChannelId::new(7), ChannelTotals { success: 10, ..ChannelTotals::default() });
-    assert!(live.record_selection(1_000));
-    assert!(!live.record_success(1_100, 100, Usd::from_nano(3)));
+    assert!(live.record_selection(1_000).0);
+    assert!(!live.record_success(1_100, 100, Usd::from_nano(3)).0);
     let delta = live.take_delta();
     assert_eq!(delta.of, CountersOf::Channel(ChannelId::new(7)));
     assert_eq!((delta.success, delta.latency_ms, delta.cost_nano), (1, 100, 3));
     assert_eq!(live.totals().success, 11);
-    assert!(live.record_success(1_200, 50, Usd::from_nano(1)));
+    assert!(live.record_success(1_200, 50, Usd::from_nano(1)).0);
     assert_eq!(live.take_delta().success, 1);
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::{StoredRest, advance, stamp};
 use crate::ids::EndpointId;
-use crate::sync::{DirtyFlag, lock};
+use crate::sync::{DirtyFlag, NewlyDirty, lock};
 use crate::time::Millis;
 
 /// The health of one address in a site's endpoint pool.
@@ -62,17 +62,14 @@ impl EndpointLive {
         }
     }
 
-    /// Records that the address is used for an attempt. Like every `record_*`, returns true when the caller must hand it to
-    /// the writer; never for an address without a row.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_selection(&self, now: Millis) -> bool {
+    /// Records that the address is used for an attempt.
+    pub fn record_selection(&self, now: Millis) -> NewlyDirty {
         advance(&self.last_selected, now);
         self.mark_dirty()
     }
 
     /// Records a failure that rotates (see [`pool::rotates`](crate::routing::pool::rotates)): the address cools.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_failure(&self, now: Millis, until: Millis, reason: &str) -> bool {
+    pub fn record_failure(&self, now: Millis, until: Millis, reason: &str) -> NewlyDirty {
         self.cooldown_until.fetch_max(until, Relaxed);
         self.cooled_at.fetch_max(now, Relaxed);
         self.rest_unsaved.store(true, Relaxed);
@@ -83,8 +80,7 @@ impl EndpointLive {
     }
 
     /// Records any other failure, and ends the cooldown: the address has answered.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_other_failure(&self, now: Millis, reason: &str) -> bool {
+    pub fn record_other_failure(&self, now: Millis, reason: &str) -> NewlyDirty {
         self.end_cooldown();
         self.last_failed.fetch_max(now, Relaxed);
         *self.reason() = Some(reason.to_owned());
@@ -93,10 +89,9 @@ impl EndpointLive {
     }
 
     /// Records that the address has answered a request that began at this time, and ends its cooldown, unless that is newer.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_success(&self, began: Millis) -> bool {
+    pub fn record_success(&self, began: Millis) -> NewlyDirty {
         if !self.is_troubled.load(Relaxed) || self.last_failed.load(Relaxed) > began {
-            return false;
+            return NewlyDirty(false);
         }
         self.is_troubled.store(false, Relaxed);
         self.end_cooldown();
@@ -145,10 +140,9 @@ impl EndpointLive {
         }
     }
 
-    /// Raises the dirty flag again; also called by a writer whose batch failed.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn mark_dirty(&self) -> bool {
-        self.id.is_some() && self.dirty.raise()
+    /// Raises the dirty flag. An address without a row is never written.
+    fn mark_dirty(&self) -> NewlyDirty {
+        if self.id.is_some() { self.dirty.raise() } else { NewlyDirty(false) }
     }
 
     pub fn cooldown_until(&self) -> Option<Millis> {
@@ -176,11 +170,11 @@ mod tests {
     #[test]
     fn an_endpoint_recovers_with_a_success() {
         let live = EndpointLive::new(Some(EndpointId::new(4)), EndpointState::default());
-        assert!(!live.record_success(0), "nothing to write about a healthy address");
-        assert!(live.record_failure(1_000, 301_000, "HTTP 502"));
+        assert!(!live.record_success(0).0, "nothing to write about a healthy address");
+        assert!(live.record_failure(1_000, 301_000, "HTTP 502").0);
         assert!(live.is_cooling(300_999) && !live.is_cooling(301_000));
         assert_eq!(live.take_state().last_failure_reason.as_deref(), Some("HTTP 502"));
-        assert!(live.record_success(i64::MAX));
+        assert!(live.record_success(i64::MAX).0);
         assert_eq!(live.state().last_failure_reason, None);
         assert_eq!(live.cooldown_until(), None);
     }

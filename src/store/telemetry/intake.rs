@@ -8,6 +8,7 @@ use super::stored_response::StoredResponse;
 use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
 use crate::store::threads::queue::Queue;
+use crate::sync::NewlyDirty;
 
 /// The entry to telemetry; cheap to clone.
 #[derive(Clone)]
@@ -36,19 +37,26 @@ impl Telemetry {
         self.queue.stored_response(response);
     }
 
-    /// Hands over a channel whose counters changed; call it when `record_*` reports that it became dirty.
-    pub fn dirty_channel(&self, channel: Arc<ChannelLive>) {
-        self.queue.dirty_channel(channel);
+    /// Hands over a channel whose counters changed, unless it is waiting already.
+    pub fn dirty_channel(&self, channel: &Arc<ChannelLive>, dirty: NewlyDirty) {
+        if dirty.0 {
+            self.queue.dirty_channel(channel.clone());
+        }
     }
 
-    /// Hands over an endpoint whose pool state changed.
-    pub fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
-        self.queue.dirty_endpoint(endpoint);
+    /// Hands over an endpoint whose pool state changed, unless it is waiting already.
+    pub fn dirty_endpoint(&self, endpoint: &Arc<EndpointLive>, dirty: NewlyDirty) {
+        if dirty.0 {
+            self.queue.dirty_endpoint(endpoint.clone());
+        }
     }
 
-    /// Hands over a downstream key whose usage changed; `urgent` when little is left of its limit.
-    pub fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
-        self.queue.dirty_key(key, urgent);
+    /// Hands over a downstream key whose usage changed, unless it is waiting already; `urgent` when little is left of its
+    /// limit.
+    pub fn dirty_key(&self, key: &Arc<KeyLive>, dirty: NewlyDirty, urgent: bool) {
+        if dirty.0 {
+            self.queue.dirty_key(key.clone(), urgent);
+        }
     }
 
     /// Asks for an immediate commit of what was handed over, unless nothing can be stored for now.

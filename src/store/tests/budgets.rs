@@ -134,8 +134,7 @@ async fn a_table_goes_on_with_what_was_used_and_forgets_what_is_counted_no_more(
         budget.live.charge(Usd::new(0.5), 11, now);
     }
     assert!(matches!(limits.take("gpt-5", now), Ok(0b11)));
-    assert!(key.live.record_use(now));
-    store.telemetry().dirty_key(key.live.clone(), false);
+    store.telemetry().dirty_key(&key.live, key.live.record_use(now), false);
     store.flush().await;
     let used = Used { requests: 1, cost: Usd::new(0.5), tokens: 11 };
     let used_of = |table: &KeyTable| {

@@ -129,8 +129,7 @@ async fn what_a_key_without_a_limit_uses_is_written_behind() {
     for _ in 0..3 {
         live.count();
     }
-    assert!(live.charge(Usd::new(0.25), 50));
-    store.telemetry().dirty_key(live.clone(), false);
+    store.telemetry().dirty_key(&live, live.charge(Usd::new(0.25), 50), false);
     store.flush().await;
     let row = keys::get(&store, id).await.unwrap().expect("the key");
     assert_eq!((row.used_requests, row.used_cost, row.last_used_at), (3, Usd::new(0.25), Some(50)));

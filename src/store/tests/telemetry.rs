@@ -11,6 +11,7 @@ use crate::store::amend::{Amendment, Correction, LoggedTokens, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::rests::Rests;
+use crate::sync::NewlyDirty;
 
 fn row(at: i64, status: LogStatus) -> ProxyLogRow {
     ProxyLogRow {
@@ -191,16 +192,14 @@ async fn counters_are_added_and_states_replaced() {
     let channel = Arc::new(ChannelLive::new(ChannelId::new(1), ChannelTotals::default()));
     let gone = Arc::new(ChannelLive::new(ChannelId::new(99), ChannelTotals::default()));
     let address = Arc::new(EndpointLive::new(Some(EndpointId::new(1)), EndpointState::default()));
-    let _ = channel.record_success(5_000, 300, Usd::from_nano(250_000_000));
-    let _ = channel.record_failure(6_000, 606_000);
-    let _ = gone.record_success(5_000, 1, Usd::from_nano(1));
-    let _ = address.record_failure(7_000, 307_000, "HTTP 502");
-    store.telemetry().dirty_channel(Arc::clone(&channel));
-    store.telemetry().dirty_channel(gone);
-    store.telemetry().dirty_endpoint(address);
+    let telemetry = store.telemetry();
+    telemetry.dirty_channel(&channel, channel.record_success(5_000, 300, Usd::from_nano(250_000_000)));
+    telemetry.dirty_channel(&channel, channel.record_failure(6_000, 606_000));
+    telemetry.dirty_channel(&gone, gone.record_success(5_000, 1, Usd::from_nano(1)));
+    telemetry.dirty_endpoint(&address, address.record_failure(7_000, 307_000, "HTTP 502"));
     store.flush().await;
-    assert!(channel.record_success(8_000, 100, Usd::from_nano(0)), "the next change is handed over anew");
-    store.telemetry().dirty_channel(channel);
+    // The next change is handed over anew.
+    telemetry.dirty_channel(&channel, channel.record_success(8_000, 100, Usd::from_nano(0)));
     store.flush().await;
 
     let stats = routes::list_channels(&store).await.unwrap()[0].stats;
@@ -408,25 +407,21 @@ async fn an_address_that_cools_at_one_instance_cools_at_all_until_it_answers_any
     let tables = [(); 2].map(|()| LiveTable::default());
     let [one, other] = [0, 1].map(|at| tables[at].endpoint(EndpointId::new(1), EndpointState::default));
     let rests = [(); 2].map(|()| Rests::default());
-    let write = async |at: usize, live: &Arc<EndpointLive>| {
-        stores[at].telemetry().dirty_endpoint(Arc::clone(live));
+    let write = async |at: usize, live: &Arc<EndpointLive>, dirty: NewlyDirty| {
+        stores[at].telemetry().dirty_endpoint(live, dirty);
         stores[at].flush().await;
         rests[1 - at].follow(&stores[1 - at], &tables[1 - at]).await.unwrap();
     };
 
-    assert!(one.record_failure(7_000, 307_000, "HTTP 502"));
-    write(0, &one).await;
+    write(0, &one, one.record_failure(7_000, 307_000, "HTTP 502")).await;
     assert_eq!(other.cooldown_until(), Some(307_000));
     // An instance that knows of no failure takes nothing back.
-    let _ = other.record_selection(7_500);
-    write(1, &other).await;
+    write(1, &other, other.record_selection(7_500)).await;
     assert_eq!(one.cooldown_until(), Some(307_000));
-    let _ = other.record_failure(8_000, 308_000, "HTTP 503");
-    write(1, &other).await;
+    write(1, &other, other.record_failure(8_000, 308_000, "HTTP 503")).await;
     assert_eq!(one.cooldown_until(), Some(308_000));
 
-    assert!(one.record_success(9_000));
-    write(0, &one).await;
+    write(0, &one, one.record_success(9_000)).await;
     assert_eq!((one.cooldown_until(), other.cooldown_until()), (None, None));
     let row = sites::get(&stores[0], id).await.unwrap().unwrap().endpoints.swap_remove(0);
     assert_eq!((row.cooldown_until, row.last_failure_reason), (None, None));

@@ -13,6 +13,7 @@ use crate::dialect::errors::{self, ErrorReply, UpstreamError};
 use crate::http::{self, BodyError, Response};
 use crate::keys::OverLimit;
 use crate::request_id::RequestId;
+use crate::store;
 use crate::time::Millis;
 
 use super::auth::AuthRefusal;
@@ -88,6 +89,18 @@ impl ErrorShape {
     pub fn refuse(self, status: u16, message: &str, code: Option<&str>, param: Option<&str>) -> Response {
         // A 500 is our own fault; the type for upstream errors would blame an upstream.
         self.write(status, (status == 500).then_some("server_error"), message, code, param)
+    }
+
+    /// Builds the 404 for an id under which the caller has nothing. `what` is a noun, as in `video`.
+    pub(super) fn no_such(self, what: &str, id: &str) -> Response {
+        let shown: String = id.chars().take(100).collect();
+        self.refuse(404, &format!("No such {what}: {shown}"), None, Some(&format!("{what}_id")))
+    }
+
+    /// Builds the 503 for a look-up that failed in the database, and logs why. `what` is a plural, as in `Videos`.
+    pub(super) fn look_up_failed(self, what: &str, error: &store::Error) -> Response {
+        log::error!("{what} could not be looked up in the database: {error}");
+        self.refuse(503, &format!("{what} cannot be looked up at the moment"), None, None)
     }
 
     /// Builds the error for something that the upstream made but that is lost here: asking again would make another.

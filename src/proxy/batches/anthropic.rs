@@ -21,7 +21,7 @@ use crate::store::batches;
 
 use super::booking::{self, BatchAction, told};
 use super::creation::NewBatch;
-use super::kept::{BatchRequest, BatchUnavailable, ask, of_path, shape, unknown, unreadable};
+use super::kept::{BatchRequest, BatchUnavailable, ask, of_path, shape};
 use super::list::{self, Paging};
 use super::results as result_lines;
 
@@ -100,8 +100,8 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     match batches::delete(&proxy.core.store, batch.id).await {
         Ok(()) => {}
         // A concurrent request was faster.
-        Err(store::Error::NotFound) => return Err(unknown(shape, &batch.place.public_id)),
-        Err(error) => return Err(unreadable(shape, &error)),
+        Err(store::Error::NotFound) => return Err(shape.no_such("batch", &batch.place.public_id)),
+        Err(error) => return Err(shape.look_up_failed("Batches", &error)),
     }
     let deleted = json!({ "id": batch.place.public_id, "type": "message_batch_deleted" });
     Ok(http::json(StatusCode::OK, &deleted))

@@ -90,8 +90,10 @@ pub(super) async fn of_path(
     api: BatchApi,
 ) -> Result<BatchRow, Response> {
     let (id, shape) = (request.params.get("id"), shape(request, api));
-    let found = find(&proxy.core.store, caller, api, id).await.map_err(|error| unreadable(shape, &error))?;
-    found.ok_or_else(|| unknown(shape, id))
+    let found = find(&proxy.core.store, caller, api, id)
+        .await
+        .map_err(|error| shape.look_up_failed("Batches", &error))?;
+    found.ok_or_else(|| shape.no_such("batch", id))
 }
 
 /// Asks the account that has the batch. Also returns the slot at its site.
@@ -172,7 +174,7 @@ impl BatchUnavailable {
                 shape.refuse(410, why, Some("batch_unreachable"), Some("batch_id"))
             }
             Self::Unreachable(Unreachable::Misconfigured(why)) => Failure::local(why).into_response(shape),
-            Self::Unreachable(Unreachable::Store(error)) => unreadable(shape, &error),
+            Self::Unreachable(Unreachable::Store(error)) => shape.look_up_failed("Batches", &error),
             Self::TooSlow => shape.refuse(504, "The upstream took too long", None, None),
             Self::Saturated => shape.site_saturated(proxy.core.leases.rules().retry_after_secs()),
             Self::Failed(failure) => failure.into_response(shape),
@@ -222,14 +224,4 @@ pub(super) fn shown(proxy: &Proxy, batch: &BatchRow, request: &Request, crossing
     let shape = shape(request, api(batch));
     headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
-}
-
-pub(super) fn unknown(shape: ErrorShape, id: &str) -> Response {
-    let shown: String = id.chars().take(100).collect();
-    shape.refuse(404, &format!("No such batch: {shown}"), None, Some("batch_id"))
-}
-
-pub(super) fn unreadable(shape: ErrorShape, error: &store::Error) -> Response {
-    log::error!("a request for a batch failed in the database: {error}");
-    shape.refuse(503, "Batches cannot be looked up at the moment", None, None)
 }

@@ -21,7 +21,7 @@ use crate::store::batches::BatchRow;
 
 use super::booking::{self, BatchAction, told};
 use super::creation::NewBatch;
-use super::kept::{self, BatchRequest, find, shape, unreadable};
+use super::kept::{self, BatchRequest, find, shape};
 use super::list::{self, Paging};
 use super::mapping::{ResultFile, SURFACE};
 use super::results;
@@ -162,12 +162,9 @@ async fn of_file(
     (file, batch_id): (ResultFile, String),
 ) -> Result<(BatchRow, String), Response> {
     let (shape, id) = (shape(request, API), request.params.get("id"));
-    let no_file = || {
-        let shown: String = id.chars().take(100).collect();
-        shape.refuse(404, &format!("No such file: {shown}"), None, Some("file_id"))
-    };
+    let no_file = || shape.no_such("file", id);
     let found = find(&proxy.core.store, caller, API, &batch_id).await;
-    let batch = found.map_err(|error| unreadable(shape, &error))?.ok_or_else(no_file)?;
+    let batch = found.map_err(|error| shape.look_up_failed("Batches", &error))?.ok_or_else(no_file)?;
     let upstream_id = text_of(&batch.object, file.member()).ok_or_else(no_file)?;
     Ok((batch, format!("/v1/files/{}", in_path(&upstream_id))))
 }

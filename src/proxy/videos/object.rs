@@ -24,7 +24,7 @@ use crate::store::{self, Store};
 use crate::time::{Millis, now_ms};
 use crate::upstream::AnswerHead;
 
-use super::lookup::{find, refused, shape, unknown, unreadable};
+use super::lookup::{find, refused, shape};
 use super::upstream::{self, Resource};
 
 /// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.
@@ -103,8 +103,8 @@ async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Res
     match videos::delete(&proxy.core.store, video.id).await {
         Ok(()) => {}
         // A concurrent request was faster.
-        Err(store::Error::NotFound) => return Err(unknown(shape, &video.public_id)),
-        Err(error) => return Err(unreadable(shape, &error)),
+        Err(store::Error::NotFound) => return Err(shape.no_such("video", &video.public_id)),
+        Err(error) => return Err(shape.look_up_failed("Videos", &error)),
     }
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

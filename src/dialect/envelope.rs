@@ -32,15 +32,13 @@ pub struct Envelope {
     pub model: String,
     /// Whether `stream` is exactly `true`.
     pub stream: bool,
-    /// Whether `stream_options` is an object, so that the client has said itself if it wants usage.
-    pub stream_options: bool,
     /// `prompt_cache_key`, when it is a non-blank string.
     pub prompt_cache_key: Option<String>,
     /// `user`, or on messages `metadata.user_id`, when it is a non-blank string.
     pub user: Option<String>,
     pub marks: Marks,
-    /// Whether it has a member that continues a conversation: `previous_response_id` or `prompt_cache_key`.
-    pub has_continuation: bool,
+    /// Whether it has `previous_response_id` or `prompt_cache_key`.
+    pub has_previous_or_cache_key: bool,
     /// Whether it has `previous_response_id`.
     pub has_previous: bool,
     /// Whether it continues a conversation that the upstream keeps (`conversation` of the responses dialect).
@@ -60,7 +58,7 @@ pub struct Envelope {
     /// Whether the form asks for a transcript as JSON, not as plain text or subtitles (`response_format`).
     pub wants_json_transcript: bool,
     /// Other models that the upstream may turn to, as some hubs offer it (`models`, `fallbacks`).
-    pub also: Vec<String>,
+    pub other_models: Vec<String>,
     place: ModelPlace,
 }
 
@@ -136,19 +134,20 @@ pub fn skim_or(
     if let Some((name, problem)) = found.ambiguous {
         return Err(EnvelopeError::field(name, problem));
     }
-    let mut also = Vec::new();
-    for (name, list) in &found.also {
-        if list.len() <= MAX_ALSO_BYTES {
-            also.extend(names_in(list));
+    let mut models = Vec::new();
+    for (name, list) in &found.other_models {
+        if list.len() <= MAX_OTHER_MODELS_BYTES {
+            models.extend(names_in(list));
         }
-        if list.len() > MAX_ALSO_BYTES || also.len() > MAX_ALSO {
-            let problem = format!("may name at most {MAX_ALSO} models, in {MAX_ALSO_BYTES} bytes");
+        if list.len() > MAX_OTHER_MODELS_BYTES || models.len() > MAX_OTHER_MODELS {
+            let problem =
+                format!("may name at most {MAX_OTHER_MODELS} models, in {MAX_OTHER_MODELS_BYTES} bytes");
             return Err(EnvelopeError::field(name, &problem));
         }
     }
     let (model, place) = found.model(dialect, default_model, object.open)?;
     found.require_messages(dialect)?;
-    Ok(Envelope { model, place, marks: object.marks, also, ..found.envelope })
+    Ok(Envelope { model, place, marks: object.marks, other_models: models, ..found.envelope })
 }
 
 /// The model of a multipart form.
@@ -213,16 +212,17 @@ pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3
 // === what is collected on the walk ===
 
 /// The largest number of other models that a request may name, and the longest list of them in bytes.
-const MAX_ALSO: usize = 32;
-const MAX_ALSO_BYTES: usize = MAX_ALSO * MAX_MODEL_BYTES;
+const MAX_OTHER_MODELS: usize = 32;
+const MAX_OTHER_MODELS_BYTES: usize = MAX_OTHER_MODELS * MAX_MODEL_BYTES;
 
 /// Members that name models which may serve the request in place of its own; some sites accept any letter case.
-const ALSO: [&str; 4] = ["models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"];
+const OTHER_MODELS: [&str; 4] =
+    ["models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"];
 
-/// Returns the member of [`ALSO`] with this name, in any letter case. In a form, a list's name may end in `[]`.
+/// Returns the member of [`OTHER_MODELS`] with this name, in any letter case. In a form, a list's name may end in `[]`.
 pub fn other_models(name: &str) -> Option<&'static str> {
     let name = name.strip_suffix("[]").unwrap_or(name);
-    ALSO.into_iter().find(|other| other.eq_ignore_ascii_case(name))
+    OTHER_MODELS.into_iter().find(|other| other.eq_ignore_ascii_case(name))
 }
 
 /// Members that routing decides by. They must be unambiguous: parsers differ on which of two such members counts, and
@@ -241,7 +241,7 @@ struct EnvelopeReader<'a> {
     /// A member of [`DECISIVE`] that two parsers could read in two ways, and the reason.
     ambiguous: Option<(&'static str, &'static str)>,
     /// The lists of other models, unparsed, with the names of their members.
-    also: Vec<(&'static str, &'a str)>,
+    other_models: Vec<(&'static str, &'a str)>,
     messages: Option<&'a str>,
     input: bool,
 }
@@ -257,13 +257,12 @@ impl<'a> EnvelopeReader<'a> {
             "messages" => self.messages = Some(value),
             "input" => self.input = value != "null",
             "stream" => said.stream = value == "true",
-            "stream_options" => said.stream_options = value.starts_with('{'),
             "prompt_cache_key" => {
-                said.has_continuation = true;
+                said.has_previous_or_cache_key = true;
                 said.prompt_cache_key = hint(value);
             }
             "previous_response_id" => {
-                said.has_continuation = true;
+                said.has_previous_or_cache_key = true;
                 said.has_previous = true;
             }
             "conversation" => said.has_conversation |= dialect == Dialect::Responses && value != "null",
@@ -284,7 +283,7 @@ impl<'a> EnvelopeReader<'a> {
                 said.user = json::member(value, "user_id").and_then(hint);
             }
             key => {
-                self.also.extend(other_models(key).map(|name| (name, value)));
+                self.other_models.extend(other_models(key).map(|name| (name, value)));
             }
         }
     }
@@ -416,7 +415,7 @@ mod tests {
             "user":"u-1","prompt_cache_key":"c","stream_options":{"include_usage":true},"model" : " gpt-x "}"#;
         let envelope = skim(Dialect::Chat, body.as_bytes()).unwrap();
         assert_eq!(envelope.model, "gpt-x");
-        assert!(envelope.stream && envelope.stream_options);
+        assert!(envelope.stream);
         assert_eq!(envelope.prompt_cache_key.as_deref(), Some("c"));
         assert_eq!(envelope.user.as_deref(), Some("u-1"));
 

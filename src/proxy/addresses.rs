@@ -218,6 +218,6 @@ impl<'a> Delivery<'a> {
 fn continues_elsewhere(call: &Call) -> bool {
     let envelope = &call.envelope;
     call.shape.dialect == Dialect::Messages
-        && (envelope.has_continuation || envelope.user.is_some())
+        && (envelope.has_previous_or_cache_key || envelope.user.is_some())
         && messages::answers_elsewhere(&call.body)
 }

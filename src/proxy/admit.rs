@@ -60,7 +60,7 @@ pub(super) async fn admit_model(
 /// Builds the refusal of a model that this caller may not ask for, itself or as an alternative (`models`,
 /// `fallbacks`).
 pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
-    let named = std::iter::once(&*call.model).chain(call.envelope.also.iter().map(String::as_str));
+    let named = std::iter::once(&*call.model).chain(call.envelope.other_models.iter().map(String::as_str));
     let message = forbidden_model(core, &call.caller, named)?;
     Some(call.shape.refuse(403, &message, None, Some("model")))
 }

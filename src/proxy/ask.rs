@@ -340,7 +340,7 @@ impl Delivery<'_> {
             conversions.answer(length).await.convert(words)
         };
         // A key that the client chose may be refused for itself; ours is one that every site of this kind takes.
-        let is_own_key = dialect != call.shape.dialect && !call.envelope.has_continuation;
+        let is_own_key = dialect != call.shape.dialect && !call.envelope.has_previous_or_cache_key;
         if other_words.is_some() && is_own_key && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }

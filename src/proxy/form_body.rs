@@ -115,7 +115,7 @@ pub(super) fn read(
     let mut envelope = envelope::of_form(dialect, &body, model, form.field("stream").is_some_and(is_true))?;
     let others = form.fields.iter().filter(|field| envelope::other_models(&field.head.name).is_some());
     envelope
-        .also
+        .other_models
         .extend(others.map(|field| String::from_utf8_lossy(&body[field.content.clone()]).into_owned()));
     envelope.wants_json_transcript = dialect == Dialect::Audio
         && form.field("response_format").is_none_or(|field| is_json_transcript(&body[field.content.clone()]));

@@ -293,7 +293,7 @@ type Key = (SiteId, Dialect, String, RequestKind);
 struct RequestKind {
     has_tools: bool,
     has_reasoning: bool,
-    has_continuation: bool,
+    continues_stored: bool,
 }
 
 #[derive(Default)]
@@ -423,7 +423,7 @@ impl RequestKind {
                 "\"thinking\"",
                 "\"thinkingConfig\"",
             ]),
-            has_continuation: has(&["\"previous_response_id\"", "\"conversation\""]),
+            continues_stored: has(&["\"previous_response_id\"", "\"conversation\""]),
         }
     }
 }

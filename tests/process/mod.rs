@@ -412,7 +412,8 @@ fn a_secret_that_has_sealed_nothing_may_be_another_one() {
 #[test]
 fn a_first_secret_takes_the_place_of_the_token_that_stood_in_for_it() {
     let upstream = Upstream::start(&[MODEL]);
-    let mut gateway = Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "").start().in_front_of("openai", &upstream);
+    let mut gateway =
+        Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "").start().in_front_of("openai", &upstream);
     let home = gateway.home().clone();
     gateway.kill();
     let mut gateway = Setup::default().start_in(home.clone());

@@ -8,7 +8,6 @@ mod interruption;
 mod passphrase;
 mod progress;
 mod transfer;
-mod unfinished;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs};

@@ -49,6 +49,7 @@
 //! mask         removes secrets from texts
 //! key_mask     reads masks of keys, as sites list them
 //! credential_names  tells by the name of a header or member whether it holds a credential
+//! unfinished   files that are being written and directories of temporary files; what killed processes have left of them
 //! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, pongs
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! byte_order_mark  the mark that may stand before UTF-8 text
@@ -117,6 +118,7 @@ pub(crate) mod subslice;
 pub(crate) mod sync;
 pub(crate) mod takeover;
 pub(crate) mod time;
+pub(crate) mod unfinished;
 pub mod upstream;
 pub(crate) mod uuid;
 pub(crate) mod wake_flag;

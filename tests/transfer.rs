@@ -387,14 +387,58 @@ fn an_import_that_is_interrupted_leaves_none_of_its_rows_behind() {
     let document = json!({"version": "2.1", "timestamp": 1, "accounts": rows});
     let file = home.path().join("large.json");
     std::fs::write(&file, document.to_string()).expect("a file");
-    let staged = home.data_dir().join("import.db");
     let mut importing = Setup::default().command(&home, &["import", text(&file)]).spawn().expect("it runs");
-    eventually("rows are staged", || staged.metadata().is_ok_and(|file| file.len() > 0).then_some(()));
+    eventually("rows are staged", || home.staged().filter(|length| *length > 0));
     let kill = Command::new("kill").args(["-s", "TERM", &importing.id().to_string()]).status();
     assert!(kill.expect("`kill` runs").success());
     let ended = eventually("it ends", || importing.try_wait().expect("a child"));
     assert_eq!(ended.code(), Some(143));
-    assert!(!staged.exists());
+    assert_eq!(home.staged(), None);
+}
+
+#[test]
+fn two_backups_at_once_with_one_name_do_not_replace_each_other() {
+    let homes = [used(), used()];
+    let backups = homes[0].path().join("copies");
+    let names = || std::fs::read_dir(&backups).expect("a directory").count();
+    let at_once = |target: &Path| {
+        let mut copying = homes
+            .each_ref()
+            .map(|home| Setup::default().command(home, &["backup", text(target)]).spawn().expect("it runs"));
+        copying.each_mut().map(|copying| copying.wait().expect("it ends").code())
+    };
+    for round in 0..4 {
+        std::fs::create_dir(&backups).expect("a directory");
+        assert_eq!(at_once(&backups), [Some(0), Some(0)], "round {round}");
+        assert_eq!(names(), 2, "round {round}");
+        let mut codes = at_once(&backups.join("one.db"));
+        codes.sort();
+        assert_eq!((codes, names()), ([Some(0), Some(73)], 3), "round {round}");
+        std::fs::remove_dir_all(&backups).expect("removed");
+    }
+}
+
+#[test]
+fn a_document_and_a_copy_are_read_from_a_pipe() {
+    let home = used();
+    let (export, copy) = (home.path().join("export.json"), home.path().join("copy.db"));
+    done(&home, &["export", "-o", text(&export)]);
+    done(&home, &["backup", text(&copy)]);
+    for (command, file) in [("import", &export), ("restore", &export), ("restore", &copy)] {
+        let elsewhere = Home::new();
+        let pipe = elsewhere.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        let sent = {
+            let (file, pipe) = (file.clone(), pipe.clone());
+            std::thread::spawn(move || std::fs::copy(file, pipe).expect("it is read"))
+        };
+        done(&elsewhere, &[command, text(&pipe)]);
+        sent.join().expect("no panic there");
+        let again = elsewhere.path().join("again.json");
+        done(&elsewhere, &["export", "-o", text(&again)]);
+        assert_eq!(document(&again)["accounts"], document(&export)["accounts"], "{command}");
+        assert_eq!(elsewhere.staged(), None, "{command}");
+    }
 }
 
 #[test]

@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use super::failure::{CANNOT_CREATE, CONFIGURATION, DATA, Failure, NO_INPUT, USAGE};
 use super::import;
-use super::interruption::{self, OnInterruption, on_interruption};
+use super::interruption::{self, OnInterruption, on_interruption, remove_on_interruption};
 use super::passphrase::PassphraseFrom;
 use super::print;
 use super::progress::Progress;
 use super::transfer::{Import, Migration, Transfer};
-use super::unfinished::{self, PartialFile};
 use crate::backup::sealed::Sealing;
 use crate::backup::{self, BackupScope, Document, ImportError, ImportOptions};
 use crate::config::{Config, DatabaseKind, DatabaseTls};
@@ -25,9 +24,8 @@ use crate::store::copies::{self, Counts};
 use crate::store::inspect;
 use crate::store::relocate::{self, DatabaseAddress};
 use crate::store::restore::{self, Restore};
-use crate::store::staging;
 use crate::time::now_ms;
-use crate::uuid;
+use crate::unfinished::{self, DRY_RUN, IMPORT, PartialFile, WorkDirectory};
 
 /// Maximum length of a database address that is read from standard input, in bytes.
 const MAX_ADDRESS: u64 = 4096;
@@ -39,6 +37,8 @@ const MAX_ADDRESS: u64 = 4096;
 pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
     let progress = Progress::new();
     interruption::listen().map_err(|error| Failure::new(1, format!("cannot listen for signals: {error}")))?;
+    let data_dir = config.data_dir.clone();
+    let _interruption = on_interruption(move || unfinished::remove_own_directories(&data_dir, IMPORT));
     match transfer {
         Transfer::Help(text) => print(text),
         Transfer::Import(task) => import_file(config, &task, &progress).await,
@@ -58,16 +58,13 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     let looks_only = task.dry_run && restore::refuse_used(&options).is_ok();
     let scratch = looks_only.then(|| Scratch::new(&config.data_dir)).transpose()?;
     if let Some(scratch) = &scratch {
-        config.data_dir = scratch.path.clone();
+        config.data_dir = scratch.directory.path().to_owned();
         config.database.url = String::new();
     }
     // Read before the database is opened and created: a wrong file leaves nothing behind.
     let opened = import::open(&task.file, &task.passphrase, &config, progress)?;
-    let data_dir = config.data_dir.clone();
     let core = if task.dry_run { start(config).await? } else { start_on_disk(config).await? };
-    let interruption = on_interruption(move || staging::file::clear(&data_dir));
     let told = import::run(&core, opened, task, progress).await;
-    drop(interruption);
     core.stop().await;
     let (text, is_refused) = told?;
     print(&text)?;
@@ -124,8 +121,7 @@ impl Output {
         };
         // The target of a link is replaced, not the link. What is no file (`/dev/stdout`, a pipe) is written to.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let is_stream = fs::metadata(&target).is_ok_and(|found| !found.is_file() && !found.is_dir());
-        if !is_stream {
+        if !import::is_stream(&target) {
             return Ok(Self::File(target));
         }
         let stream = OpenOptions::new().write(true).open(&target).map_err(|error| not_written(to, &error))?;
@@ -156,7 +152,9 @@ async fn export_file(
     passphrase: Option<String>,
     progress: &Progress,
 ) -> Result<(), Box<dyn Error>> {
+    remove_left_parts(target);
     let mut partial = PartialFile::of(target);
+    let _interruption = remove_on_interruption(partial.path().to_owned());
     let out = partial.create()?;
     let file = progress.during("Exporting", write(core, what, out, passphrase)).await?;
     file.sync_all()?;
@@ -213,12 +211,10 @@ async fn migrate(config: Config, task: Migration, progress: &Progress) -> Result
 }
 
 fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failure> {
-    let to = if to.is_dir() { to.join(copy_name()) } else { to.to_owned() };
-    if to.exists() {
-        return Err(Failure::new(
-            CANNOT_CREATE,
-            format!("{} exists already and is not overwritten: give another name", to.display()),
-        ));
+    let is_named = !to.is_dir();
+    let to = if is_named { to.to_owned() } else { to.join(copy_name()) };
+    if is_named && to.exists() {
+        return Err(exists_already(&to));
     }
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
     if to.as_os_str().as_bytes().ends_with(b"/") || parent.is_some_and(|parent| !parent.is_dir()) {
@@ -228,13 +224,47 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     let options = inspect::in_use(store_options(config)).map_err(|error| refused(&error))?;
     let database = copies::file_of(&options).map_err(|error| refused(&error))?;
     progress.step(&format!("Copying {}", database.display()));
+    remove_left_parts(&to);
     let partial = PartialFile::of(&to);
+    let _interruption = remove_on_interruption(partial.path().to_owned());
     let counts = copies::save(&options, partial.path()).map_err(|error| Failure {
         code: if error.exit_code() == 1 { CANNOT_CREATE } else { error.exit_code() },
         ..refused(&error)
     })?;
-    partial.finish().map_err(|error| not_written(Some(&to), &error))?;
+    let to = name_copy(&partial, to, is_named)?;
     print(&format!("{}\n\n{}", to.display(), table(&counts)))
+}
+
+/// Gives a finished copy its name, and returns that. Another copy may have been given the name in the meantime: unless an
+/// operator gave it, the next one that is free is used.
+fn name_copy(partial: &PartialFile, target: PathBuf, is_named: bool) -> Result<PathBuf, Failure> {
+    let mut name = target.clone();
+    for number in 2.. {
+        match partial.name_new(&name) {
+            Ok(()) => break,
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(not_written(Some(&name), &error));
+            }
+            Err(_) if is_named => return Err(exists_already(&name)),
+            Err(_) => name = target.with_extension(format!("{number}.db")),
+        }
+    }
+    Ok(name)
+}
+
+fn exists_already(target: &Path) -> Failure {
+    let message = format!("{} exists already and is not overwritten: give another name", target.display());
+    Failure::new(CANNOT_CREATE, message)
+}
+
+/// Deletes the unfinished files that killed commands with such a target have left beside it.
+fn remove_left_parts(target: &Path) {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // Each copy of the database has a name of its own.
+    let is_copy = |name: &str| name.starts_with("switchyard-") && name.ends_with(".db");
+    let is_such = |other: &str| other == name || is_copy(other) && is_copy(&name);
+    unfinished::remove_left_files(directory.unwrap_or(Path::new(".")), is_such);
 }
 
 async fn restore_file(
@@ -245,6 +275,10 @@ async fn restore_file(
 ) -> Result<(), Failure> {
     let options = store_options(&config);
     restore::refuse_used(&options).map_err(|error| Failure { code: CANNOT_CREATE, ..refused(&error) })?;
+    // A pipe can be read only once.
+    let copy = import::is_stream(from).then(|| copy_of_pipe(from, &config.data_dir)).transpose()?;
+    let copied = copy.as_ref().map(|copy| copy.path().join(PIPED));
+    let from = copied.as_deref().unwrap_or(from);
     let document = read_backup(&config, from, passphrase, progress)?;
     let restore = Restore::begin(&options).map_err(|error| refused(&error))?;
     let undone = store_options(&config);
@@ -256,6 +290,19 @@ async fn restore_file(
     drop(interruption);
     let counts = copies::counts(&options).map_err(|error| refused(&error))?;
     print(&format!("Restored into {}\n\n{}", options.data_dir.display(), table(&counts)))
+}
+
+/// The name of the copy of a pipe.
+const PIPED: &str = "piped";
+
+/// Copies what a pipe sends into a file in a directory of its own.
+fn copy_of_pipe(from: &Path, data_dir: &Path) -> Result<WorkDirectory, Failure> {
+    let failed = |error: io::Error| Failure::new(NO_INPUT, format!("{}: {error}", from.display()));
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
+    let directory = made.and_then(|()| WorkDirectory::create(data_dir, IMPORT)).map_err(failed)?;
+    let copied = File::open(from)
+        .and_then(|mut pipe| io::copy(&mut pipe, &mut File::create(directory.path().join(PIPED))?));
+    copied.map(|_| directory).map_err(failed)
 }
 
 /// Checks a backup. Returns its document, or `None` for the copy of a database.
@@ -357,33 +404,24 @@ fn table(counts: &Counts) -> String {
 
 /// A temporary directory for a dry run, removed when dropped.
 struct Scratch {
-    path: PathBuf,
-    _lock: Option<File>,
+    directory: WorkDirectory,
     _interruption: OnInterruption,
 }
 
 impl Scratch {
     /// Creates it where temporary files go; in a container without such a place, in the data directory.
     fn new(data_dir: &Path) -> Result<Self, Failure> {
-        let name = format!("{}{}", unfinished::DRY_RUN, uuid::v4());
-        let [usual, last] = [std::env::temp_dir(), data_dir.to_owned()].map(|directory| {
-            unfinished::remove_dry_runs(&directory);
-            directory.join(&name)
-        });
-        let make = |path: PathBuf| match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Ok(()) => {
-                let removed = path.clone();
-                let interruption = on_interruption(move || drop(fs::remove_dir_all(removed)));
-                Ok(Self { _lock: unfinished::lock(&path), path, _interruption: interruption })
-            }
-            Err(error) => Err(Failure::new(1, format!("{}: {error}", path.display()))),
+        let [usual, last] = [std::env::temp_dir(), data_dir.to_owned()];
+        let create = |parent: &Path| {
+            WorkDirectory::create(parent, DRY_RUN)
+                .map_err(|error| Failure::new(1, format!("{}: {error}", parent.display())))
         };
-        make(usual).or_else(|_| make(last))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        for parent in [&usual, &last] {
+            unfinished::remove_left_directories(parent, DRY_RUN);
+        }
+        let directory = create(&usual).or_else(|_| create(&last))?;
+        let removed = directory.path().to_owned();
+        let interruption = on_interruption(move || drop(fs::remove_dir_all(removed)));
+        Ok(Self { directory, _interruption: interruption })
     }
 }

@@ -59,8 +59,9 @@ pub fn open(
     config: &Config,
     progress: &Progress,
 ) -> Result<Opened, Failure> {
-    let is_piped = path.as_os_str() == "-";
-    let shown = if is_piped { "standard input".into() } else { path.to_string_lossy() };
+    let is_input = path.as_os_str() == "-";
+    let is_piped = is_input || is_stream(path);
+    let shown = if is_input { "standard input".into() } else { path.to_string_lossy() };
     let failed = |error: std::io::Error| {
         let code = if error.kind() == std::io::ErrorKind::NotFound { NO_INPUT } else { 1 };
         Failure::new(code, format!("{shown}: {error}"))
@@ -71,11 +72,16 @@ pub fn open(
         other => failure(other),
     };
     let scratch = &config.data_dir;
-    if is_piped && matches!(passphrase, PassphraseFrom::File(from) if from == path) {
+    if is_input && matches!(passphrase, PassphraseFrom::File(from) if from == path) {
         let message = "standard input cannot be both the backup and its passphrase";
         return Err(Failure::new(USAGE, message));
     }
-    let mut file = if is_piped { piped(scratch)? } else { File::open(path).map_err(failed)? };
+    let mut file = if is_input {
+        copied(std::io::stdin().lock(), scratch)?
+    } else {
+        let file = File::open(path).map_err(failed)?;
+        if is_piped { copied(file, scratch)? } else { file }
+    };
     let mut head = Vec::new();
     (&mut file).take(512).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
@@ -125,10 +131,15 @@ fn is_ours(document: &Document) -> bool {
     document.value(&["format"]).is_some_and(|format| format == "switchyard") || document.has(&["checksum"])
 }
 
-/// Copies standard input into a file without a name.
-fn piped(scratch: &Path) -> Result<File, Failure> {
+/// Whether the path names a pipe or a device, whose content can be read or written only once.
+pub fn is_stream(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Copies what can be read only once into a file without a name.
+fn copied(mut from: impl Read, scratch: &Path) -> Result<File, Failure> {
     let copied = backup::scratch_file(scratch).and_then(|mut file| {
-        std::io::copy(&mut std::io::stdin().lock(), &mut file)?;
+        std::io::copy(&mut from, &mut file)?;
         file.rewind().map(|()| file)
     });
     copied.map_err(|error| failure(error.into()))

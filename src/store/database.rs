@@ -20,7 +20,6 @@ use super::seal::Sealer;
 use super::server::drivers;
 use super::sql::{Outcome, Row, SqlDialect, Statement, Value};
 use super::sqlite;
-use super::staging::file;
 use super::telemetry::Telemetry;
 use super::telemetry::recorder::Recorder;
 use super::threads::queue::{Command, Queue};
@@ -31,6 +30,7 @@ use crate::config::DatabaseKind;
 use crate::idle_thread::lower_priority_slightly;
 use crate::keys::ReservationHorizon;
 use crate::sync::lock;
+use crate::unfinished;
 
 /// How long a query waits for its answer before another reader is started. Each reader has a connection with
 /// caches of its own, which the many short queries of a start should not pay for.
@@ -53,7 +53,7 @@ pub struct Database {
 
 impl Database {
     pub(super) fn open(options: &StoreOptions) -> Result<(Self, Sealer), OpenError> {
-        file::clear(&options.data_dir);
+        unfinished::remove_left_directories(&options.data_dir, unfinished::IMPORT);
         let opened = match options.kind {
             DatabaseKind::Sqlite => sqlite::open::open(options)?,
             DatabaseKind::Postgres | DatabaseKind::MySql => drivers::open(options)?,

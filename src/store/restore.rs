@@ -18,7 +18,7 @@ use super::options::StoreOptions;
 use super::relocate::POINTER;
 pub use super::sqlite::location::refuse_unfinished;
 use super::sqlite::location::{self, Location, RESTORING, beside};
-use super::staging;
+use crate::unfinished;
 
 /// A database that is being restored.
 pub struct Restore {
@@ -42,7 +42,7 @@ impl Restore {
         refuse_used(options)?;
         let partial = beside(&database, RESTORING);
         remove_partial(&partial);
-        staging::file::clear(&options.data_dir);
+        unfinished::remove_left_directories(&options.data_dir, unfinished::IMPORT);
         Ok(Self { database, partial, _lock: lock })
     }
 
@@ -108,7 +108,6 @@ impl Restore {
 pub fn remove(options: &StoreOptions) {
     let Ok(database) = copies::file_of(options) else { return };
     remove_partial(&beside(&database, RESTORING));
-    staging::file::clear(&options.data_dir);
     if !database.exists() {
         let _ = fs::remove_file(beside(&database, ".lock"));
     }
@@ -150,7 +149,7 @@ fn is_left_over(path: &Path, database: &Path) -> bool {
     // The root directory of a mounted file system contains the first.
     found == "lost+found"
         || found.starts_with(&name(&beside(database, RESTORING)))
-        || found.starts_with(staging::file::NAME)
+        || found.starts_with(unfinished::IMPORT)
         // The lock of a database that has been in use is not empty.
         || is_lock && path.metadata().is_ok_and(|file| file.len() == 0)
 }

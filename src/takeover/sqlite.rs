@@ -15,7 +15,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
 use super::taken::Error;
-use crate::uuid;
+use crate::unfinished::{IMPORT, WorkDirectory};
 
 /// The first bytes of an SQLite file (sqlite.org/fileformat2.html).
 pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -48,7 +48,7 @@ enum Cell {
 }
 
 /// A directory with a copy of the database, for one process and one reading.
-pub struct Copy(PathBuf);
+pub struct Copy(WorkDirectory);
 
 // === impl ForeignDatabase ===
 
@@ -236,9 +236,9 @@ impl Cell {
 
 impl Copy {
     fn begin(scratch: &Path) -> Result<Self, Error> {
-        let dir = scratch.join(format!(".import-{}", uuid::v4()));
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(|error| unusable(&dir, &error))?;
-        Ok(Self(dir))
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(scratch);
+        let directory = made.and_then(|()| WorkDirectory::create(scratch, IMPORT));
+        directory.map(Self).map_err(|error| unusable(scratch, &error))
     }
 
     /// Copies a database that was uploaded; the file needs no name.
@@ -262,15 +262,7 @@ impl Copy {
     }
 
     pub fn database(&self) -> PathBuf {
-        self.0.join("copy.db")
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            log::warn!("the copy in {} could not be removed: {error}", self.0.display());
-        }
+        self.0.path().join("copy.db")
     }
 }
 

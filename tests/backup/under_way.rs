@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::{EXPORT, IMPORT, export, import, lasting, refused, rows, small};
-use crate::support::{ADMIN_TOKEN, Gateway, Home, Request, Setup, eventually};
+use crate::support::{ADMIN_TOKEN, Gateway, Home, Request, Setup, eventually, run};
 
 /// Builds a document of some megabytes: accounts with long notes.
 fn large() -> Value {
@@ -82,12 +82,12 @@ fn a_process_that_is_killed_in_an_import_has_the_old_state_or_the_new_one() {
     let mut gateway = Setup::default().start_in(home.clone());
     import(&gateway, &small());
     let before = lasting(export(&gateway));
-    let staged = home.data_dir().join("import.db");
+    let staged = || home.staged().unwrap_or(0);
     let log = home.data_dir().join("switchyard.db-wal");
     let length = |path: &std::path::Path| path.metadata().map_or(0, |file| file.len());
     // While rows are staged, at two points, and while they are copied.
     let moments: [&dyn Fn() -> bool; 3] =
-        [&|| length(&staged) > 1 << 20, &|| length(&staged) > 4 << 20, &|| length(&log) > 3 << 20];
+        [&|| staged() > 1 << 20, &|| staged() > 4 << 20, &|| length(&log) > 3 << 20];
     for is_time in moments {
         let (admin, body) = (gateway.admin(), body.clone());
         let asked = std::thread::spawn(move || admin.try_send(Request::new("POST", IMPORT).json_text(body)));
@@ -106,9 +106,23 @@ fn a_process_that_is_killed_in_an_import_has_the_old_state_or_the_new_one() {
         } else {
             assert!(answered.is_err(), "what was answered is stored");
         }
-        assert!(!staged.exists(), "nothing is left of it");
+        assert_eq!(home.staged(), None, "nothing is left of it");
         assert_eq!(rows(&export(&gateway), "accounts").len(), 1);
     }
+}
+
+#[test]
+fn a_command_beside_an_import_leaves_its_rows_alone() {
+    let home = Home::new();
+    let gateway = Setup::default().start_in(home.clone());
+    let (admin, body) = (gateway.admin(), json!({ "data": large() }).to_string());
+    let asked = std::thread::spawn(move || admin.send(Request::new("POST", IMPORT).json_text(body)));
+    while !asked.is_finished() {
+        // It is refused where one process at a time may use the database.
+        run(&Setup::default(), &home, &["export", "--type", "preferences"]);
+    }
+    assert_eq!(asked.join().expect("no panic there").expect(200)["counts"]["created"], 1502);
+    assert_eq!(home.staged(), None);
 }
 
 /// Builds a hundred accounts, a route and a setting, each of which names the generation in which it was written.
@@ -172,7 +186,7 @@ fn fifty_kills_spread_over_an_import_leave_one_state_whole() {
         gateway = Setup::default().start_in(home.clone());
         let now = stored_generation(&gateway);
         assert!(now == next || answer.is_err(), "kill {kill}: what was answered is stored");
-        assert!(!home.data_dir().join("import.db").exists(), "kill {kill}: nothing is left of it");
+        assert_eq!(home.staged(), None, "kill {kill}: nothing is left of it");
         *fates.entry(if now == next { "new" } else { "old" }).or_insert(0) += 1;
         stored = now;
     }
@@ -183,17 +197,16 @@ fn fifty_kills_spread_over_an_import_leave_one_state_whole() {
 fn a_reset_in_the_middle_of_an_import_leaves_nothing_of_it() {
     let home = Home::new();
     let gateway = Setup::default().start_in(home.clone());
-    let staged = home.data_dir().join("import.db");
     let (admin, body) = (gateway.admin(), json!({ "data": large() }).to_string());
     let asked = std::thread::spawn(move || admin.send(Request::new("POST", IMPORT).json_text(body)).status);
-    while staged.metadata().map_or(0, |file| file.len()) < 1 << 20 && !asked.is_finished() {
+    while home.staged().is_none_or(|length| length < 1 << 20) && !asked.is_finished() {
         std::thread::yield_now();
     }
     gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({})).expect(200);
     // The caller gets an error, unless the import was faster.
     let status = asked.join().expect("no panic there");
     assert!([200, 400, 503].contains(&status), "{status}");
-    eventually("nothing of it is at work any more", || (!staged.exists()).then_some(()));
+    eventually("nothing of it is at work any more", || home.staged().is_none().then_some(()));
     let admin = gateway.with_token("change-me-admin-token");
     assert_eq!(admin.get("/api/sites").expect(200), json!([]));
     assert_eq!(gateway.admin().get("/api/sites").status, 403, "{ADMIN_TOKEN} is not the token any more");

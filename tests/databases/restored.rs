@@ -78,7 +78,7 @@ fn kill_and_repeat(setup: &Setup, from: &Path, after: Duration) {
     assert!(is_there(&home));
     for file in std::fs::read_dir(home.data_dir()).expect("a directory").flatten() {
         let name = file.file_name().into_string().expect("a name");
-        assert!(!name.contains("restoring") && !name.starts_with("import"), "{name} is left");
+        assert!(!name.contains("restoring") && !name.starts_with(".import"), "{name} is left");
     }
 }
 
@@ -121,9 +121,11 @@ fn what_a_killed_restore_left_is_no_database() {
     left("switchyard.db.restoring", b"SQLite format 3\0");
     left("switchyard.db.restoring-wal", b"half of a log");
     left("switchyard.db.restoring.lock", b"in use\n");
-    left("import.db", b"half of an import");
+    std::fs::create_dir(elsewhere.data_dir().join(".import-left")).expect("a directory");
+    left(".import-left/rows.db", b"half of an import");
     refuse_start(&elsewhere, &setup);
     done(&setup, &elsewhere, &["restore", text(&copy)]);
     assert!(is_there(&elsewhere));
+    assert_eq!(elsewhere.staged(), None);
     assert_eq!(setup.start_in(elsewhere).admin().get("/api/sites").expect(200)[0]["name"], "north");
 }

@@ -76,6 +76,13 @@ impl Home {
         }
     }
 
+    /// Returns the size of the rows that an import has staged; `None` if nothing is staged.
+    pub fn staged(&self) -> Option<u64> {
+        let mut entries = std::fs::read_dir(self.data_dir()).ok()?.flatten();
+        let directory = entries.find(|entry| entry.file_name().to_string_lossy().starts_with(".import-"))?;
+        Some(directory.path().join("rows.db").metadata().map_or(0, |file| file.len()))
+    }
+
     /// Returns every file below `DATA_DIR` with its bytes, and every table of a database that is elsewhere.
     pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files: Vec<(PathBuf, Vec<u8>)> = match &self.server {

@@ -16,13 +16,11 @@
 //! row: the log, usage and stored responses still name it.
 
 mod apply;
-pub mod file;
 mod matching;
 pub mod tables;
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
@@ -33,6 +31,7 @@ use super::migrate::expand;
 use super::sql::{SqlDialect, Value};
 use super::sqlite::location::{give_way_within, keep_temporary_files_in};
 use super::{Hashing, Store};
+use crate::unfinished::{IMPORT, WorkDirectory};
 pub use matching::{Action, Conflict, LocalRow, Policy};
 use tables::{Column, Kind, TABLES, Table};
 
@@ -79,11 +78,13 @@ pub struct Counts {
     pub deleted: u64,
 }
 
-/// The staged rows of one import. Dropping it deletes its file.
+/// The staged rows of one import. Dropping it deletes them.
 pub struct Staging {
     store: Store,
     connection: Connection,
     path: PathBuf,
+    /// Removed after the connection is closed.
+    _directory: WorkDirectory,
     /// Whether the document has each array.
     given: [bool; TABLES.len()],
     in_transaction: usize,
@@ -94,16 +95,13 @@ pub struct Staging {
 impl Staging {
     /// Creates an empty staging area in this directory.
     pub fn create(store: &Store, dir: &Path) -> Result<Self> {
-        file::clear(dir);
+        let directory = WorkDirectory::create(dir, IMPORT).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull => Error::Full(error.to_string()),
+            _ => Error::Database(format!("cannot create a directory in {}: {error}", dir.display())),
+        })?;
         // The store only sets this for SQLite, not for a database on a server.
         keep_temporary_files_in(dir);
-        let path = dir.join(file::NAME);
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(
-            |error| match error.kind() {
-                std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
-                _ => Error::Database(format!("cannot create {}: {error}", path.display())),
-            },
-        )?;
+        let path = directory.path().join("rows.db");
         let mut connection = Connection::open(&path)?;
         give_way_within(&mut connection)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -118,7 +116,14 @@ impl Staging {
         for table in TABLES {
             connection.execute_batch(&definition(table))?;
         }
-        Ok(Self { store: store.clone(), connection, path, given: [false; TABLES.len()], in_transaction: 0 })
+        Ok(Self {
+            store: store.clone(),
+            connection,
+            path,
+            _directory: directory,
+            given: [false; TABLES.len()],
+            in_transaction: 0,
+        })
     }
 
     /// Records that the document has this array, even without rows.
@@ -286,14 +291,6 @@ impl Staging {
             self.in_transaction = 1;
         }
         Ok(())
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if let Some(dir) = self.path.parent() {
-            file::clear(dir);
-        }
     }
 }
 

@@ -80,6 +80,11 @@ impl ForeignDatabase {
         // Functions named in the schema are not called, and cells that lie outside their page are an error.
         connection.pragma_update(None, "trusted_schema", false).map_err(unreadable)?;
         connection.pragma_update(None, "cell_size_check", true).map_err(unreadable)?;
+        let verdict: String =
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(unreadable)?;
+        if verdict != "ok" {
+            return Err(Error(format!("the file is damaged: {verdict}")));
+        }
         let tables = tables(&connection).map_err(unreadable)?;
         Ok(Self { connection, tables, _copy: copy })
     }

@@ -344,6 +344,24 @@ fn a_log_beside_a_database_is_read_and_neither_is_changed() {
 }
 
 #[test]
+fn a_damaged_database_is_refused() {
+    let moving = Move::of_database(
+        "one-api.db",
+        &format!(
+            "{NEW_API} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
+             INSERT INTO tokens (id,user_id,key,name) SELECT i, 1, 'key-' || i, 'token ' || i FROM n;"
+        ),
+    );
+    let whole = std::fs::read(&moving.file).expect("a file");
+    for lost in [1000, 2000, 4096] {
+        std::fs::write(&moving.file, &whole[..whole.len() - lost]).expect("written");
+        let (status, told) = moving.refuse(&[]);
+        assert_eq!(status, 65, "{told}");
+        assert!(!moving.home.data_dir().join("switchyard.db").exists(), "nothing was imported");
+    }
+}
+
+#[test]
 fn a_dry_run_tells_row_by_row_and_leaves_nothing_behind() {
     let moving = Move::of_database("one-api.db", &format!("{NEW_API}
         INSERT INTO channels (id,type,key,name,base_url,models) VALUES (1,1,'sk-looked-at','only','https://d.example','m');"));

@@ -4,22 +4,18 @@
 use serde_json::{Map, Value as Json};
 
 use super::accounts;
+use super::keys::{self, Unfit, parsed};
 use crate::key_mask::is_mask;
 use crate::money::Usd;
-use crate::networks;
 use crate::platform::Platform;
 use crate::site_headers;
 use crate::site_url::{SiteUrl, UrlError, check_page, without_user_info};
 use crate::store::Store;
-use crate::store::keys::BudgetSettings;
 use crate::store::staging::tables::Table;
 use crate::store::tokens::{MASKED_PENDING, READY};
 
 /// The highest limit of concurrent requests to a site.
 const MAX_CONCURRENCY: f64 = 10_000.0;
-
-/// A member that cannot be used, and what was expected.
-type Unfit = (&'static str, &'static str);
 
 /// Converts a row to our own format: what older documents and other programs write differently.
 ///
@@ -74,7 +70,10 @@ pub(super) fn row(
             within(row, "weight", 0.0, left_out);
             within(row, "priority", 0.0, left_out);
         }
-        "downstream_api_keys" => key(row, left_out)?,
+        "downstream_api_keys" => {
+            trim(row, "key");
+            keys::amend(row, left_out)?;
+        }
         _ => {}
     }
     Ok(())
@@ -127,74 +126,6 @@ fn custom_headers(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     match site_headers::canonical(&headers) {
         Ok(text) => drop(row.insert("customHeaders".to_owned(), text.into())),
         Err(fault) => left_out.push(format!("customHeaders: {fault} They are left out")),
-    }
-}
-
-/// Checks a downstream key. A limit that cannot be read refuses the document: the key would have no limit, or
-/// let nobody in without saying why.
-fn key(row: &mut Map<String, Json>, left_out: &mut Vec<String>) -> Result<(), Unfit> {
-    trim(row, "key");
-    for member in [
-        "usedCost",
-        "usedRequests",
-        "maxCost",
-        "maxRequests",
-        "maxConcurrency",
-        "requestsPerMinute",
-        "tokensPerMinute",
-    ] {
-        if row.get(member).and_then(Json::as_f64).is_some_and(|number| number < 0.0) {
-            return Err((member, "number of at least 0"));
-        }
-    }
-    let says_nothing = |row: &Map<String, Json>, member: &str| row.get(member).is_none_or(Json::is_null);
-    if says_nothing(row, "supportedModels") && says_nothing(row, "allowedRouteIds") {
-        row.insert("supportedModels".to_owned(), "[\"*\"]".into());
-    }
-    for (member, is_list) in [
-        ("tags", true),
-        ("supportedModels", true),
-        ("allowedRouteIds", true),
-        ("excludedSiteIds", true),
-        ("excludedCredentialRefs", true),
-        ("siteWeightMultipliers", false),
-        ("allowedIps", true),
-        ("budgets", true),
-    ] {
-        list_or_object(row, member, is_list)?;
-    }
-    let networks = |list: &Json| {
-        list.as_array().is_none_or(|list| {
-            list.iter().all(|network| network.as_str().is_some_and(|text| networks::parse(text).is_some()))
-        })
-    };
-    if row.get("allowedIps").map(parsed).is_some_and(|list| !networks(&list)) {
-        return Err(("allowedIps", "addresses and networks, such as 192.0.2.7 or 10.0.0.0/8"));
-    }
-    if row.get("budgets").map(parsed).is_some_and(|budgets| !are_budgets(budgets)) {
-        return Err(("budgets", "array of budgets, each an object with a period"));
-    }
-    if let Some(Json::Object(multipliers)) = row.get("siteWeightMultipliers").map(parsed) {
-        let is_sound = |factor: &Json| factor.as_f64().is_some_and(|factor| factor > 0.0);
-        if !multipliers.values().all(is_sound) {
-            left_out
-                .push("values of siteWeightMultipliers that are not numbers above 0 are left out".to_owned());
-            let sound = multipliers.into_iter().filter(|(_, factor)| is_sound(factor));
-            row.insert("siteWeightMultipliers".to_owned(), Json::Object(sound.collect()));
-        }
-    }
-    Ok(())
-}
-
-fn are_budgets(budgets: Json) -> bool {
-    budgets.is_null() || serde_json::from_value::<Vec<BudgetSettings>>(budgets).is_ok()
-}
-
-/// Returns a value, parsed if it is a text that holds JSON.
-fn parsed(value: &Json) -> Json {
-    match value {
-        Json::String(text) => serde_json::from_str(text).unwrap_or_default(),
-        value => value.clone(),
     }
 }
 
@@ -270,24 +201,4 @@ fn one_of(row: &mut Map<String, Json>, member: &str, words: &[&str], left_out: &
     lower(row, member);
     let is_known = |word: &Json| word.is_null() || word.as_str().is_some_and(|word| words.contains(&word));
     leave_out_unless(row, member, "has an unknown value", left_out, is_known);
-}
-
-/// Checks that a member is a list or an object, itself or as JSON text.
-fn list_or_object(row: &mut Map<String, Json>, member: &'static str, is_list: bool) -> Result<(), Unfit> {
-    let value = match row.get(member) {
-        None | Some(Json::Null) => return Ok(()),
-        Some(Json::String(text)) if text.trim().is_empty() => return Ok(()),
-        Some(Json::String(text)) => serde_json::from_str(text).ok(),
-        Some(value) => Some(value.clone()),
-    };
-    match value {
-        Some(Json::Null) => {
-            row.remove(member);
-            Ok(())
-        }
-        Some(Json::Array(_)) if is_list => Ok(()),
-        Some(Json::Object(_)) if !is_list => Ok(()),
-        _ if is_list => Err((member, "JSON text of an array")),
-        _ => Err((member, "JSON text of an object")),
-    }
 }

@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `document`, `canonical`, `scratch` | a document on disk; the text that its checksum covers; unnamed files |
 //! | `sections` | the sections of a document, and whether it is intact |
-//! | `rows`, `accounts`, `preferences` | conversion of rows and settings between documents and the store |
+//! | `rows`, `accounts`, `keys`, `preferences` | conversion of rows and settings between documents and the store |
 //! | `amend` | conversion of rows of older documents and of other programs |
 //! | `doubts` | warnings about rows that are imported but cannot be used |
 //! | `unknown_members` | warnings about members that only a newer release knows |
@@ -39,6 +39,7 @@ mod document;
 mod doubts;
 mod export;
 mod import;
+mod keys;
 mod options;
 mod plan;
 mod preferences;

@@ -85,6 +85,11 @@ pub enum ExcludedCredential {
 
 const TABLE: &str = "downstream_api_keys";
 
+const MAX_GROUP_CHARS: usize = 64;
+/// The maximum number of tags of a key.
+pub const MAX_TAGS: usize = 20;
+const MAX_TAG_CHARS: usize = 32;
+
 const COLUMNS: &str = "id, key_enc, name, description, group_name, tags, enabled, expires_at, max_cost, \
      max_requests, supported_models, allowed_route_ids, site_weight_multipliers, excluded_site_ids, \
      excluded_credential_refs, max_concurrency, requests_per_minute, tokens_per_minute, allowed_ips, budgets, \
@@ -99,6 +104,19 @@ pub async fn list(store: &Store) -> Result<Vec<KeyRow>> {
 pub async fn get(store: &Store, id: KeyId) -> Result<Option<KeyRow>> {
     let sql = format!("SELECT {COLUMNS} FROM {TABLE} WHERE id = ?");
     store.row(sql, vec![id.into()], |row| read(store, row)).await
+}
+
+/// Returns a name of a group, cut to its maximum length.
+pub fn cut_group(name: &str) -> String {
+    name.chars().take(MAX_GROUP_CHARS).collect()
+}
+
+/// Returns the tags, each cut to its maximum length, without those that differ from another only in case, and at most
+/// [`MAX_TAGS`].
+pub fn distinct_tags(sent: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let cut = sent.into_iter().map(|tag| tag.chars().take(MAX_TAG_CHARS).collect::<String>());
+    cut.filter(|tag| seen.insert(tag.to_lowercase())).take(MAX_TAGS).collect()
 }
 
 /// Builds the statements that remove deleted routes from the lists of allowed routes, because an import may

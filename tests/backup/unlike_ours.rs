@@ -171,6 +171,8 @@ fn a_key_whose_limits_cannot_be_read_is_refused() {
         ("allowedIps", json!(["nope"])),
         ("budgets", json!([{"period": "now and then", "maxCost": 1}])),
         ("budgets", json!("[{}]")),
+        ("excludedSiteIds", json!("[\"north\"]")),
+        ("excludedCredentialRefs", json!([{"kind": "zz", "siteId": 7, "accountId": 9}])),
     ] {
         let mut document = small();
         let mut key = json!({"name": "k", "key": "sk-0123456789"});
@@ -179,6 +181,37 @@ fn a_key_whose_limits_cannot_be_read_is_refused() {
         let refused = gateway.admin().post(IMPORT, &json!({ "data": document })).expect(400);
         assert!(refused["message"].as_str().is_some_and(|why| why.contains(member)), "{refused}");
     }
+}
+
+#[test]
+fn the_lists_of_a_key_are_read_as_the_api_reads_them() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let tags: Vec<Value> = (0..30).map(|number| format!("tag {number}").into()).collect();
+    document["accounts"]["downstreamApiKeys"] = json!([
+        {"id": 1, "name": "k", "key": "sk-0123456789", "tags": r#"["a", 5, " A "]"#, "supportedModels": r#"["m1", 5]"#,
+         "allowedRouteIds": ["3", {}], "excludedSiteIds": r#"["7"]"#, "groupName": "g".repeat(100),
+         "excludedCredentialRefs": [{"kind": "default_api_key", "siteId": "7", "accountId": "9", "tokenId": null}]},
+        {"id": 2, "name": "l", "key": "sk-1123456789", "tags": tags}]);
+    let warnings = import(&gateway, &document)["warnings"].to_string();
+    for member in ["tags", "supportedModels", "allowedRouteIds"] {
+        let warning = format!("downstreamApiKeys 1 (k): 1 member(s) of {member} cannot be read");
+        assert!(warnings.contains(&warning), "{member}: {warnings}");
+    }
+    assert!(!warnings.contains("no row"), "{warnings}");
+    let keys = gateway.admin().get("/api/downstream-keys").expect(200)["items"].clone();
+    let key = &keys[1];
+    for (member, expected) in [
+        ("tags", json!(["a"])),
+        ("supportedModels", json!(["m1"])),
+        ("allowedRouteIds", json!([3])),
+        ("excludedSiteIds", json!([7])),
+        ("groupName", json!("g".repeat(64))),
+        ("excludedCredentialRefs", json!([{"kind": "default_api_key", "siteId": 7, "accountId": 9}])),
+    ] {
+        assert_eq!(key[member], expected, "{member}");
+    }
+    assert_eq!(keys[0]["tags"].as_array().map(Vec::len), Some(20));
 }
 
 #[test]

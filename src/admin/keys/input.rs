@@ -14,15 +14,12 @@ use crate::admin::secrets;
 use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::money::Usd;
 use crate::store::Secret;
-use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
+use crate::store::keys::{ExcludedCredential, KeySettings, MAX_TAGS, Referable, cut_group, distinct_tags};
 use crate::time::{self, Millis};
 
 const MIN_KEY_CHARS: usize = 6;
 /// Maximum length of a key, in characters; a request head has room for little more.
 const MAX_KEY_CHARS: usize = 512;
-const MAX_GROUP_CHARS: usize = 64;
-const MAX_TAGS: usize = 20;
-const MAX_TAG_CHARS: usize = 32;
 const MAX_IDS: usize = 500;
 const MAX_EXCLUDED_CREDENTIALS: usize = 1000;
 
@@ -182,21 +179,11 @@ fn optional_text(fields: &Fields, name: &str) -> Result<Option<Option<String>>, 
 }
 
 fn group(name: Option<String>) -> Option<String> {
-    name.map(|name| name.chars().take(MAX_GROUP_CHARS).collect())
+    name.map(|name| cut_group(&name))
 }
 
 fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
-    let Some(sent) = texts(fields, "tags", &[',', '\u{ff0c}', '\n'])? else { return Ok(None) };
-    let mut tags: Vec<String> = Vec::new();
-    let mut seen = HashSet::new();
-    for tag in sent {
-        let tag: String = tag.chars().take(MAX_TAG_CHARS).collect();
-        if seen.insert(tag.to_lowercase()) {
-            tags.push(tag);
-        }
-    }
-    tags.truncate(MAX_TAGS);
-    Ok(Some(tags))
+    Ok(texts(fields, "tags", &[',', '\u{ff0c}', '\n'])?.map(distinct_tags))
 }
 
 fn expires_at(fields: &Fields) -> Result<Option<Option<Millis>>, Invalid> {

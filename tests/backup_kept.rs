@@ -343,7 +343,10 @@ fn backups_are_written_on_a_schedule_and_the_oldest_go() {
     let home = Home::new();
     let setup = Setup::default().with("BACKUP_CRON", "* * * * * *").with("BACKUP_KEEP", "2");
     // As a stop in the middle of a backup leaves it.
-    let left = home.data_dir().join("backups").join(".switchyard-backup-20260101000000.part");
+    let left = home
+        .data_dir()
+        .join("backups")
+        .join(".switchyard-backup-20260101000000-12ab34cd.json.7.switchyard-part");
     std::fs::create_dir_all(left.parent().expect("a folder")).expect("made");
     std::fs::write(&left, "half").expect("written");
     let gateway = setup.start_in(home.clone());
@@ -357,6 +360,32 @@ fn backups_are_written_on_a_schedule_and_the_oldest_go() {
     assert!(!left.exists(), "half a backup has credentials in it, too");
     drop(gateway);
     assert!(backups(&home).len() <= 4, "{:?}", backups(&home));
+}
+
+#[test]
+fn gateways_with_one_directory_keep_their_backups_apart() {
+    let homes = [Home::new(), Home::new()];
+    let shared = homes[0].path().join("shared");
+    let directory = shared.to_str().expect("a path");
+    let setup = Setup::default().with("BACKUP_CRON", "* * * * * *").with("BACKUP_KEEP", "2");
+    let setup = setup.with("BACKUP_DIR", directory);
+    let gateways = homes.each_ref().map(|home| setup.clone().start_in(home.clone()));
+    for (gateway, name) in gateways.iter().zip(["first", "second"]) {
+        add_site(gateway, name);
+    }
+    let of = |site: &str| {
+        let files = std::fs::read_dir(&shared).into_iter().flatten().flatten();
+        let is_of = |file: &std::fs::DirEntry| {
+            let is_finished = !file.file_name().to_string_lossy().starts_with('.');
+            is_finished && std::fs::read(file.path()).is_ok_and(|bytes| names(&bytes) == [site])
+        };
+        files.filter(is_of).count()
+    };
+    eventually("both keep two", || (of("first") >= 2 && of("second") >= 2).then_some(()));
+    for gateway in gateways {
+        let events = gateway.admin().get("/api/events").expect(200).to_string();
+        assert!(!events.contains("backup failed"), "{events}");
+    }
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: BackupScope, out: W) -> Result<W,
 }
 
 /// Returns the name of this installation in its documents. It changes with the index key of the database.
-pub(super) fn installation(store: &Store) -> String {
+pub fn installation(store: &Store) -> String {
     hex::encode(&store.sealer().derive(&[b"backup"])[..16])
 }
 

@@ -54,7 +54,7 @@ mod unknown_members;
 
 pub use canonical::pretty;
 pub use document::Document;
-pub use export::export;
+pub use export::{export, installation};
 pub use import::import;
 pub use options::ImportOptions;
 pub use progress::{ImportProgress, Stage};

@@ -199,6 +199,49 @@ pub fn of_secret(secret: &str) -> String {
     }
 }
 
+/// Masks the password of a proxy address. Without a password the user name may be the key, and is masked too.
+pub fn of_proxy_url(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed(url) };
+    let Some((user, host)) = rest.rsplit_once('@') else { return Cow::Borrowed(url) };
+    match user.split_once(':') {
+        Some((name, password)) if !password.is_empty() => {
+            Cow::Owned(format!("{scheme}://{name}:****@{host}"))
+        }
+        _ => Cow::Owned(format!("{scheme}://****@{host}")),
+    }
+}
+
+/// Masks the parts of a notification target that may be a key: anyone who knows the path of a webhook can use it.
+pub fn of_target(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Owned(of_secret(url)) };
+    let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(host_end);
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((_, host)) => ("****@", host),
+        None => ("", authority),
+    };
+    match target {
+        "" | "/" if user.is_empty() => Cow::Borrowed(url),
+        "" | "/" => Cow::Owned(format!("{scheme}://{user}{host}{target}")),
+        _ => Cow::Owned(format!("{scheme}://{user}{host}/****")),
+    }
+}
+
+/// Whether a value has the form that [`of_secret`] gives a secret.
+pub fn is_of_secret(value: &str) -> bool {
+    value.contains("****") && of_secret(value) == value
+}
+
+/// Whether an address has the form that [`of_proxy_url`] gives one with a password.
+pub fn is_of_proxy_url(url: &str) -> bool {
+    url.contains("****@") && of_proxy_url(url) == url
+}
+
+/// Whether an address has the form that [`of_target`] gives one with a path.
+pub fn is_of_target(url: &str) -> bool {
+    url.contains("****") && of_target(url) == url
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,5 +309,31 @@ mod tests {
             assert_eq!(shown(&mask, &text), format!("key {HIDDEN}{mark}"), "{length}");
         }
         assert_eq!(shown(&mask, "key 012345"), "key 012345", "nothing was cut");
+    }
+
+    #[test]
+    fn the_mask_of_any_secret_is_known_by_its_form() {
+        for (value, expected) in [
+            ("****", true),
+            ("sk-a****ghij", true),
+            ("ключ****вери", true),
+            ("sk-ab****ghij", false),
+            ("a****", false),
+            ("*****", false),
+            ("a secret", false),
+            ("", false),
+        ] {
+            assert_eq!(is_of_secret(value), expected, "{value}");
+        }
+        for (url, is_proxy, is_target) in [
+            ("http://u:****@p.example", true, false),
+            ("http://****@p.example", true, true),
+            ("http://u:secret@p.example/****", false, false),
+            ("https://h.example/****", false, true),
+            ("https://h.example/T/****", false, false),
+            ("abcd****wxyz", false, true),
+        ] {
+            assert_eq!((is_of_proxy_url(url), is_of_target(url)), (is_proxy, is_target), "{url}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 //! returns every field it was given; a value that equals the mask of the stored secret counts as unchanged and never
 //! overwrites it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
@@ -10,7 +9,10 @@ use serde_json::{Map, Value};
 use super::input::{Invalid, Patch};
 use crate::credential_names;
 
-pub use crate::mask::of_secret as mask;
+pub use crate::mask::{
+    is_of_proxy_url as is_proxy_mask, is_of_secret as is_our_mask, of_proxy_url as mask_proxy_url,
+    of_secret as mask, of_target as mask_target,
+};
 
 /// Whether `sent` is the mask of what is stored.
 pub fn is_echo(sent: &str, stored: Option<&str>) -> bool {
@@ -20,16 +22,6 @@ pub fn is_echo(sent: &str, stored: Option<&str>) -> bool {
 /// The expected value in the refusal of a mask of some other secret, which was shown before somebody else saved the
 /// present one.
 pub const WHOLE: &str = "whole value, not a mask";
-
-/// Whether a value has the form that [`mask`] gives a secret.
-pub fn is_our_mask(value: &str) -> bool {
-    value.contains("****") && mask(value) == value
-}
-
-/// Whether an address has the form that [`mask_proxy_url`] gives one with a password.
-pub fn is_proxy_mask(url: &str) -> bool {
-    url.contains("****@") && mask_proxy_url(url) == url
-}
 
 /// Reads a proxy address from a request: the mask of the stored address means that it stays, so that gives `None`.
 ///
@@ -43,42 +35,9 @@ pub fn sent_proxy(sent: Patch<String>, stored: Option<&str>) -> Result<Patch<Str
     }
 }
 
-/// Whether an address has the form that [`mask_target`] gives one with a path.
-pub fn is_target_mask(url: &str) -> bool {
-    url.contains("****") && mask_target(url) == url
-}
-
-/// Masks the password of a proxy address. Without a password the user name may be the key, and is masked too.
-pub fn mask_proxy_url(url: &str) -> Cow<'_, str> {
-    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed(url) };
-    let Some((user, host)) = rest.rsplit_once('@') else { return Cow::Borrowed(url) };
-    match user.split_once(':') {
-        Some((name, password)) if !password.is_empty() => {
-            Cow::Owned(format!("{scheme}://{name}:****@{host}"))
-        }
-        _ => Cow::Owned(format!("{scheme}://****@{host}")),
-    }
-}
-
 /// Whether `sent` is the mask that [`mask_proxy_url`] gives the stored address.
 pub fn is_proxy_echo(sent: &str, stored: Option<&str>) -> bool {
     stored.is_some_and(|stored| sent != stored && sent == mask_proxy_url(stored))
-}
-
-/// Masks the parts of a notification target that may be a key: anyone who knows the path of a webhook can use it.
-pub fn mask_target(url: &str) -> Cow<'_, str> {
-    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Owned(mask(url)) };
-    let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, target) = rest.split_at(host_end);
-    let (user, host) = match authority.rsplit_once('@') {
-        Some((_, host)) => ("****@", host),
-        None => ("", authority),
-    };
-    match target {
-        "" | "/" if user.is_empty() => Cow::Borrowed(url),
-        "" | "/" => Cow::Owned(format!("{scheme}://{user}{host}{target}")),
-        _ => Cow::Owned(format!("{scheme}://{user}{host}/****")),
-    }
 }
 
 /// Whether `sent` is the mask that [`mask_target`] gives the stored address.
@@ -167,32 +126,6 @@ mod tests {
         assert!(!is_echo("", Some("")));
         assert!(!is_echo("****", None));
         assert!(!is_echo("****", Some("****")));
-    }
-
-    #[test]
-    fn the_mask_of_any_secret_is_known_by_its_form() {
-        for (value, expected) in [
-            ("****", true),
-            ("sk-a****ghij", true),
-            ("ключ****вери", true),
-            ("sk-ab****ghij", false),
-            ("a****", false),
-            ("*****", false),
-            ("a secret", false),
-            ("", false),
-        ] {
-            assert_eq!(is_our_mask(value), expected, "{value}");
-        }
-        for (url, is_proxy, is_target) in [
-            ("http://u:****@p.example", true, false),
-            ("http://****@p.example", true, true),
-            ("http://u:secret@p.example/****", false, false),
-            ("https://h.example/****", false, true),
-            ("https://h.example/T/****", false, false),
-            ("abcd****wxyz", false, true),
-        ] {
-            assert_eq!((is_proxy_mask(url), is_target_mask(url)), (is_proxy, is_target), "{url}");
-        }
     }
 
     #[test]

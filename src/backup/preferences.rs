@@ -119,6 +119,9 @@ fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) 
     let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) else {
         return Err("no such setting".to_owned());
     };
+    if setting.rule.is_mask(&value) {
+        return Err("is only the mask of a secret".to_owned());
+    }
     let holds = current.values.get(key);
     let checked = match (setting.rule, &value) {
         // A list may be JSON text in other programs; a word that allows nothing is not a valid list.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cron::Cron;
 use crate::dialect::payload_rules;
+use crate::mask;
 use crate::networks;
 use crate::routing::OutboundProxy;
 
@@ -114,6 +115,17 @@ impl Rule {
                 codex_headers(value.as_object().ok_or("object with userAgent and betaFeatures")?, current)
             }
             Self::PayloadRules => payload_rules::normal(value).map_err(|why| format!("valid rules: {why}")),
+        }
+    }
+
+    /// Whether a value is only the mask of a secret.
+    pub fn is_mask(self, value: &Value) -> bool {
+        let text = value.as_str().map(str::trim).unwrap_or_default();
+        match self {
+            Self::Secret | Self::ProxyToken => mask::is_of_secret(text),
+            Self::Proxy => mask::is_of_proxy_url(text),
+            Self::Target => mask::is_of_target(text),
+            _ => false,
         }
     }
 

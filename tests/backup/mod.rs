@@ -416,6 +416,7 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
         {"key": "auth_token", "value": "stolen-admin-token"},
         {"key": "db_type", "value": "mysql"},
         {"key": "no_such_setting", "value": 1},
+        {"key": "smtp_pass", "value": "keep****e123"},
         {"key": "proxy_error_keywords", "value": "[\"q\",\"w\"]"},
         {"key": "codex_header_defaults", "value": {"user-agent": "agent/1", "beta-features": "one"}},
         {"key": "webhook_url", "value": "https://hooks.example/secret-path"}]);
@@ -453,7 +454,8 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
             "log_cleanup_retention_days",
             "routing_weights",
             "admin_ip_allowlist",
-            "no_such_setting"
+            "no_such_setting",
+            "smtp_pass"
         ]
     );
     let runtime = gateway.admin().get("/api/settings/runtime").expect(200);

@@ -78,7 +78,7 @@ pub fn read(fields: &Fields, current: &Values, caller: IpAddr) -> Result<Change,
         if is_echo(setting.rule, value, held) {
             continue;
         }
-        if is_mask(setting.rule, value) {
+        if setting.rule.is_mask(value) {
             return Err(Invalid::field(name, secrets::WHOLE));
         }
         let value = setting.rule.sent(value, held).map_err(|expected| Invalid::field(name, &expected))?;
@@ -98,17 +98,6 @@ fn is_echo(rule: Rule, sent: &Value, held: &Value) -> bool {
         Rule::Secret | Rule::ProxyToken => secrets::is_echo(sent, Some(held)),
         Rule::Proxy => secrets::is_proxy_echo(sent, Some(held)),
         Rule::Target => secrets::is_target_echo(sent, held),
-        _ => false,
-    }
-}
-
-/// Whether a secret was sent as the mask of another one.
-fn is_mask(rule: Rule, sent: &Value) -> bool {
-    let sent = sent.as_str().map(str::trim).unwrap_or_default();
-    match rule {
-        Rule::Secret | Rule::ProxyToken => secrets::is_our_mask(sent),
-        Rule::Proxy => secrets::is_proxy_mask(sent),
-        Rule::Target => secrets::is_target_mask(sent),
         _ => false,
     }
 }

@@ -98,8 +98,8 @@ impl Report {
         let mut say = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
         say("success", true.into());
         say("message", self.message().into());
-        // A document with a section that cannot be imported is refused as a whole.
-        say("allImported", true.into());
+        // A document that cannot be imported as a whole is refused, which a dry run only foretells.
+        say("allImported", (self.total().refused == 0).into());
         say(
             "sections",
             json!({"accounts": self.sections.accounts, "preferences": self.sections.preferences}),

@@ -493,6 +493,7 @@ fn a_dry_run_tells_of_every_row_and_writes_nothing() {
         let answer =
             gateway.admin().post(&format!("{IMPORT}?{query}"), &json!({ "data": document })).expect(200);
         assert_eq!((&answer["success"], &answer["dryRun"]), (&json!(true), &json!(true)));
+        assert_eq!(answer["allImported"], false, "a row is refused");
         let fates: BTreeSet<(String, String, String)> = answer["rows"]
             .as_array()
             .expect("rows")
@@ -558,4 +559,28 @@ fn a_conflict_is_settled_as_the_operator_says() {
         assert!(accounts.iter().all(|account| account["siteId"] == 7), "{conflict}");
         assert_eq!(rows(&document, "routeChannels").len(), 1, "{conflict}");
     }
+}
+
+#[test]
+fn lists_and_maps_of_a_key_are_filled_where_they_are_empty() {
+    let gateway = Gateway::start();
+    let imported = |key: &Value, query: &str| {
+        let mut document = small();
+        document["accounts"]["downstreamApiKeys"] = json!([key]);
+        gateway.admin().post(&format!("{IMPORT}?{query}"), &json!({ "data": document })).expect(200);
+        gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone()
+    };
+    let poor = json!({"name": "k", "key": "sk-of-a-team-01", "supportedModels": [], "allowedRouteIds": []});
+    let mut rich = json!({"name": "k", "key": "sk-of-a-team-01", "tags": ["a"], "excludedSiteIds": [7],
+        "siteWeightMultipliers": {"7": 2.0}, "excludedCredentialRefs":
+        [{"kind": "default_api_key", "siteId": 7, "accountId": 9}]});
+    imported(&poor, "mode=merge");
+    rich["supportedModels"] = json!(["m"]);
+    let filled = imported(&rich, "mode=merge&conflict=fill");
+    for member in ["tags", "excludedSiteIds", "siteWeightMultipliers", "excludedCredentialRefs"] {
+        assert_eq!(filled[member], rich[member], "{member}");
+    }
+    assert_eq!(filled["supportedModels"], json!([]), "two empty lists allow nothing");
+    rich["tags"] = json!(["b"]);
+    assert_eq!(imported(&rich, "mode=merge&conflict=fill")["tags"], json!(["a"]));
 }

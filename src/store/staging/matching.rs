@@ -378,6 +378,10 @@ pub(super) fn updated(table: &Table, column: &Column, policy: Policy) -> Option<
         (Conflict::Fill, _) => {
             let is_empty = match column.kind {
                 Kind::Int | Kind::Time | Kind::Bool | Kind::Real => format!("{name}.{sql} IS NULL"),
+                // Two empty lists of what a key may use allow nothing, which is no lack.
+                Kind::Json if !["supported_models", "allowed_route_ids"].contains(&sql) => {
+                    format!("({name}.{sql} IS NULL OR {name}.{sql} IN ('', '[]', '{{}}'))")
+                }
                 _ => format!("({name}.{sql} IS NULL OR {name}.{sql} = '')"),
             };
             Some(format!("CASE WHEN {present} AND {is_empty} THEN s.{sql} ELSE {name}.{sql} END"))

@@ -160,6 +160,22 @@ fn the_database_that_the_settings_name_is_looked_at_too() {
 }
 
 #[test]
+fn a_saved_database_that_is_an_empty_file_is_a_warning() {
+    let home = Home::new();
+    let mut gateway = Setup::default().start_in(home.clone());
+    let file = home.path().join("next.db");
+    let saved = json!({"dialect": "sqlite", "connectionString": file});
+    gateway.admin().put("/api/settings/database/runtime", &saved).expect(200);
+    gateway.signal("TERM");
+    assert!(gateway.wait_for_exit().success());
+    let (findings, code) = examine(&Setup::default(), &home);
+    assert_eq!(code, Some(0), "{findings:#?}");
+    let last = findings["database"].last().expect("a finding");
+    assert_eq!(last["result"], "warning", "{findings:#?}");
+    assert!(last["detail"].as_str().is_some_and(|text| text.contains("without any data")), "{last}");
+}
+
+#[test]
 fn a_database_server_that_cannot_be_used_is_a_failure_and_its_password_is_told_nobody() {
     // Nothing listens there; a build without the driver says so instead.
     let setup = Setup::default()

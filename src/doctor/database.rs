@@ -1,5 +1,6 @@
 //! Checks the database and the secrets sealed in it.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> DatabaseFindings 
         CHECK,
         format!("its settings name another database, which a start will use: {}", saved.masked()),
     );
+    if relocate::begins_empty(saved) {
+        report.doubtful(CHECK, "the file is empty, so the next start begins without any data".to_owned());
+        return DatabaseFindings::default();
+    }
     let before = report.troubles();
     let beyond = match relocate::require_file(saved) {
         Ok(()) => at(report, &saved.options(options)),
@@ -59,9 +64,13 @@ fn at(report: &mut Report, options: &StoreOptions) -> DatabaseFindings {
 }
 
 fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> DatabaseFindings {
-    match path.try_exists() {
-        Ok(true) => {}
-        Ok(false) => {
+    match path.metadata() {
+        Ok(file) if file.len() > 0 => {}
+        Ok(_) => {
+            report.fine(CHECK, format!("{} is empty: the first start creates its tables", path.display()));
+            return DatabaseFindings::default();
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             match restore::refuse_unfinished(path) {
                 Ok(()) => {
                     let text = format!("{} does not exist yet: the first start creates it", path.display());

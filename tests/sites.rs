@@ -176,6 +176,23 @@ fn a_new_site_has_every_field_with_its_default() {
     assert_eq!(list[0]["subscriptionSummary"], json!(null));
 }
 
+#[test]
+fn a_site_after_the_last_position_has_a_position_that_can_be_sent_back() {
+    let gateway = Gateway::start();
+    let last = 9_007_199_254_740_991_i64;
+    let site =
+        |name: &str| json!({"name": name, "url": format!("https://{name}.example"), "platform": "openai"});
+    let mut first = site("first");
+    first["sortOrder"] = last.into();
+    gateway.create_site(&first);
+    for name in ["second", "third"] {
+        let created = gateway.create_site(&site(name));
+        assert_eq!(created["sortOrder"], last);
+        let path = format!("/api/sites/{}", created["id"]);
+        gateway.admin().put(&path, &json!({"sortOrder": created["sortOrder"]})).expect(200);
+    }
+}
+
 /// Asserts that a value is ISO 8601 in UTC with milliseconds.
 fn assert_is_a_time(value: &Value) {
     let text = value.as_str().unwrap_or_default();

@@ -9,6 +9,9 @@ use std::fmt::Write;
 use super::touches::{TouchedKind, Touches};
 pub use super::value::{Arg, Fields, Outcome, Row, Value};
 
+/// The last position in an operator's order: the largest integer that every client reads exactly.
+const MAX_SORT_ORDER: i64 = (1 << 53) - 1;
+
 /// One statement of a batch.
 #[derive(Debug, Clone)]
 pub struct Statement {
@@ -44,8 +47,11 @@ impl Statement {
         let values = placeholders(columns.len());
         columns.push("sort_order");
         args.push(sort_order.into());
+        let next = format!(
+            "CASE WHEN MAX(sort_order) >= {MAX_SORT_ORDER} THEN {MAX_SORT_ORDER} ELSE COALESCE(MAX(sort_order), -1) + 1 END"
+        );
         let sql = format!(
-            "INSERT INTO {table} ({}) SELECT {values}, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1) FROM {table}",
+            "INSERT INTO {table} ({}) SELECT {values}, COALESCE(?, {next}) FROM {table}",
             columns.join(", ")
         );
         Self::new(sql, args)

@@ -394,6 +394,18 @@ fn what_was_set_of_a_units_channel_outlives_the_account_that_it_is_stored_with()
 }
 
 #[test]
+fn a_unit_goes_with_its_last_member() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 2);
+    let unit = unit(&gateway, &ids, "round_robin");
+    let path = format!("/api/oauth/route-units/{}", unit["id"]);
+    for (id, status) in ids.iter().zip([200, 404]) {
+        gateway.admin().delete(&format!("/api/accounts/{id}")).expect(200);
+        assert_eq!(gateway.admin().send(Request::new("PATCH", &path).json(&json!({}))).status, status);
+    }
+}
+
+#[test]
 fn a_decision_names_the_member_that_serves_and_a_unit_that_rests_says_so() {
     let provider = Provider::start("codex", &[]);
     let (gateway, ids) = connected(&provider, 2);

@@ -453,13 +453,14 @@ pub fn health_statement(id: impl Into<Value>, health: &Health) -> Statement {
 }
 
 /// Deletes an account with everything that belongs to it; an unknown id is no error. Channels of a route unit
-/// with other members are kept with their settings and pass to the next member.
+/// with other members are kept with their settings and pass to the next member; a unit without other members is deleted.
 pub async fn delete(store: &Store, id: AccountId) -> Result<()> {
     let channels = route_units::channels_under(store, id).await?;
     let handed_on = (!channels.is_empty()).then(|| route_units::hand_on(id, &channels));
     let delete = Statement::new("DELETE FROM accounts WHERE id = ?", vec![id.into()]);
     let mut batch: Vec<Statement> = handed_on.into_iter().collect();
     batch.push(delete.touching(TouchedKind::Account, [id.into()]));
+    batch.push(route_units::delete_empty());
     store.batch(batch).await.map(drop)
 }
 

@@ -126,6 +126,13 @@ pub async fn delete(store: &Store, id: UnitId) -> Result<()> {
     store.batch(vec![delete]).await.map(drop)
 }
 
+/// Builds the statement that deletes the units without members, which have no channels either.
+pub(super) fn delete_empty() -> Statement {
+    let sql = "DELETE FROM oauth_route_units WHERE NOT EXISTS \
+               (SELECT 1 FROM oauth_route_unit_members m WHERE m.unit_id = oauth_route_units.id)";
+    Statement::new(sql, Vec::new()).touching_nothing()
+}
+
 /// Stores a deleted unit again, with the counters of its members and the channels that stood for it.
 pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> Result<()> {
     let now = now_ms();

@@ -84,6 +84,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(101, "0101_oauth_sessions"),
     step!(102, "0102_extra_channels"),
     step!(103, "0103_checkin_reason"),
+    step!(104, "0104_route_unit_indexes"),
 ];
 
 /// Returns the number of the last step.

@@ -25,6 +25,9 @@ const SIGXFSZ: i32 = 25;
 /// The longest time that requests in flight may delay a restart: they all belong to the former database.
 const RESTART_GRACE: Duration = Duration::from_secs(3);
 
+/// The time that passes of jobs and tasks under way have from the signal on.
+const JOBS_GRACE: Duration = Duration::from_secs(10);
+
 /// Whether the process has served before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
@@ -130,7 +133,7 @@ impl Running {
         if timeout(RESTART_GRACE, &mut self.serving).await.is_err() {
             self.serving.abort();
         }
-        self.scheduler.stop().await;
+        self.scheduler.stop(Instant::now()).await;
         self.app.stop().await;
         Sources { listener: Some(self.listener), signals: Some(self.signals) }
     }
@@ -141,7 +144,7 @@ impl Running {
         let (app, mut signals) = (self.app, self.signals);
         let grace = app.core.config.shutdown_grace;
         log::info!("{signal}: no new connections; requests in flight have {} s", grace.as_secs());
-        let end_of_grace = Instant::now() + grace;
+        let (end_of_grace, end_of_jobs) = (Instant::now() + grace, Instant::now() + JOBS_GRACE);
         tokio::spawn(async move {
             let signal = signals.stop(None).await;
             log::warn!("second signal: exiting at once");
@@ -160,7 +163,7 @@ impl Running {
                 "work that continued after its client had left was stopped at the end of the grace period"
             );
         }
-        self.scheduler.stop().await;
+        jobs::finish(&app.jobs, self.scheduler, end_of_jobs).await;
         app.stop().await;
         log::info!("stopped");
     }

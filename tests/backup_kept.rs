@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::support::paths::{EXPORT, IMPORT};
-use crate::support::{Answer, Gateway, Home, Reply, Request, Setup, Upstream, WebDav, eventually, run};
+use crate::support::{Answer, Gate, Gateway, Home, Reply, Request, Setup, Upstream, WebDav, eventually, run};
 
 const WEBDAV: &str = "/api/settings/backup/webdav";
 
@@ -292,6 +292,24 @@ fn the_file_on_the_server_is_written_at_its_times() {
     let config = other.admin().get(WEBDAV).expect(200)["config"].clone();
     assert_eq!((&config["enabled"], &config["autoSyncEnabled"]), (&json!(true), &json!(false)));
     assert_eq!(config["hasPassword"], false);
+}
+
+#[test]
+fn the_stop_waits_for_a_file_that_is_being_written() {
+    let (mut gateway, server) = (Gateway::start(), WebDav::start());
+    let gate = Gate::new();
+    server.hold_writes(&gate);
+    configured(&gateway, &server, &json!({"autoSyncEnabled": true, "autoSyncCron": "* * * * * *"}));
+    eventually("the file is being written", || server.file("/a/b/backup.json"));
+    gateway.signal("TERM");
+    gateway.wait_for_output("all requests ended");
+    assert!(gateway.is_running(), "the file is not cut");
+    gate.open();
+    assert!(gateway.wait_for_exit().success());
+    let home = gateway.home().clone();
+    let state = home.database().text("SELECT value FROM settings WHERE name = 'backup_webdav_state_v1'");
+    let state: Value = serde_json::from_str(&state).expect("JSON");
+    assert!(state["lastSyncAt"].is_string() && state["lastError"].is_null(), "{state}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub async fn run_scheduled(core: &Core, job: &str, time: Millis, pass: PassFutur
             Err(store::Error::Unreachable(_)) if since < latest => is_again = true,
             Err(error) => return Err(error.to_string()),
         }
-        if since >= latest {
+        if since >= latest || core.is_stopping() {
             return Err("the previous run is still in progress on another instance".to_owned());
         }
         sleep(AGAIN).await;

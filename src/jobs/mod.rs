@@ -63,4 +63,4 @@ pub mod update_center;
 pub mod usage_lookup;
 
 pub use state::Jobs;
-pub use timetable::{start, stop};
+pub use timetable::{finish, start, stop};

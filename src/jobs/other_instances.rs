@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use super::schedule::Pass;
 use super::state::Jobs;
 use crate::store;
@@ -25,11 +27,16 @@ pub async fn report_alive(jobs: Arc<Jobs>) -> Pass {
 
 /// The shortest time between two announcements of the database that are acted on; later changes are taken over
 /// together.
-pub const REST: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_millis(100);
+
+/// Waits until the database announces a change.
+pub async fn signalled(jobs: Arc<Jobs>) {
+    sleep(REST).await;
+    jobs.core.store.database().changes_signalled().await;
+}
 
 /// Takes over what others have changed as soon as the database announces it.
 pub async fn follow_signals(jobs: Arc<Jobs>) -> Pass {
-    jobs.core.store.database().changes_signalled().await;
     match jobs.core.follow_others(false).await {
         Ok(_) | Err(store::Error::Unreachable(_)) => Ok(None),
         Err(error) => Err(error.to_string()),

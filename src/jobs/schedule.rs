@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ┌─▶ wait ──▶ pass ──┐      a pass that fails or panics is a log line; the next one comes anyway
-//! └───────────────────┘      stop: no new pass; a pass under way is dropped
+//! └───────────────────┘      stop: no new pass; a pass under way is dropped when the time for the stop is over
 //! ```
 //!
 //! The [`Plan`] of a job says when it runs. It is asked for anew whenever the settings change: a wait goes by the new
@@ -17,7 +17,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::background::{BoxedWork, catch_panic};
 use crate::cron::Cron;
@@ -33,8 +33,8 @@ pub type Pass = Result<Option<String>, String>;
 pub struct Job {
     pub name: &'static str,
     pub when: When,
-    /// Begins a pass. A stop may drop the pass at any await: its changes are committed in transactions, and it may wait
-    /// long for an upstream.
+    /// Begins a pass. A stop may drop the pass at any await once its time is over: the changes of a pass are committed in
+    /// transactions, and it may wait long for an upstream.
     pub run: Run,
 }
 
@@ -45,6 +45,8 @@ pub enum When {
     AtStartAndEvery(Duration),
     /// By a plan from the settings.
     Planned(Box<dyn Fn() -> Plan + Send + Sync>),
+    /// Whenever the returned future ends. A change of the settings or a stop drops it and loses no signal.
+    Signalled(Box<dyn Fn() -> BoxedWork<()> + Send + Sync>),
 }
 
 /// The times of a job's passes.
@@ -75,14 +77,14 @@ pub struct Clock {
     pub changed: watch::Receiver<()>,
 }
 
-/// The running jobs. Dropping it drops passes under way; [`Scheduler::stop`] waits for that.
+/// The running jobs. Dropping it drops passes under way; [`Scheduler::stop`] waits for them.
 pub struct Scheduler {
     loops: JoinSet<()>,
     stopping: watch::Sender<Stop>,
 }
 
 /// How far the scheduler is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
     No,
     /// No further pass begins.
@@ -129,10 +131,14 @@ impl Scheduler {
         self.stopping.send_replace(Stop::NoMore);
     }
 
-    /// Begins no further pass and drops those under way at their next await.
-    pub async fn stop(self) {
-        self.stopping.send_replace(Stop::Now);
-        self.loops.join_all().await;
+    /// Begins no further pass and waits for those under way; at the deadline, drops them at their next await.
+    pub async fn stop(mut self, deadline: Instant) {
+        self.begin_stop();
+        let all_ended = async { while self.loops.join_next().await.is_some() {} };
+        if timeout_at(deadline, all_ended).await.is_err() {
+            self.stopping.send_replace(Stop::Now);
+            self.loops.join_all().await;
+        }
     }
 }
 
@@ -151,8 +157,8 @@ impl Job {
             let due = clock.due(&plan, since);
             tokio::select! {
                 biased;
-                _ = stopped(&mut stop) => return,
-                is_due = reach(&clock.now, due, since.time) => {
+                () = reached(&mut stop, Stop::NoMore) => return,
+                is_due = self.when.reach(&clock.now, due, since.time) => {
                     if is_due && !self.pass_unless_stopped(due.scheduled(), &mut stop).await {
                         return;
                     }
@@ -167,13 +173,16 @@ impl Job {
         }
     }
 
-    /// Runs a pass. Returns false when the stop came first or cut the pass short.
+    /// Runs a pass. Returns false when the stop came first or dropped the pass.
     async fn pass_unless_stopped(&self, scheduled: Option<Millis>, stop: &mut watch::Receiver<Stop>) -> bool {
         if *stop.borrow() != Stop::No {
             return false;
         }
         tokio::select! {
-            _ = stopped(stop) => false,
+            () = reached(stop, Stop::Now) => {
+                log::warn!("job {}: a pass was stopped before its end", self.name);
+                false
+            }
             () = self.pass(scheduled) => true,
         }
     }
@@ -196,15 +205,26 @@ impl When {
     pub fn interval(&self) -> Duration {
         match self {
             Self::Every(interval) | Self::AtStartAndEvery(interval) => *interval,
-            Self::AtStart | Self::Planned(_) => Duration::ZERO,
+            Self::AtStart | Self::Planned(_) | Self::Signalled(_) => Duration::ZERO,
         }
     }
 
     fn plan(&self) -> Plan {
         match self {
-            Self::AtStart => Plan::Never,
+            Self::AtStart | Self::Signalled(_) => Plan::Never,
             Self::Every(interval) | Self::AtStartAndEvery(interval) => Plan::Every(*interval),
             Self::Planned(plan) => plan(),
+        }
+    }
+
+    /// Returns true when the time or the signal for a pass has come, else as [`reach`] does.
+    async fn reach(&self, now: &Arc<dyn Fn() -> Millis + Send + Sync>, due: Due, began: Millis) -> bool {
+        match self {
+            Self::Signalled(signal) => {
+                signal().await;
+                true
+            }
+            _ => reach(now, due, began).await,
         }
     }
 }
@@ -277,9 +297,9 @@ async fn change(changed: &mut watch::Receiver<()>) {
     }
 }
 
-/// Returns when the scheduler stops or is gone.
-async fn stopped(stop: &mut watch::Receiver<Stop>) {
-    stop.wait_for(|stop| *stop == Stop::Now).await.ok();
+/// Returns when the stop has come this far, or the scheduler is gone.
+async fn reached(stop: &mut watch::Receiver<Stop>, far: Stop) {
+    stop.wait_for(|stop| *stop >= far).await.ok();
 }
 
 /// Returns a random number from 0 to `most`; 0 where the system gives no random bytes.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Tasks are in memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended
-//! returns that task. Tasks that have not ended are stopped by a reset only; of the ended ones, the newest
-//! [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event. The end is reported
+//! returns that task. Tasks that have not ended are stopped by a reset and by the stop of the service, which waits a while
+//! for those that run; of the ended ones, the newest [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event. The end is reported
 //! before the task shows it, so that whoever sees a task ended finds its event.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::background::{Background, BoxedWork, catch_panic};
 use crate::sync::lock;
@@ -38,6 +38,8 @@ const KEPT: Duration = Duration::from_secs(6 * 3600);
 const MAX_ENDED: usize = 1000;
 /// The longest wait for a task to be stopped: it stops where it next waits for something.
 const STOP: Duration = Duration::from_secs(5);
+/// The error of a task that the stop of the service keeps from running.
+const STOPPING: &str = "the service is stopping";
 /// The number of lines kept of each task's log.
 const MAX_LOG: usize = 200;
 /// The number of tasks that run at once; the others wait as `pending`.
@@ -216,7 +218,7 @@ impl Tasks {
             }
         };
         if !self.inner.background.spawn("a background task", supervised) {
-            progress.finish(Err("the service is stopping".to_owned()));
+            progress.finish(Err(STOPPING.to_owned()));
         }
         started
     }
@@ -225,6 +227,19 @@ impl Tasks {
     pub fn running(&self, dedupe_key: &str) -> Option<Started> {
         let tasks = lock(&self.inner.tasks);
         unended(&tasks, dedupe_key).map(|entry| Started::reused(&entry.task))
+    }
+
+    /// Begins no further task and waits for those that run; at the deadline, stops them.
+    pub async fn finish(&self, deadline: Instant) {
+        self.inner.slots.close();
+        let take = |entry: &mut Entry| Some((entry.task.title.clone(), entry.running.take()?));
+        let running: Vec<_> = lock(&self.inner.tasks).iter_mut().filter_map(take).collect();
+        for (title, Running { stop, gone }) in running {
+            if timeout_at(deadline, gone).await.is_err() {
+                log::warn!("task \"{title}\" was stopped before its end");
+            }
+            drop(stop);
+        }
     }
 
     /// Stops and forgets every task. Their ends are not reported, and once this returns they change nothing more.
@@ -281,7 +296,7 @@ impl TaskProgress {
         title: &str,
         work: impl Future<Output = Outcome>,
     ) -> Outcome {
-        let _slot = self.inner.slots.acquire().await;
+        let Ok(_slot) = self.inner.slots.acquire().await else { return Err(STOPPING.to_owned()) };
         self.change(|entry, now| {
             entry.task.status = Status::Running;
             entry.task.started_at = Some(now.to_owned());

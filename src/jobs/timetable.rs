@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::balances::balance;
 use super::models::refresh;
 use super::schedule::{Clock, Job, Pass, PassFuture, Plan, Scheduler, When};
@@ -71,7 +73,8 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         shared(jobs, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         shared(jobs, "sums of the proxy log", When::AtStartAndEvery(LOG_SUMS_INTERVAL), sum_up_proxy_logs),
         planned(jobs, "log cleanup", plan_of_cleanup, clean_logs),
-        job(jobs, "health of sites", When::Every(Duration::ZERO), health::save_changes),
+        signalled(jobs, "health of sites", health::changed, health::save_soon),
+        job(jobs, "successes of sites", When::Every(health::INTERVAL), health::save_successes),
         shared(jobs, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
         shared(
             jobs,
@@ -94,10 +97,10 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         ));
         let when = When::AtStartAndEvery(other_instances::REPORT_INTERVAL);
         all.push(job(jobs, "list of instances", when, other_instances::report_alive));
-        all.push(job(
+        all.push(signalled(
             jobs,
             "word of other instances",
-            When::Every(other_instances::REST),
+            other_instances::signalled,
             other_instances::follow_signals,
         ));
     }
@@ -126,6 +129,22 @@ where
 {
     let jobs = jobs.clone();
     Job { name, when, run: Box::new(move |_| Box::pin(run(jobs.clone()))) }
+}
+
+/// Builds a job that runs whenever the future of `signal` ends.
+fn signalled<S, F>(
+    jobs: &Arc<Jobs>,
+    name: &'static str,
+    signal: fn(Arc<Jobs>) -> S,
+    run: fn(Arc<Jobs>) -> F,
+) -> Job
+where
+    S: Future<Output = ()> + Send + 'static,
+    F: Future<Output = Pass> + Send + 'static,
+{
+    let signalled = jobs.clone();
+    let when = When::Signalled(Box::new(move || Box::pin(signal(signalled.clone()))));
+    job(jobs, name, when, run)
 }
 
 /// Builds a job whose times an operator may change.
@@ -315,6 +334,17 @@ fn deleted(count: u64, what: &str) -> Option<String> {
 async fn give_back_silent(jobs: Arc<Jobs>) -> Pass {
     quotas::give_back_silent(&jobs.core, now_ms()).await?;
     Ok(None)
+}
+
+/// Begins no further pass and task and waits for those under way; at the deadline, stops them.
+pub async fn finish(jobs: &Jobs, scheduler: Scheduler, deadline: Instant) {
+    tokio::join!(
+        scheduler.stop(deadline),
+        jobs.tasks.finish(deadline),
+        // These end the queues of check-ins and renewals at once, and wait for those that were sent.
+        jobs.renewals.drain(),
+        jobs.checkins.drain(),
+    );
 }
 
 /// Ends the jobs under way and everything else in the background, and stores what would be lost.

@@ -4,10 +4,11 @@ mod tokens;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::support::paths::CHAT;
 use crate::support::{
     self, ADMIN_TOKEN, Caller, Gate, Gateway, Home, Reply, Request, SOON, Setup, Upstream, eventually,
     eventually_within, free_port, run, wire,
@@ -262,6 +263,35 @@ fn with_a_stalled_request(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     std::thread::spawn(move || client.try_send(Caller::chat_ask(MODEL, false)));
     upstream.last("/v1/chat/completions");
     (gateway, upstream)
+}
+
+#[test]
+fn the_stop_waits_for_a_task_that_runs() {
+    let (mut gateway, upstream, account) = Gateway::with_account(&[MODEL]);
+    let gate = Gate::new();
+    upstream.answer(CHAT, wire::faithful("POST", CHAT, &json!({"model": MODEL}), &[]).head_waits_for(&gate));
+    gateway.admin().post("/api/models/probe", &json!({"accountId": account["id"]})).expect(202);
+    eventually("the task runs", || upstream.asked_for(CHAT).pop());
+    gateway.signal("TERM");
+    gateway.wait_for_output("all requests ended");
+    assert!(gateway.is_running(), "what the task finds out is not lost");
+    gate.open();
+    assert!(gateway.wait_for_exit().success());
+    let gateway = gateway.restart();
+    let events = gateway.admin().get("/api/events").expect(200);
+    let is_end = |event: &Value| event["message"].as_str().is_some_and(|text| text.contains("1 supported"));
+    assert!(events.as_array().expect("events").iter().any(is_end), "{events}");
+}
+
+#[test]
+fn the_stop_of_an_idle_process_is_immediate() {
+    let (mut gateway, _upstream, _account) = Gateway::with_account(&[MODEL]);
+    gateway.client().chat(MODEL).expect(200);
+    let began = Instant::now();
+    gateway.signal("TERM");
+    assert!(gateway.wait_for_exit().success());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(!gateway.output().contains("before its end"), "{}", gateway.output());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use super::{Reply, Upstream};
+use super::{Gate, Reply, Upstream};
 
 /// One running stub.
 pub struct WebDav {
@@ -24,6 +24,8 @@ struct Held {
     cuts: bool,
     /// The host to which reads are redirected, to the path with `/stored` in front; empty for this one.
     redirects: Option<String>,
+    /// The gate that answers to writes wait for.
+    gate: Option<Gate>,
     /// The content shown at every path, which may be none at all.
     shown: Option<Option<Vec<u8>>>,
 }
@@ -71,7 +73,8 @@ impl WebDav {
                         bytes.truncate(bytes.len() / 2);
                     }
                     held.files.insert(path, bytes);
-                    reply(201)
+                    let gate = held.gate.clone().into_iter();
+                    reply(201).map(|stored| gate.fold(stored, |stored, gate| stored.head_waits_for(&gate)))
                 }
                 "MKCOL" if held.collections.contains(&path) => reply(405),
                 "MKCOL" if !held.collections.contains(&parent) => reply(409),
@@ -106,6 +109,11 @@ impl WebDav {
     /// Redirects reads to this host, where the path has `/stored` in front, or to such a path of its own if it is empty.
     pub fn redirect_reads_to(&self, host: &str) {
         self.held.lock().expect("no panic there").redirects = Some(host.to_owned());
+    }
+
+    /// Answers writes from now on when the gate opens.
+    pub fn hold_writes(&self, gate: &Gate) {
+        self.held.lock().expect("no panic there").gate = Some(gate.clone());
     }
 
     /// Accepts a file at this path only from now on.

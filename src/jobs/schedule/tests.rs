@@ -61,7 +61,7 @@ async fn a_job_runs_when_it_says() {
     advance(MINUTE).await;
     settle().await;
     assert_eq!(seen(), [1, 1, 2]);
-    scheduler.stop().await;
+    scheduler.stop(Instant::now()).await;
     advance(MINUTE * 5).await;
     settle().await;
     assert_eq!(seen(), [1, 1, 2]);
@@ -84,27 +84,54 @@ async fn a_pass_that_fails_or_panics_does_not_end_the_job() {
         settle().await;
     }
     assert_eq!(count.load(SeqCst), 3);
-    scheduler.stop().await;
+    scheduler.stop(Instant::now()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_does_not_hold_up_the_stop() {
-    let started = Arc::new(Notify::new());
-    let tell = started.clone();
-    let scheduler = Scheduler::start(
-        vec![Job {
-            run: Box::new(move |_| {
-                tell.notify_one();
-                Box::pin(std::future::pending())
-            }),
-            ..job(When::AtStart, || Ok(None))
-        }],
-        &clock().0,
-    );
-    started.notified().await;
+async fn the_stop_waits_for_a_pass_until_the_deadline() {
+    const SECOND: Duration = Duration::from_secs(1);
+    for (takes, waits) in [(SECOND, SECOND), (MINUTE, 10 * SECOND)] {
+        let (started, ended) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let (tell, count) = (started.clone(), ended.clone());
+        let run = move |_| {
+            let count = count.clone();
+            tell.notify_one();
+            Box::pin(async move {
+                sleep(takes).await;
+                count.fetch_add(1, SeqCst);
+                Ok(None)
+            }) as PassFuture
+        };
+        let when = When::AtStartAndEvery(Duration::ZERO);
+        let scheduler = Scheduler::start(vec![Job { name: "slow", when, run: Box::new(run) }], &clock().0);
+        started.notified().await;
+        let began = Instant::now();
+        scheduler.stop(began + 10 * SECOND).await;
+        assert_eq!((began.elapsed(), ended.load(SeqCst)), (waits, usize::from(takes < MINUTE)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signalled_job_runs_at_each_signal_and_its_wait_does_not_hold_up_the_stop() {
+    let (signal, count) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (awaited, counted) = (signal.clone(), count.clone());
+    let when = When::Signalled(Box::new(move || {
+        let awaited = awaited.clone();
+        Box::pin(async move { awaited.notified().await })
+    }));
+    let run = move || {
+        counted.fetch_add(1, SeqCst);
+        Ok(None)
+    };
+    let scheduler = Scheduler::start(vec![job(when, run)], &clock().0);
+    for passes in 1..3 {
+        signal.notify_one();
+        settle().await;
+        assert_eq!(count.load(SeqCst), passes);
+    }
     let began = Instant::now();
-    scheduler.stop().await;
-    assert_eq!(began.elapsed(), Duration::ZERO);
+    scheduler.stop(began + MINUTE).await;
+    assert_eq!((began.elapsed(), count.load(SeqCst)), (Duration::ZERO, 2));
 }
 
 fn cron(text: &str) -> Cron {

@@ -116,6 +116,31 @@ async fn a_stopped_task_goes_no_further_and_nobody_hears_of_its_end() {
     assert_eq!(ended(&mut notices).await.title, "New");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_stop_waits_for_tasks_that_run_and_begins_none() {
+    const SECOND: Duration = Duration::from_secs(1);
+    for (takes, waits) in [(SECOND, SECOND), (60 * SECOND, 10 * SECOND)] {
+        let (tasks, mut notices) = tasks();
+        for _ in 0..PARALLEL {
+            tasks.start(spec("Runs", None), |_| async move {
+                tokio::time::sleep(takes).await;
+                Err("ended".to_owned())
+            });
+            assert_eq!(notices.recv().await.expect("its start").message, "Runs started");
+        }
+        tasks.start(spec("Waits", None), |_| async { panic!("must not run") });
+        let began = Instant::now();
+        tasks.finish(began + 10 * SECOND).await;
+        assert_eq!(began.elapsed(), waits);
+        let mut ends = Vec::new();
+        while let Ok(notice) = notices.try_recv() {
+            ends.push(notice.message);
+        }
+        assert_eq!(ends.iter().filter(|end| *end == "Waits failed: the service is stopping").count(), 1);
+        assert_eq!(ends.len(), if takes == waits { PARALLEL + 1 } else { 1 }, "{ends:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_log_and_the_registry_are_bounded() {
     let (tasks, mut notices) = tasks();

@@ -99,12 +99,21 @@ fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
         ("a time-out", Reply::stall()),
         ("a closed connection", Reply::silence()),
     ] {
-        let upstream = Upstream::start(&["m-a", "m-b", "m-c"]);
+        let upstream = Upstream::start(&["m-a", "m-b", "m-c", "m-d", "m-e"]);
         let (_, account) = gateway.add(name, &upstream);
         upstream.answer(CHAT, reply);
         let result = &probe(&gateway, &account)["results"][0];
-        assert_eq!((&result["scanned"], &result["inconclusive"]), (&json!(1), &json!(1)), "{name}");
-        assert_eq!(upstream.asked_for(CHAT).len(), 1, "{name}");
+        assert_eq!((&result["scanned"], &result["inconclusive"]), (&json!(3), &json!(3)), "{name}");
+        let message = result["message"].as_str().expect("a message");
+        assert!(message.ends_with(", the rest was not probed"), "{message}");
+        assert_eq!(upstream.asked_for(CHAT).len(), 3, "{name}");
+        // The next pass begins with the rest.
+        upstream.answer_faithfully();
+        let result = &probe(&gateway, &account)["results"][0];
+        assert_eq!((&result["scanned"], &result["supported"]), (&json!(5), &json!(5)), "{name}");
+        let asked: Vec<_> =
+            upstream.asked_for(CHAT)[3..5].iter().map(|asked| asked.json()["model"].clone()).collect();
+        assert_eq!(asked, ["m-d", "m-e"], "{name}");
     }
     assert_eq!(gateway.channels("m-a").len(), 4);
     for (name, reply) in [
@@ -124,15 +133,18 @@ fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
 /// A hub keeps answering 503 for a model for which it has no channel.
 #[test]
 fn a_model_that_overloads_its_site_does_not_keep_the_others_from_being_probed() {
-    let (gateway, upstream, account) = Gateway::with_account(&["m-dead", "m-gone", "m-good"]);
-    upstream.answer_model(CHAT, "m-dead", Reply::error(503, "no available channel for model m-dead"));
+    let (gateway, upstream, account) =
+        Gateway::with_account(&["m-dead", "m-dead-too", "m-gone", "m-good", "m-slow"]);
+    for model in ["m-dead", "m-dead-too"] {
+        upstream.answer_model(CHAT, model, Reply::error(503, "no available channel for this model"));
+    }
+    upstream.answer_model(CHAT, "m-slow", Reply::error(429, "slow down"));
     upstream.answer_model(CHAT, "m-gone", missing("m-gone"));
-    let asked =
-        |model: &str| upstream.asked_for(CHAT).iter().filter(|asked| asked.json()["model"] == model).count();
-    eventually("each is asked for", || {
-        probe(&gateway, &account);
-        (asked("m-good") > 0 && asked("m-gone") > 0).then_some(())
-    });
+    let result = &probe(&gateway, &account)["results"][0];
+    assert_eq!(
+        (&result["scanned"], &result["message"]),
+        (&json!(5), &json!("1 supported, 1 unsupported, 3 inconclusive, 0 skipped"))
+    );
     assert!(gateway.channels("m-gone").is_empty(), "what was found out holds");
     assert_eq!(gateway.channels("m-dead").len(), 1, "nothing was found out");
 }

@@ -2,8 +2,7 @@
 //! those that are not served, or not fast enough.
 //!
 //! An inconclusive answer (a time-out, 429, 5xx) switches nothing off: it says nothing about the model, nor about the
-//! next one, which is still asked for. The probe of availability stops there instead; this one stops after two questions
-//! in a row that got no answer.
+//! next one, which is still asked for. After two questions in a row that got no answer, the probe ends.
 
 use std::sync::Arc;
 

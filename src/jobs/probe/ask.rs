@@ -31,16 +31,16 @@ const REASONING_TOKENS: u32 = 256;
 pub struct Probed {
     pub verdict: Verdict,
     pub latency_ms: Option<i64>,
-    /// Why the site should not be asked for other models now.
+    /// Why the model got no real answer.
     pub trouble: Option<Trouble>,
     /// Why the model is not known to be served, in the site's words where it has any; never a credential.
     pub reason: Option<String>,
 }
 
-/// Why further questions to a site are in vain.
+/// Why a question got no real answer. One says little about the site: some sites keep refusing one model so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The site answered 429 or 5xx: further questions would only add to its load.
+    /// The site answered 429 or 5xx.
     Overloaded,
     /// No answer came in time, or the connection failed.
     Unanswered,

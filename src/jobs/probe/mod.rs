@@ -5,8 +5,9 @@
 //!                                            └▶ supported, unsupported: the row says so; else it stays
 //! ```
 //!
-//! Models that an operator typed are never asked for. The routes are rebuilt once, if any row has changed. One pass at
-//! a time probes an account; another one leaves it out.
+//! One model that is overloaded or does not answer keeps no other from being asked for; after three in a row the site is
+//! left alone, and the next pass asks for the rest. Models that an operator typed are never asked for. The routes are
+//! rebuilt once, if any row has changed. One pass at a time probes an account; another one leaves it out.
 
 pub mod after_refresh;
 pub mod ask;

@@ -26,6 +26,9 @@ use crate::store::snapshot::site_of_account;
 use crate::sync::lock;
 use crate::time::now_ms;
 
+/// The number of models in a row without a real answer after which a site is asked for no other.
+const MAX_TROUBLED: usize = 3;
+
 /// The result of a pass over one account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -152,9 +155,10 @@ async fn probe_models(
     let put_off = lock(&probes.put_off).get(&account.id).cloned().unwrap_or_default();
     let mut waiting = targets(&core.store, account, &put_off).await?.into_iter();
     let mut running = JoinSet::new();
-    let mut trouble = None;
+    let (mut troubled, mut trouble) = (0, None);
     loop {
-        while trouble.is_none() && running.len() < core.config.jobs.probe_concurrency {
+        let goes_on = trouble.is_none() && !core.is_stopping();
+        while goes_on && running.len() < core.config.jobs.probe_concurrency {
             let Some(target) = waiting.next() else { break };
             result.scanned += 1;
             if is_conversational(&target.model) {
@@ -173,7 +177,8 @@ async fn probe_models(
                 continue;
             }
         };
-        trouble = trouble.or(probed.trouble);
+        troubled = if probed.trouble.is_some() { troubled + 1 } else { 0 };
+        trouble = trouble.or(probed.trouble.filter(|_| troubled == MAX_TROUBLED));
         probes.note(account.id, target.name(), probed.trouble.is_some());
         result.take(&core.store, account.id, &target, probed).await?;
     }
@@ -181,7 +186,7 @@ async fn probe_models(
         "{} supported, {} unsupported, {} inconclusive, {} skipped",
         result.supported, result.unsupported, result.inconclusive, result.skipped
     );
-    if let Some(trouble) = trouble {
+    if let Some(trouble) = trouble.filter(|_| waiting.len() > 0) {
         result.message += &format!("; {trouble}, the rest was not probed");
     }
     Ok(())

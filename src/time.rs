@@ -59,8 +59,23 @@ pub fn http_date(ms: Millis) -> String {
     jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&stamp).unwrap_or_default()
 }
 
+/// Reads an HTTP date in any of its three forms (RFC 9110 §5.6.7).
+pub fn from_http_date(text: &str) -> Option<Millis> {
+    const OLDER_FORMS: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+    let older =
+        |form| jiff::civil::DateTime::strptime(form, text).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+    let date = match jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text) {
+        Ok(date) => date,
+        Err(_) => OLDER_FORMS.into_iter().find_map(older)?.timestamp(),
+    };
+    Some(date.as_millisecond())
+}
+
 /// The latest time that is read: the end of `9999-12-30T21:59:59Z`, which is in the year 9999 in every zone.
 const LATEST: Millis = 253_402_207_199_999;
+
+/// The last second of the last year of four digits, since 1970.
+const LAST_SECOND: f64 = 253_402_300_799.0;
 
 /// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date taken as UTC, a year
 /// or a year and a month, all of these also with slashes, a date of mails and HTTP, a date with the English name of its
@@ -149,8 +164,11 @@ pub fn from_number(number: f64) -> Option<Millis> {
 /// Reads seconds or milliseconds since 1970: a number that is a date as seconds counts seconds. Returns `None` for what is
 /// no time after 1970 with a year of four digits.
 pub fn of_unix(number: f64) -> Option<Millis> {
-    const LAST_SECOND: f64 = 253_402_300_799.0;
-    let millis = if number <= LAST_SECOND { number * 1000.0 } else { number };
+    of_unix_millis(if number <= LAST_SECOND { number * 1000.0 } else { number })
+}
+
+/// Reads milliseconds since 1970. Returns `None` for what is no time after 1970 with a year of four digits.
+pub fn of_unix_millis(millis: f64) -> Option<Millis> {
     (millis > 0.0 && millis <= LAST_SECOND * 1000.0).then_some((millis as Millis).min(LATEST))
 }
 
@@ -168,6 +186,17 @@ mod tests {
     #[test]
     fn headers_have_their_own_form_of_a_time() {
         assert_eq!(http_date(1_777_622_400_000), "Fri, 01 May 2026 08:00:00 GMT");
+        for (text, at) in [
+            ("Fri, 01 May 2026 08:00:00 GMT", Some(1_777_622_400_000)),
+            ("Friday, 01-May-26 08:00:00 GMT", Some(1_777_622_400_000)),
+            ("Fri May  1 08:00:00 2026", Some(1_777_622_400_000)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777_000)),
+            ("Friday, 01-May-26 08:00:00", None),
+            ("Fri May 32 08:00:00 2026", None),
+            ("soon", None),
+        ] {
+            assert_eq!(from_http_date(text), at, "{text}");
+        }
     }
 
     #[test]

@@ -172,6 +172,13 @@ fn a_quota_is_read_from_the_headers_of_a_small_request() {
     assert_eq!((&five["limit"], &five["message"]), (&json!(100), &json!("300 minute window")));
     assert_eq!((&seven["used"], &seven["supported"]), (&json!(12.0), &json!(true)));
     assert_eq!(list(&gateway)["items"][0]["quota"], quota);
+    // A window whose length is not told has no message.
+    let untold = [("x-codex-primary-used-percent", "10"), ("x-codex-secondary-used-percent", "20")];
+    let reply = Reply::json(200, &json!({}));
+    let reply = untold.into_iter().fold(reply, |reply, (name, value)| reply.header(name, value));
+    provider.answer_once("/responses", reply);
+    let quota = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();
+    assert!(quota["windows"]["fiveHour"].get("message").is_none(), "{quota}");
     // An unreadable answer keeps the previous values.
     provider.answer_once("/responses", Reply::json(400, &json!({"detail": "no such model"})));
     let failed = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();

@@ -278,6 +278,14 @@ fn the_end_of_a_token_is_read_in_seconds_in_milliseconds_and_as_a_date() {
         import(&gateway, &json!({ "data": item }));
         assert_eq!(list(&gateway)[0]["tokenExpiresAt"], "2030-01-01T00:00:00.000Z", "{item}");
     }
+    for (number, at) in
+        [(99_999_999_999_i64, "5138-11-16T09:46:39.000Z"), (100_000_000_000, "1973-03-03T09:46:40.000Z")]
+    {
+        let item = json!({"type": "codex", "access_token": "a-1", "disabled": true, "account_id": number.to_string(),
+            "expired": number});
+        import(&gateway, &json!({ "data": item }));
+        assert_eq!(list(&gateway)[0]["tokenExpiresAt"], at);
+    }
 }
 
 #[test]
@@ -299,7 +307,7 @@ fn what_cannot_be_imported_says_why_and_stores_nothing() {
             "invalid oauth expired timestamp",
         ),
         (json!({"data": {"type": "sub2api-data", "version": 1}}), envelope),
-        (json!({"items": [{"type": "sub2api-data", "version": 1}]}), envelope),
+        (json!({"items": [{"accounts": vec![json!({}); 101]}]}), "oauth import supports at most 100 items"),
         (
             json!({"data": {"accounts": [{"platform": "openai", "credentials": {"access_token": "a"}}]}}),
             envelope,
@@ -309,4 +317,38 @@ fn what_cannot_be_imported_says_why_and_stores_nothing() {
         assert_eq!(gateway.admin().post(PATH, &body).expect(400)["message"], message, "{body}");
     }
     assert!(list(&gateway).is_empty());
+}
+
+#[test]
+fn a_bundle_that_cannot_be_read_fails_alone_among_items() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let good = json!({"type": "codex", "access_token": "a-1", "disabled": true, "account_id": "good"});
+    for (number, bundle) in [
+        json!({"type": "codex", "access_token": "a-2", "version": 1, "email": "two@example.com"}),
+        json!({"proxies": []}),
+        json!({"accounts": []}),
+        json!({"type": "sub2api-data", "accounts": [1]}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut good = good.clone();
+        good["account_id"] = json!(format!("good-{number}"));
+        let done = gateway.admin().post(PATH, &json!({"items": [bundle, good]})).expect(200);
+        assert_eq!(
+            (&done["success"], &done["imported"], &done["failed"]),
+            (&json!(false), &json!(1), &json!(1))
+        );
+        let failed = &done["items"][0];
+        assert_eq!(
+            (&failed["status"], &failed["message"]),
+            (
+                &json!("failed"),
+                &json!("native oauth json expected; sub2api envelopes are no longer supported")
+            ),
+            "{bundle}"
+        );
+        assert_eq!(list(&gateway).len(), number + 1);
+    }
 }

@@ -478,14 +478,17 @@ fn a_malformed_batch_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_preset_is_echoed_and_must_fit_its_platform() {
+fn a_preset_is_shown_and_must_fit_its_platform() {
     let gateway = Gateway::start();
     let preset = json!({"name": "DeepSeek", "url": "https://api.deepseek.com/v1", "initializationPresetId": "deepseek-openai"});
     let site = gateway.create_site(&preset);
     assert_eq!(site["initializationPresetId"], "deepseek-openai");
     assert_eq!(site["platform"], "openai");
     let listed = &gateway.admin().get("/api/sites").expect(200)[0];
-    assert!(listed.get("initializationPresetId").is_none(), "only the creation tells it: {listed}");
+    assert_eq!(listed["initializationPresetId"], "deepseek-openai");
+    let renamed = json!({"name": "DeepSeek 2"});
+    let changed = gateway.admin().put(&format!("/api/sites/{}", site["id"]), &renamed).expect(200);
+    assert_eq!(changed["initializationPresetId"], "deepseek-openai");
     for (field, value) in [("initializationPresetId", json!("no-such-preset")), ("platform", json!("claude"))]
     {
         let mut wrong = preset.clone();

@@ -12,7 +12,7 @@ use super::report::Report;
 use crate::config::Config;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::store::inspect::SiteAddress;
-use crate::time::{Millis, now_ms};
+use crate::time::{from_http_date, now_ms};
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
 /// The time limit for a site's answer.
@@ -130,13 +130,8 @@ async fn ask(client: &Client, site: &SiteAddress, proxy: Option<String>) -> Resu
     let answer = answer.map_err(|_| format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))?;
     let head = answer.map_err(|error| error.to_string())?.head;
     let date = head.headers.get(&DATE).and_then(|date| std::str::from_utf8(date).ok());
-    let ahead = date.and_then(parse_date).map(|theirs| (theirs - now_ms()).div_euclid(1000));
+    let ahead = date.and_then(from_http_date).map(|theirs| (theirs - now_ms()).div_euclid(1000));
     Ok(Answered { status: head.status.as_u16(), took: began.elapsed(), ahead })
-}
-
-fn parse_date(text: &str) -> Option<Millis> {
-    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-    Some(date.as_millisecond())
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@
 use serde_json::Value;
 
 use crate::error_words::ErrorText;
-use crate::time::{Millis, of_unix};
+use crate::time::{Millis, from_http_date, of_unix};
 
 /// The longest rest, in milliseconds: longer hints of providers are cut to it, and an operator's cap cannot exceed it.
 pub const LONGEST_REST_MS: Millis = 30 * 24 * 60 * 60 * 1000;
@@ -315,8 +315,7 @@ fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
     if let Ok(seconds) = value.parse::<f64>() {
         return wait_until(seconds * 1000.0, now);
     }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
-    Some(date.as_millisecond())
+    from_http_date(value)
 }
 
 /// Returns the end of a wait in milliseconds; `None` for what is no wait.
@@ -547,6 +546,8 @@ mod tests {
             (429, Some("nan"), "busy", None),
             (503, Some("Fri, 01 May 2026 09:00:00 GMT"), "", Some(now + 3_600_000)),
             (503, Some("Fri, 01 May 2026 07:00:00 GMT"), "", None),
+            (429, Some("Friday, 01-May-26 09:00:00 GMT"), "", Some(now + 3_600_000)),
+            (429, Some("Fri May  1 09:00:00 2026"), "", Some(now + 3_600_000)),
             (
                 429,
                 None,

@@ -77,7 +77,7 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch, resets: u64) -> Vec<Outcome> {
     let mut outcomes = Vec::with_capacity(items.len());
     let mut readable = Vec::new();
     for (place, item) in items.into_iter().enumerate() {
-        let read = import_forms::read(&item.object);
+        let read = item.problem.map_or_else(|| import_forms::read(&item.object), Err);
         let claimed = read.as_ref().ok().and_then(|import| import.grant.identity.email.as_deref());
         let name = name_of(&item.object, claimed);
         let provider = read.as_ref().ok().map(|import| import.provider.id());
@@ -171,10 +171,13 @@ impl Batch {
         };
         let mut items = Vec::new();
         for object in objects {
-            if is_bundle(&object) {
-                items.extend(accounts_of(&object).map_err(refused)?);
-            } else {
-                items.push(Item { object, proxy_url: None });
+            if !is_bundle(&object) {
+                items.push(Item::of(object));
+                continue;
+            }
+            match accounts_of(&object) {
+                Ok(accounts) => items.extend(accounts),
+                Err(problem) => items.push(Item { problem: Some(problem), ..Item::of(object) }),
             }
         }
         if items.len() > MAX_ITEMS {

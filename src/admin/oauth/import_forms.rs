@@ -21,6 +21,8 @@ use crate::upstream::oauth::{Claims, Grant, Identity, clean};
 pub const MAX_ITEMS: usize = 100;
 /// Maximum length of a token, in bytes; longer ones do not fit into a header.
 const MAX_TOKEN: usize = 64 * 1024;
+/// The first number that is an expiry in milliseconds, in 1973; a smaller one is in seconds.
+const FIRST_MILLIS: f64 = 1e11;
 /// Members that identify a bundle.
 const OF_BUNDLES: [&str; 4] = ["accounts", "proxies", "version", "exported_at"];
 
@@ -36,15 +38,24 @@ pub struct Import {
     pub proxy_url: Option<Secret>,
 }
 
-/// An account of a bundle in the gateway's own form, and its proxy.
+/// An object of an import: an account in the gateway's own form, or a bundle that cannot be read.
 pub struct Item {
     pub object: Map<String, Value>,
+    /// The outbound proxy that the account's bundle names for it.
     pub proxy_url: Option<Secret>,
+    /// Why the bundle cannot be read.
+    pub problem: Option<Unreadable>,
 }
 
 /// The reason why a credential cannot be read, for people.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
+
+impl Item {
+    pub fn of(object: Map<String, Value>) -> Self {
+        Self { object, proxy_url: None, problem: None }
+    }
+}
 
 impl From<&str> for Unreadable {
     fn from(message: &str) -> Self {
@@ -62,15 +73,12 @@ pub fn is_bundle(object: &Map<String, Value>) -> bool {
 /// Returns the accounts of a bundle.
 ///
 /// # Errors
-/// Fails if it has no list of accounts, or too many.
+/// Fails if it has no list of accounts.
 pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable> {
     let list = |name: &str| bundle.get(name).or_else(|| bundle.get("data")?.get(name));
     let Some(Value::Array(accounts)) = list("accounts") else { return Err(ENVELOPE.into()) };
     if accounts.is_empty() {
         return Err(ENVELOPE.into());
-    }
-    if accounts.len() > MAX_ITEMS {
-        return Err(too_many());
     }
     let proxies: HashMap<&str, Secret> = match list("proxies") {
         Some(Value::Array(proxies)) => proxies
@@ -83,7 +91,7 @@ pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable>
         let object = account.as_object().ok_or_else(|| Unreadable::from(ENVELOPE))?;
         let key = object.get("proxy_key").and_then(Value::as_str);
         let proxy_url = key.and_then(|key| proxies.get(key)).cloned();
-        Ok(Item { object: in_our_form(object), proxy_url })
+        Ok(Item { proxy_url, ..Item::of(in_our_form(object)) })
     });
     items.collect()
 }
@@ -220,7 +228,9 @@ fn expiry<'a>(value: &impl Fn(&str) -> Option<&'a Value>) -> Result<Option<Milli
         _ => None,
     };
     let number = number.filter(|number| number.is_finite() && (0.0..1e15).contains(number));
-    number.map(time::of_unix).ok_or_else(|| "invalid oauth expired timestamp".into())
+    let read =
+        |number| if number < FIRST_MILLIS { time::of_unix(number) } else { time::of_unix_millis(number) };
+    number.map(read).ok_or_else(|| "invalid oauth expired timestamp".into())
 }
 
 /// Returns the trimmed token; `None` if a header cannot carry it.

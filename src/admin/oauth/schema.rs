@@ -243,7 +243,7 @@ static QUOTA_WINDOW: Object = Object::new(
     "QuotaWindow",
     &[
         has("supported", Boolean),
-        has("message", Text),
+        may("message", Text),
         may("used", Number),
         may("limit", Number),
         may("remaining", Number),

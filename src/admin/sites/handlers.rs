@@ -15,7 +15,7 @@ use super::presets;
 use super::presets::PRESETS;
 use super::schema;
 use super::subscriptions;
-use super::view::{CreatedSite, ListedSite, SiteView};
+use super::view::{ListedSite, SiteView};
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result, failure};
 use crate::admin::input::{Fields, Invalid};
@@ -166,9 +166,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         ));
     }
     admin.core.publish().await?;
-    let site = find(&admin.core.store, id).await?;
-    let initialization_preset_id = site.initialization_preset_id.as_deref();
-    Ok(http::json(StatusCode::OK, &CreatedSite { site: SiteView::of(&site), initialization_preset_id }))
+    Ok(http::json(StatusCode::OK, &SiteView::of(&find(&admin.core.store, id).await?)))
 }
 
 /// `PUT /api/sites/{id}`

@@ -9,7 +9,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("GET /api/sites", "Sites with their balances").gives(List(&Of(&LISTED_SITE))),
     op("POST /api/sites", "Add a site")
         .takes(&CREATE)
-        .gives(Either(&[Of(&CREATED_SITE), Of(&FAILURE)]))
+        .gives(Either(&[Of(&SITE), Of(&FAILURE)]))
         .refuses(&[409]),
     op("GET /api/sites/presets", "Presets: known vendors and their addresses").gives(Of(&PRESETS)),
     op("POST /api/sites/detect", "Detect the platform of an address")
@@ -109,6 +109,7 @@ pub static SITE: Object = Object::new(
         has("sortOrder", Integer),
         has("globalWeight", Number),
         has("maxConcurrency", OrNull(&Integer)),
+        has("initializationPresetId", OrNull(&Text)),
         has("postRefreshProbeEnabled", Boolean),
         has("postRefreshProbeModel", Text),
         has("postRefreshProbeScope", Text),
@@ -135,9 +136,6 @@ static SITE_ENDPOINT: Object = Object::new(
         has("updatedAt", Time),
     ],
 );
-
-static CREATED_SITE: Object =
-    Object::with("CreatedSite", &[&SITE], &[has("initializationPresetId", OrNull(&Text))]);
 
 static LISTED_SITE: Object = Object::with(
     "ListedSite",

@@ -28,6 +28,7 @@ pub struct SiteView<'a> {
     sort_order: i64,
     global_weight: Value,
     max_concurrency: Option<i64>,
+    initialization_preset_id: Option<&'a str>,
     post_refresh_probe_enabled: bool,
     post_refresh_probe_model: &'a str,
     post_refresh_probe_scope: &'a str,
@@ -55,15 +56,6 @@ struct EndpointView<'a> {
 }
 
 /// A site in the list of sites, with the sums of its accounts.
-/// A site as the request that creates it is answered.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreatedSite<'a> {
-    #[serde(flatten)]
-    pub site: SiteView<'a>,
-    pub initialization_preset_id: Option<&'a str>,
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedSite<'a> {
@@ -92,6 +84,7 @@ impl<'a> SiteView<'a> {
             sort_order: site.sort_order,
             global_weight: number(site.global_weight),
             max_concurrency: site.max_concurrency,
+            initialization_preset_id: site.initialization_preset_id.as_deref(),
             post_refresh_probe_enabled: site.post_refresh_probe_enabled,
             post_refresh_probe_model: &site.post_refresh_probe_model,
             post_refresh_probe_scope: &site.post_refresh_probe_scope,

@@ -68,6 +68,16 @@ fn reply(model: &str) -> Reply {
 }
 
 #[test]
+fn a_request_that_another_budget_refuses_begins_no_window_of_five_hours() {
+    for refusing in [json!({"period": "day", "maxRequests": 0}), json!({"period": "total", "maxCost": 0})] {
+        let (gateway, _upstream) = world();
+        create(&gateway, json!([{"period": "5h", "maxRequests": 5}, refusing]));
+        gateway.with_token(KEY).chat(MODEL).expect(429);
+        assert_eq!(budgets(&gateway)[0]["resetsAt"], json!(null), "{refusing}");
+    }
+}
+
+#[test]
 fn a_budget_shows_what_is_used_of_it_and_when_it_resets() {
     let (gateway, upstream) = world();
     upstream.answer(CHAT, reply(MODEL));

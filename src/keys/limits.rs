@@ -11,6 +11,7 @@ use crate::time::Millis;
 
 use super::budget::{Budget, Reached, Window, WindowRefusal};
 use super::live::KeyLive;
+use super::period::Period;
 
 /// The length of the windows of requests and tokens, in milliseconds.
 pub const MINUTE: Millis = 60_000;
@@ -108,9 +109,14 @@ impl KeyLimits {
                     over = Some((end, OverLimit::Budget { period: budget.period.name(), reached, end }));
                 }
                 Err(WindowRefusal::Over { .. }) => {}
-                Err(WindowRefusal::NoWindow | WindowRefusal::NoneReserved) => {
-                    not_ready = not_ready.or(Some(place))
+                // The window of five hours is opened last: it begins with a request that no other budget refuses.
+                Err(WindowRefusal::NoWindow | WindowRefusal::NoneReserved)
+                    if not_ready
+                        .is_none_or(|first: usize| self.budgets[first].period == Period::FiveHours) =>
+                {
+                    not_ready = Some(place);
                 }
+                Err(WindowRefusal::NoWindow | WindowRefusal::NoneReserved) => {}
             }
         }
         match (over, not_ready) {

@@ -111,6 +111,23 @@ fn windows_of_codex_count_on_any_site_that_answers_responses() {
 }
 
 #[test]
+fn a_window_outlasts_a_kill_soon_after_the_answer_that_told_of_it() {
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
+    let answer = Reply::json(200, &wire::chat(MODEL))
+        .header("x-ratelimit-limit-requests", "100")
+        .header("x-ratelimit-remaining-requests", "3")
+        .header("x-ratelimit-reset-requests", "1h");
+    upstream.answer(CHAT, answer);
+    gateway.client().chat(MODEL).expect(200);
+    let saved = "SELECT COUNT(*) FROM settings WHERE value LIKE '%\"usedPercent\":97%'";
+    let database = gateway.home().database();
+    eventually("it is saved", || (database.number(saved) == 1).then_some(()));
+    drop(database);
+    let gateway = gateway.restart();
+    check(&windows(&gateway)[0], "requests", 97.0, 3_600);
+}
+
+#[test]
 fn a_window_is_gone_once_its_reset_has_passed() {
     let (gateway, upstream) = Gateway::serving(&[MODEL]);
     let reset_in = |seconds: &str| {

@@ -12,9 +12,10 @@ use crate::dialect::Dialect;
 use crate::dialect::canonical::ReplyContext;
 use crate::http::timer::ReusableTimer;
 use crate::ids::EndpointId;
+use crate::jobs::health_saver::Saver;
 use crate::proxy::Proxy;
 use crate::routing::limit_windows::{self, LimitWindows};
-use crate::routing::{Endpoint, failure};
+use crate::routing::{Account, Endpoint, failure};
 use crate::settings::Settings;
 use crate::time::now_ms;
 use crate::upstream::{Answer, AnswerHead, SendError, UpstreamBody};
@@ -49,6 +50,13 @@ pub(super) struct Accepted {
     pub(super) reply_context: Option<Box<ReplyContext>>,
     /// The address of the site's pool that answered; `None` is the site's own.
     pub(super) endpoint: Option<EndpointId>,
+}
+
+/// Records what answers say about the limits of an account.
+#[derive(Clone, Copy)]
+pub(super) struct LimitRecorder<'a> {
+    windows: &'a LimitWindows,
+    saver: &'a Saver,
 }
 
 impl Accepted {
@@ -123,6 +131,16 @@ impl Timeouts {
     }
 }
 
+// === impl LimitRecorder ===
+
+impl<'a> LimitRecorder<'a> {
+    pub(super) fn of(proxy: &'a Proxy, account: &'a Account) -> Self {
+        Self { windows: &account.limits, saver: &proxy.jobs.health_saver }
+    }
+}
+
+// === impl Delivery ===
+
 impl Delivery<'_> {
     /// Sends a request to an address.
     pub(super) async fn send(
@@ -140,7 +158,7 @@ impl Delivery<'_> {
         let upgrade = self.upgrade(endpoint, path, dialect, &request).await;
         let sending = upstream_socket::send(proxy, &endpoint.base.origin, request, upgrade);
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
-        let limits = Some(&*channel.account.limits);
+        let limits = Some(LimitRecorder::of(proxy, &channel.account));
         match answered(pin!(sending), path, &timeouts, &call.trace, limits).await {
             Ok((head, body)) => {
                 let is_enveloped = channel.account.site.platform.profile().code_assist.is_some();
@@ -175,14 +193,14 @@ pub(super) async fn answered(
     path: &'static str,
     timeouts: &Timeouts,
     trace: &Trace,
-    limits: Option<&LimitWindows>,
+    limits: Option<LimitRecorder<'_>>,
 ) -> Result<(AnswerHead, UpstreamBody), Failure> {
     let Answer { head, body } =
         timeouts.wait(HEAD_TIMEOUT, sending).await?.map_err(|error| Failure::unanswered(&error))?;
-    if let Some(limits) = limits {
+    if let Some(LimitRecorder { windows, saver }) = limits {
         let seen = limit_windows::read(head.headers.iter(), now_ms());
-        if !seen.is_empty() {
-            limits.note(seen);
+        if !seen.is_empty() && windows.note(seen) {
+            saver.nudge();
         }
     }
     let body = trace.response_started(&head, body);
@@ -191,12 +209,13 @@ pub(super) async fn answered(
     }
     let status = head.status.as_u16();
     let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
-    if let Some(limits) = limits.filter(|_| status == 429)
+    let limits = limits.filter(|_| status == 429).map(|limits| limits.windows);
+    if let Some(limits) = limits
         && let Some(reset_at) = failure::usage_limit_reset(&body, now_ms())
     {
         limits.note_reached(reset_at, now_ms());
     }
-    let full_until = limits.filter(|_| status == 429).and_then(|limits| limits.full_until(now_ms()));
+    let full_until = limits.and_then(|limits| limits.full_until(now_ms()));
     let failure = Failure::status(status, path, &head.headers, body, complete, now_ms());
     Err(failure.or_recovers_at(full_until))
 }

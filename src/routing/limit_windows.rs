@@ -84,6 +84,11 @@ impl LimitWindow {
         now < self.reset_at.unwrap_or(self.observed_at.saturating_add(WITHOUT_RESET))
     }
 
+    /// Whether `next` is another window than this one, or the same one used to another whole percentage.
+    fn has_moved_to(&self, next: &Self) -> bool {
+        !self.is_in_force(next.observed_at) || self.used_percent as u64 != next.used_percent as u64
+    }
+
     /// Returns the window with sound values, whatever a file or an upstream said; `None` if it cannot be kept.
     fn sound(mut self) -> Option<Self> {
         let amount = |value: f64| value.is_finite().then(|| value.clamp(0.0, 1e15));
@@ -98,11 +103,15 @@ impl LimitWindow {
 // === impl LimitWindows ===
 
 impl LimitWindows {
-    /// Adds the windows just seen; each replaces the one of the same name.
-    pub fn note(&self, seen: Vec<LimitWindow>) {
+    /// Adds the windows just seen; each replaces the one of the same name. Returns whether one is new or used to another
+    /// whole percentage.
+    pub fn note(&self, seen: Vec<LimitWindow>) -> bool {
+        let mut has_moved = false;
         let mut windows = lock(&self.windows);
         for window in seen.into_iter().filter_map(LimitWindow::sound) {
-            windows.retain(|known| known.name != window.name);
+            let known = windows.iter().position(|known| known.name == window.name);
+            let known = known.map(|at| windows.remove(at));
+            has_moved |= known.is_none_or(|known| known.has_moved_to(&window));
             if windows.len() >= MAX_WINDOWS {
                 let oldest = windows.iter().enumerate().min_by_key(|(_, known)| known.observed_at);
                 oldest.map(|(at, _)| at).into_iter().for_each(|at| drop(windows.remove(at)));
@@ -113,6 +122,7 @@ impl LimitWindows {
         self.fullest.store(fullest.ceil() as u32, Relaxed);
         drop(windows);
         self.notes.fetch_add(1, Relaxed);
+        has_moved
     }
 
     /// Returns how often windows were recorded, and how many are in force.
@@ -184,6 +194,23 @@ mod tests {
         assert!(windows.in_force(WITHOUT_RESET).is_empty());
         windows.note(vec![window("5h", 1.0, Some(200), 50)]);
         assert!(!windows.reach(95.0, 99), "the newer one replaces it");
+    }
+
+    #[test]
+    fn a_window_moves_when_it_is_new_or_used_to_another_whole_percentage() {
+        let windows = LimitWindows::default();
+        for (used_percent, at, has_moved) in [
+            (42.0, 0, true),
+            (42.9, 1, false),
+            (43.0, 2, true),
+            (43.0, 99, false),
+            (43.0, 100, true),
+            (1.0, 101, true),
+        ] {
+            let reset_at = if at < 100 { 100 } else { 200 };
+            assert_eq!(windows.note(vec![window("5h", used_percent, Some(reset_at), at)]), has_moved, "{at}");
+        }
+        assert!(!windows.note(Vec::new()));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::proxy::headers;
 use crate::proxy::redaction;
 use crate::proxy::resource_upstream::in_path;
 use crate::proxy::retry::token_renewal;
-use crate::proxy::send::{Timeouts, answered, read_some};
+use crate::proxy::send::{LimitRecorder, Timeouts, answered, read_some};
 use crate::routing::{Channel, CredentialHeaders, Endpoint};
 use crate::store::batches::{self, BatchPlace};
 use crate::time::now_ms;
@@ -255,7 +255,7 @@ impl Address<'_> {
         }
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, request);
-        let limits = Some(&*account.limits);
+        let limits = Some(LimitRecorder::of(proxy, account));
         let (head, body) = answered(pin!(sending), label, &timeouts, &call.trace, limits).await?;
         match read_some(body, MAX_OBJECT, OBJECT_TIMEOUT).await {
             (body, true) => Ok((head, body)),

@@ -572,7 +572,7 @@ fn lists_and_maps_of_a_key_are_filled_where_they_are_empty() {
     };
     let poor = json!({"name": "k", "key": "sk-of-a-team-01", "supportedModels": [], "allowedRouteIds": []});
     let mut rich = json!({"name": "k", "key": "sk-of-a-team-01", "tags": ["a"], "excludedSiteIds": [7],
-        "siteWeightMultipliers": {"7": 2.0}, "excludedCredentialRefs":
+        "siteWeightMultipliers": {"7": 2.5}, "excludedCredentialRefs":
         [{"kind": "default_api_key", "siteId": 7, "accountId": 9}]});
     imported(&poor, "mode=merge");
     rich["supportedModels"] = json!(["m"]);

@@ -50,7 +50,7 @@
 //! key_mask     reads masks of keys, as sites list them
 //! credential_names  tells by the name of a header or member whether it holds a credential
 //! unfinished   files that are being written and directories of temporary files; what killed processes have left of them
-//! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, pongs
+//! websocket    shared by both ends of a WebSocket: the proof of the handshake, the limits of frames, fragments, pongs
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! byte_order_mark  the mark that may stand before UTF-8 text
 //! subslice     the place of a slice in the text that it was cut from

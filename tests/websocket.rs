@@ -293,6 +293,25 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
 }
 
 #[test]
+fn sockets_keep_no_memory_for_messages_that_have_passed() {
+    const SOCKETS: u64 = 8;
+    const LENGTH: u64 = 6 << 20;
+    let gateway = Gateway::start();
+    let before = gateway.resident_kib();
+    let long = json!({"type": "of no turn", "text": "x".repeat(LENGTH as usize)});
+    let _sockets: Vec<Socket> = (0..SOCKETS)
+        .map(|_| {
+            let mut socket = gateway.client().socket();
+            socket.send(&long);
+            assert_eq!(socket.event()["status"], 400);
+            socket
+        })
+        .collect();
+    let grown = gateway.resident_kib().saturating_sub(before);
+    assert!(grown < SOCKETS * LENGTH / 2 / 1024, "{grown} KiB for {SOCKETS} idle sockets");
+}
+
+#[test]
 fn pings_of_a_client_that_takes_no_pongs_fill_no_memory() {
     let (gateway, _upstream) = serving(&[]);
     let mut socket = gateway.client().socket();

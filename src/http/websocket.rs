@@ -12,6 +12,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http_body::Body;
@@ -33,7 +34,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::frame::Utf8Bytes;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
@@ -41,7 +42,7 @@ use super::upgrade::{Upgrade, stopped};
 use super::{Request, Response, ResponseBody};
 use crate::limits::{FREE_BODY, HeldMemory, OutOfBodyMemory};
 use crate::sync::lock;
-use crate::websocket::{self, BUFFER, PongFirst, Pongs, VERSION, accept};
+use crate::websocket::{self, BUFFER, Fragmented, PongFirst, Pongs, VERSION, accept};
 
 /// A long message reserves this many times the bytes that have come so far.
 const STEP: usize = 4;
@@ -78,7 +79,7 @@ type Stream = WebSocketStream<Metered>;
 
 /// A transport that reads only as long as there is room.
 struct Metered {
-    transport: PongFirst<Box<dyn Transport>>,
+    transport: PongFirst<Fragmented<Box<dyn Transport>>>,
     meter: Arc<Meter>,
 }
 
@@ -107,7 +108,11 @@ pub struct WebSocket {
 }
 
 /// The sending half, for frames to the client.
-pub struct Sender(SplitSink<Stream, Message>);
+pub struct Sender {
+    sink: SplitSink<Stream, Message>,
+    /// Whether the last message was begun and is not complete.
+    is_torn: bool,
+}
 
 /// The receiving half, for frames of the client.
 pub struct Receiver {
@@ -182,11 +187,10 @@ impl Handshake {
     }
 
     /// Builds the answer that grants the request. `serve` runs with the socket once the answer is sent. A message of the
-    /// client may be up to `max_message` bytes long, one to it up to `max_sent`.
+    /// client may be up to `max_message` bytes long.
     pub fn accept<F>(
         self,
         max_message: usize,
-        max_sent: usize,
         serve: impl FnOnce(WebSocket) -> F + Send + 'static,
     ) -> Response
     where
@@ -198,7 +202,7 @@ impl Handshake {
             match socket.await {
                 Ok(upgraded) => {
                     let transport = Box::new(TokioIo::new(upgraded));
-                    serve(WebSocket::new(transport, max_message, max_sent, stop).await).await;
+                    serve(WebSocket::new(transport, max_message, stop).await).await;
                 }
                 Err(error) => log::debug!("a WebSocket could not be opened: {error}"),
             }
@@ -252,15 +256,10 @@ impl BadHandshake {
 // === impl WebSocket ===
 
 impl WebSocket {
-    async fn new(
-        transport: Box<dyn Transport>,
-        max_message: usize,
-        max_sent: usize,
-        stop: watch::Receiver<bool>,
-    ) -> Self {
-        let config = websocket::config(max_message, max_sent);
+    async fn new(transport: Box<dyn Transport>, max_message: usize, stop: watch::Receiver<bool>) -> Self {
+        let config = websocket::config(max_message);
         let meter = Arc::new(Meter::new(max_message));
-        let transport = PongFirst::new(transport);
+        let transport = PongFirst::new(Fragmented::new(transport, BytesMut::new(), max_message));
         let pongs = transport.pongs().clone();
         let transport = Metered { transport, meter: meter.clone() };
         let stream = WebSocketStream::from_raw_socket(transport, Role::Server, Some(config)).await;
@@ -270,12 +269,16 @@ impl WebSocket {
     /// Creates the gateway's end of a pipe.
     #[cfg(test)]
     pub async fn on(pipe: tokio::io::DuplexStream, stop: watch::Receiver<bool>) -> Self {
-        Self::new(Box::new(pipe), 1 << 20, 1 << 20, stop).await
+        Self::new(Box::new(pipe), 1 << 20, stop).await
     }
 
     pub fn split(self) -> (Sender, Receiver, Stopping) {
         let (sink, stream) = self.stream.split();
-        (Sender(sink), Receiver { stream, meter: self.meter, pongs: self.pongs }, Stopping(self.stop))
+        (
+            Sender { sink, is_torn: false },
+            Receiver { stream, meter: self.meter, pongs: self.pongs },
+            Stopping(self.stop),
+        )
     }
 }
 
@@ -374,21 +377,32 @@ impl Stopping {
 // === impl Sender ===
 
 impl Sender {
-    /// Sends texts, one frame each, and waits until the connection has taken them.
+    /// Sends texts, one message each, and waits until the connection has taken them.
     pub async fn texts(&mut self, texts: impl IntoIterator<Item = String>) -> Result<(), ClientGone> {
         for text in texts {
-            self.0.feed(Message::Text(Utf8Bytes::from(text))).await.map_err(gone)?;
+            self.feed(Data::Text, Bytes::from(text)).await?;
         }
-        self.0.flush().await.map_err(gone)
+        self.sink.flush().await.map_err(gone)
     }
 
     /// Sends binary data, and waits until the connection has taken it.
     pub async fn binary(&mut self, bytes: Bytes) -> Result<(), ClientGone> {
-        self.0.send(Message::Binary(bytes)).await.map_err(gone)
+        self.feed(Data::Binary, bytes).await?;
+        self.sink.flush().await.map_err(gone)
+    }
+
+    /// Feeds one message. After one that the caller did not wait for, there can be no other.
+    async fn feed(&mut self, kind: Data, payload: Bytes) -> Result<(), ClientGone> {
+        if mem::replace(&mut self.is_torn, true) {
+            return Err(ClientGone);
+        }
+        websocket::feed(&mut self.sink, kind, payload).await.map_err(gone)?;
+        self.is_torn = false;
+        Ok(())
     }
 
     pub async fn ping(&mut self) -> Result<(), ClientGone> {
-        self.0.send(Message::Ping(Bytes::new())).await.map_err(gone)
+        self.sink.send(Message::Ping(Bytes::new())).await.map_err(gone)
     }
 }
 
@@ -476,7 +490,7 @@ impl CloseReason {
 /// still sends is read and discarded, because closing a connection with unread bytes resets it, and the close frame would
 /// be lost.
 pub async fn close(sender: Sender, receiver: Receiver, reason: CloseReason) {
-    let mut sink = sender.0;
+    let mut sink = sender.sink;
     receiver.meter.make_room(usize::MAX);
     let closing = async {
         let said = match reason.frame() {

@@ -23,7 +23,7 @@ use super::stream::Stream;
 use crate::ids::AccountId;
 use crate::routing::Origin;
 use crate::sync::lock;
-use crate::websocket::PongFirst;
+use crate::websocket::{Fragmented, PongFirst};
 
 /// The longest wait of a socket: longer pauses are the end of most conversations.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
@@ -33,7 +33,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// The most sockets that wait: each holds a connection and its buffers.
 const MAX_WAITING: usize = 512;
 
-pub(crate) type Socket = WebSocketStream<PongFirst<Stream>>;
+pub(crate) type Socket = WebSocketStream<PongFirst<Fragmented<Stream>>>;
 
 /// The conversation whose turns share one socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ impl KeptSockets {
     pub(crate) fn checkout(&self, key: &SocketKey, now: Instant) -> Option<(Box<Socket>, Instant)> {
         let mut kept = lock(&self.waiting).remove(key)?;
         // Data that the kernel has and the runtime has not seen yet is most likely a goodbye.
-        let is_open = kept.is_open(now) && !kept.socket.get_ref().transport().has_news();
+        let is_open = kept.is_open(now) && !kept.socket.get_ref().transport().transport().has_news();
         is_open.then_some((kept.socket, kept.opened))
     }
 

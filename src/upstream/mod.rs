@@ -53,6 +53,6 @@ pub use http1::{AnswerHead, AnswerHeaders};
 pub use kept_sockets::SocketKey;
 pub use repeat::{ExchangeProgress, ReplyKind, RetryScope, SentPart, WorkKind};
 pub use request::{Request, RequestBody, RequestHeaders};
-pub use socket::{FromUpstream, LONGEST_MESSAGE, SocketReceiver, SocketSender, UpstreamSocket};
+pub use socket::{FromUpstream, SocketReceiver, SocketSender, UpstreamSocket};
 pub(crate) use stream::Stream;
 pub use websocket::{Conversation, RefusedUpgrade};

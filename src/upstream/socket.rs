@@ -7,20 +7,17 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use tokio::time::timeout;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-use super::stream::Stream;
-use crate::websocket::{PongFirst, Pongs};
+use super::kept_sockets::Socket;
+use crate::websocket::{Pongs, feed};
 
 /// The longest message that is accepted from an upstream, in bytes.
-pub const LONGEST_MESSAGE: usize = 16 << 20;
+pub(super) const LONGEST_MESSAGE: usize = 16 << 20;
 /// The longest time for sending a close frame.
 const CLOSING: Duration = Duration::from_secs(2);
-
-type Socket = WebSocketStream<PongFirst<Stream>>;
 
 /// An open WebSocket to an upstream.
 pub struct UpstreamSocket(Socket);
@@ -68,13 +65,17 @@ impl UpstreamSocket {
 impl SocketSender {
     /// Sends a text, and waits until the connection has taken it.
     pub async fn send(&mut self, text: Bytes) -> Result<(), UpstreamGone> {
-        let text = Utf8Bytes::try_from(text).map_err(|_| UpstreamGone)?;
-        self.0.send(Message::Text(text)).await.map_err(|_| UpstreamGone)
+        self.send_as(Data::Text, text).await
     }
 
     /// Sends bytes that are no text, and waits until the connection has taken them.
     pub async fn send_binary(&mut self, bytes: Bytes) -> Result<(), UpstreamGone> {
-        self.0.send(Message::Binary(bytes)).await.map_err(|_| UpstreamGone)
+        self.send_as(Data::Binary, bytes).await
+    }
+
+    async fn send_as(&mut self, kind: Data, payload: Bytes) -> Result<(), UpstreamGone> {
+        feed(&mut self.0, kind, payload).await.map_err(|_| UpstreamGone)?;
+        self.0.flush().await.map_err(|_| UpstreamGone)
     }
 
     /// Sends a close frame.

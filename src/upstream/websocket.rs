@@ -25,8 +25,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::Role;
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::Data;
 
 use super::body::UpstreamBody;
 use super::client::{Answer, Client};
@@ -42,7 +43,7 @@ use super::stream::Stream;
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::responses::socket::{self, Refusal};
 use crate::routing::Origin;
-use crate::websocket::{self, PongFirst};
+use crate::websocket::{self, Fragmented, PongFirst};
 
 /// The time limit for the answer to the upgrade.
 const HANDSHAKE: Duration = Duration::from_secs(15);
@@ -115,17 +116,13 @@ impl Client {
             Ok(Err(refused)) => return Ok(Conversation::Refused(refused.map(|refused| refused.status))),
             Err(_late) => return Ok(Conversation::Refused(None)),
         };
-        // Text to be sent is in memory already, so its length is bounded elsewhere.
-        let config = websocket::config(MAX_EVENT, usize::MAX);
-        let (stream, rest) = (PongFirst::new(stream), rest.to_vec());
-        let stream = WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(config)).await;
+        let stream = upgraded(stream, rest, MAX_EVENT).await;
         let told = head.headers.iter().filter_map(socket::header).collect();
         let turn = Turn { home: home(Instant::now()), told, is_first: true };
         turn.go(Box::new(stream), text).await.map(Conversation::Answer)
     }
 
-    /// Opens a WebSocket over which both ends send, with messages of up to `longest` bytes to the upstream. Otherwise
-    /// returns the answer that came instead, if one did.
+    /// Opens a WebSocket over which both ends send. Otherwise returns the answer that came instead, if one did.
     ///
     /// # Errors
     /// When there is no connection.
@@ -133,7 +130,6 @@ impl Client {
         &self,
         origin: &Arc<Origin>,
         upgrade: Request,
-        longest: usize,
     ) -> Result<Result<UpstreamSocket, Option<Box<RefusedUpgrade>>>, SendError> {
         if origin.forwarder().is_some() {
             return Ok(Err(None));
@@ -145,11 +141,15 @@ impl Client {
             Ok(Err(refused)) => return Ok(Err(refused)),
             Err(_late) => return Ok(Err(None)),
         };
-        let config = websocket::config(LONGEST_MESSAGE, longest);
-        let (stream, rest) = (PongFirst::new(stream), rest.to_vec());
-        let stream = WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(config)).await;
-        Ok(Ok(UpstreamSocket::new(stream)))
+        Ok(Ok(UpstreamSocket::new(upgraded(stream, rest, LONGEST_MESSAGE).await)))
     }
+}
+
+/// Makes an upgraded connection, of which `rest` has been read already, a WebSocket with messages of up to `longest` bytes
+/// from the upstream.
+async fn upgraded(stream: Stream, rest: BytesMut, longest: usize) -> Socket {
+    let transport = PongFirst::new(Fragmented::new(stream, rest, longest));
+    WebSocketStream::from_raw_socket(transport, Role::Client, Some(websocket::config(longest))).await
 }
 
 /// Reads the body of an answer that opens no socket, as far as the limits allow, and returns whether it is whole.
@@ -294,8 +294,11 @@ struct Turn {
 impl Turn {
     async fn go(self, mut socket: Box<Socket>, text: Utf8Bytes) -> Result<Answer, SendError> {
         let Self { home, told, is_first } = self;
-        let sent = socket.send(Message::Text(text)).await;
-        sent.map_err(|error| {
+        let sent = async {
+            websocket::feed(&mut *socket, Data::Text, Bytes::from(text)).await?;
+            socket.flush().await
+        };
+        sent.await.map_err(|error| {
             let message = format!("the upstream closed its WebSocket before the request was sent ({error})");
             let progress = ExchangeProgress { written: SentPart::Part, came: ReplyKind::Nothing };
             SendError::new(ErrorKind::Closed, message).after(progress)

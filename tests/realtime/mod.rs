@@ -309,6 +309,28 @@ fn an_upstreams_error_tells_no_key() {
     assert_eq!(error["error"]["message"], "Incorrect API key provided: [redacted]", "{error}");
 }
 
+#[test]
+fn sockets_keep_no_memory_for_messages_that_have_passed() {
+    const SOCKETS: u64 = 8;
+    const LENGTH: u64 = 6 << 20;
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let client = with_key(&gateway, &json!({}));
+    let before = gateway.resident_kib();
+    let said = json!({"type": "anything", "text": "x".repeat(LENGTH as usize)});
+    let _sockets: Vec<Socket> = (0..SOCKETS)
+        .map(|_| {
+            let mut socket = opened(&client);
+            socket.send(&said);
+            assert_eq!(socket.event()["of"], said);
+            socket
+        })
+        .collect();
+    let grown = gateway.resident_kib().saturating_sub(before);
+    // Two sockets with two buffers each could keep four times the message.
+    assert!(grown < SOCKETS * LENGTH / 1024, "{grown} KiB for {SOCKETS} idle sockets");
+}
+
 #[track_caller]
 fn has_failed(gateway: &Gateway, cause: &str) {
     let row = &gateway.wait_for_logs(1)[0];

@@ -20,6 +20,8 @@ const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 /// An open socket.
 pub struct Socket {
     reader: BufReader<TcpStream>,
+    /// The kind of the message whose fragments are being read, and its payload so far.
+    begun: Option<(u8, Vec<u8>)>,
     /// The answer that opened it.
     pub opened: Answer,
 }
@@ -61,7 +63,7 @@ impl Caller {
         if opened.status != 101 {
             return Err(opened);
         }
-        Ok(Socket { reader: connection.into_reader(), opened })
+        Ok(Socket { reader: connection.into_reader(), begun: None, opened })
     }
 }
 
@@ -129,7 +131,7 @@ impl Socket {
     /// Returns the next frame of any kind.
     #[track_caller]
     pub fn next(&mut self) -> Incoming {
-        match self.read_frame() {
+        match self.read_message() {
             Ok(incoming) => incoming,
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Incoming::End,
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Incoming::End,
@@ -189,11 +191,35 @@ impl Socket {
             && peeked.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
     }
 
-    fn read_frame(&mut self) -> std::io::Result<Incoming> {
+    /// Reads a whole message, or a control frame that comes before its last fragment.
+    fn read_message(&mut self) -> std::io::Result<Incoming> {
+        loop {
+            let (is_last, kind, mut payload) = self.read_frame()?;
+            let kind = match self.begun.take() {
+                begun if kind >= CLOSE => {
+                    self.begun = begun;
+                    kind
+                }
+                Some((begun, mut before)) => {
+                    assert_eq!(kind, CONTINUED, "a message ends before the next one");
+                    before.append(&mut payload);
+                    payload = before;
+                    begun
+                }
+                None => kind,
+            };
+            if is_last {
+                return Ok(self.incoming(kind, payload));
+            }
+            self.begun = Some((kind, payload));
+        }
+    }
+
+    /// Reads a frame: whether it is the last one of its message, its kind, and its payload.
+    fn read_frame(&mut self) -> std::io::Result<(bool, u8, Vec<u8>)> {
         let mut head = [0; 2];
         self.reader.read_exact(&mut head)?;
         assert_eq!(head[0] & 0x70, 0, "no extension was agreed on");
-        assert_eq!(head[0] & 0x80, 0x80, "the gateway sends whole frames");
         assert_eq!(head[1] & 0x80, 0, "a server does not mask");
         let length = match head[1] {
             126 => {
@@ -210,7 +236,11 @@ impl Socket {
         };
         let mut payload = vec![0; length];
         self.reader.read_exact(&mut payload)?;
-        Ok(match head[0] & 0x0f {
+        Ok((head[0] & 0x80 != 0, head[0] & 0x0f, payload))
+    }
+
+    fn incoming(&mut self, kind: u8, payload: Vec<u8>) -> Incoming {
+        match kind {
             TEXT => Incoming::Text(serde_json::from_slice(&payload).expect("each frame is one JSON object")),
             BINARY => Incoming::Binary(payload),
             PING => {
@@ -223,7 +253,7 @@ impl Socket {
                 _ => 1005,
             }),
             other => panic!("a frame of kind {other}"),
-        })
+        }
     }
 }
 

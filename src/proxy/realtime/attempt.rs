@@ -94,7 +94,7 @@ impl Opening {
             Responses::new(proxy.clone(), self.call.clone(), self.opener.clone(), choice, attempt);
         let longest = proxy.core.config.request_body_limit;
         let serve = move |client| session::serve(responses, slots, socket, client);
-        Ok(handshake.accept(longest, upstream::LONGEST_MESSAGE, serve).into())
+        Ok(handshake.accept(longest, serve).into())
     }
 
     /// Opens a socket at one of the channel's addresses.
@@ -127,8 +127,7 @@ impl Opening {
                 upgrade.headers.set(name, HeaderValue::clone(value));
             }
         }
-        let longest = proxy.core.config.request_body_limit;
-        match proxy.core.client.open_socket(&endpoint.base.origin, upgrade, longest).await {
+        match proxy.core.client.open_socket(&endpoint.base.origin, upgrade).await {
             Ok(Ok(socket)) => Ok(socket),
             Ok(Err(refused)) => Err(Failure::no_socket(PATH, refused.map(|refused| *refused), now_ms())),
             Err(error) => Err(Failure::unanswered(&error)),

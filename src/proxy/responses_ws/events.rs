@@ -12,7 +12,7 @@ use crate::dialect::tree::Node;
 use super::refusal;
 
 /// The length of the longest event that is passed on, in bytes: a terminal event repeats the whole answer, images included.
-pub(super) const LONGEST: usize = 32 << 20;
+const LONGEST: usize = 32 << 20;
 /// The type of the error with which our own relay ends an answer whose stream broke.
 const BROKEN: &str = UpstreamError::BROKEN_STREAM;
 

@@ -65,7 +65,7 @@ pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     opener.headers = without_socket_beta(mem::take(&mut opener.headers));
     let longest = proxy.core.config.request_body_limit;
     let serve = move |socket| connection::serve(proxy, opener, socket);
-    let mut response = handshake.accept(longest, events::LONGEST, serve);
+    let mut response = handshake.accept(longest, serve);
     if let Some(turn_state) = turn_state {
         response.headers_mut().insert(TURN_STATE, turn_state);
     }

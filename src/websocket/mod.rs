@@ -1,6 +1,8 @@
-//! Shared by both ends of a WebSocket (RFC 6455): the proof of the handshake, the limits of frames, and pongs.
+//! Shared by both ends of a WebSocket (RFC 6455): the proof of the handshake, the limits of frames, fragments, and pongs.
 //!
 //! Extensions are never offered: a deflated frame may grow a thousandfold while it is read.
+
+mod fragments;
 
 use std::io;
 use std::pin::Pin;
@@ -16,9 +18,11 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::sync::lock;
 
+pub use fragments::{FRAGMENT, Fragmented, feed};
+
 /// The only protocol version.
 pub const VERSION: &str = "13";
-/// The read and write buffer of one socket, in bytes; a longer message is buffered apart while it passes.
+/// The read and write buffer of one socket, in bytes; each grows to the length of its longest frame.
 pub const BUFFER: usize = 16 * 1024;
 /// The text that RFC 6455 §1.3 has every server append to the client's key.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -52,14 +56,14 @@ pub fn accept(key: &[u8]) -> Option<HeaderValue> {
     HeaderValue::from_str(&BASE64.encode(context.finish())).ok()
 }
 
-/// Returns the configuration of a socket that receives messages of up to `max_received` bytes and sends up to
-/// `max_sent`.
-pub fn config(max_received: usize, max_sent: usize) -> WebSocketConfig {
+/// Returns the configuration of a socket that receives messages of up to `max_received` bytes. The length of those that it
+/// sends is bounded elsewhere.
+pub fn config(max_received: usize) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(BUFFER)
         .write_buffer_size(BUFFER)
-        // Every message is flushed before the next, so this only stops messages that are too long.
-        .max_write_buffer_size(max_sent.saturating_add(4 * BUFFER))
+        // Each fragment waits until the one before is written, so this only holds pongs off.
+        .max_write_buffer_size(FRAGMENT + 4 * BUFFER)
         .max_message_size(Some(max_received))
         .max_frame_size(Some(max_received))
 }

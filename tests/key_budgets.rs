@@ -28,6 +28,22 @@ fn create(gateway: &Gateway, budgets: Value) -> Value {
     gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
 }
 
+#[test]
+fn a_call_that_a_full_disk_keeps_from_being_counted_is_told_so() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Setup::default().on_sqlite().start().in_front_of("openai", &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    create(&gateway, json!([{"period": "day", "maxRequests": 100}]));
+    gateway.limit_file_size("1");
+    let answer = gateway.with_token(KEY).chat(MODEL);
+    let error = &answer.expect(507)["error"];
+    assert_eq!(error["code"], "insufficient_storage");
+    assert!(error["message"].as_str().is_some_and(|words| words.contains("disk")), "{error}");
+    assert_eq!(answer.header("x-should-retry"), Some("false"));
+    gateway.limit_file_size("unlimited");
+    eventually("it is counted again", || (gateway.with_token(KEY).chat(MODEL).status == 200).then_some(()));
+}
+
 fn path(item: &Value, rest: &str) -> String {
     format!("/api/downstream-keys/{}{rest}", item["id"])
 }

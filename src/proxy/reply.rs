@@ -103,6 +103,11 @@ impl ErrorShape {
         self.refuse(503, &format!("{what} cannot be looked up at the moment"), None, None)
     }
 
+    /// Builds the error for a call that cannot be counted because the disk is full: another try would fail as well.
+    pub(super) fn storage_full(self) -> Response {
+        forbid_retry(self.refuse(507, store::FULL, Some("insufficient_storage"), None))
+    }
+
     /// Builds the error for something that the upstream made but that is lost here: asking again would make another.
     pub(super) fn creation_lost(self, message: &str) -> Response {
         forbid_retry(self.refuse(503, message, None, None))

@@ -31,6 +31,8 @@ pub(in crate::proxy) enum AdmissionRefusal {
     /// The key's total limit is used up.
     OverTotal(KeyRejection),
     Over(OverLimit),
+    /// The call could not be counted because the disk is full.
+    StorageFull,
     /// The call could not be counted; the log says why.
     Unavailable,
 }
@@ -197,7 +199,10 @@ async fn prepared<T>(
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(error)) => {
             log::error!("requests for downstream key {key} could not be reserved: {error}");
-            Err(AdmissionRefusal::Unavailable)
+            Err(match error {
+                store::Error::Full(_) => AdmissionRefusal::StorageFull,
+                _ => AdmissionRefusal::Unavailable,
+            })
         }
         Err(_stopping) => Err(AdmissionRefusal::Unavailable),
     }

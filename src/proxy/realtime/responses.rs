@@ -14,6 +14,7 @@ use crate::dialect::{Dialect, usage};
 use crate::http::websocket::CloseReason;
 use crate::limits::RetryAfterSeconds;
 use crate::proxy::Proxy;
+use crate::store;
 use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
 
@@ -261,6 +262,9 @@ impl Refusal {
                 Self { status: 429, code: words.code, message: words.message }
             }
             AdmissionRefusal::OverTotal(why) => Self::rejected(&AuthRefusal::Rejected(why)),
+            AdmissionRefusal::StorageFull => {
+                Self { status: 507, code: "insufficient_storage", message: store::FULL.to_owned() }
+            }
             AdmissionRefusal::Unavailable => {
                 let message = "The request could not be counted".to_owned();
                 Self { status: 503, code: "unavailable", message }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::voice::{MODEL, Voice};
 use super::{ask, gateway, opened, talk, with_key};
-use crate::support::{Gateway, Socket, eventually};
+use crate::support::{BINARY, Gateway, Socket, eventually};
 
 fn key(gateway: &Gateway) -> Value {
     gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone()
@@ -92,6 +92,44 @@ fn a_changed_key_holds_in_an_open_conversation() {
     let other = json!({"budgets": [], "supportedModels": ["another"]});
     assert_eq!(refusal(&other).as_deref(), Some("model_not_allowed"));
     assert_eq!(refusal(&json!({"supportedModels": ["*"]})), None);
+}
+
+/// Wherever a session or a response may name one, in frames of text and of bytes.
+#[test]
+fn a_key_for_some_models_can_name_no_other_one_in_a_conversation() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&with_key(&gateway, &json!({"supportedModels": [MODEL, "model-hears"]})));
+    let frames = |model: &str| {
+        [
+            json!({"type": "session.update", "session": {"model": model}}),
+            json!({"type": "session.update", "session": {"audio": {"input": {"transcription": {"model": model}}}}}),
+            json!({"type": "transcription_session.update", "session": {"input_audio_transcription": {"model": model}}}),
+            json!({"type": "response.create", "response": {"model": model}}),
+        ]
+    };
+    for frame in frames("another") {
+        socket.send(&frame);
+        let event = socket.event();
+        assert_eq!((&event["type"], &event["error"]["code"]), (&json!("error"), &json!("model_not_allowed")));
+        socket.frame(true, BINARY, frame.to_string().as_bytes());
+        assert_eq!(socket.event()["error"]["message"], "Model another is not allowed for this key");
+    }
+    socket.send_text(r#"{"type":"session.update","session":{"model":"another"},}"#);
+    assert_eq!(socket.event()["error"]["code"], "invalid_json");
+    assert!(voice.heard().is_empty(), "{:?}", voice.heard());
+    let [session, hearing, older, response] = frames("model-hears");
+    for frame in [session, hearing, older] {
+        socket.send(&frame);
+        assert_eq!(socket.event()["of"], frame);
+    }
+    socket.send(&response);
+    assert_eq!(socket.event()["type"], "response.created");
+    let mut unrestricted = opened(&gateway.client());
+    for frame in &frames("another")[..3] {
+        unrestricted.send(frame);
+        assert_eq!(&unrestricted.event()["of"], frame);
+    }
 }
 
 #[test]

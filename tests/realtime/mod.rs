@@ -310,6 +310,28 @@ fn an_upstreams_error_tells_no_key() {
 }
 
 #[test]
+fn an_event_tells_no_key_unless_somebody_said_it() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    for (kind, is_hidden) in [
+        ("conversation.item.input_audio_transcription.failed", true),
+        ("response.mcp_call.failed", true),
+        ("rate_limits.updated", true),
+        ("session.updated", true),
+        ("response.output_text.done", false),
+        ("response.output_text.delta", false),
+        ("conversation.item.done", false),
+    ] {
+        socket.send(&json!({"type": "repeat the key", "as": kind}));
+        let event = socket.event();
+        let shown = if is_hidden { "[redacted]" } else { "sk-upstream-key" };
+        let expected = json!({"type": kind, "error": {"message": format!("no {shown}")}, "item": shown});
+        assert_eq!(event, expected);
+    }
+}
+
+#[test]
 fn sockets_keep_no_memory_for_messages_that_have_passed() {
     const SOCKETS: u64 = 8;
     const LENGTH: u64 = 6 << 20;

@@ -172,6 +172,10 @@ fn serve(
                 let message = "Incorrect API key provided: sk-upstream-key";
                 say(&mut socket, json!({"type": "error", "error": {"message": message}}));
             }
+            "repeat the key" => say(
+                &mut socket,
+                json!({"type": event["as"], "error": {"message": "no sk-upstream-key"}, "item": "sk-upstream-key"}),
+            ),
             "transcribe" => say(
                 &mut socket,
                 json!({"type": "conversation.item.input_audio_transcription.completed", "transcript": "Hi",

@@ -13,13 +13,14 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, usage};
 use crate::http::websocket::CloseReason;
 use crate::limits::RetryAfterSeconds;
+use crate::mask::Mask;
 use crate::proxy::Proxy;
 use crate::store;
 use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
 
 use super::admitted::{Admitted, Response};
-use super::events::{error_event, response_of_part};
+use super::events::{error_event, models_in, repeats_what_was_said, response_of_part};
 use crate::proxy::admit;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
 use crate::proxy::auth::{AuthRefusal, Caller};
@@ -42,6 +43,8 @@ pub(super) struct Responses {
     call: Arc<Call>,
     opener: Arc<SocketOpener>,
     choice: Choice,
+    /// The credentials of the channel.
+    mask: Mask,
     admitted: Mutex<Admitted>,
     /// Told when the client has been sent the end of a response.
     done: Notify,
@@ -65,11 +68,13 @@ impl Responses {
         mut opening: Box<Attempt>,
     ) -> Self {
         opening.idle();
+        let mask = redact::sent(&choice.channel, None);
         Self {
             proxy,
             call,
             opener,
             choice,
+            mask,
             admitted: Mutex::new(Admitted::new(Response::new(opening))),
             done: Notify::new(),
         }
@@ -81,6 +86,20 @@ impl Responses {
 
     pub(super) fn call(&self) -> &Call {
         &self.call
+    }
+
+    /// Checks that the client's key may use the models that a frame asks for.
+    pub(super) fn check_models(&self, frame: &[u8]) -> Result<(), Refusal> {
+        let core = &self.proxy.core;
+        let caller = self.opener.caller(core).map_err(|refused| Refusal::rejected(&refused))?;
+        let models = std::str::from_utf8(frame).ok().and_then(|frame| models_in(frame).ok());
+        let models = models.ok_or_else(Refusal::no_json)?;
+        // The channel's name for the conversation's model is what `session.created` tells the client.
+        let others = models.iter().map(String::as_str).filter(|model| **model != *self.choice.model);
+        match admit::forbidden_model(core, &caller, others) {
+            Some(message) => Err(Refusal::forbidden(message)),
+            None => Ok(()),
+        }
     }
 
     /// Admits a response that the client asks for.
@@ -239,7 +258,14 @@ impl Responses {
 
     /// Hides the credentials of the channel in an upstream's words.
     pub(super) fn hide_secrets(&self, text: &mut String) {
-        redact::sent(&self.choice.channel, None).hide(text);
+        self.mask.hide(text);
+    }
+
+    /// Does the same in an event, unless it repeats what was said in the conversation.
+    pub(super) fn hide_secrets_of_event(&self, text: &mut String) {
+        if self.mask.is_in(text.as_bytes()) && !repeats_what_was_said(text) {
+            self.mask.hide(text);
+        }
     }
 
     /// Returns the caller as it is now: its key may have been changed or revoked, or its totals used up, since the socket was
@@ -248,7 +274,7 @@ impl Responses {
         let core = &self.proxy.core;
         let caller = self.opener.caller(core).map_err(|refused| Refusal::rejected(&refused))?;
         match admit::forbidden_model(core, &caller, [&*self.call.model]) {
-            Some(message) => Err(Refusal { status: 403, code: "model_not_allowed", message }),
+            Some(message) => Err(Refusal::forbidden(message)),
             None => Ok(caller),
         }
     }
@@ -270,6 +296,14 @@ impl Refusal {
                 Self { status: 503, code: "unavailable", message }
             }
         }
+    }
+
+    fn forbidden(message: String) -> Self {
+        Self { status: 403, code: "model_not_allowed", message }
+    }
+
+    fn no_json() -> Self {
+        Self { status: 400, code: "invalid_json", message: "The frame is not valid JSON".to_owned() }
     }
 
     fn too_many(wait: RetryAfterSeconds) -> Self {

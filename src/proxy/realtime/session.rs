@@ -1,7 +1,7 @@
 //! Passes the frames of a speech conversation both ways.
 //!
 //! ```text
-//! client ─▶ up ── response.create: admitted first ──▶ upstream
+//! client ─▶ up ── response.create: admitted first; models: only those that the key may use ──▶ upstream
 //! client ◀── down ◀── response.created: a response begins; response.done: it is settled with its usage
 //! ```
 //!
@@ -20,13 +20,15 @@ use crate::upstream::{SocketSender, UpstreamSocket};
 
 use super::down::{Down, GONE, LAST_FRAME};
 use super::events::kind_among;
-use super::responses::Responses;
+use super::responses::{Refusal, Responses};
 use crate::proxy::attempt::Slots;
 
 /// How long a client may answer no ping.
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long an upstream may take to accept a frame.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
+/// The client's events that may name models.
+const NAMES_MODELS: [&str; 3] = ["session.update", "transcription_session.update", "response.create"];
 const DEAF: &str = "the upstream does not read its WebSocket";
 
 /// Serves both sockets of a conversation to their end. `slots`, at the site and the channel, are held to the end.
@@ -68,6 +70,17 @@ async fn stop(responses: &Responses, stopping: &mut Stopping) -> CloseReason {
     CloseReason::GoingAway
 }
 
+/// Admits what a frame asks for, in text or in bytes: some upstreams read binary frames as they do text frames.
+async fn admit(responses: &Responses, frame: &[u8]) -> Result<(), Refusal> {
+    if responses.call().caller.key.is_some() && kind_among(frame, &NAMES_MODELS).is_some() {
+        responses.check_models(frame)?;
+    }
+    if kind_among(frame, &["response.create"]).is_some() {
+        responses.request().await?;
+    }
+    Ok(())
+}
+
 /// Passes the client's frames up until none come any more. An error event for the client goes through `refused`.
 async fn pass_up(
     responses: &Responses,
@@ -86,10 +99,7 @@ async fn pass_up(
             Err(_) => return CloseReason::Theirs,
         };
         core.metrics.received_bytes.add(frame.len() as u64);
-        // Some upstreams read binary frames as they do text frames.
-        if kind_among(&frame, &["response.create"]).is_some()
-            && let Err(refusal) = responses.request().await
-        {
+        if let Err(refusal) = admit(responses, &frame).await {
             if refused.send(refusal.event()).await.is_err() {
                 return CloseReason::Theirs;
             }

@@ -124,6 +124,13 @@ impl Mask {
         self.forms.iter().any(|form| form.len() >= MIN_PART && name.contains(form.as_str()))
     }
 
+    /// Hides the secrets in a name, except those that [`Self::is_in_name`] takes for words.
+    pub fn hide_in_name(&self, name: &mut String) {
+        if self.is_in_name(name) {
+            self.hide(name);
+        }
+    }
+
     /// Returns the text without the secrets, and without the beginning of one where the text was cut.
     pub fn hide_in<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);

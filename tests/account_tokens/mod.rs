@@ -295,6 +295,31 @@ fn groups_are_those_of_the_site() {
 }
 
 #[test]
+fn names_that_repeat_the_session_are_kept_without_it() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let session = site.token();
+    let group = format!("group of {session}");
+    let user = json!({"id": 7659, "username": format!("ada-{session}"), "display_name": session,
+        "email": format!("{session}@example.com"), "quota": 1_500_000, "used_quota": 250_000});
+    site.answer("/api/user/self", Reply::json(200, &json!({"success": true, "data": user})));
+    site.ada().keys[0].name = format!("cli {session}");
+    site.ada().keys[0].group.clone_from(&group);
+    site.ada().groups.push(group);
+    let (gateway, _, account) = with_account(&site);
+    let groups = format!("/api/account-tokens/groups/{account}");
+    for path in ["/api/accounts", "/api/account-tokens", "/api/events", "/api/tasks", &groups] {
+        let shown = gateway.admin().get(path).expect(200).to_string();
+        assert!(!shown.contains(&session), "{path}: {shown}");
+    }
+    assert_eq!(gateway.account(&account)["username"], "ada-[redacted]");
+    let token = &tokens(&gateway)[0];
+    assert_eq!(
+        (&token["name"], &token["tokenGroup"]),
+        (&json!("cli [redacted]"), &json!("group of [redacted]"))
+    );
+}
+
+#[test]
 fn a_key_account_has_no_tokens() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, site_id, _) = with_account(&site);

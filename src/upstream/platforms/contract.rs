@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::error::{SiteError, SiteErrorKind};
 use crate::key_mask::is_mask;
+use crate::mask::Mask;
 use crate::money::Usd;
 use crate::routing::Secret;
 use crate::time::Millis;
@@ -45,6 +46,16 @@ impl User {
     /// Whether neither a number nor a name tells who the user is.
     pub(super) fn is_nobody(&self) -> bool {
         self.id.is_none() && self.username.is_empty()
+    }
+
+    /// Hides the secrets of a mask in what the site calls the user.
+    pub(super) fn hide(&mut self, mask: &Mask) {
+        let role = match &mut self.role {
+            Some(Role::Word(word)) => Some(word),
+            Some(Role::Number(_)) | None => None,
+        };
+        let names = [Some(&mut self.username), self.display_name.as_mut(), self.email.as_mut(), role];
+        names.into_iter().flatten().for_each(|name| mask.hide_in_name(name));
     }
 }
 
@@ -207,6 +218,14 @@ impl Balance {
             ..self
         })
     }
+
+    /// Hides the secrets of a mask in the names of the subscriptions.
+    pub(super) fn hide(&mut self, mask: &Mask) {
+        let subscriptions = self.subscriptions.iter_mut().flat_map(|summary| &mut summary.subscriptions);
+        let names =
+            subscriptions.flat_map(|subscription| [&mut subscription.group_name, &mut subscription.status]);
+        names.flatten().for_each(|name| mask.hide_in_name(name));
+    }
 }
 
 // === impl NewSiteKey ===
@@ -236,6 +255,12 @@ impl SiteKey {
     /// Whether the site shows only a mask of the key.
     pub fn is_masked(&self) -> bool {
         is_mask(self.key.expose())
+    }
+
+    /// Hides the secrets of a mask in the names of the key and its group.
+    pub(super) fn hide(&mut self, mask: &Mask) {
+        mask.hide_in_name(&mut self.name);
+        self.group.iter_mut().for_each(|group| mask.hide_in_name(group));
     }
 }
 

@@ -45,28 +45,36 @@ impl SiteClient {
         username: &str,
         password: &str,
     ) -> Result<LoggedIn, SiteError> {
-        match self.management("login")? {
+        let mut login = match self.management("login")? {
             Management::NewApi(_) => {
-                self.bounded(new_api::login::login(self, client, username, password)).await
+                self.bounded(new_api::login::login(self, client, username, password)).await?
             }
-            Management::Sub2Api => self.bounded(sub2api::login(self, client, username, password)).await,
-        }
+            Management::Sub2Api => self.bounded(sub2api::login(self, client, username, password)).await?,
+        };
+        let mut mask = self.mask();
+        mask.add(login.credential.expose());
+        login.username.iter_mut().for_each(|name| mask.hide_in_name(name));
+        Ok(login)
     }
 
     /// Returns the user of the session.
     pub async fn user(&self, client: &Client) -> Result<User, SiteError> {
-        match self.management("user information")? {
-            Management::NewApi(_) => Ok(self.bounded(new_api::account(self, client)).await?.0),
-            Management::Sub2Api => Ok(self.bounded(sub2api::account(self, client)).await?.0),
-        }
+        let mut user = match self.management("user information")? {
+            Management::NewApi(_) => self.bounded(new_api::account(self, client)).await?.0,
+            Management::Sub2Api => self.bounded(sub2api::account(self, client)).await?.0,
+        };
+        user.hide(&self.mask());
+        Ok(user)
     }
 
     /// Returns the balance: what is left, and what has been used.
     pub async fn balance(&self, client: &Client) -> Result<Balance, SiteError> {
-        match self.management("a balance")? {
-            Management::NewApi(_) => self.bounded(new_api::account(self, client)).await?.1,
-            Management::Sub2Api => self.bounded(sub2api::balance(self, client)).await,
-        }
+        let mut balance = match self.management("a balance")? {
+            Management::NewApi(_) => self.bounded(new_api::account(self, client)).await?.1?,
+            Management::Sub2Api => self.bounded(sub2api::balance(self, client)).await?,
+        };
+        balance.hide(&self.mask());
+        Ok(balance)
     }
 
     /// Returns what the account was given between two moments, by the site's own log; `None` where no log tells.
@@ -167,7 +175,7 @@ impl SiteClient {
     pub async fn identify_session(&self, client: &Client) -> Result<Identity, SiteError> {
         let management = self.management("a session")?;
         let began = Instant::now();
-        let (user, balance) = self
+        let (mut user, balance) = self
             .bounded(async {
                 match management {
                     Management::NewApi(_) => new_api::account(self, client).await,
@@ -175,6 +183,7 @@ impl SiteClient {
                 }
             })
             .await?;
+        user.hide(&self.mask());
         // A key is an extra: without one, or with a list that takes too long, the session is proved all the same.
         let left = self.limits.timeout.saturating_sub(began.elapsed() + RESERVE);
         // One is enough, and the site may reveal only so many.
@@ -214,10 +223,13 @@ impl SiteClient {
         client: &Client,
         knows: KnowsKey<'_>,
     ) -> Result<Vec<SiteKey>, SiteError> {
-        match self.management("API keys of an account")? {
-            Management::NewApi(fork) => self.bounded(new_api::keys::list(self, client, fork, knows)).await,
-            Management::Sub2Api => self.bounded(sub2api::keys::list(self, client)).await,
-        }
+        let mut keys = match self.management("API keys of an account")? {
+            Management::NewApi(fork) => self.bounded(new_api::keys::list(self, client, fork, knows)).await?,
+            Management::Sub2Api => self.bounded(sub2api::keys::list(self, client)).await?,
+        };
+        let mask = self.mask();
+        keys.iter_mut().for_each(|key| key.hide(&mask));
+        Ok(keys)
     }
 
     /// Creates a key. Sites do not return it: list the keys to see it.
@@ -264,7 +276,11 @@ impl SiteClient {
             {
                 Ok(vec![DEFAULT_GROUP.to_owned()])
             }
-            groups => groups,
+            groups => {
+                let (mut groups, mask) = (groups?, self.mask());
+                groups.iter_mut().for_each(|group| mask.hide_in_name(group));
+                Ok(groups)
+            }
         }
     }
 

@@ -12,8 +12,8 @@ const PROXY_PASSWORD: &str = "pass-of-the-outbound-proxy";
 /// `ada:` and the passwords, as in a `Basic` header.
 const BASIC: &str = "YWRhOnBhc3Mtb2YtdGhlLWJhc2ljLXBhaXI=";
 const PROXY_BASIC: &str = "YWRhOnBhc3Mtb2YtdGhlLW91dGJvdW5kLXByb3h5";
-/// The secrets to look for: each in plain text, in base64 and percent-encoded.
-const SECRETS: [&str; 11] = [
+/// The secrets to look for: each in plain text, in base64, and escaped for addresses, JSON and HTML.
+const SECRETS: [&str; 13] = [
     KEY,
     GATE,
     BASIC_PASSWORD,
@@ -25,6 +25,8 @@ const SECRETS: [&str; 11] = [
     "gate%2Dkeeper%2F4711%2Bx",
     "gate-keeper%2F4711%2Bx",
     "gate-keeper\\/4711+x",
+    "gate-keeper%2f4711%2bx",
+    "gate-keeper&#x2F;4711&#43;x",
 ];
 
 /// Returns everything that came with a request, and other forms of the secrets.

@@ -261,6 +261,19 @@ fn models_whose_names_are_too_long_are_skipped_and_logged() {
 }
 
 #[test]
+fn an_account_whose_models_all_have_names_that_are_too_long_is_told_so() {
+    let upstream = Upstream::start(&["kept"]);
+    let gateway = Gateway::start().in_front_of("openai", &upstream);
+    let account = gateway.admin().get("/api/accounts").expect(200)["accounts"][0]["id"].clone();
+    upstream.answer("/v1/models", Reply::json(200, &wire::model_list(&["y".repeat(192), "z".repeat(300)])));
+    let checked = gateway.admin().post(&format!("/api/models/check/{account}"), &json!({})).expect(200);
+    let refresh = &checked["refresh"];
+    assert_eq!(refresh["errorCode"], "empty_models", "{checked}");
+    let message = "the names of all 2 listed models have more than 191 characters";
+    assert_eq!(refresh["errorMessage"], message, "{checked}");
+}
+
+#[test]
 fn a_claude_site_is_asked_in_its_own_way() {
     let (_gateway, upstream) = Gateway::serving_as("claude", &["claude-x"]);
     let asked = upstream.last("/v1/models");

@@ -164,7 +164,15 @@ async fn list(
         }
         (listed, _) => listed?,
     };
-    Ok(ModelSet::of(&names, measured_ms(began.elapsed())))
+    let listed = ModelSet::of(&names, measured_ms(began.elapsed()));
+    if listed.models.is_empty() && !names.is_empty() {
+        let message = format!(
+            "the names of all {} listed models have more than {MAX_NAME_CHARS} characters",
+            names.len()
+        );
+        return Err(DiscoveryError::new(DiscoveryKind::EmptyModels, message));
+    }
+    Ok(listed)
 }
 
 // === impl DiscoveredModels ===

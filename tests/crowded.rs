@@ -158,6 +158,33 @@ fn dense_bodies() -> Vec<(&'static str, &'static str, u16, String)> {
             ),
         ),
         (
+            "a schema that requires many members",
+            MESSAGES,
+            400,
+            format!(
+                r#"{{"model":"{MODEL}","max_tokens":9,"messages":[{{"role":"user","content":"x"}}],
+                "tools":[{{"name":"f","input_schema":{{"type":"object","properties":{{}},"required":[{numbers}]}}}}]}}"#
+            ),
+        ),
+        (
+            "a schema of Google's with many branches",
+            GEMINI,
+            400,
+            format!(
+                r#"{{"contents":[{{"parts":[{{"text":"x"}}]}}],"tools":[{{"functionDeclarations":[{{"name":"f",
+                "parameters":{{"type":"OBJECT","anyOf":[{numbers}]}}}}]}}]}}"#
+            ),
+        ),
+        (
+            "a schema of Google's with many values or none",
+            GEMINI,
+            200,
+            format!(
+                r#"{{"contents":[{{"parts":[{{"text":"x"}}]}}],"tools":[{{"functionDeclarations":[{{"name":"f",
+                "parameters":{{"type":"INTEGER","nullable":true,"enum":[{numbers}]}}}}]}}]}}"#
+            ),
+        ),
+        (
             "members without number",
             MESSAGES,
             400,
@@ -176,6 +203,47 @@ fn dense_bodies() -> Vec<(&'static str, &'static str, u16, String)> {
             ),
         ),
     ]
+}
+
+#[test]
+fn a_schema_of_too_many_elements_is_refused_by_the_name_of_its_member() {
+    let (gateway, upstream) = narrow(CHAT, &[]);
+    let names = |names: usize| json!({"type": "object", "properties": {}, "required": vec![""; names]});
+    let said = json!([{"role": "user", "content": "x"}]);
+    let contents = json!([{"parts": [{"text": "x"}]}]);
+    let declared = |schema: Value| json!([{"functionDeclarations": [{"name": "f", "parameters": schema}]}]);
+    let format = |schema: Value| json!({"format": {"type": "json_schema", "schema": schema}});
+    let bodies = |names: &dyn Fn() -> Value| {
+        [
+            (
+                MESSAGES,
+                "tools",
+                json!({"model": MODEL, "max_tokens": 9, "messages": said,
+                    "tools": [{"name": "f", "input_schema": names()}]}),
+            ),
+            (
+                MESSAGES,
+                "output_config.format",
+                json!({"model": MODEL, "max_tokens": 9, "messages": said, "output_config": format(names())}),
+            ),
+            (GEMINI, "tools", json!({"contents": contents, "tools": declared(names())})),
+            (
+                GEMINI,
+                "generationConfig.responseSchema",
+                json!({"contents": contents, "generationConfig": {"responseSchema": names()}}),
+            ),
+        ]
+    };
+    for (path, _, body) in bodies(&|| names(99_000)) {
+        gateway.client().post(path, &body).expect(200);
+    }
+    let asked = upstream.asked_for(CHAT).len();
+    for (path, field, body) in bodies(&|| names(100_000)) {
+        let refusal = gateway.client().post(path, &body).expect(400);
+        let wanted = format!("{field} must have no schema of more than 100000 members and elements");
+        assert_eq!(refusal["error"]["message"], wanted, "{path}: {refusal}");
+    }
+    assert_eq!(upstream.asked_for(CHAT).len(), asked, "nobody is asked");
 }
 
 #[test]

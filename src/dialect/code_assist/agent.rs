@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use ring::digest::{SHA256, digest};
 
 use super::schema::{Allowance, put_plain};
+use crate::dialect::canonical::ConversionError;
 use crate::dialect::edit::edit;
 use crate::dialect::gemini::member;
-use crate::dialect::json_schema::VALUES;
-use crate::dialect::literal::Json;
+use crate::dialect::json_schema::unfolded;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -37,10 +37,13 @@ impl Agent<'_> {
 /// Returns the request in the form that is accepted for agents: without safety settings, with plain schemas, and with
 /// the name of its session if it `has_session`. For Anthropic's models calls are validated; for all others the limit
 /// of the answer is removed. `random` names the session of a request without any text.
-pub fn fit(body: &str, is_claude: bool, has_session: bool, random: u64) -> String {
-    let plain = with_plain_schemas(body);
+///
+/// # Errors
+/// A schema that is too large to be converted.
+pub fn fit(body: &str, is_claude: bool, has_session: bool, random: u64) -> Result<String, ConversionError> {
+    let plain = with_plain_schemas(body)?;
     let body = plain.as_deref().unwrap_or(body);
-    let Ok(node) = Node::parse(body) else { return body.to_owned() };
+    let Ok(node) = Node::parse(body) else { return Ok(body.to_owned()) };
     let removed: Vec<&str> = member::key(&node, "safetySettings").into_iter().collect();
     let mut set: Vec<(&str, String)> = Vec::new();
     if is_claude {
@@ -57,7 +60,7 @@ pub fn fit(body: &str, is_claude: bool, has_session: bool, random: u64) -> Strin
         set.push(("sessionId", format!("\"-{}\"", session & i64::MAX as u64)));
     }
     let set: Vec<(&str, &str)> = set.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    edit(body, &set, &removed).into_owned()
+    Ok(edit(body, &set, &removed).into_owned())
 }
 
 /// Returns the first text of the user.
@@ -90,37 +93,39 @@ fn validated(config: Option<&Node<'_>>) -> String {
 
 /// Returns the request with the older name and form for the parameters of its functions; `None` where no newer one is
 /// used. A request to count tokens may contain a whole request.
-pub fn with_plain_schemas(body: &str) -> Option<String> {
+///
+/// # Errors
+/// A schema that is too large to be converted.
+pub fn with_plain_schemas(body: &str) -> Result<Option<String>, ConversionError> {
     let uses = |name: &str| memchr::memmem::find(body.as_bytes(), name.as_bytes()).is_some();
     if !uses(JSON_SCHEMA) && !uses("parameters_json_schema") {
-        return None;
+        return Ok(None);
     }
-    let node = Node::parse(body).ok()?;
-    let counted = member::key(&node, "generateContentRequest");
-    if let Some(key) = counted {
-        let request = with_plain_schemas(node.get(key)?.raw())?;
-        return Some(edit(body, &[(key, &request)], &[]).into_owned());
+    let Ok(node) = Node::parse(body) else { return Ok(None) };
+    let part = |name: &str| member::key(&node, name).and_then(|key| Some((key, node.get(key)?)));
+    if let Some((key, counted)) = part("generateContentRequest") {
+        let request = with_plain_schemas(counted.raw())?;
+        return Ok(request.map(|request| edit(body, &[(key, &request)], &[]).into_owned()));
     }
-    let key = member::key(&node, "tools")?;
-    let all = node.get(key)?;
+    let Some((key, all)) = part("tools") else { return Ok(None) };
     let mut allowance = Allowance::of(all.raw().len());
-    let mut tools = Writer::with_capacity(body.len());
-    tools.list(|list| {
-        for tool in all.items() {
-            match member::key(tool, "functionDeclarations") {
-                None => list.item(tool.json()),
-                Some(key) => {
-                    let declared = declarations(tool, key, &mut allowance);
-                    list.item(Json::checked(&edit(tool.raw(), &[(key, &declared)], &[])));
-                }
+    let mut tools = Vec::new();
+    for tool in all.items() {
+        tools.push(match member::key(tool, "functionDeclarations") {
+            None => Cow::Borrowed(tool.raw()),
+            Some(key) => {
+                let declared = declarations(tool, key, &mut allowance)?;
+                Cow::Owned(edit(tool.raw(), &[(key, &declared)], &[]).into_owned())
             }
-        }
-    });
-    Some(edit(body, &[(key, tools.as_str())], &[]).into_owned())
+        });
+    }
+    let tools = format!("[{}]", tools.join(","));
+    Ok(Some(edit(body, &[(key, &tools)], &[]).into_owned()))
 }
 
-fn declarations(tool: &Node<'_>, key: &str, allowance: &mut Allowance) -> String {
+fn declarations(tool: &Node<'_>, key: &str, allowance: &mut Allowance) -> Result<String, ConversionError> {
     let mut declared = Writer::new();
+    let mut unfit = None;
     declared.list(|list| {
         for function in tool.items_at(key) {
             let newer = member::key(function, JSON_SCHEMA);
@@ -131,13 +136,16 @@ fn declarations(tool: &Node<'_>, key: &str, allowance: &mut Allowance) -> String
                     if !is_newer {
                         o.field(name, value.json());
                     } else if !has_older {
-                        o.value_at(PARAMETERS, |json| put_plain(json, &value.unfolded(&VALUES), allowance));
+                        match unfolded(value.raw(), "tools") {
+                            Ok(schema) => o.value_at(PARAMETERS, |json| put_plain(json, &schema, allowance)),
+                            Err(error) => unfit = Some(error),
+                        }
                     }
                 }
             });
         }
     });
-    declared.into_string()
+    unfit.map_or_else(|| Ok(declared.into_string()), Err)
 }
 
 #[cfg(test)]
@@ -168,16 +176,16 @@ mod tests {
                 r#"{"contents":[],"tool_config":{"function_calling_config":{"mode":"VALIDATED","allowedFunctionNames":["f"]}},"sessionId":"-7"}"#.to_owned(),
             ),
         ] {
-            assert_eq!(fit(&body, is_claude, true, 7), wanted, "{body}");
+            assert_eq!(fit(&body, is_claude, true, 7), Ok(wanted), "{body}");
         }
         assert_eq!(
-            fit(r#"{"contents":[]}"#, false, false, 7),
-            r#"{"contents":[]}"#,
+            fit(r#"{"contents":[]}"#, false, false, 7).as_deref(),
+            Ok(r#"{"contents":[]}"#),
             "a picture has no session"
         );
         assert_eq!(
             fit("{\"contents\":[]}", false, true, u64::MAX),
-            format!("{{\"contents\":[],\"sessionId\":\"-{}\"}}", i64::MAX)
+            Ok(format!("{{\"contents\":[],\"sessionId\":\"-{}\"}}", i64::MAX))
         );
     }
 
@@ -203,7 +211,13 @@ mod tests {
             (r#"{"contents":[{"parts":[{"text":"parametersJsonSchema"}]}]}"#, None),
             (r#"{"tools":[]}"#, None),
         ] {
-            assert_eq!(with_plain_schemas(body).as_deref(), wanted, "{body}");
+            assert_eq!(with_plain_schemas(body).unwrap().as_deref(), wanted, "{body}");
         }
+        let long = "0,".repeat(100_001);
+        let function = format!(r#"{{"parametersJsonSchema":{{"required":[{long}0]}}}}"#);
+        let refused =
+            with_plain_schemas(&format!(r#"{{"tools":[{{"functionDeclarations":[{function}]}}]}}"#));
+        let wanted = "must have no schema of more than 100000 members and elements";
+        assert_eq!(refused, Err(ConversionError::invalid("tools", wanted)));
     }
 }

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ptr;
 
+use crate::dialect::json::Scan;
 use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -216,16 +217,28 @@ impl Place<'_, '_> {
     }
 }
 
-fn put_enum(o: &mut Writer, place: &Place<'_, '_>) {
-    let values = place.parts.iter().find_map(|&part| {
-        let of = |key: &str| part.get(key);
-        of("enum").map(Node::items).or_else(|| of("const").map(std::slice::from_ref))
-    });
-    let Some(values) = values.filter(|values| !values.is_empty() && values.iter().all(Node::is_string))
-    else {
-        return;
-    };
-    o.array("enum", |a| values.iter().for_each(|value| a.item(value.json())));
+fn put_enum<'n, 'a>(o: &mut Writer, place: &Place<'n, 'a>) {
+    let member = |part: &'n Node<'a>| ["enum", "const"].iter().find_map(|key| Some((*key, part.get(key)?)));
+    match place.parts.iter().find_map(|&part| member(part)) {
+        Some(("enum", values)) if lists_strings(values.raw()) => o.field("enum", values.json()),
+        Some(("const", value)) if value.is_string() => o.array("enum", |a| a.item(value.json())),
+        _ => {}
+    }
+}
+
+/// Whether a value is a list of strings, at least one. The list may be long, so that it is not taken apart.
+fn lists_strings(value: &str) -> bool {
+    let (mut scan, mut found, mut others) = (Scan::new(value), false, false);
+    let walked = scan.peek() == Some(b'[')
+        && scan
+            .array(1, |scan, depth| {
+                let is_string = scan.peek() == Some(b'"');
+                found |= is_string;
+                others |= !is_string;
+                scan.value(depth)
+            })
+            .is_ok();
+    walked && found && !others
 }
 
 fn is_null(schema: &Node<'_>) -> bool {

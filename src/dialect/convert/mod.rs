@@ -114,7 +114,7 @@ pub fn request_with(
     if context.legacy_calls {
         request.parallel = Some(false);
     }
-    schemas::fit(&mut request, from, to);
+    schemas::fit(&mut request, from, to).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     let fitted = fit::fit(&mut request, to, target.vendor);
     fit::put_a_question(&mut request, to);
     if to == Dialect::Messages {

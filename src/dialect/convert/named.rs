@@ -26,6 +26,8 @@ fn word(from: Dialect, body: &Node<'_>, field: String) -> String {
     let own = match (from, field.as_str()) {
         (Dialect::Gemini, "n") => "candidateCount",
         (Dialect::Gemini, "stop") => "generationConfig.stopSequences",
+        (Dialect::Gemini, "response_format") => "generationConfig.responseJsonSchema",
+        (Dialect::Messages, "response_format") => "output_config.format",
         (Dialect::Messages, "stop") => "stop_sequences",
         (Dialect::Gemini, "logprobs") => "responseLogprobs",
         (Dialect::Gemini, "messages") => "contents",

@@ -13,8 +13,8 @@
 use std::collections::HashSet;
 
 use crate::dialect::Dialect;
-use crate::dialect::canonical::{Format, Request, Tool};
-use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, is_kind};
+use crate::dialect::canonical::{ConversionError, Format, Request, Tool};
+use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, is_kind, unfolded};
 use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -24,16 +24,17 @@ const BRANCHES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const NOT_OUTERMOST: [&str; 5] = ["allOf", "anyOf", "oneOf", "enum", "not"];
 
 /// Fits the schemas of a request that was read from one dialect to another.
-pub(super) fn fit(request: &mut Request<'_>, from: Dialect, to: Dialect) {
+///
+/// # Errors
+/// A schema that is too large to be taken apart.
+pub(super) fn fit(request: &mut Request<'_>, from: Dialect, to: Dialect) -> Result<(), ConversionError> {
     let to_openai = matches!(to, Dialect::Chat | Dialect::Responses);
     // Clients of OpenAI's API keep its rules already.
     let by_other_rules = to_openai && matches!(from, Dialect::Messages | Dialect::Gemini);
     if by_other_rules || to == Dialect::Messages {
         for tool in &mut request.tools {
             let Tool::Function { parameters: Some(parameters), strict, .. } = tool else { continue };
-            let Ok(schema) = Node::parse(parameters.as_str()).map(|schema| schema.unfolded(&VALUES)) else {
-                continue;
-            };
+            let schema = unfolded(parameters.as_str(), "tools")?;
             if by_other_rules && *strict == Some(true) && !is_strict(&schema) {
                 *strict = None;
             }
@@ -44,11 +45,12 @@ pub(super) fn fit(request: &mut Request<'_>, from: Dialect, to: Dialect) {
     }
     if by_other_rules
         && let Some(Format::JsonSchema { schema: Some(schema), .. }) = &request.format
-        && Node::parse(schema.as_str()).is_ok_and(|schema| !is_kind(&schema, "object"))
+        && !is_kind(&unfolded(schema.as_str(), "response_format")?, "object")
     {
         request.system.push(Format::schema_in_words(schema));
         request.format = None;
     }
+    Ok(())
 }
 
 /// Returns the fitted schema of a tool's arguments; `None` where it may stay as it is.
@@ -60,7 +62,7 @@ fn parameters_for(schema: &Node<'_>, to_openai: bool) -> Option<String> {
     let outermost = branches || to_openai && NOT_OUTERMOST.iter().any(|key| schema.get(key).is_some());
     let lacks_members = to_openai && (schema.get("type").is_none() || schema.get("properties").is_none());
     let mut changed = outermost || lacks_members;
-    let mut json = Writer::new();
+    let mut json = Writer::with_capacity(schema.raw().len());
     json.object(|o| {
         for (key, value) in schema.members() {
             if key != "properties" && !(outermost && NOT_OUTERMOST.contains(&key.as_ref())) {

@@ -12,7 +12,7 @@ use crate::dialect::waiting_calls::WaitingCalls;
 /// Reads a request body. The model stands in the path of the request.
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let turns = turns(body)?;
-    let tools = tools_read::tools(body);
+    let tools = tools_read::tools(body)?;
     let hosted = tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
     let config = member::get(body, "generationConfig");
     let option = |key: &str| member::get(config?, key);
@@ -29,7 +29,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         top_k: number("topK"),
         stop: config.map(stop).unwrap_or_default(),
         reasoning: config.and_then(reasoning).or_else(|| openai_reasoning(body)).unwrap_or_default(),
-        format: config.and_then(format),
+        format: config.map(format).transpose()?.flatten(),
         seed: number("seed"),
         frequency_penalty: number("frequencyPenalty"),
         presence_penalty: number("presencePenalty"),
@@ -197,14 +197,19 @@ pub(super) fn openai_reasoning<'a>(body: &Node<'a>) -> Option<Reasoning<'a>> {
     (effort.is_some() || budget.is_some()).then(|| Reasoning { effort, budget, ..Reasoning::default() })
 }
 
-fn format<'a>(config: &Node<'a>) -> Option<Format<'a>> {
-    let own = member::get(config, "responseSchema").map(tools_read::json_schema);
-    let schema = member::get(config, "responseJsonSchema").map(Node::json).or(own);
+fn format<'a>(config: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> {
+    const OWN: &str = "generationConfig.responseSchema";
+    let schema = match member::get(config, "responseJsonSchema") {
+        Some(schema) => Some(schema.json()),
+        None => {
+            member::get(config, "responseSchema").map(|own| tools_read::json_schema(own, OWN)).transpose()?
+        }
+    };
     if schema.is_some() {
-        return Some(Format::JsonSchema { name: None, description: None, schema, strict: None });
+        return Ok(Some(Format::JsonSchema { name: None, description: None, schema, strict: None }));
     }
     let mime = member::get(config, "responseMimeType").and_then(Node::str);
-    (mime.as_deref() == Some("application/json")).then_some(Format::JsonObject)
+    Ok((mime.as_deref() == Some("application/json")).then_some(Format::JsonObject))
 }
 
 /// Names the members that only this dialect has: answers in pictures or sound, and content stored at Google.

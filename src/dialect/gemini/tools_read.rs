@@ -3,16 +3,20 @@
 use std::borrow::Cow;
 
 use super::member;
-use crate::dialect::canonical::{CallKind, Tool, ToolChoice, WebSearch};
-use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES};
+use crate::dialect::canonical::{CallKind, ConversionError, Tool, ToolChoice, WebSearch};
+use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, unfolded};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
+/// # Errors
+/// A schema that is too large to be converted.
+pub(super) fn tools<'a>(body: &Node<'a>) -> Result<Vec<Tool<'a>>, ConversionError> {
     let mut tools = Vec::new();
     for tool in body.items_at("tools") {
-        tools.extend(member::items(tool, "functionDeclarations").iter().filter_map(function));
+        for declared in member::items(tool, "functionDeclarations") {
+            tools.extend(function(declared)?);
+        }
         if member::get(tool, "googleSearch").or(member::get(tool, "googleSearchRetrieval")).is_some() {
             tools.push(Tool::WebSearch(WebSearch::default()));
         }
@@ -22,25 +26,25 @@ pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
             }
         }
     }
-    tools
+    Ok(tools)
 }
 
-fn function<'a>(function: &Node<'a>) -> Option<Tool<'a>> {
-    let schema = member::get(function, "parametersJsonSchema").map(Node::json);
-    Some(Tool::Function {
-        name: function.text_at("name").filter(|name| !name.is_blank())?,
-        description: function.text_at("description"),
-        parameters: schema.or_else(|| function.get("parameters").map(json_schema)),
-        strict: None,
-    })
+fn function<'a>(function: &Node<'a>) -> Result<Option<Tool<'a>>, ConversionError> {
+    let Some(name) = function.text_at("name").filter(|name| !name.is_blank()) else { return Ok(None) };
+    let parameters = match member::get(function, "parametersJsonSchema") {
+        Some(schema) => Some(schema.json()),
+        None => function.get("parameters").map(|schema| json_schema(schema, "tools")).transpose()?,
+    };
+    let description = function.text_at("description");
+    Ok(Some(Tool::Function { name, description, parameters, strict: None }))
 }
 
 /// Converts Google's own schema to JSON schema: types in lower case, null as one of the types, names in camel case,
-/// and numbers as numbers.
-pub(super) fn json_schema(schema: &Node<'_>) -> Json<'static> {
+/// and numbers as numbers. `field` is the client's member that contains the schema.
+pub(super) fn json_schema(schema: &Node<'_>, field: &str) -> Result<Json<'static>, ConversionError> {
     let mut json = Writer::with_capacity(schema.raw().len());
-    put_schema(&mut json, &schema.unfolded(&VALUES));
-    Json::checked(json.as_str()).into_owned()
+    put_schema(&mut json, &unfolded(schema.raw(), field)?);
+    Ok(Json::checked(json.as_str()).into_owned())
 }
 
 fn put_schema(json: &mut Writer, schema: &Node<'_>) {
@@ -56,10 +60,7 @@ fn put_schema(json: &mut Writer, schema: &Node<'_>) {
             match json_key(key) {
                 "nullable" | "propertyOrdering" => {}
                 "type" => put_type(o, value, nullable),
-                "enum" if nullable => o.array("enum", |list| {
-                    value.items().iter().for_each(|item| list.item(item.json()));
-                    list.item(());
-                }),
+                "enum" if nullable => o.field("enum", with_null(value)),
                 "anyOf" if nullable => o.array("anyOf", |list| {
                     value.items().iter().for_each(|item| put_schema(list, item));
                     list.object(|o| o.field("type", "null"));
@@ -80,6 +81,15 @@ fn put_schema(json: &mut Writer, schema: &Node<'_>) {
             }
         }
     });
+}
+
+/// Returns a list with null as its last element. The list may be long, so that it is not taken apart.
+fn with_null(list: &Node<'_>) -> Json<'static> {
+    let inside = list.raw().strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+    match inside.unwrap_or_default().trim_ascii() {
+        "" => Json::checked("[null]"),
+        elements => Json::checked(&format!("[{elements},null]")).into_owned(),
+    }
 }
 
 fn put_type(o: &mut Writer, kind: &Node<'_>, nullable: bool) {

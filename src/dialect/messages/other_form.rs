@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::dialect::canonical::{Effort, Format};
 use crate::dialect::edit::edit;
 use crate::dialect::effort::budget_within;
-use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, is_kind};
+use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, is_kind, unfolded};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -93,12 +93,13 @@ pub fn refuses_schema(status: u16, error: &UpstreamError) -> bool {
 }
 
 /// Returns the body with every object of its schema closed, and limits moved into descriptions; `None` when it has no
-/// schema or nothing changes.
+/// schema, one that is too large, or nothing changes.
 pub fn with_schema_closed(body: &Node<'_>) -> Option<Bytes> {
     let config = body.get("output_config")?;
     let format = config.get("format")?;
     let mut schema = Writer::new();
-    if !put_closed(&mut schema, &format.get("schema")?.unfolded(&VALUES)) {
+    let given = unfolded(format.get("schema")?.raw(), "output_config.format").ok()?;
+    if !put_closed(&mut schema, &given) {
         return None;
     }
     let format = edit(format.raw(), &[("schema", schema.as_str())], &[]);

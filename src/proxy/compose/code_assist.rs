@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::dialect::canonical::ConversionError;
 use crate::dialect::code_assist::{self, Agent, Envelope};
 use crate::platform::{CodeAssist, names_claude};
 use crate::routing::Account;
@@ -33,20 +34,23 @@ pub(in crate::proxy) fn obstacle(account: &Account) -> Option<Failure> {
 }
 
 /// Wraps a request to a model of an account in its envelope.
+///
+/// # Errors
+/// A schema that is too large to be converted.
 pub(super) fn enveloped(
     api: &CodeAssist,
     operation: Operation,
     account: &Account,
     model: &str,
     request: [Bytes; 3],
-) -> [Bytes; 3] {
+) -> Result<[Bytes; 3], ConversionError> {
     let whole = |text: String| [Bytes::from(text), Bytes::new(), Bytes::new()];
     if operation == Operation::CountTokens {
-        return whole(counted(api, model, &request.concat()));
+        return counted(api, model, &request.concat()).map(whole);
     }
     let project = account.oauth_project.as_deref();
     let plain = |agent| Envelope { model, project, agent };
-    let Some(name) = api.agent else { return plain(None).seal(request) };
+    let Some(name) = api.agent else { return Ok(plain(None).seal(request)) };
     let request = request.concat();
     let text = String::from_utf8_lossy(&request);
     let makes_picture = model.to_ascii_lowercase().contains("image");
@@ -55,13 +59,16 @@ pub(super) fn enveloped(
     } else {
         ("agent", format!("agent-{}", uuid::v4()))
     };
-    let fit = code_assist::fit(&text, names_claude(model), !makes_picture, uuid::random_number());
-    plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit))
+    let fit = code_assist::fit(&text, names_claude(model), !makes_picture, uuid::random_number())?;
+    Ok(plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit)))
 }
 
 /// Wraps a request whose tokens are to be counted: it names neither a project nor an agent.
-fn counted(api: &CodeAssist, model: &str, request: &[u8]) -> String {
+fn counted(api: &CodeAssist, model: &str, request: &[u8]) -> Result<String, ConversionError> {
     let text = String::from_utf8_lossy(request);
-    let older = api.agent.and_then(|_| code_assist::with_plain_schemas(&text));
-    code_assist::seal_count(model, older.as_deref().unwrap_or(&text))
+    let older = match api.agent {
+        Some(_) => code_assist::with_plain_schemas(&text)?,
+        None => None,
+    };
+    Ok(code_assist::seal_count(model, older.as_deref().unwrap_or(&text)))
 }

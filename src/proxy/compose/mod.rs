@@ -151,7 +151,8 @@ impl Delivery<'_> {
     /// Builds the request to one address.
     ///
     /// # Errors
-    /// Fails when the model's name cannot stand in the path of its dialect.
+    /// Fails when the model's name cannot stand in the path of its dialect, or a schema is too large for the envelope of
+    /// Code Assist.
     pub(in crate::proxy) fn compose(
         &self,
         endpoint: &Endpoint,
@@ -160,7 +161,7 @@ impl Delivery<'_> {
         outgoing: PreparedBody,
     ) -> Result<ComposedRequest, ConversionError> {
         let target = self.target(endpoint, route, outgoing.stream)?;
-        Ok(self.request(target, route.dialect, credential, outgoing))
+        self.request(target, route.dialect, credential, outgoing)
     }
 
     fn code_assist(&self) -> Option<&'static CodeAssist> {
@@ -194,13 +195,13 @@ impl Delivery<'_> {
         dialect: Dialect,
         credential: &CredentialHeaders,
         outgoing: PreparedBody,
-    ) -> ComposedRequest {
+    ) -> Result<ComposedRequest, ConversionError> {
         let account = &self.channel.account;
         let site = &account.site;
         let PreparedBody { pieces, stream, betas, refused_betas, content_type, bare, reply_context } =
             outgoing;
         let pieces = match self.code_assist() {
-            Some(api) => code_assist::enveloped(api, self.call.operation, account, self.model, pieces),
+            Some(api) => code_assist::enveloped(api, self.call.operation, account, self.model, pieces)?,
             None => pieces,
         };
         let own = &self.call.headers;
@@ -227,7 +228,7 @@ impl Delivery<'_> {
         if let Some(content_type) = content_type {
             request.headers.set(header::CONTENT_TYPE, content_type);
         }
-        ComposedRequest { request, reply_context }
+        Ok(ComposedRequest { request, reply_context })
     }
 
     /// Builds Gemini's path, which names the model and the action. Streams are always requested as events.

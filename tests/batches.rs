@@ -224,6 +224,16 @@ fn what_cannot_be_a_batch_is_refused_before_anybody_is_asked() {
     let file = upload(&limited, "batch", &lines(ASKED));
     limited.post(BATCHES, &ask(&file)).expect(403);
     client.post(BATCHES, &ask(&file)).expect(404);
+    let advised = |line: String| line.replace(r#""messages":"#, r#""tools":[{"model":"dear"}],"messages":"#);
+    let advised = advised(lines(ASKED));
+    assert!(advised.contains("dear"), "{advised}");
+    let allowed = key(&gateway, "allowed", &json!({"supportedModels": [ASKED]}));
+    let file = upload(&allowed, "batch", &advised);
+    let refused = allowed.post(BATCHES, &ask(&file)).expect(403);
+    assert_eq!(refused["error"]["message"], "Model dear is not allowed for this key", "{refused}");
+    let array = json!({"requests": [{"custom_id": "a", "params": {"model": ASKED, "max_tokens": 9,
+        "messages": [{"role": "user", "content": "x"}], "tools": [{"name": "advisor", "model": "dear"}]}}]});
+    allowed.post(MESSAGES, &array).expect(403);
     assert!(upstream.asked_for(BATCHES).is_empty() && upstream.asked_for(FILES).is_empty());
 }
 

@@ -151,14 +151,22 @@ fn no_other_model_comes_in_beside_the_one_that_is_allowed() {
         (r#""context_window_fallbacks":[{"dear":["dear"]}]"#, 403),
         (r#""models":["\ud800","dear"]"#, 403),
         (r#""models":[{"id":"dear"}]"#, 403),
+        (r#""tools":[{"type":"image_generation","model":"dear"}]"#, 403),
+        (r#""tools":[{"type":"function","function":{"name":"f"}},{"Model":"dear"}]"#, 403),
+        (r#""plugins":[{"id":"auto-router","allowed_models":["dear"]}]"#, 403),
+        (r#""plugins":[{"id":"fusion","model":"dear"}]"#, 403),
         (r#""models":null"#, 200),
+        (&format!(r#""tools":[{{"type":"advisor_20260301","name":"advisor","model":"{MODEL}"}}]"#), 200),
+        (r#""tools":[{"type":"function","function":{"name":"f","parameters":{"model":"dear"}}}]"#, 200),
         (&format!(r#""models":["{MODEL}"]"#), 200),
     ] {
         let body = format!(r#"{{"model":"{MODEL}","messages":{said},{member}}}"#);
         let answer = client.send(Request::post("/v1/chat/completions").json_text(body.as_str()));
         assert_eq!(answer.status, status, "{member}: {}", answer.text());
     }
-    assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 2);
+    assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 4);
+    let advised = json!({"model": MODEL, "messages": said, "tools": [{"model": "dear"}]});
+    gateway.client().post("/v1/chat/completions", &advised).expect(200);
     let body = json!({"model": MODEL, "messages": said, "fallbacks": vec![MODEL; 33]});
     let refused = client.send(Request::post("/v1/chat/completions").json(&body)).expect(400);
     assert_eq!(refused["error"]["param"], "fallbacks", "{refused}");

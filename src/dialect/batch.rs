@@ -7,6 +7,7 @@
 //!
 //! Only what routing, billing and our ids need is read; every other byte stays as it was written.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::Dialect;
 use super::edit::edit;
-use super::envelope::other_models;
+use super::envelope::{MAX_OTHER_MODELS, models_of_tools, other_models};
 use super::json;
 use super::usage::{self, Usage};
 use crate::subslice::place_in;
@@ -39,6 +40,8 @@ pub enum BatchApi {
 #[derive(Debug, PartialEq, Eq)]
 pub struct BatchRequests {
     pub model: String,
+    /// The models that tools of the requests name; `None` where they are not read.
+    models_of_tools: Option<BTreeSet<String>>,
     places: Vec<Range<usize>>,
 }
 
@@ -131,16 +134,17 @@ impl BatchApi {
 // === impl BatchRequests ===
 
 impl BatchRequests {
-    /// Reads the lines of an input file, whose requests must go to `endpoint`.
+    /// Reads the lines of an input file, whose requests must go to `endpoint`. For a key that `is_restricted` to some
+    /// models, the models of tools are read, too.
     ///
     /// # Errors
     /// A line that is not such a request, or asks for another model than the first.
-    pub fn of_lines(text: &[u8], endpoint: &str) -> Result<Self, BatchFlaw> {
+    pub fn of_lines(text: &[u8], endpoint: &str, is_restricted: bool) -> Result<Self, BatchFlaw> {
         let text = std::str::from_utf8(text).map_err(|_| BatchFlaw {
             message: "The input file is not UTF-8".to_owned(),
             field: "input_file_id",
         })?;
-        let mut requests = Self { model: String::new(), places: Vec::new() };
+        let mut requests = Self::new(is_restricted);
         let mut start = 0;
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
             let at = start;
@@ -175,11 +179,11 @@ impl BatchRequests {
         requests.or_empty("input_file_id", "The input file has no requests")
     }
 
-    /// Reads the body of a request for a batch of messages.
+    /// Reads the body of a request for a batch of messages, like [`of_lines`](Self::of_lines).
     ///
     /// # Errors
     /// A body without such requests, or with requests for several models.
-    pub fn of_array(text: &[u8]) -> Result<Self, BatchFlaw> {
+    pub fn of_array(text: &[u8], is_restricted: bool) -> Result<Self, BatchFlaw> {
         let bad = |message: String| BatchFlaw { message, field: "requests" };
         let text = std::str::from_utf8(text).map_err(|_| bad("The body is not UTF-8".to_owned()))?;
         let (mut array, mut is_twofold) = (None, false);
@@ -195,7 +199,7 @@ impl BatchRequests {
         let array = array.ok_or_else(|| bad("requests: Field required".to_owned()))?;
         let items: Vec<&RawValue> = serde_json::from_str(array)
             .map_err(|_| bad("requests: Input should be a valid list".to_owned()))?;
-        let mut requests = Self { model: String::new(), places: Vec::new() };
+        let mut requests = Self::new(is_restricted);
         for (number, item) in items.iter().enumerate() {
             let flaw = |what: &str| bad(format!("requests.{number}.params: {what}"));
             let mut given = Vec::new();
@@ -212,6 +216,16 @@ impl BatchRequests {
             requests.take(params, place.start, MOST_OF_ARRAY).map_err(|what| flaw(&what))?;
         }
         requests.or_empty("requests", "requests: List should have at least 1 item")
+    }
+
+    /// Returns the models that tools of the requests name; none for a key that may ask for any.
+    pub fn models_of_tools(&self) -> impl Iterator<Item = &str> {
+        self.models_of_tools.iter().flatten().map(String::as_str)
+    }
+
+    fn new(is_restricted: bool) -> Self {
+        let models_of_tools = is_restricted.then(BTreeSet::new);
+        Self { model: String::new(), models_of_tools, places: Vec::new() }
     }
 
     /// Adds one request; the error says what is wrong with it.
@@ -248,7 +262,19 @@ impl BatchRequests {
             }
             self.places.push(at + offset..at + offset + value.len());
         }
-        if self.places.len() > most { Err(format!("a batch has at most {most} requests")) } else { Ok(()) }
+        if self.places.len() > most {
+            return Err(format!("a batch has at most {most} requests"));
+        }
+        self.take_tools(body)
+    }
+
+    fn take_tools(&mut self, body: &str) -> Result<(), String> {
+        let Some(models) = &mut self.models_of_tools else { return Ok(()) };
+        models.extend(models_of_tools(body).map_err(|error| error.message)?);
+        if models.len() > MAX_OTHER_MODELS {
+            return Err(format!("the tools of a batch may name at most {MAX_OTHER_MODELS} models"));
+        }
+        Ok(())
     }
 
     fn or_empty(self, field: &'static str, message: &str) -> Result<Self, BatchFlaw> {
@@ -324,7 +350,7 @@ mod tests {
     #[test]
     fn the_model_of_every_line_is_written_anew_and_nothing_else() {
         let text = format!("{}\n\r\n{}\n", line("a"), line("a"));
-        let requests = BatchRequests::of_lines(text.as_bytes(), URL).unwrap();
+        let requests = BatchRequests::of_lines(text.as_bytes(), URL, false).unwrap();
         assert_eq!(requests.model, "a");
         let bytes = Bytes::from(text);
         assert_eq!(requests.with_model(&bytes, "a"), bytes);
@@ -356,7 +382,7 @@ mod tests {
                 "Line 50001 of the input file: a batch has at most",
             ),
         ] {
-            let flaw = BatchRequests::of_lines(text.as_bytes(), URL).unwrap_err();
+            let flaw = BatchRequests::of_lines(text.as_bytes(), URL, false).unwrap_err();
             assert!(flaw.message.starts_with(what), "{}", flaw.message);
         }
     }
@@ -365,7 +391,7 @@ mod tests {
     fn the_requests_of_an_array_are_those_of_one_model() {
         let text = r#" {"requests" : [ {"custom_id":"1","params":{"model":"a","max_tokens":1}},
             {"params": {"messages":[{"model":"z"}],"model":"a"},"custom_id":"2"} ], "x":1}"#;
-        let requests = BatchRequests::of_array(text.as_bytes()).unwrap();
+        let requests = BatchRequests::of_array(text.as_bytes(), false).unwrap();
         assert_eq!(requests.model, "a");
         let expected = text.replace("\"a\"", "\"bc\"");
         assert_eq!(requests.with_model(&Bytes::from(text), "bc"), expected);
@@ -386,7 +412,7 @@ mod tests {
                 "requests.1.params: it names",
             ),
         ] {
-            let flaw = BatchRequests::of_array(text.as_bytes()).unwrap_err();
+            let flaw = BatchRequests::of_array(text.as_bytes(), false).unwrap_err();
             assert!(flaw.message.starts_with(what), "{}", flaw.message);
         }
     }

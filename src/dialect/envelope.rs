@@ -7,16 +7,18 @@
 //! Only what the gateway itself needs is validated. Whether `max_tokens` makes sense or a tool is well formed is left
 //! to the upstream to say.
 
+mod other_models;
+
 use super::{
     Dialect,
     effort::OPENAI_WORDS,
     json::{self, Marks, Member, SyntaxError},
-    tree::Node,
 };
 use crate::byte_order_mark;
 use bytes::Bytes;
-use std::borrow::Cow;
 use std::ops::Range;
+
+pub use other_models::{MAX_OTHER_MODELS, models_of_tools, other_models};
 
 /// The longest model name accepted, in bytes; longer ones are no model's and would only fill the log.
 const MAX_MODEL_BYTES: usize = 512;
@@ -134,20 +136,10 @@ pub fn skim_or(
     if let Some((name, problem)) = found.ambiguous {
         return Err(EnvelopeError::field(name, problem));
     }
-    let mut models = Vec::new();
-    for (name, list) in &found.other_models {
-        if list.len() <= MAX_OTHER_MODELS_BYTES {
-            models.extend(names_in(list));
-        }
-        if list.len() > MAX_OTHER_MODELS_BYTES || models.len() > MAX_OTHER_MODELS {
-            let problem =
-                format!("may name at most {MAX_OTHER_MODELS} models, in {MAX_OTHER_MODELS_BYTES} bytes");
-            return Err(EnvelopeError::field(name, &problem));
-        }
-    }
+    let other_models = other_models::named_in(&found.other_models)?;
     let (model, place) = found.model(dialect, default_model, object.open)?;
     found.require_messages(dialect)?;
-    Ok(Envelope { model, place, marks: object.marks, other_models: models, ..found.envelope })
+    Ok(Envelope { model, place, marks: object.marks, other_models, ..found.envelope })
 }
 
 /// The model of a multipart form.
@@ -210,20 +202,6 @@ pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3
 }
 
 // === what is collected on the walk ===
-
-/// The largest number of other models that a request may name, and the longest list of them in bytes.
-const MAX_OTHER_MODELS: usize = 32;
-const MAX_OTHER_MODELS_BYTES: usize = MAX_OTHER_MODELS * MAX_MODEL_BYTES;
-
-/// Members that name models which may serve the request in place of its own; some sites accept any letter case.
-const OTHER_MODELS: [&str; 4] =
-    ["models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"];
-
-/// Returns the member of [`OTHER_MODELS`] with this name, in any letter case. In a form, a list's name may end in `[]`.
-pub fn other_models(name: &str) -> Option<&'static str> {
-    let name = name.strip_suffix("[]").unwrap_or(name);
-    OTHER_MODELS.into_iter().find(|other| other.eq_ignore_ascii_case(name))
-}
 
 /// Members that routing decides by. They must be unambiguous: parsers differ on which of two such members counts, and
 /// some accept a name in any letter case.
@@ -344,21 +322,6 @@ impl<'a> EnvelopeReader<'a> {
             return Err(EnvelopeError::field("messages", &problem));
         }
         Err(EnvelopeError::field("messages", problem))
-    }
-}
-
-/// Returns the models that a list names, as strings or as the `model` of objects. An entry in any other form is
-/// returned as its raw text, so that it matches no model of a downstream key that is restricted to some models.
-fn names_in(list: &str) -> Vec<String> {
-    let name = |entry: &Node<'_>| {
-        let named = entry.str().or_else(|| entry.get("model")?.str());
-        named.map_or_else(|| entry.raw().to_owned(), Cow::into_owned)
-    };
-    match Node::parse(list) {
-        Ok(node) if node.is_array() => node.items().iter().map(name).collect(),
-        Ok(node) if node.raw() == "null" => Vec::new(),
-        Ok(node) => vec![name(&node)],
-        Err(_) => vec![list.to_owned()],
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::core::Core;
-use crate::dialect::stored_files;
+use crate::dialect::{envelope, stored_files};
 use crate::http::Response;
 use crate::proxy::Proxy;
 use crate::time::now_ms;
@@ -21,7 +21,7 @@ use super::responses::owners;
 /// Checks that this caller may ask for this model, that the files it names exist, and that its key has a request left;
 /// counts the call.
 pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Response> {
-    if let Some(refusal) = forbidden(&proxy.core, call) {
+    if let Some(refusal) = forbidden(proxy, call).await {
         return Err(refusal);
     }
     if owners::may_go_on(call) {
@@ -58,11 +58,21 @@ pub(super) async fn admit_model(
     Ok(call)
 }
 
-/// Builds the refusal of a model that this caller may not ask for, itself or as an alternative (`models`,
-/// `fallbacks`).
-pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
-    let named = std::iter::once(&*call.model).chain(call.envelope.other_models.iter().map(String::as_str));
-    let message = forbidden_model(core, &call.caller, named)?;
+/// Builds the refusal of a model that this caller may not ask for: itself, as an alternative (`models`, `fallbacks`), or
+/// for a tool.
+pub(super) async fn forbidden(proxy: &Proxy, call: &Call) -> Option<Response> {
+    let of_tools = if call.caller.policy().restricts_models() {
+        let read = || envelope::models_of_tools(std::str::from_utf8(&call.body).unwrap_or_default());
+        match proxy.conversions.read_through(call.body.len(), read).await {
+            Ok(models) => models,
+            Err(error) => return Some(call.shape.refuse(400, &error.message, None, error.field)),
+        }
+    } else {
+        Vec::new()
+    };
+    let others = call.envelope.other_models.iter().chain(&of_tools);
+    let named = std::iter::once(&*call.model).chain(others.map(String::as_str));
+    let message = forbidden_model(&proxy.core, &call.caller, named)?;
     Some(call.shape.refuse(403, &message, None, Some("model")))
 }
 

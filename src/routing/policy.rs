@@ -58,6 +58,12 @@ impl Policy {
             .then_some(self.allowed_route_ids.as_slice())
     }
 
+    /// Returns whether the key may ask for some models only.
+    pub fn restricts_models(&self) -> bool {
+        let is_for_all = self.supported_models.iter().any(|pattern| pattern.as_str() == "*");
+        !is_for_all && (self.managed || !self.lists_nothing())
+    }
+
     pub(super) fn lists_nothing(&self) -> bool {
         self.supported_models.is_empty() && self.allowed_route_ids.is_empty()
     }

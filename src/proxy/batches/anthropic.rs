@@ -10,7 +10,7 @@ use crate::dialect::Dialect;
 use crate::dialect::batch::{BatchApi, BatchRequests};
 use crate::http::{self, Request, Response};
 use crate::proxy::Proxy;
-use crate::proxy::admit::admit_model;
+use crate::proxy::admit::{admit_model, forbidden_model};
 use crate::proxy::auth::Caller;
 use crate::proxy::call::Head;
 use crate::proxy::operation::{CallKind, Operation};
@@ -38,9 +38,13 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
     let shape = shape(&request, API);
     let text = request.bytes().await.map_err(|error| shape.body_error(&error))?;
     let refuse = |message: &str, field| shape.refuse(400, message, None, Some(field));
-    let read = || BatchRequests::of_array(&text);
+    let is_restricted = caller.policy().restricts_models();
+    let read = || BatchRequests::of_array(&text, is_restricted);
     let requests = proxy.conversions.read_through(text.len(), read).await;
     let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
+    if let Some(message) = forbidden_model(&proxy.core, &caller, requests.models_of_tools()) {
+        return Err(shape.refuse(403, &message, None, Some("model")));
+    }
     let kind = CallKind::of_body(Dialect::Messages, Operation::CreateBatch);
     let head = Head::of(kind, &mut request, caller);
     let call = Arc::from(admit_model(&proxy, head, &requests.model, shape).await?);

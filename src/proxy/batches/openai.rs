@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::dialect::batch::{BatchApi, BatchRequests, object_with, text_of};
 use crate::http::{self, Request, Response};
 use crate::proxy::Proxy;
-use crate::proxy::admit::admit_model;
+use crate::proxy::admit::{admit_model, forbidden_model};
 use crate::proxy::auth::Caller;
 use crate::proxy::call::Head;
 use crate::proxy::files::{self, NamedFile};
@@ -64,9 +64,13 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
     }
     let named = NamedFile { id: input, purpose: "batch", param: "input_file_id", max_size: MAX_INPUT };
     let file = files::whole(&proxy.core, &caller, named, shape).await?;
-    let read = || BatchRequests::of_lines(&file.content, endpoint);
+    let is_restricted = caller.policy().restricts_models();
+    let read = || BatchRequests::of_lines(&file.content, endpoint, is_restricted);
     let requests = proxy.conversions.read_through(file.content.len(), read).await;
     let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
+    if let Some(message) = forbidden_model(&proxy.core, &caller, requests.models_of_tools()) {
+        return Err(shape.refuse(403, &message, None, Some("model")));
+    }
     // The object is short; the file is what takes memory.
     request.memory = Some(file.memory);
     let head = Head::of(CallKind::of_body(SURFACE, Operation::CreateBatch), &mut request, caller);

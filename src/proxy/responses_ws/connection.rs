@@ -294,7 +294,7 @@ impl TurnRunner<'_> {
             Err(refusal) => Err(refusal),
         };
         match turn {
-            Ok((call, true)) => match admit::forbidden(&proxy.core, &call) {
+            Ok((call, true)) => match admit::forbidden(proxy, &call).await {
                 Some(refusal) => self.sender.texts([refusal::of_response(refusal)]).await,
                 None => {
                     let events = self.warm_up(&call);

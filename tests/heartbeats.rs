@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::paths::{CHAT, MESSAGES};
+use crate::support::paths::{CHAT, MESSAGES, RESPONSES};
 use crate::support::{
     Caller, Gate, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Stream, Upstream, eventually, wire,
 };
@@ -206,11 +206,9 @@ fn when_all_fail_behind_a_heartbeat_an_event_of_the_clients_dialect_tells() {
         let told = rest(stream, heartbeat);
         let mut error = wire::data_of(&told);
         if path == "/v1/responses" {
-            assert_eq!(
-                error.remove(0)["type"],
-                "response.created",
-                "a response fails that has begun: {told}"
-            );
+            for kind in ["response.created", "response.in_progress"] {
+                assert_eq!(error.remove(0)["type"], kind, "a response fails that has begun: {told}");
+            }
         }
         assert_eq!(error.len(), 1, "{path}: nothing follows: {told}");
         let message = match path {
@@ -234,6 +232,38 @@ fn when_all_fail_behind_a_heartbeat_an_event_of_the_clients_dialect_tells() {
     for row in gateway.wait_for_logs(4) {
         assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(500)), "{row}");
     }
+}
+
+#[test]
+fn a_response_that_fails_behind_a_heartbeat_repeats_its_request() {
+    let gateway = Gateway::with(&EVERY_SECOND);
+    let upstream = site(&gateway);
+    let gate = Gate::new();
+    upstream.answer(RESPONSES, Reply::error(400, "no such thing").head_waits_for(&gate));
+    let tool = json!({"type": "function", "name": "f", "parameters": {"type": "object"}});
+    let body = json!({"model": MODEL, "stream": true, "input": "x", "tools": [tool], "metadata": {"a": "b"}});
+    let mut stream = gateway.client().stream(Request::post(RESPONSES).json(&body));
+    assert_eq!(next(&mut stream), COMMENT);
+    gate.open();
+    let events = wire::data_of(&rest(stream, COMMENT));
+    let ids: Vec<_> =
+        events.iter().map(|event| event["response"]["id"].as_str().unwrap_or_default()).collect();
+    assert!(ids[0].starts_with("resp_") && ids[0] != "resp_unknown", "{ids:?}");
+    let states = [("created", "in_progress"), ("in_progress", "in_progress"), ("failed", "failed")];
+    assert_eq!(events.len(), states.len());
+    for (number, (event, (kind, status))) in events.iter().zip(states).enumerate() {
+        let response = &event["response"];
+        assert_eq!(event["type"], format!("response.{kind}"));
+        assert_eq!(event["sequence_number"], number, "{event}");
+        assert_eq!((&response["id"], &response["status"]), (&json!(ids[0]), &json!(status)), "{event}");
+        assert_eq!((&response["model"], &response["tools"]), (&json!(MODEL), &body["tools"]), "{event}");
+        assert_eq!(response["metadata"], body["metadata"], "{event}");
+        assert!(response["created_at"].as_u64().is_some_and(|time| time > 0), "{event}");
+        for member in ["tool_choice", "parallel_tool_calls", "text", "temperature", "top_p", "truncation"] {
+            assert!(!response[member].is_null(), "{member}: {event}");
+        }
+    }
+    assert_eq!(events[2]["response"]["error"]["message"], "no such thing");
 }
 
 #[test]

@@ -87,7 +87,10 @@ pub(super) async fn serve_body(
     };
     let response = match BeforeAnswer::of(&call, timer) {
         None => answer(&proxy, call).await,
-        Some(heartbeats) => heartbeats.wait(async move { answer(&proxy, call).await }).await,
+        Some(heartbeats) => {
+            let answering = Arc::clone(&proxy);
+            heartbeats.wait(proxy, async move { answer(&answering, call).await }).await
+        }
     };
     if has_blank_heartbeats { blank_heartbeats::in_place_of_comments(response) } else { response }
 }

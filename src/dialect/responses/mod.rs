@@ -74,7 +74,7 @@ pub(in crate::dialect) use request_read::included;
 pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
-pub use stream_write::StreamWriter;
+pub use stream_write::{StreamWriter, failed_stream};
 pub use synthetic::{cancelled_turn, warm_up};
 pub use turn::{TurnOutput, merge_turn, whole_turn};
 pub use validate::validate;

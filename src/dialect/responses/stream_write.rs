@@ -59,6 +59,15 @@ impl Open {
     }
 }
 
+/// Writes the whole stream of an answer that failed before it began.
+pub fn failed_stream(error: &UpstreamError, context: &ReplyContext) -> String {
+    let (mut writer, mut out) = (StreamWriter::new(context), String::new());
+    let model = Text::of(&context.model);
+    writer.write(&Event::Start { id: Text::EMPTY, model, created: None }, context, &mut out);
+    writer.write(&Event::Fail(error.clone()), context, &mut out);
+    out
+}
+
 impl StreamWriter {
     pub fn new(_: &ReplyContext) -> Self {
         Self::default()

@@ -12,6 +12,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,13 +21,16 @@ use http_body::{Body, Frame};
 use tokio::time::Instant;
 
 use crate::background;
-use crate::dialect::Dialect;
-use crate::dialect::errors;
+use crate::dialect::canonical::ReplyContext;
+use crate::dialect::responses::{self, PREVIOUS};
+use crate::dialect::{Dialect, convert, errors};
 use crate::http::body::Truncated;
 use crate::http::timer::ReusableTimer;
 use crate::http::{Response, ResponseBody};
 use crate::settings::Heartbeats;
+use crate::time::now_secs;
 
+use crate::proxy::Proxy;
 use crate::proxy::call::Call;
 use crate::proxy::headers;
 use crate::proxy::operation::Operation;
@@ -35,10 +39,19 @@ use crate::proxy::reply::ErrorShape;
 /// The timing of the heartbeats before an answer.
 pub(in crate::proxy) struct BeforeAnswer {
     shape: ErrorShape,
+    /// What a failed answer repeats of its request; `None` in dialects whose errors repeat nothing.
+    asked: Option<Asked>,
     /// The time from the request to the first heartbeat, and from each to the next.
     first: Duration,
     pause: Duration,
     timer: ReusableTimer,
+}
+
+/// A responses request, which its answer repeats.
+struct Asked {
+    body: Bytes,
+    model: Arc<str>,
+    previous: Option<String>,
 }
 
 impl BeforeAnswer {
@@ -47,17 +60,24 @@ impl BeforeAnswer {
         let Heartbeats { first, pause } = call.settings.heartbeats;
         let first = first.filter(|_| call.envelope.stream && call.operation == Operation::Answer)?;
         let shape = call.shape;
-        shape.dialect.is_answerable().then(|| Self { shape, first, pause: pause.unwrap_or(first), timer })
+        let asked = (shape.dialect == Dialect::Responses).then(|| Asked {
+            body: call.body.clone(),
+            model: Arc::clone(&call.model),
+            previous: call.previous.clone(),
+        });
+        let pause = pause.unwrap_or(first);
+        shape.dialect.is_answerable().then_some(Self { shape, asked, first, pause, timer })
     }
 
     /// Waits for the answer; returns it, or after the first pause a stream that begins with heartbeats and then carries it.
     pub(in crate::proxy) async fn wait(
-        self,
+        mut self,
+        proxy: Arc<Proxy>,
         answering: impl Future<Output = Response> + Send + 'static,
     ) -> Response {
         let shape = self.shape;
         // Later the response may be under way, where a panic would only end the connection.
-        let mut answering: Answering = Box::pin(async move {
+        let mut answering = Box::pin(async move {
             background::catch_panic(answering).await.unwrap_or_else(|panic| {
                 log::error!("a request [{}] panicked: {panic}", shape.id.as_str());
                 shape.refuse(500, "Internal error", None, None)
@@ -73,6 +93,8 @@ impl BeforeAnswer {
         if let Some(response) = in_time.await {
             return response;
         }
+        let asked = self.asked.take();
+        let answering = Box::pin(async move { late_body(&proxy, shape, asked, answering.await).await });
         let state = State::Waiting { answering, until };
         let mut response = Response::new(ResponseBody::stream(HeartbeatBody { rules: self, state }));
         headers::event_stream(response.headers_mut());
@@ -81,7 +103,7 @@ impl BeforeAnswer {
     }
 }
 
-type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = ResponseBody> + Send>>;
 
 /// The body of a stream that begins with heartbeats.
 struct HeartbeatBody {
@@ -111,9 +133,7 @@ impl Body for HeartbeatBody {
             match state {
                 State::Answered(body) => return Pin::new(body).poll_frame(context),
                 State::Waiting { answering, until } => match answering.as_mut().poll(context) {
-                    Poll::Ready(response) => {
-                        *state = State::Answered(late_body(rules.shape.dialect, response))
-                    }
+                    Poll::Ready(body) => *state = State::Answered(body),
                     Poll::Pending => {
                         ready!(rules.timer.poll_until(*until, context));
                         *until = Instant::now() + rules.pause;
@@ -134,7 +154,12 @@ impl Body for HeartbeatBody {
 }
 
 /// Returns the body of an answer whose head has been sent already as a stream's: a refusal becomes an event.
-fn late_body(dialect: Dialect, mut response: Response) -> ResponseBody {
+async fn late_body(
+    proxy: &Proxy,
+    shape: ErrorShape,
+    asked: Option<Asked>,
+    mut response: Response,
+) -> ResponseBody {
     let status = response.status();
     let body = std::mem::replace(response.body_mut(), ResponseBody::empty());
     if status.is_success() {
@@ -144,5 +169,25 @@ fn late_body(dialect: Dialect, mut response: Response) -> ResponseBody {
         ResponseBody::Full(bytes) => bytes.unwrap_or_default(),
         ResponseBody::Stream(_) => Bytes::new(),
     };
-    ResponseBody::full(errors::stream_event(dialect, &errors::read(status.as_u16(), &refusal)))
+    let error = errors::read(status.as_u16(), &refusal);
+    let Some(asked) = asked else { return ResponseBody::full(errors::stream_event(shape.dialect, &error)) };
+    let context = proxy.conversions.read_through(asked.body.len(), || asked.reply_context(shape)).await;
+    ResponseBody::full(Bytes::from(responses::failed_stream(&error, &context)))
+}
+
+impl Asked {
+    /// Builds the context in which an answer is written that no upstream gave.
+    fn reply_context(&self, shape: ErrorShape) -> ReplyContext {
+        let body = std::str::from_utf8(&self.body).unwrap_or_default();
+        let mut context = ReplyContext {
+            now: now_secs(),
+            fallback_id: shape.id.as_str().to_owned(),
+            model: self.model.to_string(),
+            ..convert::context_of(shape.dialect, body)
+        };
+        let previous =
+            self.previous.as_ref().map(|id| (PREVIOUS, serde_json::Value::from(id.as_str()).to_string()));
+        context.echo.extend(previous);
+        context
+    }
 }

@@ -69,8 +69,10 @@ fn write_choice(
         Some(logprobs) => o.object_at("logprobs", |o| logprobs.put(o)),
         None => put_logprobs(o, candidate.logprobs.iter().map(|(_, token)| token)),
     }
-    // The reason for calls depends on the form that they have in this message, whatever the chunks called it.
-    match left.and_then(ChoiceMembers::reason).filter(|_| candidate.stop != Stop::ToolCall) {
+    // The reason for calls depends on the form that they have in this message, and on whether there are any, whatever the
+    // chunks called it.
+    let own = left.and_then(ChoiceMembers::reason).filter(|reason| !stop::is_of_calls(reason.as_str()));
+    match own.filter(|_| candidate.stop != Stop::ToolCall) {
         Some(reason) => o.field("finish_reason", reason),
         None => o.field("finish_reason", stop::word(&candidate.stop, legacy_calls)),
     }

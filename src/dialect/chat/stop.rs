@@ -37,6 +37,11 @@ pub(super) fn word(stop: &Stop<'_>, legacy_calls: bool) -> &'static str {
     }
 }
 
+/// Whether a `finish_reason`, in JSON, says that the model made calls.
+pub(super) fn is_of_calls(reason: &str) -> bool {
+    matches!(reason, "\"tool_calls\"" | "\"function_call\"" | "\"tool_use\"")
+}
+
 /// Returns the error of an answer or a chunk that is a failure: `{"error":…}`, or a bare error in the place of
 /// choices.
 pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {

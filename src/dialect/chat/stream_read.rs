@@ -139,8 +139,13 @@ impl StreamReader {
             "" => {}
             "error" => self.fail(error_of_choice(choice), each),
             reason => {
+                let has_calls = self.parts.open_calls() > 0;
                 self.release(each);
                 self.parts.finish(each);
+                if has_calls && !self.parts.any() {
+                    let message = "Upstream's stream has no content but calls without a name";
+                    return self.fail(UpstreamError::new(message), each);
+                }
                 self.progress = Progress::Finished;
                 each(Event::Finish(stop::read(reason, self.parts.called())));
             }
@@ -174,7 +179,8 @@ impl StreamReader {
             self.release(each);
             self.parts.push_citation(citation, each);
         }
-        if let Some(text) = delta.text_at("refusal") {
+        if let Some(text) = delta.text_at("refusal").filter(|text| !text.is_empty()) {
+            self.release(each);
             self.parts.push(TextKind::Refusal, text.literal(), each);
         }
         let together = delta.items_at("tool_calls").len() > 1;

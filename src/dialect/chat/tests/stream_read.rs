@@ -256,7 +256,6 @@ fn calls_in_odd_forms_are_understood() {
             json!({"tool_calls":[{"function":{"name":"f","arguments":"1"}},{"function":{"name":"f","arguments":"2"}}]}),
             vec!["+0 Call :f", "0 1", "+1 Call :f", "1 2", "-0", "-1"],
         ),
-        (json!({"tool_calls":[{"index":0,"id":"x","function":{"name":"","arguments":"{}"}}]}), vec![]),
         (json!({"tool_calls":[{"index":0,"function":{"name":"f"}}]}), vec!["+0 Call :f", "-0"]),
         (
             json!({"tool_calls":[{"id":"x","function":{"name":"f"},"extra_content":{"google":{"thought_signature":"C"}}}]}),
@@ -270,6 +269,16 @@ fn calls_in_odd_forms_are_understood() {
         let seen = said(vec![chunk(delta.clone())]);
         assert_eq!(seen[..seen.len() - 2], wanted, "{delta}");
     }
+}
+
+#[test]
+fn a_call_without_a_name_is_left_out_and_no_answer_by_itself() {
+    let nameless = || piece(json!({"index":0,"id":"x","function":{"name":"","arguments":"{}"}}));
+    let seen = said(vec![chunk(json!({"content":"t"})), nameless()]);
+    assert_eq!(seen, ["+0 Text", "0 t", "-0", "Finish End", "End"]);
+    let seen = events(&[nameless(), finish("tool_calls"), done()]);
+    let failure = "Fail Upstream's stream has no content but calls without a name";
+    assert_eq!(seen, ["Start c1 m", failure, "Close"]);
 }
 
 #[test]
@@ -292,6 +301,19 @@ fn repeated_text_is_not_lost() {
         let seen = said(pieces.iter().map(|text| chunk(json!({"content":text}))).collect());
         let text: String = seen.iter().filter_map(|event| event.strip_prefix("0 ")).collect();
         assert_eq!(text, pieces.concat());
+    }
+}
+
+#[test]
+fn what_was_held_back_comes_before_a_refusal() {
+    for held in ["\n\n", "<", "<thi"] {
+        let seen = said(vec![chunk(json!({"content":held,"refusal":""})), chunk(json!({"refusal":"no"}))]);
+        let text = format!("0 {held}");
+        assert_eq!(
+            seen,
+            ["+0 Text", &text, "-0", "+1 Refusal", "1 no", "-1", "Finish End", "End"],
+            "{held:?}"
+        );
     }
 }
 

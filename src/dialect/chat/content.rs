@@ -74,7 +74,7 @@ fn image<'a>(part: &Node<'a>) -> Option<Image<'a>> {
 
 /// Reads a file. If it names several sources, data is preferred to an address, and an address to an id.
 fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
-    let name = file.text_at("filename");
+    let name = file.text_at("filename").filter(|name| !name.is_blank());
     let source = if let Some(data) = file.get("file_data") {
         let data = literal(data)?;
         match source_of(data) {

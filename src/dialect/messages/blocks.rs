@@ -172,7 +172,7 @@ fn read_document<'a>(
 ) -> Result<(), ConversionError> {
     let missing = || ConversionError::invalid(field(), "must have a source");
     let source = block.get("source").ok_or_else(missing)?;
-    let name = block.text_at("title");
+    let name = block.text_at("title").filter(|title| !title.is_blank());
     // Remarks on the document, for which no other dialect has a place.
     parts.extend(block.text_at("context").filter(|context| !context.is_blank()).map(Part::Text));
     if source.str_at("type") != "content" {

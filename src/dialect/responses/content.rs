@@ -87,7 +87,7 @@ fn read_image<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<Image<
 fn read_file<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<File<'a>, ConversionError> {
     // Chat wraps the file in an object of its own.
     let file = block.get("file").filter(|file| file.is_object()).unwrap_or(block);
-    let name = file.text_at("filename");
+    let name = file.text_at("filename").filter(|name| !name.is_blank());
     let data =
         || file.get("file_data").and_then(source_of_url).map(|source| with_mime(source, name.as_ref()));
     let url = || file.text_at("file_url").map(Source::Url);

@@ -93,7 +93,7 @@ fn is_refused_for_memory(answer: &Answer, what: &str) {
 fn a_large_request_waits_until_another_is_answered_and_a_small_one_does_not() {
     let (gateway, upstream) = gateway(&[]);
     let answered = Gate::default();
-    upstream.answer_once(CHAT, Reply::json(200, &json!({"choices": []})).head_waits_for(&answered));
+    upstream.answer_once(CHAT, Reply::json(200, &wire::chat(MODEL)).head_waits_for(&answered));
     std::thread::scope(|scope| {
         let first = scope.spawn(|| gateway.client().post(CHAT, &chat(MEMORY * 3 / 4)));
         eventually("the first is at its upstream", || (upstream.asked_for(CHAT).len() == 1).then_some(()));

@@ -192,7 +192,9 @@ impl<'t> AnswerMembers<'t> {
                 return Ok(());
             }
             let value = scan.literal(depth)?;
-            found.has_answer |= value != "null" && is_answer_of(dialect, key);
+            // A list of choices or candidates holds the answers; other lists are one.
+            let is_none = matches!(key, "choices" | "candidates") && is_nothing(value);
+            found.has_answer |= value != "null" && !is_none && is_answer_of(dialect, key);
             match key {
                 "choices" | "output" | "content" | "data" | "candidates" => {
                     found.has_items |= !is_nothing(value);
@@ -409,7 +411,7 @@ mod tests {
         ] {
             assert!(reply(dialect, body.as_bytes(), &rules).is_ok(), "{body}");
         }
-        let body = br#"{"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
+        let body = br#"{"choices":[{}],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
         assert_eq!(reply(Chat, body, &Rules::default()).unwrap().unwrap().total, Some(3));
     }
 
@@ -486,7 +488,7 @@ mod tests {
         let rules = Rules::new([], true);
         for (dialect, body) in [
             (Chat, r#"{"choices":[{"message":{"role":"assistant","content":" ","tool_calls":[]}}]}"#),
-            (Chat, r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":0}}"#),
+            (Chat, r#"{"choices":[{"message":{}}],"usage":{"prompt_tokens":5,"completion_tokens":0}}"#),
             (
                 Chat,
                 r#"{"choices":[{"message":{"role":"assistant","content":[{"type":"text","text":" "}]}}]}"#,

@@ -19,6 +19,11 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     missing.extend([("id", id.as_str()), ("model", &model), ("created_at", &now)]);
     missing.retain(|(key, _)| answer.get(key).is_none());
     missing.extend(lacking(answer, context));
+    let items = answer.items_at("output");
+    let completed: Vec<Option<String>> =
+        (0..).zip(items).map(|(place, item)| completed_item(place, item, context)).collect();
+    let output = completed.iter().any(Option::is_some).then(|| joined(items, &completed));
+    missing.extend(output.iter().map(|output| ("output", output.as_str())));
     let whole = edit(&body, &missing, &[]);
     let begun =
         [("status", "\"in_progress\""), ("output", "[]"), ("usage", "null"), ("incomplete_details", "null")];
@@ -27,14 +32,49 @@ pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     for kind in ["created", "in_progress"] {
         events.put(kind, |o| o.field("response", Json::checked(&begun)));
     }
-    for (index, item) in answer.items_at("output").iter().enumerate() {
-        Item::of(index as u64, item).replay(item, &mut events);
+    for (place, (item, completed)) in (0..).zip(items.iter().zip(&completed)) {
+        match completed.as_deref().map(Node::parse) {
+            Some(Ok(completed)) => Item::of(place, &completed).replay(&completed, &mut events),
+            _ => Item::of(place, item).replay(item, &mut events),
+        }
     }
     let end = match answer.str_at("status").as_ref() {
         "incomplete" => "incomplete",
         _ => "completed",
     };
     events.put(end, |o| o.field("response", Json::checked(&whole)));
+}
+
+/// Returns an item with the members that clients' types require and that it lacks; `None` if it lacks none.
+fn completed_item(place: u64, item: &Node<'_>, context: &ReplyContext) -> Option<String> {
+    let id = format!("\"item_{place}\"");
+    let call_id = format!("\"call_{}_{place}\"", context.fallback_id);
+    let required: &[(&str, &str)] = match item.str_at("type").as_ref() {
+        "message" => &[("id", &id), ("status", "\"completed\""), ("role", "\"assistant\"")],
+        "function_call" | "custom_tool_call" => {
+            &[("id", &id), ("status", "\"completed\""), ("call_id", &call_id)]
+        }
+        "reasoning" => &[("id", &id), ("summary", "[]")],
+        _ => &[("id", &id)],
+    };
+    let lacks = |key: &str| item.get(key).is_none_or(|value| value.raw() == "\"\"");
+    let mut missing: Vec<_> = required.iter().filter(|(key, _)| lacks(key)).copied().collect();
+    let parts = item.items_at("content");
+    let content: Vec<Option<String>> = parts.iter().map(completed_part).collect();
+    let content = content.iter().any(Option::is_some).then(|| joined(parts, &content));
+    missing.extend(content.iter().map(|content| ("content", content.as_str())));
+    (!missing.is_empty()).then(|| edit(item.raw(), &missing, &[]).into_owned())
+}
+
+fn completed_part(part: &Node<'_>) -> Option<String> {
+    let is_bare = part.str_at("type") == "output_text" && part.get("annotations").is_none();
+    is_bare.then(|| edit(part.raw(), &[("annotations", "[]")], &[]).into_owned())
+}
+
+/// Joins values to a list, each as it is completed, or else as it came.
+fn joined(values: &[Node<'_>], completed: &[Option<String>]) -> String {
+    let values = values.iter().zip(completed).map(|(value, own)| own.as_deref().unwrap_or(value.raw()));
+    format!("[{}]", compact(&values.collect::<Vec<_>>().join(",")))
 }
 
 /// Appends the events of one item at this place of the output.
@@ -273,5 +313,31 @@ mod tests {
         replay(&Node::parse(r#"{"status":"incomplete","output_text":"x"}"#).unwrap(), &context, &mut out);
         assert!(out.contains(r#""id":"resp_r","model":"m","created_at":0,"#), "{out}");
         assert!(out.contains("event: response.incomplete\n"), "{out}");
+    }
+
+    #[test]
+    fn items_get_the_members_that_they_lack() {
+        let context = ReplyContext { fallback_id: "r".into(), ..ReplyContext::default() };
+        let answer = r#"{"output":[{"type":"message","content":[{"type":"output_text","text":"Hi"}]},
+            {"type":"function_call","id":"","name":"f","arguments":"{}"},{"id":"rs_1","type":"reasoning","summary":[]}]}"#;
+        let mut out = String::new();
+        replay(&Node::parse(answer).unwrap(), &context, &mut out);
+        let message = concat!(
+            r#"{"type":"message","content":[{"type":"output_text","text":"Hi","annotations":[]}],"#,
+            r#""id":"item_0","status":"completed","role":"assistant"}"#
+        );
+        let call = r#"{"type":"function_call","id":"item_1","name":"f","arguments":"{}","status":"completed","call_id":"call_r_1"}"#;
+        let reasoning = r#"{"id":"rs_1","type":"reasoning","summary":[]}"#;
+        let output = format!(r#""output":[{message},{call},{reasoning}]"#);
+        for wanted in [
+            r#""item_id":"item_0","output_index":0,"content_index":0,"delta":"Hi""#,
+            r#""item_id":"item_1","output_index":1,"delta":"{}""#,
+            message,
+            call,
+            &output,
+        ] {
+            assert!(out.contains(wanted), "{wanted} in {out}");
+        }
+        assert!(!out.contains(r#""item_id":"""#), "{out}");
     }
 }

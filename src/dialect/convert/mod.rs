@@ -174,18 +174,21 @@ pub fn reply(
     context: &ReplyContext,
 ) -> Result<Answer, UpstreamError> {
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
-    refuse_unfinished((from, to), &node)?;
+    if to != Dialect::Responses {
+        refuse_unfinished(from, &node)?;
+    }
     write(to, read_reply(from, &node)?, context)
 }
 
-/// Refuses a response that is still being made: other dialects have no word for it, and no way to ask for it later.
-fn refuse_unfinished((from, to): (Dialect, Dialect), answer: &Node<'_>) -> Result<(), UpstreamError> {
+/// Refuses a response that is still being made: a stream cannot end with it, and other dialects have no word for it and no
+/// way to ask for it later.
+fn refuse_unfinished(from: Dialect, answer: &Node<'_>) -> Result<(), UpstreamError> {
     let is_under_way = matches!(answer.str_at("status").as_ref(), "queued" | "in_progress");
-    if from != Dialect::Responses || to == Dialect::Responses || !is_under_way {
+    if from != Dialect::Responses || !is_under_way {
         return Ok(());
     }
-    let message =
-        "The upstream's response is still being made, and can be fetched only by clients of its dialect";
+    let message = "The upstream's response is still being made, and can be fetched only without a stream, by clients \
+                   of its dialect";
     Err(UpstreamError { message: message.to_owned(), ..UpstreamError::default() })
 }
 
@@ -236,7 +239,7 @@ pub fn replayed(
         return Ok(Answer { body: Bytes::from(completions::replay(body)), usage, signatures: Vec::new() });
     }
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
-    refuse_unfinished((from, to), &node)?;
+    refuse_unfinished(from, &node)?;
     let mut reply = read_reply(from, &node)?;
     fail_by_stop(to, &reply)?;
     let replay = match to {

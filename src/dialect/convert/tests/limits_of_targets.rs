@@ -69,7 +69,30 @@ fn files_that_a_target_does_not_read_are_refused_or_sent_as_text() {
 }
 
 #[test]
-fn a_response_that_is_still_being_made_is_no_answer_in_other_dialects() {
+fn a_blank_name_of_a_file_is_none() {
+    let data = "data:application/pdf;base64,JVBERi0=";
+    let ask =
+        |block: Value| json!({"model":"m","max_tokens":9,"messages":[{"role":"user","content":[block]}]});
+    let source = json!({"type":"base64","media_type":"application/pdf","data":"JVBERi0="});
+    for blank in ["", " "] {
+        let of_messages = ask(json!({"type":"document","title":blank,"source":source}));
+        let to_chat = sent(Messages, Chat, &of_messages);
+        assert_eq!(to_chat["messages"][0]["content"][0]["file"]["filename"], "document.pdf", "{to_chat}");
+        let to_responses = sent(Messages, Responses, &of_messages);
+        assert_eq!(to_responses["input"][0]["content"][0]["filename"], "document.pdf", "{to_responses}");
+        let of_chat = ask(json!({"type":"file","file":{"filename":blank,"file_data":data}}));
+        let of_responses = json!({"model":"m","input":[{"role":"user","content":[
+            {"type":"input_file","filename":blank,"file_data":data}]}]});
+        for (from, body) in [(Chat, of_chat), (Responses, of_responses)] {
+            let document = &sent(from, Messages, &body)["messages"][0]["content"][0];
+            assert_eq!(document["type"], "document", "{from:?}: {document}");
+            assert_eq!(document.get("title"), None, "{from:?}: {document}");
+        }
+    }
+}
+
+#[test]
+fn a_response_that_is_still_being_made_is_no_answer_in_other_dialects_and_no_stream() {
     for status in ["queued", "in_progress"] {
         let answer =
             json!({"id":"resp_1","object":"response","status":status,"output":[],"usage":null}).to_string();
@@ -79,6 +102,10 @@ fn a_response_that_is_still_being_made_is_no_answer_in_other_dialects() {
             assert!(failed.message.contains("still being made") && !failed.is_ours, "{to:?}: {failed:?}");
             assert!(super::super::replayed(Responses, to, &answer, &way.context).is_err(), "{to:?}");
         }
+        let own = Way::new(Responses, Responses);
+        assert!(super::super::replayed(Responses, Responses, &answer, &own.context).is_err());
+        let whole = super::super::reply(Responses, Responses, &answer, &own.context);
+        assert!(whole.is_ok(), "{whole:?}");
     }
 }
 

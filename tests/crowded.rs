@@ -118,36 +118,10 @@ fn a_stream_with_too_many_open_calls_ends_with_an_error_of_the_clients_dialect()
     }
 }
 
-/// Returns bodies of about twelve megabytes, which would take far more when parsed.
-fn dense_bodies() -> Vec<(&'static str, &'static str, u16, String)> {
+/// Returns bodies of about twelve megabytes with one long list in the schema of a tool.
+fn dense_schemas() -> Vec<(&'static str, &'static str, u16, String)> {
     let numbers = "1,".repeat(6_000_000) + "1";
-    let repeated = |part: &str, times: usize| part.repeat(times - 1) + part.trim_end_matches(',');
-    let long = "x".repeat(600);
     vec![
-        (
-            "many contents",
-            GEMINI,
-            200,
-            format!(
-                r#"{{"contents":[{}]}}"#,
-                repeated(&format!(r#"{{"parts":[{{"text":"{long}"}}]}},"#), 9000)
-            ),
-        ),
-        (
-            "tiny contents",
-            GEMINI,
-            400,
-            format!(r#"{{"contents":[{}]}}"#, repeated(r#"{"parts":[{"text":"x"}]},"#, 480_000)),
-        ),
-        (
-            "arguments of many values",
-            GEMINI,
-            200,
-            format!(
-                r#"{{"contents":[{{"role":"model","parts":[{{"functionCall":{{"name":"f","args":{{"a":[{numbers}]}}}}}}]}},
-                {{"role":"user","parts":[{{"functionResponse":{{"name":"f","response":{{"result":"x"}}}}}}]}}]}}"#
-            ),
-        ),
         (
             "a schema of many values",
             MESSAGES,
@@ -182,6 +156,39 @@ fn dense_bodies() -> Vec<(&'static str, &'static str, u16, String)> {
             format!(
                 r#"{{"contents":[{{"parts":[{{"text":"x"}}]}}],"tools":[{{"functionDeclarations":[{{"name":"f",
                 "parameters":{{"type":"INTEGER","nullable":true,"enum":[{numbers}]}}}}]}}]}}"#
+            ),
+        ),
+    ]
+}
+
+/// Returns bodies of about twelve megabytes, which would take far more when parsed.
+fn dense_bodies() -> Vec<(&'static str, &'static str, u16, String)> {
+    let numbers = "1,".repeat(6_000_000) + "1";
+    let repeated = |part: &str, times: usize| part.repeat(times - 1) + part.trim_end_matches(',');
+    let long = "x".repeat(600);
+    vec![
+        (
+            "many contents",
+            GEMINI,
+            200,
+            format!(
+                r#"{{"contents":[{}]}}"#,
+                repeated(&format!(r#"{{"parts":[{{"text":"{long}"}}]}},"#), 9000)
+            ),
+        ),
+        (
+            "tiny contents",
+            GEMINI,
+            400,
+            format!(r#"{{"contents":[{}]}}"#, repeated(r#"{"parts":[{"text":"x"}]},"#, 480_000)),
+        ),
+        (
+            "arguments of many values",
+            GEMINI,
+            200,
+            format!(
+                r#"{{"contents":[{{"role":"model","parts":[{{"functionCall":{{"name":"f","args":{{"a":[{numbers}]}}}}}}]}},
+                {{"role":"user","parts":[{{"functionResponse":{{"name":"f","response":{{"result":"x"}}}}}}]}}]}}"#
             ),
         ),
         (
@@ -248,7 +255,7 @@ fn a_schema_of_too_many_elements_is_refused_by_the_name_of_its_member() {
 
 #[test]
 fn a_conversion_takes_at_most_twelve_times_its_body() {
-    for (shape, path, status, body) in dense_bodies() {
+    for (shape, path, status, body) in dense_bodies().into_iter().chain(dense_schemas()) {
         let (gateway, _upstream) = narrow(CHAT, &[]);
         gateway.client().post(path, &request(path, 2)).expect(200);
         let before = gateway.resident_kib();

@@ -7,8 +7,8 @@
 //!
 //! Tasks are in memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended
 //! returns that task. Tasks that have not ended are stopped by a reset and by the stop of the service, which waits a while
-//! for those that run; of the ended ones, the newest [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event. The end is reported
-//! before the task shows it, so that whoever sees a task ended finds its event.
+//! for those that run; of the ended ones, the newest [`MAX_ENDED`] stay. Each start and end is reported to the listener,
+//! which writes an event. The end is reported before the task shows it, so that whoever sees a task ended finds its event.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -82,7 +82,8 @@ async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
 }
 
 /// Serves `DELETE /v1/messages/batches/{id}`: the usage is booked first, because later nobody could tell it; while that is
-/// not possible, the batch stays. If the upstream does not know the batch, cannot delete it, or cannot be reached any more, only the mapping is deleted.
+/// not possible, the batch stays. If the upstream does not know the batch, cannot delete it, or cannot be reached any more,
+/// only the mapping is deleted.
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     response_of(remove(&proxy, &request, &caller).await)
 }

@@ -133,7 +133,7 @@ impl Running {
         if timeout(RESTART_GRACE, &mut self.serving).await.is_err() {
             self.serving.abort();
         }
-        self.scheduler.stop(Instant::now()).await;
+        jobs::finish(&self.app.jobs, self.scheduler, Instant::now()).await;
         self.app.stop().await;
         Sources { listener: Some(self.listener), signals: Some(self.signals) }
     }

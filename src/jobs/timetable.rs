@@ -347,10 +347,9 @@ pub async fn finish(jobs: &Jobs, scheduler: Scheduler, deadline: Instant) {
     );
 }
 
-/// Ends the jobs under way and everything else in the background, and stores what would be lost.
+/// Ends everything in the background once jobs and tasks have [finished](finish), and stores what would be lost.
 pub async fn stop(jobs: &Jobs) {
     let core = &jobs.core;
-    tokio::join!(jobs.renewals.drain(), jobs.checkins.drain());
     core.background.stop().await;
     core.notifier.stop().await;
     if let Err(error) = quotas::give_back_all(core).await {
